@@ -1,8 +1,21 @@
 """`openclaw agents`: list, add, change and delete agents."""
 
+import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from openclaw.agent.settings import agent_ids, default_agent, view
+from openclaw.cli.render import note, print_json, table
+from openclaw.config.edit import Editor
+from openclaw.config.load import load
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.keys import normalise_agent
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.workspace.files import parse
+from openclaw.workspace.seed import ensure, workspace_of
 
 if TYPE_CHECKING:
     from openclaw.config.edit import Editor
@@ -19,10 +32,6 @@ def agents_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def list_agents(as_json: bool) -> None:
     """The agents, with where they live and what they answer with."""
-    from openclaw.agent.settings import agent_ids, view
-    from openclaw.cli.render import print_json, table
-    from openclaw.workspace.files import parse
-    from openclaw.workspace.seed import workspace_of
 
     surroundings, config, _ = _here()
     rows: list[dict[str, Any]] = []
@@ -66,14 +75,6 @@ def list_agents(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def add(agent_id: str, workspace: str | None, model: str | None, name: str | None, as_json: bool) -> None:
     """Add the agent ID with a workspace of its own."""
-    from pathlib import Path
-
-    from openclaw.agent.settings import agent_ids
-    from openclaw.cli.render import print_json
-    from openclaw.core.errors import InvalidRequest
-    from openclaw.core.keys import normalise_agent
-    from openclaw.process.tasks import SystemClock
-    from openclaw.workspace.seed import ensure, workspace_of
 
     surroundings, config, editor = _here()
     wanted = normalise_agent(agent_id)
@@ -106,15 +107,10 @@ def add(agent_id: str, workspace: str | None, model: str | None, name: str | Non
 @click.pass_context
 def capabilities(ctx: click.Context, agent_id: str | None, as_json: bool, keep: bool, compare: bool) -> None:
     """Everything an agent can do, and who can reach it."""
-    import asyncio
 
-    from openclaw.agent.settings import agent_ids, view
-    from openclaw.cli.render import note, print_json
     from openclaw.cli.screen import TerminalApprover
     from openclaw.gateway import capabilities as found
     from openclaw.gateway.app import open_app
-    from openclaw.process.environment import Environment
-    from openclaw.process.tasks import SystemClock
 
     async def look() -> list[dict[str, Any]]:
         async with open_app(
@@ -152,10 +148,6 @@ def capabilities(ctx: click.Context, agent_id: str | None, as_json: bool, keep: 
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(agent_id: str, yes: bool) -> None:
     """Take the agent ID out of the configuration. Its files and conversations stay on disk."""
-    from openclaw.agent.settings import agent_ids, view
-    from openclaw.core.errors import InvalidRequest
-    from openclaw.core.keys import normalise_agent
-    from openclaw.workspace.seed import workspace_of
 
     surroundings, config, editor = _here()
     agent = view(config.agents, agent_id)
@@ -186,10 +178,6 @@ def set_identity(
     from_identity: bool,
 ) -> None:
     """Give an agent a name, an emoji, a manner, a picture."""
-    from openclaw.agent.settings import default_agent, view
-    from openclaw.core.errors import InvalidRequest
-    from openclaw.workspace.files import parse
-    from openclaw.workspace.seed import workspace_of
 
     surroundings, config, editor = _here()
     agent = view(config.agents, agent_id or default_agent(config.agents))
@@ -213,9 +201,6 @@ def set_identity(
 
 
 def _here() -> "tuple[Environment, Config, Editor]":
-    from openclaw.config.edit import Editor
-    from openclaw.config.load import load
-    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     home = surroundings.home

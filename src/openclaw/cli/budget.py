@@ -1,8 +1,23 @@
 """`openclaw cost`: what model calls cost, by model, agent, session or day."""
 
+import asyncio
+import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
+
+from openclaw.budget import service
+from openclaw.budget.ledger import CallRow, SpendLedger
+from openclaw.budget.metering import explained
+from openclaw.budget.service import zone_of
+from openclaw.cli.render import dollars, print_json, table, tokens, when
+from openclaw.config.load import load
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.gateway.process import state
+from openclaw.process.environment import Environment, local_timezone
+from openclaw.process.tasks import SystemClock
 
 if TYPE_CHECKING:
     from openclaw.budget.service import By, SpendSum
@@ -27,12 +42,6 @@ def cost_command(ctx: click.Context, by: "By", days: int, agent_id: str | None, 
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def explain(run: str, as_json: bool) -> None:
     """Every call of RUN: who was asked, what came of it, what it cost."""
-    import asyncio
-
-    from openclaw.budget.ledger import CallRow
-    from openclaw.budget.metering import explained
-    from openclaw.cli.render import dollars, print_json, table, tokens, when
-    from openclaw.core.errors import InvalidRequest, NotFound
 
     async def read() -> tuple[list[CallRow], str]:
         async with _books() as (db, ledger):
@@ -74,7 +83,6 @@ def explain(run: str, as_json: bool) -> None:
 
 
 def _money(call: Any) -> str:
-    from openclaw.cli.render import dollars
 
     if call.state == "open":
         return f"~{dollars(call.estimate_usd)} (never settled)" if call.estimate_usd is not None else "unknown"
@@ -84,7 +92,6 @@ def _money(call: Any) -> str:
 
 
 def _call(call: Any) -> dict[str, Any]:
-    import msgspec
 
     return {
         "attempt": call.attempt,
@@ -102,11 +109,6 @@ def _call(call: Any) -> dict[str, Any]:
 
 
 def _show(by: "By", days: int, agent_id: str | None, as_json: bool) -> None:
-    import asyncio
-    import time
-
-    from openclaw.budget import service
-    from openclaw.cli.render import print_json
 
     async def read() -> dict[str, service.SpendSum]:
         async with _books() as (db, _):
@@ -126,7 +128,6 @@ def _show(by: "By", days: int, agent_id: str | None, as_json: bool) -> None:
 
 
 def _print(by: str, found: "dict[str, SpendSum]", whole: "SpendSum") -> None:
-    from openclaw.cli.render import dollars, table, tokens
 
     def line(name: str, part: "SpendSum") -> tuple[str, ...]:
         prompt = part.input + part.cache_read + part.cache_write
@@ -141,14 +142,6 @@ def _print(by: str, found: "dict[str, SpendSum]", whole: "SpendSum") -> None:
 
 def _books() -> Any:
     """Opens the database and the budget ledger for reading, without the whole assistant."""
-    from contextlib import asynccontextmanager
-
-    from openclaw.budget.ledger import SpendLedger
-    from openclaw.budget.service import zone_of
-    from openclaw.config.load import load
-    from openclaw.gateway.process import state
-    from openclaw.process.environment import Environment, local_timezone
-    from openclaw.process.tasks import SystemClock
 
     @asynccontextmanager
     async def opened() -> Any:

@@ -5,6 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
+
+from openclaw.channels.pairing import SenderPairing
+from openclaw.cli.render import print_json, table, when
+from openclaw.config.edit import Editor
+from openclaw.config.load import load
+from openclaw.core.text import printable
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
 
 if TYPE_CHECKING:
     from openclaw.channels.pairing import SenderPairing
@@ -21,15 +30,11 @@ def pairing_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def listed(channel: str | None, as_json: bool) -> None:
     """Who waits with which code, and who was let in, on CHANNEL or on all."""
-    from openclaw.cli.render import print_json, table, when
-    from openclaw.core.text import printable
 
     here = _here()
     names = [channel] if channel else _channels(here)
     found = {name: _senders(here, name) for name in names}
     if as_json:
-        import msgspec
-
         print_json(
             {
                 name: {"requests": msgspec.to_builtins(one.waiting()), "allowFrom": list(one.let_in())}
@@ -52,9 +57,6 @@ def listed(channel: str | None, as_json: bool) -> None:
 @click.option("--guest", is_flag=True, help="Never as the owner, also when there is none yet.")
 def approve(channel: str, code: str, guest: bool) -> None:
     """Let in whoever has CODE on CHANNEL. The first of all becomes the owner, unless --guest says otherwise."""
-    from openclaw.config.edit import Editor
-    from openclaw.config.load import load
-    from openclaw.core.text import printable
 
     here = _here()
     let_in = _senders(here, channel).approve(code)
@@ -71,21 +73,17 @@ def approve(channel: str, code: str, guest: bool) -> None:
 @click.argument("sender")
 def remove(channel: str, sender: str) -> None:
     """Take back that SENDER was let in on CHANNEL."""
-    from openclaw.core.text import printable
 
     _senders(_here(), channel).remove(sender)
     click.echo(printable(f"{sender} has to ask again on {channel}."))
 
 
 def _here() -> Environment:
-    from openclaw.process.environment import Environment
 
     return Environment.of_process()
 
 
 def _senders(here: Environment, channel: str) -> SenderPairing:
-    from openclaw.channels.pairing import SenderPairing
-    from openclaw.process.tasks import SystemClock
 
     return SenderPairing(here.home.state, channel, SystemClock())
 

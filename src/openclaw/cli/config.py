@@ -1,8 +1,23 @@
 """`openclaw config`: read, change and check the configuration file."""
 
+import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
+
+from openclaw.cli.render import print_json
+from openclaw.config import tree as config_tree
+from openclaw.config.check import lookup as check_lookup
+from openclaw.config.edit import Editor
+from openclaw.config.load import problems_of, read, survey
+from openclaw.config.schema import json_schema
+from openclaw.config.source import parse, parse_value
+from openclaw.config.tree import show
+from openclaw.core.errors import ConfigError, InvalidRequest, NotFound
+from openclaw.process.environment import locate
 
 if TYPE_CHECKING:
     from openclaw.config.check import ConfigProblem
@@ -28,8 +43,6 @@ def config_command() -> None:
 @_json
 def get(path: str, as_json: bool) -> None:
     """Print a value; credentials are blotted out."""
-    from openclaw.cli.render import print_json
-    from openclaw.core.errors import NotFound
 
     try:
         value = _editor().get(path)
@@ -51,19 +64,15 @@ def get(path: str, as_json: bool) -> None:
 @_json
 def set_(path: str, value: str, strict_json: bool, merge: bool, replace: bool, dry_run: bool, as_json: bool) -> None:
     """Write VALUE at PATH. VALUE is JSON5, or plain text."""
-    from openclaw.config import tree
-    from openclaw.config import tree as keypath
-    from openclaw.config.load import read
-    from openclaw.config.source import parse
 
     editor = _editor()
     data = _parse_value(value, strict_json)
-    parts = keypath.parse(path)
+    parts = config_tree.parse(path)
     source = read(editor.home.config)
     whole = parse(source.text, str(source.path))
-    current = tree.find(whole, parts) if tree.has(whole, parts) else None
+    current = config_tree.find(whole, parts) if config_tree.has(whole, parts) else None
     if merge:
-        data = tree.merge(current, data)
+        data = config_tree.merge(current, data)
     elif not replace:
         _refuse_loss(parts, current, data)
     # The base hash makes sure that the merged value is written only over the file it was merged with.
@@ -91,7 +100,6 @@ def patch(
     file: Any, replace_paths: tuple[str, ...], base_hash: str | None, allow_clobber: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Merge a JSON5 document from FILE (or standard input): objects merge, null removes."""
-    from openclaw.config.source import parse
 
     change = _editor().patch(
         parse(_read(file), "the patch"),
@@ -119,9 +127,6 @@ def apply(file: Any, base_hash: str | None, allow_clobber: bool, dry_run: bool, 
 @_json
 def validate(as_json: bool) -> None:
     """Check the file; exit code 1 when it cannot be used."""
-    from openclaw.cli.render import print_json
-    from openclaw.config.load import problems_of, read, survey
-    from openclaw.core.errors import ConfigError
 
     editor = _editor()
     path = editor.home.config
@@ -148,12 +153,10 @@ def validate(as_json: bool) -> None:
 @_json
 def schema(path: str | None, as_json: bool) -> None:
     """Print the JSON Schema of the file, or what is known about PATH."""
-    from openclaw.cli.render import print_json
 
     if path is not None:
         _describe(path, as_json)
         return
-    from openclaw.config.schema import json_schema
 
     print_json(json_schema())
 
@@ -170,8 +173,6 @@ def lookup(path: str, as_json: bool) -> None:
 @_json
 def file_(as_json: bool) -> None:
     """Print where the configuration file is."""
-    from openclaw.cli.render import print_json
-    from openclaw.config.load import read
 
     path = _editor().home.config
     if as_json:
@@ -182,17 +183,11 @@ def file_(as_json: bool) -> None:
 
 
 def _editor() -> "Editor":
-    import os
-    from pathlib import Path
-
-    from openclaw.config.edit import Editor
-    from openclaw.process.environment import locate
 
     return Editor(locate(os.environ, Path.home(), Path.cwd()), os.environ)
 
 
 def _read(file: Any) -> str:
-    from openclaw.core.errors import InvalidRequest
 
     try:
         return str(file.read())
@@ -201,8 +196,6 @@ def _read(file: Any) -> str:
 
 
 def _parse_value(text: str, strict: bool) -> Any:
-    from openclaw.config.source import parse_value
-    from openclaw.core.errors import ConfigError, InvalidRequest
 
     try:
         return parse_value(text, "VALUE")
@@ -213,8 +206,6 @@ def _parse_value(text: str, strict: bool) -> Any:
 
 
 def _refuse_loss(parts: tuple[str | int, ...], current: Any, new: Any) -> None:
-    from openclaw.config.tree import show
-    from openclaw.core.errors import InvalidRequest
 
     guarded = show(parts) in PROTECTED or show(parts[:2]) == "models.providers"
     if not guarded or not isinstance(current, dict):
@@ -227,29 +218,20 @@ def _refuse_loss(parts: tuple[str | int, ...], current: Any, new: Any) -> None:
 
 
 def _default_hint(path: str) -> str:
-    from openclaw.config.check import lookup
-    from openclaw.core.errors import NotFound
 
     try:
-        setting = lookup(path)
+        setting = check_lookup(path)
     except NotFound as error:
         return f" ({error.message})"
     if setting.children or setting.default is None:
         return ""
-    import json
 
     return f"; its default is {json.dumps(setting.default)}"
 
 
 def _describe(path: str, as_json: bool) -> None:
-    import json
 
-    import msgspec
-
-    from openclaw.cli.render import print_json
-    from openclaw.config.check import lookup
-
-    setting = lookup(path)
+    setting = check_lookup(path)
     if as_json:
         print_json(msgspec.to_builtins(setting))
         return
@@ -265,7 +247,6 @@ def _describe(path: str, as_json: bool) -> None:
 
 
 def _report(change: "ConfigChange", as_json: bool) -> None:
-    from openclaw.cli.render import print_json
 
     if as_json:
         print_json(
@@ -289,7 +270,6 @@ def _report(change: "ConfigChange", as_json: bool) -> None:
 
 
 def _plain(problems: "tuple[ConfigProblem, ...]") -> Any:
-    import msgspec
 
     return msgspec.to_builtins(problems)
 

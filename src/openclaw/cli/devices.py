@@ -1,9 +1,16 @@
 """`openclaw devices`: approve, reject and remove devices that connect to this gateway."""
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import click
+
+from openclaw.cli.render import ago, print_json, table
+from openclaw.core.errors import NotFound
+from openclaw.core.text import printable
+from openclaw.gateway.client_target import call_gateway, find
+from openclaw.process.environment import Environment
 
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 
@@ -17,7 +24,6 @@ def devices_command() -> None:
 @JSON
 def list_devices(as_json: bool) -> None:
     """Who waits to be let in, and who is."""
-    from openclaw.cli.render import ago, print_json, table
 
     found = _ask("device.pair.list", {})
     if as_json:
@@ -47,7 +53,6 @@ def list_devices(as_json: bool) -> None:
 @JSON
 def setup_code(url: str | None, profile: str, as_json: bool) -> None:
     """Make a code that lets one new device in, within ten minutes, without another approval."""
-    from openclaw.cli.render import print_json
 
     params = {"publicUrl": url} if url else {}
     made = _ask("device.pair.setupCode", params | ({"bootstrapProfile": profile} if profile != "full" else {}))
@@ -63,7 +68,6 @@ def setup_code(url: str | None, profile: str, as_json: bool) -> None:
 @JSON
 def approve(request_id: str | None, as_json: bool) -> None:
     """Let in the device behind REQUEST (or the start of it); the only one that waits, when none is named."""
-    from openclaw.cli.render import print_json
 
     request = _waiting(request_id)
     answer = _ask("device.pair.approve", {"requestId": request["requestId"]})
@@ -86,7 +90,6 @@ def reject(request_id: str) -> None:
 @click.argument("device_id", metavar="DEVICE")
 def remove(device_id: str) -> None:
     """Take access away from DEVICE (its id, or the start of it); it must be approved again to come back."""
-    from openclaw.core.errors import NotFound
 
     paired = [each for each in _ask("device.pair.list", {})["paired"] if each["deviceId"].startswith(device_id)]
     if len(paired) != 1:
@@ -97,7 +100,6 @@ def remove(device_id: str) -> None:
 
 def _waiting(wanted: str | None) -> Mapping[str, Any]:
     """The request that `wanted` names."""
-    from openclaw.core.errors import NotFound
 
     pending = _ask("device.pair.list", {})["pending"]
     found = [each for each in pending if each["requestId"].startswith(wanted or "")]
@@ -109,8 +111,6 @@ def _waiting(wanted: str | None) -> Mapping[str, Any]:
 
 
 def _ask(method: str, params: Mapping[str, Any]) -> Any:
-    from openclaw.gateway.client_target import call_gateway, find
-    from openclaw.process.environment import Environment
 
     return call_gateway(find(Environment.of_process()), method, params, timeout=30.0)
 
@@ -120,7 +120,6 @@ def _id(each: Mapping[str, Any], name: str) -> str:
 
 
 def _who(each: Mapping[str, Any]) -> str:
-    from openclaw.core.text import printable
 
     name = each.get("label") or each.get("displayName") or each.get("clientId") or each.get("deviceId")
     return printable(" ".join(f"{name} ({each.get('platform') or 'unknown'})".split()))
@@ -140,6 +139,5 @@ def _seen(each: Mapping[str, Any]) -> int:
 
 
 def _now() -> float:
-    import time
 
     return time.time()

@@ -1,8 +1,26 @@
 """`openclaw gateway`, `daemon`, `acp`, `dashboard` and `doctor`: run the gateway and look after it."""
 
+import asyncio
+import json
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from openclaw.cli.render import print_json
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.secret import Secret
+from openclaw.core.text import printable
+from openclaw.gateway import daemon, process
+from openclaw.gateway import status as gateway_status
+from openclaw.gateway.client_target import call_gateway, exposure_of, find
+from openclaw.gateway.exposure import ExposureOptions, shared_secret
+from openclaw.gateway.process import running
+from openclaw.gateway.status import services_of, wait_ready
+from openclaw.process.environment import Environment
+from openclaw.protocol.client import CallFailed
+from openclaw.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,10 +35,8 @@ if TYPE_CHECKING:
 @click.option("--local", is_flag=True, help="Without the gateway, even when one runs.")
 def acp_command(agent_id: str | None, local: bool) -> None:
     """Serve the assistant to an editor (Agent Client Protocol), over standard input and output."""
-    import asyncio
 
     from openclaw.gateway.acp_server import serve
-    from openclaw.process.environment import Environment
 
     asyncio.run(serve(Environment.of_process(), agent_id, local=local))
 
@@ -72,10 +88,7 @@ def run(
     no_console: bool,
 ) -> None:
     """Run the gateway here, until it is stopped."""
-    from openclaw.core.secret import Secret
-    from openclaw.gateway import daemon, serve
-    from openclaw.gateway.exposure import ExposureOptions
-    from openclaw.process.environment import Environment
+    from openclaw.gateway import serve
 
     if password_file is not None:
         password = password_file.readline().strip()
@@ -97,8 +110,6 @@ def run(
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def start(port: int | None, as_json: bool) -> None:
     """Start the gateway in the background and wait until it is ready."""
-    from openclaw.gateway import process
-    from openclaw.gateway.process import running
 
     surroundings, services = _here(port)
     state = surroundings.home.state
@@ -120,7 +131,6 @@ def start(port: int | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def stop(as_json: bool) -> None:
     """Stop the gateway; runs in progress get half a minute to finish."""
-    from openclaw.gateway import process
 
     surroundings, services = _here()
     if services.state().active:
@@ -134,11 +144,6 @@ def stop(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def restart(as_json: bool) -> None:
     """Begin again with the configuration as it is now; start the gateway when it does not run."""
-    import sys
-
-    from openclaw.gateway import process
-    from openclaw.gateway.process import running
-    from openclaw.version import __version__
 
     surroundings, services = _here()
     state = surroundings.home.state
@@ -162,11 +167,9 @@ def restart(as_json: bool) -> None:
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="Seconds to wait.")
 def status(as_json: bool, timeout: float) -> None:
     """Whether the gateway is installed, running, listening and answering."""
-    from openclaw.cli.render import print_json
-    from openclaw.gateway import status
 
     surroundings, services = _here()
-    found = status.read_status(surroundings, services, timeout)
+    found = gateway_status.read_status(surroundings, services, timeout)
     if as_json:
         print_json(found.document())
     else:
@@ -207,9 +210,6 @@ def uninstall(as_json: bool) -> None:
 @gateway_command.command("auth-token")
 def auth_token() -> None:
     """Print the token or password that clients of this gateway need."""
-    from openclaw.gateway.client_target import exposure_of
-    from openclaw.gateway.exposure import shared_secret
-    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     secret = shared_secret(exposure_of(surroundings), surroundings.home.state)
@@ -242,11 +242,6 @@ def call(
     as_json: bool,
 ) -> None:
     """Call METHOD of a running gateway and print its answer."""
-    import json
-
-    from openclaw.cli.render import print_json
-    from openclaw.gateway.client_target import call_gateway, find
-    from openclaw.process.environment import Environment
 
     try:
         given = json.loads(params)
@@ -259,15 +254,12 @@ def call(
 
 
 def _here(port: int | None = None) -> "tuple[Environment, ServiceManager]":
-    from openclaw.gateway.status import services_of
-    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     return surroundings, services_of(surroundings, port)
 
 
 def _ready(surroundings: "Environment", not_pid: int = 0) -> Any:
-    from openclaw.gateway.status import wait_ready
 
     return wait_ready(surroundings, not_pid=not_pid)
 
@@ -277,7 +269,6 @@ def _reached(found: Any) -> str:
 
 
 def _tell(document: dict[str, Any], line: str, as_json: bool) -> None:
-    from openclaw.cli.render import print_json
 
     if as_json:
         print_json({"ok": True, **document})
@@ -306,15 +297,8 @@ def dashboard_command(no_open: bool, as_json: bool) -> None:
     The link works once, for two minutes. It carries a code and not the token, and the page takes the code out of the
     address at once.
     """
-    import os
-    import sys
 
     from openclaw.cli.client import gateway_up, web_address
-    from openclaw.cli.render import print_json
-    from openclaw.core.errors import InvalidRequest
-    from openclaw.gateway.client_target import call_gateway, find
-    from openclaw.process.environment import Environment
-    from openclaw.protocol.client import CallFailed
 
     surroundings = Environment.of_process()
     address = web_address(gateway_up(surroundings))
@@ -348,12 +332,9 @@ COLOURS = {"critical": "red", "warn": "yellow", "info": "cyan"}
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def doctor_command(fix: bool, yes: bool, as_json: bool) -> None:
     """Find out what is wrong here. Exits with 1 when something critical remains."""
-    import sys
 
-    from openclaw.cli.render import print_json
     from openclaw.gateway import doctor
     from openclaw.gateway.doctor import CHECKS
-    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     scene = doctor.look(surroundings)
@@ -392,7 +373,6 @@ def doctor_command(fix: bool, yes: bool, as_json: bool) -> None:
 
 
 def _show(findings: "Sequence[DoctorFinding]") -> None:
-    from openclaw.core.text import printable
 
     if not findings:
         click.echo("Everything is fine.")

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
+
+from openclaw.cli.render import note, print_json, table
+from openclaw.config.edit import Editor
+from openclaw.config.live import LiveConfig
+from openclaw.config.load import load
+from openclaw.core.clock import millis
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.text import printable
+from openclaw.plugins.hooks.accepted import AcceptedHooks
+from openclaw.plugins.hooks.discover import HookConfig, look
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
 
 if TYPE_CHECKING:
     from openclaw.plugins.hooks.discover import HookList, ListedHook
@@ -22,8 +36,6 @@ def hooks_command() -> None:
 @as_json_option
 def list_hooks(eligible: bool, as_json: bool) -> None:
     """Every hook: whether it runs, or why not."""
-    from openclaw.cli.render import note, print_json, table
-    from openclaw.core.text import printable
 
     here = _Here()
     shelf = here.shelf()
@@ -51,8 +63,6 @@ def list_hooks(eligible: bool, as_json: bool) -> None:
 @as_json_option
 def info(name: str, as_json: bool) -> None:
     """All about one hook: what it hears, what it needs, which file it runs."""
-    from openclaw.cli.render import print_json
-    from openclaw.core.text import printable
 
     item = _named(_Here().shelf(), name)
     if as_json:
@@ -83,8 +93,6 @@ def info(name: str, as_json: bool) -> None:
 @as_json_option
 def check(as_json: bool) -> None:
     """Everything that keeps a hook from running. Exit code 1 when one that is switched on does not run."""
-    from openclaw.cli.render import print_json
-    from openclaw.core.text import printable
 
     shelf = _Here().shelf()
     broken = [item for item in shelf.items if item.verdict.chosen and not item.runs]
@@ -118,11 +126,6 @@ def check(as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def enable(name: str, yes: bool) -> None:
     """Switch NAME on, and accept its files as they are now. A hook is a program: look at it first."""
-    import sys
-
-    from openclaw.config.edit import Editor
-    from openclaw.core.errors import InvalidRequest
-    from openclaw.core.text import printable
 
     here = _Here()
     item = _named(here.shelf(), name)
@@ -149,7 +152,6 @@ def enable(name: str, yes: bool) -> None:
 @click.argument("name")
 def disable(name: str) -> None:
     """Switch NAME off."""
-    from openclaw.config.edit import Editor
 
     here = _Here()
     hook = _named(here.shelf(), name).hook
@@ -163,11 +165,6 @@ class _Here:
     """The hooks of this home, as one command needs them."""
 
     def __init__(self) -> None:
-        from openclaw.config.load import load
-        from openclaw.core.clock import millis
-        from openclaw.plugins.hooks.accepted import AcceptedHooks
-        from openclaw.process.environment import Environment
-        from openclaw.process.tasks import SystemClock
 
         self.surroundings = Environment.of_process()
         home = self.surroundings.home
@@ -178,8 +175,6 @@ class _Here:
         self.now = millis(SystemClock())
 
     def shelf(self) -> HookList:
-        from openclaw.config.live import LiveConfig
-        from openclaw.plugins.hooks.discover import HookConfig, look
 
         config = HookConfig(
             settings=self.settings,
@@ -191,7 +186,6 @@ class _Here:
 
 
 def _named(shelf: HookList, name: str) -> ListedHook:
-    from openclaw.core.errors import NotFound
 
     for item in shelf.items:
         if name in (item.hook.name, item.hook.manifest.key):
@@ -203,7 +197,6 @@ def _named(shelf: HookList, name: str) -> ListedHook:
 
 
 def _document(item: ListedHook, full: bool = False) -> dict[str, Any]:
-    import msgspec
 
     hook, manifest = item.hook, item.hook.manifest
     document: dict[str, Any] = {

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+import tempfile
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 from msgspec import structs
 
+from openclaw.agent import settings as agents
+from openclaw.cli.render import note, print_json, table, when
+from openclaw.config.load import load
+from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.plugin import OpensEmbedder
-from openclaw.memory.embedders.pool import EmbedderRegistry
-from openclaw.memory.settings import BUILT_IN
+from openclaw.core.settings import Fixed
+from openclaw.core.text import printable
+from openclaw.memory import notes
+from openclaw.memory.citations import PARTS, citation, status_document, why_document
+from openclaw.memory.embedders.pool import EmbedderRegistry, usual_keys
+from openclaw.memory.evaluate import ask, compare, figures, parse_questions
+from openclaw.memory.indexer import remove
+from openclaw.memory.service import forget_lines, lines_of, open_memory
+from openclaw.memory.settings import BUILT_IN, overlay
+from openclaw.memory.tools import MemorySearch, page
+from openclaw.plugins.find import look
+from openclaw.plugins.hooks.dispatch import HookDispatcher
+from openclaw.plugins.registry import PluginRegistry
+from openclaw.plugins.settings import MEMORY_CORE
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.protocol.events import EventBus
+from openclaw.skills.roots import expanded
+from openclaw.workspace.seed import workspace_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -44,10 +71,8 @@ def memory_command() -> None:
 @JSON
 def status(deep: bool, refresh: bool, agent: str | None, as_json: bool) -> None:
     """Where the index is, what is in it, and how notes are searched."""
-    from openclaw.cli.render import print_json
 
     async def run(memory: MemoryIndex) -> None:
-        from openclaw.memory.citations import status_document
 
         if refresh:
             await memory.sync(progress=_progress(as_json))
@@ -69,8 +94,6 @@ def status(deep: bool, refresh: bool, agent: str | None, as_json: bool) -> None:
 @JSON
 def index(force: bool, verbose: bool, agent: str | None, as_json: bool) -> None:
     """Bring the index up to date with the notes."""
-    from openclaw.cli.render import note, print_json
-    from openclaw.core.text import printable
 
     async def run(memory: MemoryIndex) -> None:
         report = await memory.sync(force=force, progress=_progress(as_json))
@@ -110,10 +133,6 @@ def search(
     """Find notes by words and by meaning."""
 
     async def run(memory: MemoryIndex) -> None:
-        from openclaw.cli.render import note, print_json
-        from openclaw.core.text import printable
-        from openclaw.memory.citations import citation
-        from openclaw.memory.tools import MemorySearch
 
         answer = await memory.search(" ".join(query), max_results=max_results, min_score=min_score)
         _refuse(answer)
@@ -141,8 +160,6 @@ def why(query: tuple[str, ...], agent: str | None, as_json: bool) -> None:
     """Why each result stands where it does."""
 
     async def run(memory: MemoryIndex) -> None:
-        from openclaw.cli.render import print_json, table
-        from openclaw.memory.citations import PARTS, why_document
 
         answer = await memory.search(" ".join(query))
         _refuse(answer)
@@ -169,10 +186,6 @@ def get(path: str, start: int | None, lines: int | None, agent: str | None, as_j
     """Print some lines of a note."""
 
     async def run(memory: MemoryIndex) -> None:
-        from openclaw.cli.render import print_json
-        from openclaw.core.text import printable
-        from openclaw.memory import notes
-        from openclaw.memory.tools import page
 
         scope = memory.plan.scope
         file = notes.resolve(path, scope)
@@ -192,17 +205,10 @@ def get(path: str, start: int | None, lines: int | None, agent: str | None, as_j
 @JSON
 def forget(citation: str, yes: bool, agent: str | None, as_json: bool) -> None:
     """Remove lines (memory/x.md#L3-L5) from a note, the index and the cache for good."""
-    from openclaw.memory.service import lines_of
 
     path, start, end = lines_of(citation)
 
     async def run(memory: MemoryIndex) -> None:
-        import time
-
-        from openclaw.cli.render import note, print_json
-        from openclaw.core.text import printable
-        from openclaw.memory import notes
-        from openclaw.memory.service import forget_lines
 
         if not yes:
             file = notes.resolve(path, memory.plan.scope)
@@ -224,7 +230,6 @@ def reset(yes: bool, agent: str | None) -> None:
     """Throw the index away; it is made anew from the notes, which stay."""
 
     async def run(memory: MemoryIndex) -> None:
-        from openclaw.memory.indexer import remove
 
         if not yes:
             click.confirm(f"Remove {memory.path}? The notes stay.", abort=True, err=True)
@@ -244,9 +249,6 @@ def evaluate(questions: str | None, agent: str | None, as_json: bool) -> None:
     if questions is None:
         _evaluate_sample(as_json)
         return
-    from pathlib import Path
-
-    from openclaw.memory.evaluate import parse_questions
 
     asked = parse_questions(Path(questions).read_bytes(), questions)
 
@@ -259,15 +261,6 @@ def evaluate(questions: str | None, agent: str | None, as_json: bool) -> None:
 
 def _with_memory(agent: str | None, work: Callable[[MemoryIndex], Awaitable[None]]) -> None:
     """Runs `work` with the memory of an agent, and closes it."""
-    import asyncio
-
-    from openclaw.agent import settings as agents
-    from openclaw.config.load import load
-    from openclaw.core.errors import InvalidRequest
-    from openclaw.plugins.settings import MEMORY_CORE
-    from openclaw.process.environment import Environment
-    from openclaw.process.tasks import SystemClock
-    from openclaw.workspace.seed import workspace_of
 
     surroundings = Environment.of_process()
     loaded = load(surroundings.home, surroundings.environ)
@@ -309,9 +302,6 @@ def _open(
     home: Path,
     keys: dict[str, Secret],
 ) -> MemoryIndex:
-    from openclaw.cli.render import note
-    from openclaw.memory.service import open_memory
-    from openclaw.process.tasks import SystemClock
 
     return open_memory(
         settings,
@@ -329,7 +319,6 @@ def _open(
 
 def _settings(config: Config, agent_id: str) -> MemorySearchSettings:
     """The search settings of an agent: its own over the defaults."""
-    from openclaw.memory.settings import overlay
 
     own = next((entry for entry in config.agents.list if entry.id.lower() == agent_id), None)
     return overlay(config.agents.defaults.memory_search, own.memory_search if own else None)
@@ -337,7 +326,6 @@ def _settings(config: Config, agent_id: str) -> MemorySearchSettings:
 
 def _keys(config: Config, environ: Mapping[str, str]) -> dict[str, Secret]:
     """The providers' own keys, from the configuration or the environment."""
-    from openclaw.memory.embedders.pool import usual_keys
 
     configured = {name: section.api_key for name, section in config.models.providers.items() if section.api_key}
     return usual_keys(environ, configured)
@@ -345,7 +333,6 @@ def _keys(config: Config, environ: Mapping[str, str]) -> dict[str, Secret]:
 
 def _progress(quiet: bool) -> Callable[[int, int], None] | None:
     """A callback that prints progress on one line; None when quiet."""
-    import sys
 
     if quiet or not sys.stderr.isatty():
         return None
@@ -359,8 +346,6 @@ def _progress(quiet: bool) -> Callable[[int, int], None] | None:
 
 
 def _print_status(document: dict[str, Any]) -> None:
-    from openclaw.cli.render import note, when
-    from openclaw.core.text import printable
 
     meaning = document["model"] + (f" ({document['provider']})" if document["provider"] != "none" else "")
     lines = [
@@ -384,7 +369,6 @@ def _print_status(document: dict[str, Any]) -> None:
 
 
 def _refuse(answer: SearchAnswer) -> None:
-    from openclaw.core.errors import StateError
 
     if answer.unavailable:
         raise StateError(f"memory cannot be searched: {answer.reason}")
@@ -398,12 +382,6 @@ def _cell(value: Any) -> str:
 
 def _evaluate_sample(as_json: bool) -> None:
     """Measures the shipped questions on the shipped notes: by words, by meaning, by both."""
-    import asyncio
-    import tempfile
-    from pathlib import Path
-
-    from openclaw.memory.embedders.pool import EmbedderRegistry
-    from openclaw.memory.evaluate import compare
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -419,15 +397,11 @@ def _evaluate_sample(as_json: bool) -> None:
 
 
 async def _figures(memory: MemoryIndex, questions: Sequence[EvalQuestion]) -> list[Figures]:
-    from openclaw.memory.evaluate import ask, figures
 
     return figures(await ask(memory, questions))
 
 
 def _print_figures(found: dict[str, list[Figures]], as_json: bool) -> None:
-    import msgspec
-
-    from openclaw.cli.render import print_json, table
 
     if as_json:
         print_json({name: [msgspec.to_builtins(row) for row in rows] for name, rows in found.items()})
@@ -449,12 +423,6 @@ async def for_one_command(
     if not foreign:
         yield EmbedderRegistry(NoPlugins())
         return
-    from openclaw.core.settings import Fixed
-    from openclaw.plugins.find import look
-    from openclaw.plugins.hooks.dispatch import HookDispatcher
-    from openclaw.plugins.registry import PluginRegistry
-    from openclaw.protocol.events import EventBus
-    from openclaw.skills.roots import expanded
 
     state, home = surroundings.home.state, surroundings.home_dir
     found, _ = look([expanded(text, home, home) for text in plugins.load.paths], state / "extensions")

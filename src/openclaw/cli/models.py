@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import time
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from openclaw.agent import settings
+from openclaw.cli.render import note, print_json, table
+from openclaw.config.load import load
+from openclaw.core.errors import AuthFailed
+from openclaw.core.keys import DEFAULT_AGENT
+from openclaw.models import credentials, profiles, registry
+from openclaw.models.discover import probe_servers
+from openclaw.models.model_set import build_model_set
+from openclaw.models.profiles import ProfileStore
+from openclaw.models.refs import ModelRef
+from openclaw.models.registry import is_own_address
+from openclaw.process.environment import locate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +45,6 @@ def models_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def list_models(everything: bool, provider: str | None, as_json: bool) -> None:
     """The models that can be used; with --all every one we know."""
-    from openclaw.cli.render import note, print_json, table
 
     _, found, served = _here()
     rows = [row for row in model_rows(found, served, provider) if everything or row["available"]]
@@ -59,7 +75,6 @@ def list_models(everything: bool, provider: str | None, as_json: bool) -> None:
 @click.option("--probe", is_flag=True, help="Also ask the model servers on this machine what they serve.")
 def status(as_json: bool, probe: bool) -> None:
     """Which model would answer now and why, and where each key comes from."""
-    from openclaw.cli.render import print_json
 
     home, found, served = _here()
     report = status_report(home.config, found)
@@ -75,11 +90,6 @@ def status(as_json: bool, probe: bool) -> None:
 
 def situation(config: Config, environ: Mapping[str, str], home: Home, probe: Probe) -> ModelSet:
     """The models as the default agent sees them."""
-    from openclaw.agent import settings
-    from openclaw.core.keys import DEFAULT_AGENT
-    from openclaw.models import profiles, registry
-    from openclaw.models.model_set import build_model_set
-    from openclaw.models.profiles import ProfileStore
 
     agent = settings.view(config.agents, settings.default_agent(config.agents))
     folders = dict.fromkeys(home.state / "agents" / name / "agent" for name in (DEFAULT_AGENT, agent.id))
@@ -99,8 +109,6 @@ def situation(config: Config, environ: Mapping[str, str], home: Home, probe: Pro
 
 def model_rows(found: ModelSet, served: Probe, provider: str | None = None) -> list[dict[str, Any]]:
     """One row per model: the default first, then what local servers offer, then everything else."""
-    from openclaw.models.refs import ModelRef
-    from openclaw.models.registry import is_own_address
 
     wanted = found.registry.provider(provider).id if provider else None
     known = {facts.id for facts in found.registry.providers}
@@ -130,7 +138,6 @@ def model_rows(found: ModelSet, served: Probe, provider: str | None = None) -> l
 
 
 def _plain(ref: ModelRef) -> ModelRef:
-    from openclaw.models.refs import ModelRef
 
     return ModelRef(ref.provider, ref.model)
 
@@ -150,8 +157,6 @@ def _tags(found: ModelSet, ref: ModelRef, aliases: Mapping[str, ModelRef], *, ru
 
 def status_report(config_path: Path, found: ModelSet) -> dict[str, Any]:
     """What `status --json` prints; contains no credential, only where each was found."""
-    from openclaw.core.errors import AuthFailed
-    from openclaw.models import credentials
 
     now = _now()
     aliases, broken_aliases = found.aliases()
@@ -216,14 +221,6 @@ def _print_status(report: Mapping[str, Any]) -> None:
 
 def _here() -> tuple[Home, ModelSet, Probe]:
     """The models of this home; local servers are probed once, and only when needed."""
-    import os
-    from functools import cache
-    from pathlib import Path
-
-    from openclaw.cli.render import note
-    from openclaw.config.load import load
-    from openclaw.models.discover import probe_servers
-    from openclaw.process.environment import locate
 
     served = cache(probe_servers)
     home = locate(os.environ, Path.home(), Path.cwd())
@@ -234,6 +231,5 @@ def _here() -> tuple[Home, ModelSet, Probe]:
 
 
 def _now() -> int:
-    import time
 
     return time.time_ns() // 1_000_000

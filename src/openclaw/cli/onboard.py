@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import sys
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from openclaw.agent.settings import agent_ids
+from openclaw.agent import settings
+from openclaw.agent.settings import agent_ids, default_agent
 from openclaw.cli.client import gateway_up, web_address
+from openclaw.cli.plugins import PluginView
+from openclaw.cli.render import note, print_json
+from openclaw.config.edit import Editor
 from openclaw.config.load import load
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.keys import DEFAULT_AGENT
 from openclaw.core.messages import User
 from openclaw.core.provider import ModelRequest
+from openclaw.core.secret import Secret
+from openclaw.core.text import printable
 from openclaw.gateway.process import running
-from openclaw.models.model_set import ModelSet
+from openclaw.gateway.status import services_of
+from openclaw.models import registry
+from openclaw.models.discover import probe_servers
+from openclaw.models.model_set import ModelSet, build_model_set
+from openclaw.models.profiles import AuthProfile, ProfileStore
 from openclaw.models.providers import Providers
 from openclaw.models.refs import ModelRef
 from openclaw.models.timeouts import stream_timeouts
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.route import FailoverRoute
+from openclaw.storage import atomic
+from openclaw.workspace import files
 from openclaw.workspace.seed import Seeded, ensure, workspace_of
 
 if TYPE_CHECKING:
@@ -95,12 +113,6 @@ def onboard_command(
     as_json: bool,
 ) -> None:
     """Set the assistant up: model and key, name, channels, commands, autostart. Keys are typed unseen."""
-    import sys
-    from pathlib import Path
-
-    from openclaw.cli.render import print_json
-    from openclaw.core.secret import Secret
-    from openclaw.process.environment import Environment
 
     ask = not (non_interactive or as_json)
     if ask and not sys.stdin.isatty():
@@ -127,7 +139,6 @@ class _Setup:
     """The answers; each is saved at once."""
 
     def __init__(self, surroundings: Environment, *, quiet: bool, check: bool) -> None:
-        from openclaw.config.edit import Editor
 
         self._surroundings = surroundings
         self._editor = Editor(surroundings.home, surroundings.environ)
@@ -151,7 +162,6 @@ class _Setup:
     # Model and key.
 
     def choose_model(self, provider: str | None, model: str | None, key: Secret | None, *, ask: bool) -> None:
-        from openclaw.core.errors import InvalidRequest
 
         situation = self._situation()
         if provider or model or key:
@@ -169,7 +179,6 @@ class _Setup:
 
     def _ask_model(self, situation: ModelSet) -> None:
         """Asks for a model until one answers or the person skips it."""
-        from openclaw.core.errors import OpenClawError
 
         now = _now()
         known = [facts for facts in situation.registry.providers if facts.default_model and facts.id != "offline"]
@@ -198,7 +207,6 @@ class _Setup:
                 return
 
     def _ask_key(self, situation: ModelSet, provider: str, ref: ModelRef | None, now: int) -> bool:
-        from openclaw.core.secret import Secret
 
         has = situation.has_key(provider, now)
         hint = "Enter keeps the one that is there" if has else "Enter goes back"
@@ -212,9 +220,6 @@ class _Setup:
 
     def _adopt(self, provider: str, ref: ModelRef | None, key: Secret | None) -> str:
         """Tries the model and saves key and choice when it answers; otherwise gives what is wrong."""
-        import asyncio
-
-        from openclaw.process.tasks import SystemClock
 
         trial = self._situation(provider, key)
         facts = trial.registry.provider(provider)
@@ -229,25 +234,15 @@ class _Setup:
         return ""
 
     def _store(self) -> Any:
-        from openclaw.core.keys import DEFAULT_AGENT
-        from openclaw.models.profiles import ProfileStore
 
         return ProfileStore.of_agent(self._surroundings.home.state / "agents" / DEFAULT_AGENT / "agent")
 
     def _load(self) -> LoadedConfig:
-        from openclaw.config.load import load
 
         return load(self._surroundings.home, self._surroundings.environ)
 
     def _situation(self, provider: str | None = None, key: Secret | None = None) -> ModelSet:
         """The models as configured, or with another key."""
-        import msgspec
-
-        from openclaw.agent import settings
-        from openclaw.models import registry
-        from openclaw.models.discover import probe_servers
-        from openclaw.models.model_set import build_model_set
-        from openclaw.models.profiles import AuthProfile
 
         loaded = self._load()
         agent = settings.view(loaded.config.agents, settings.default_agent(loaded.config.agents))
@@ -275,10 +270,6 @@ class _Setup:
     # Name.
 
     def choose_name(self, name: str | None, *, ask: bool) -> None:
-        from openclaw.agent.settings import default_agent
-        from openclaw.storage import atomic
-        from openclaw.workspace import files
-        from openclaw.workspace.seed import workspace_of
 
         agents = self._load().config.agents
         path = workspace_of(agents, default_agent(agents), self._surroundings) / "IDENTITY.md"
@@ -330,8 +321,6 @@ class _Setup:
     # Autostart.
 
     def choose_autostart(self, wanted: bool | None, *, ask: bool) -> None:
-        from openclaw.core.errors import InvalidRequest
-        from openclaw.gateway.status import services_of
 
         services = services_of(self._surroundings)
         installed = services.state().installed
@@ -362,7 +351,6 @@ def _columns(names: list[str]) -> str:
 
 def named(text: str, name: str) -> str:
     """An IDENTITY.md with this name in it."""
-    import re
 
     line = re.compile(r"^(\s*[-*]\s*(?:\*\*)?\s*name\s*:?\s*(?:\*\*)?\s*:?)[^\n]*$", re.IGNORECASE | re.MULTILINE)
     if line.search(text):
@@ -371,7 +359,6 @@ def named(text: str, name: str) -> str:
 
 
 def _now() -> int:
-    import time
 
     return time.time_ns() // 1_000_000
 
@@ -383,7 +370,6 @@ NONE = "   Other places to talk come as plugins: openclaw plugins install DIRECT
 
 def available() -> tuple[dict[str, str], list[str]]:
     """The channels of enabled plugins, each with its plugin; and notes about those that are not."""
-    from openclaw.cli.plugins import PluginView
 
     here = PluginView()
     running: dict[str, str] = {}
@@ -410,7 +396,6 @@ def owners_in(text: str, channels: Collection[str]) -> tuple[str, ...]:
 
 def ask_owner(channels: Collection[str], now: Sequence[str], say: Callable[[str], None]) -> tuple[str, ...]:
     """Asks for the owner until the answer is valid."""
-    from openclaw.core.text import printable
 
     here = [each for each in now if each.partition(":")[0] in channels]
     say(f"3. You can also talk to it on: {', '.join(printable(each) for each in channels)}.")
@@ -433,17 +418,6 @@ def ask_owner(channels: Collection[str], now: Sequence[str], say: Callable[[str]
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def setup_command(workspace: str | None, as_json: bool) -> None:
     """Make the home and the workspace with its starter files. Safe to run again: nothing is overwritten."""
-    from pathlib import Path
-
-    import msgspec
-
-    from openclaw.agent.settings import agent_ids
-    from openclaw.cli.render import note, print_json
-    from openclaw.config.edit import Editor
-    from openclaw.config.load import load
-    from openclaw.process.environment import Environment
-    from openclaw.process.tasks import SystemClock
-    from openclaw.workspace.seed import ensure, workspace_of
 
     surroundings = Environment.of_process()
     home = surroundings.home

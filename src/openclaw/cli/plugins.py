@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import sys
+from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from openclaw.cli.render import print_json, table
 from openclaw.cli.skills_install import bullets, finding_document, told
+from openclaw.config.edit import Editor
+from openclaw.config.load import load
+from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
+from openclaw.core.text import printable
+from openclaw.gateway.client_target import call_gateway, find
+from openclaw.gateway.process import running
+from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins, digest_of
+from openclaw.plugins.admit import FIELDS, judge, unknown_entries, vacant
+from openclaw.plugins.find import look
+from openclaw.plugins.install import PluginReview, staged
+from openclaw.plugins.install import install as put
+from openclaw.plugins.install import new as make
+from openclaw.plugins.install import remove as take
+from openclaw.plugins.settings import PluginEntry
+from openclaw.process.environment import Environment, locate
+from openclaw.process.tasks import SystemClock
+from openclaw.security import install_policy
+from openclaw.security.install_scan import inspect
+from openclaw.skills.roots import expanded
+from openclaw.storage.digests import Hasher, contents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,13 +50,6 @@ class PluginView:
     """The plugins of this home, as one command needs them."""
 
     def __init__(self) -> None:
-        from openclaw.config.load import load
-        from openclaw.plugins.accepted import AcceptedPlugins, digest_of
-        from openclaw.plugins.admit import judge
-        from openclaw.plugins.find import look
-        from openclaw.process.environment import Environment
-        from openclaw.process.tasks import SystemClock
-        from openclaw.skills.roots import expanded
 
         self.surroundings = Environment.of_process()
         home = self.surroundings.home
@@ -49,9 +69,6 @@ class PluginView:
         self.verdicts: dict[str, PluginVerdict] = judge(self.found, self.settings, known, self.digests)
 
     def get(self, name: str) -> FoundPlugin:
-        from difflib import get_close_matches
-
-        from openclaw.core.errors import NotFound
 
         for each in self.found:
             if each.id == name:
@@ -65,9 +82,6 @@ class PluginView:
 
     def live(self) -> dict[str, dict[str, Any]]:
         """The state of the running gateway's plugins, by id; empty when none runs."""
-        from openclaw.core.errors import OpenClawError
-        from openclaw.gateway.client_target import call_gateway, find
-        from openclaw.gateway.process import running
 
         if running(self.surroundings.home.state) is None:
             return {}
@@ -79,8 +93,6 @@ class PluginView:
 
     def reload(self, name: str) -> dict[str, Any] | None:
         """Has the running gateway restart a plugin; None when none runs."""
-        from openclaw.gateway.client_target import call_gateway, find
-        from openclaw.gateway.process import running
 
         if running(self.surroundings.home.state) is None:
             return None
@@ -115,7 +127,6 @@ def state_of(verdict: PluginVerdict, live: dict[str, Any] | None) -> str:
 
 def asked(question: str) -> bool:
     """Asks for a yes; without a terminal the answer is no."""
-    import sys
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
@@ -134,11 +145,6 @@ def asked(question: str) -> bool:
 @as_json_option
 def install(source: str, force: bool, yes: bool, accept_risk: bool, dry_run: bool, as_json: bool) -> None:
     """Install a plugin from a directory or an archive (.tgz, .zip)."""
-    from pathlib import Path
-
-    from openclaw.cli.render import print_json
-    from openclaw.plugins.install import staged
-    from openclaw.security.install_scan import inspect
 
     here = PluginView()
     if dry_run:
@@ -159,9 +165,6 @@ def install(source: str, force: bool, yes: bool, accept_risk: bool, dry_run: boo
 @click.option("--accept-risk", is_flag=True, help="Install in spite of grave findings.")
 def update(name: str | None, yes: bool, accept_risk: bool) -> None:
     """Install plugins again from where they came (all of them, or NAME)."""
-    from pathlib import Path
-
-    from openclaw.core.errors import InvalidRequest
 
     here = PluginView()
     if name is not None and name not in here.accepted:
@@ -182,9 +185,6 @@ def update(name: str | None, yes: bool, accept_risk: bool) -> None:
 @click.option("--yes", is_flag=True, help="Accept its files as they are without being asked.")
 def enable(name: str, yes: bool) -> None:
     """Switch a plugin on; an installed one whose files changed is accepted as it is now."""
-    from openclaw.core.errors import InvalidRequest
-    from openclaw.plugins.accepted import AcceptedPlugin
-    from openclaw.security.install_scan import inspect
 
     here = PluginView()
     plugin = here.get(name)
@@ -223,10 +223,6 @@ def disable(name: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def remove(name: str, yes: bool) -> None:
     """Take an installed plugin away."""
-    import contextlib
-
-    from openclaw.core.errors import InvalidRequest, OpenClawError
-    from openclaw.plugins.install import remove as take
 
     here = PluginView()
     plugin = here.get(name)
@@ -246,7 +242,6 @@ def remove(name: str, yes: bool) -> None:
 @click.argument("name")
 def reload(name: str) -> None:
     """Have the running gateway start a plugin afresh, also one that was put away."""
-    from openclaw.core.errors import InvalidRequest
 
     here = PluginView()
     here.get(name)
@@ -271,10 +266,6 @@ def _install(
 ) -> dict[str, Any]:
     """Stages the plugin, asks policy, hooks and person, installs it; gives the report."""
     from openclaw.cli.client import objection
-    from openclaw.plugins.install import PluginReview
-    from openclaw.plugins.install import install as put
-    from openclaw.security import install_policy
-    from openclaw.security.install_scan import inspect
 
     def policy(ready: StagedPlugin) -> str:
         if expected and ready.manifest.id != expected:
@@ -328,8 +319,6 @@ def _install(
 
 def _tell(here: PluginView, name: str, line: str, as_json: bool, report: dict[str, Any]) -> None:
     """Prints what was done, and has a running gateway reload the plugin."""
-    from openclaw.cli.render import print_json
-    from openclaw.core.errors import OpenClawError
 
     try:
         answer = here.reload(name)
@@ -345,7 +334,6 @@ def _tell(here: PluginView, name: str, line: str, as_json: bool, report: dict[st
 
 
 def _report(ready: StagedPlugin) -> dict[str, Any]:
-    from openclaw.plugins.admit import FIELDS
 
     manifest = ready.manifest
     return {
@@ -365,7 +353,6 @@ def _report(ready: StagedPlugin) -> dict[str, Any]:
 
 
 def _show(report: dict[str, Any]) -> None:
-    from openclaw.core.text import printable
 
     click.echo(printable(f"{report['name']} {report['version']}: {report['description']}"), err=True)
     click.echo(f"{report['files']} files, {report['treeSha256']}, to {report['target']}", err=True)
@@ -377,17 +364,11 @@ def _show(report: dict[str, Any]) -> None:
 
 
 def _contents(directory: Path) -> dict[str, bytes]:
-    from openclaw.storage.digests import Hasher, contents
 
     return contents(directory, Hasher(lambda: 0.0).tree(str(directory)))
 
 
 def _editor() -> Any:
-    import os
-    from pathlib import Path
-
-    from openclaw.config.edit import Editor
-    from openclaw.process.environment import locate
 
     return Editor(locate(os.environ, Path.home(), Path.cwd()), os.environ)
 
@@ -407,8 +388,6 @@ def plugins_command() -> None:
 @as_json_option
 def list_plugins(as_json: bool) -> None:
     """Every plugin: running, on, off, held back or put away, and why."""
-    from openclaw.cli.render import print_json, table
-    from openclaw.core.text import printable
 
     here = PluginView()
     live = here.live()
@@ -433,10 +412,6 @@ def _line(shown: dict[str, str]) -> str:
 @as_json_option
 def info(name: str, as_json: bool) -> None:
     """All about one plugin: what it declares, what it asks for and what it gets. Nothing of it is run."""
-    from openclaw.cli.render import print_json
-    from openclaw.core.text import printable
-    from openclaw.plugins.admit import FIELDS
-    from openclaw.plugins.settings import PluginEntry
 
     here = PluginView()
     plugin = here.get(name)
@@ -485,11 +460,6 @@ def info(name: str, as_json: bool) -> None:
 @as_json_option
 def doctor(names: tuple[str, ...], as_json: bool) -> None:
     """Start each plugin on its own and check it against the contract. Exit code 1 when one does not keep to it."""
-    import asyncio
-
-    from openclaw.cli.render import print_json
-    from openclaw.core.text import printable
-    from openclaw.plugins.admit import unknown_entries, vacant
 
     here = PluginView()
     chosen = [here.get(name) for name in names] or [each for each in here.found if here.verdicts[each.id].runs]
@@ -520,9 +490,7 @@ def doctor(names: tuple[str, ...], as_json: bool) -> None:
 
 async def _checked(here: PluginView, name: str) -> list[str]:
     from openclaw.plugins.manager import revealed
-    from openclaw.plugins.settings import PluginEntry
     from openclaw.plugins.trial import problems_of
-    from openclaw.process.tasks import SystemClock
 
     entry = here.settings.entries.get(name, PluginEntry())
     env = {variable: secret.reveal() for variable, secret in entry.env.items()}
@@ -534,9 +502,6 @@ async def _checked(here: PluginView, name: str) -> list[str]:
 @click.option("--in", "parent", type=click.Path(file_okay=False), default=".", help="The directory to make it in.")
 def new(name: str, parent: str) -> None:
     """A new plugin to start from, with a tool, a command and tests that pass."""
-    from pathlib import Path
-
-    from openclaw.plugins.install import new as make
 
     directory = make(name, Path(parent))
     click.echo(str(directory))

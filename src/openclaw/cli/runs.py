@@ -1,9 +1,28 @@
 """`openclaw agent`, `openclaw runs` and `openclaw undo`: send a message, inspect recorded runs, undo file changes."""
 
+import asyncio
+import os
 import sys
+import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
+
+from openclaw.agent.settings import agent_ids
+from openclaw.cli.render import dollars, note, print_json, table, when
+from openclaw.config.load import load
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.text import printable
+from openclaw.gateway.client_target import find
+from openclaw.gateway.process import running
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.security.label_service import journal
+from openclaw.security.redaction import Redactor, secret_variables, secrets_in
+from openclaw.security.undo import carry_out, difference, steps
+from openclaw.storage.atomic import replace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,11 +62,6 @@ def agent_command(
     The answer goes to standard output; tool calls and notices, one quiet line each, to standard error. Ctrl-C stops
     the run and keeps the conversation in order.
     """
-    import os
-    import sys
-    from pathlib import Path
-
-    from openclaw.core.errors import InvalidRequest
 
     if os.environ.get("OPENCLAW_SHELL") == "exec":
         raise InvalidRequest("this shell was opened by the assistant itself: it does not send messages to itself")
@@ -83,8 +97,6 @@ def agent_command(
 
 
 def _gateway_is_running() -> bool:
-    from openclaw.gateway.process import running
-    from openclaw.process.environment import Environment
 
     return running(Environment.of_process().home.state) is not None
 
@@ -100,8 +112,6 @@ def _through_gateway(
 ) -> int:
     from openclaw.cli.client import ask
     from openclaw.cli.screen import DEFAULT_TIMEOUT
-    from openclaw.gateway.client_target import find
-    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     given = {
@@ -131,7 +141,6 @@ def listed(limit: int, as_json: bool) -> None:
     """The latest runs, the newest first."""
 
     async def work(app: "App") -> None:
-        from openclaw.cli.render import dollars, print_json, table, when
 
         rows = await app.db.read(
             "SELECT runs.*, (SELECT COUNT(*) FROM call_records WHERE call_records.run_id = runs.run_id) AS recorded "
@@ -167,8 +176,6 @@ def show(run: str, as_json: bool, requests: bool) -> None:
     """What RUN asked and what it was told, call by call."""
 
     async def work(app: "App") -> None:
-        from openclaw.cli.render import print_json
-        from openclaw.core.text import printable
 
         recorder = app.budget.recorder
         run_id = await recorder.find(run)
@@ -207,7 +214,6 @@ def replay(run: str, model: str | None, as_json: bool) -> int:
 
     async def work(app: "App") -> None:
         nonlocal code
-        from openclaw.cli.render import print_json
 
         run_id = await app.budget.recorder.find(run)
         calls = await app.budget.recorder.calls(run_id)
@@ -236,13 +242,8 @@ def export(run: str, output: str | None) -> None:
     """RUN as one JSON file without secrets, which `openclaw.testing.RecordedRun` loads as a test case."""
 
     async def work(app: "App") -> None:
-        from pathlib import Path
 
-        from openclaw.agent.settings import agent_ids
-        from openclaw.cli.render import note
         from openclaw.runs.replay import export as exported
-        from openclaw.security.redaction import Redactor, secret_variables, secrets_in
-        from openclaw.storage.atomic import replace
 
         run_id = await app.budget.recorder.find(run)
         calls = await app.budget.recorder.calls(run_id)
@@ -264,8 +265,6 @@ def export(run: str, output: str | None) -> None:
 
 
 async def _compared(app: "App", run_id: str, calls: "list[RecordedCall]", ref: str, as_json: bool) -> None:
-    from openclaw.cli.render import print_json
-    from openclaw.core.text import printable
 
     rows = []
     async for each in app.routes.ask_again(app.key(None, None), calls, ref):
@@ -285,7 +284,6 @@ def _gist(message: Any) -> str:
 
 
 def _ending(call: "RecordedCall") -> str:
-    from openclaw.core.text import printable
 
     if call.failure is not None:
         return f"failed: {call.failure.message} ({call.failure.reason})"
@@ -293,7 +291,6 @@ def _ending(call: "RecordedCall") -> str:
 
 
 def _shown(call: "RecordedCall", encode: "Callable[[Any], bytes] | None") -> dict[str, Any]:
-    import msgspec
 
     document = {
         "callId": call.call_id,
@@ -328,13 +325,9 @@ def _short(text: str, limit: int = 160) -> str:
 
 
 def _with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
-    import asyncio
 
-    from openclaw.cli.render import note
     from openclaw.cli.screen import TerminalApprover
     from openclaw.gateway.app import open_app
-    from openclaw.process.environment import Environment
-    from openclaw.process.tasks import SystemClock
 
     async def main() -> None:
         async with open_app(
@@ -362,7 +355,6 @@ def undo_command(run: str | None, listing: bool, dry_run: bool, yes: bool, force
 
     A file that was changed since is shown and left alone unless you agree. What commands did is not undone.
     """
-    from openclaw.core.errors import InvalidRequest
 
     journal = _journal()
     if listing:
@@ -387,25 +379,17 @@ def undo_command(run: str | None, listing: bool, dry_run: bool, yes: bool, force
 
 
 def _journal() -> "Journal":
-    from openclaw.config.load import load
-    from openclaw.process.environment import Environment
-    from openclaw.process.tasks import SystemClock
-    from openclaw.security.label_service import journal
 
     here = Environment.of_process()
     return journal(here.home.state, load(here.home, here.environ).config.security, SystemClock())
 
 
 def _steps(journal: "Journal", told: "Story") -> "list[UndoStep]":
-    from openclaw.security.undo import steps
 
     return steps(journal, told)
 
 
 def _carry_out(journal: "Journal", told: "Story", chosen: "list[UndoStep]") -> list[str]:
-    import uuid
-
-    from openclaw.security.undo import carry_out
 
     return carry_out(journal, told, chosen, f"undo-{uuid.uuid4().hex[:12]}")
 
@@ -417,8 +401,6 @@ def _agrees(question: str) -> bool:
 
 
 def _show(journal: "Journal", told: "Story", steps: "list[UndoStep]", force: bool) -> None:
-    from openclaw.core.text import printable
-    from openclaw.security.undo import difference
 
     words = {"restore": "put back", "remove": "remove (it was new)", "nothing": "nothing", "conflict": "CHANGED SINCE"}
     for step in steps:
@@ -433,7 +415,6 @@ def _show(journal: "Journal", told: "Story", steps: "list[UndoStep]", force: boo
 def _report(
     told: "Story", steps: "list[UndoStep]", done: list[str], left: list[str], *, as_json: bool, dry_run: bool
 ) -> None:
-    from openclaw.cli.render import print_json
 
     if as_json:
         found: list[dict[str, Any]] = [{"path": step.path, "does": step.does, "why": step.why} for step in steps]
@@ -445,8 +426,6 @@ def _report(
 
 
 def _list(stories: "list[Story]", as_json: bool) -> None:
-    from openclaw.cli.render import note, print_json, table, when
-    from openclaw.core.text import printable
 
     if as_json:
         print_json(

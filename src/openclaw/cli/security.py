@@ -1,8 +1,40 @@
 """`openclaw approvals`, `exec-policy`, `labels` and `sandbox`: who may run what, and where."""
 
+import asyncio
+import os
+import re
+import secrets
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
+
+from openclaw.agent.settings import agent_ids, default_agent, view
+from openclaw.cli.render import ago, note, print_json
+from openclaw.cli.render import table as render_table
+from openclaw.config.edit import Editor
+from openclaw.config.live import LiveConfig
+from openclaw.config.load import load
+from openclaw.core.clock import millis
+from openclaw.core.errors import InvalidRequest, NotFound, Unavailable
+from openclaw.core.keys import DEFAULT_AGENT, normalise_agent, parse
+from openclaw.core.text import printable
+from openclaw.gateway.client_target import call_gateway, find
+from openclaw.gateway.process import running
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.runs.toolset import USUAL, exec_policy
+from openclaw.security.approvals import ApprovalFile
+from openclaw.security.exec_policy import stricter
+from openclaw.security.label_service import labelled_files
+from openclaw.security.labels import render_table as labels_render_table
+from openclaw.security.labels import table as made
+from openclaw.security.sandboxes.service import RECIPE, SandboxService, explained, renew
+from openclaw.security.sandboxes.service import listed as service_listed
+from openclaw.workspace.seed import workspace_of
 
 if TYPE_CHECKING:
     from openclaw.config.load import LoadedConfig
@@ -28,8 +60,6 @@ def approvals_command() -> None:
 @JSON
 def list_grants(agent_id: str | None, as_json: bool) -> None:
     """What was allowed for good, by agent."""
-    from openclaw.cli.render import print_json, table
-    from openclaw.core.text import printable
 
     document = _file().read()
     rows = [
@@ -49,7 +79,7 @@ def list_grants(agent_id: str | None, as_json: bool) -> None:
     cells = [
         (str(row.get("id") or "-"), row["agent"], printable(row["pattern"]), printable(_arguments(row))) for row in rows
     ]
-    click.echo(table(cells, ("id", "agent", "program", "arguments")))
+    click.echo(render_table(cells, ("id", "agent", "program", "arguments")))
 
 
 def _arguments(row: dict[str, Any]) -> str:
@@ -61,7 +91,6 @@ def _arguments(row: dict[str, Any]) -> str:
 @JSON
 def get(as_json: bool) -> None:
     """The whole document, with the hash that `set --base-hash` takes."""
-    from openclaw.cli.render import print_json
 
     file = _file()
     print_json({"hash": file.hash, "file": file.shown()} if as_json else file.shown())
@@ -73,12 +102,6 @@ def get(as_json: bool) -> None:
 @click.option("--base-hash", metavar="HASH", help="Only if it has not changed since.")
 def set_document(source: str | None, stdin: bool, base_hash: str | None) -> None:
     """Put another document in place of the one there is."""
-    import sys
-    from pathlib import Path
-
-    import msgspec
-
-    from openclaw.core.errors import InvalidRequest
 
     if bool(source) == stdin:
         raise click.UsageError("give either --file PATH or --stdin")
@@ -102,11 +125,6 @@ def allowlist() -> None:
 @AGENT
 def add(pattern: str, arguments: str | None, agent_id: str | None) -> None:
     """Let a program run without being asked about: its name, or a path that may hold * and ?."""
-    import re
-    import secrets
-
-    from openclaw.core.errors import InvalidRequest
-    from openclaw.core.keys import DEFAULT_AGENT, normalise_agent
 
     if not pattern.strip():
         raise InvalidRequest("name a program: git, or /usr/bin/git")
@@ -132,8 +150,6 @@ def remove(wanted: str, agent_id: str | None) -> None:
 @JSON
 def pending(as_json: bool) -> None:
     """Questions of the running gateway that wait for an answer."""
-    from openclaw.cli.render import print_json
-    from openclaw.core.text import printable
 
     found = _ask("exec.approval.list", {})
     if as_json:
@@ -158,23 +174,16 @@ def resolve(wanted: str, decision: str) -> None:
 
 
 def _file() -> "ApprovalFile":
-    from openclaw.process.environment import Environment
-    from openclaw.security.approvals import ApprovalFile
 
     return ApprovalFile(Environment.of_process().home.state / "exec-approvals.json")
 
 
 def _now() -> int:
-    from openclaw.core.clock import millis
-    from openclaw.process.tasks import SystemClock
 
     return millis(SystemClock())
 
 
 def _ask(method: str, params: dict[str, Any]) -> Any:
-    from openclaw.gateway.client_target import call_gateway, find
-    from openclaw.gateway.process import running
-    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     if running(surroundings.home.state) is None:
@@ -200,14 +209,6 @@ def exec_policy_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def show(as_json: bool) -> None:
     """What holds for each agent, the approvals file included."""
-    from openclaw.agent.settings import agent_ids
-    from openclaw.cli.render import print_json, table
-    from openclaw.config.load import load
-    from openclaw.core.keys import normalise_agent
-    from openclaw.process.environment import Environment
-    from openclaw.runs.toolset import USUAL, exec_policy
-    from openclaw.security.approvals import ApprovalFile
-    from openclaw.security.exec_policy import stricter
 
     surroundings = Environment.of_process()
     config = load(surroundings.home, surroundings.environ).config
@@ -225,7 +226,7 @@ def show(as_json: bool) -> None:
         print_json(rows)
         return
     cells = [(str(row["agent"]), str(row["security"]), str(row["ask"])) for row in rows]
-    click.echo(table(cells, ("agent", "security", "ask")))
+    click.echo(render_table(cells, ("agent", "security", "ask")))
 
 
 @exec_policy_command.command("set")
@@ -248,8 +249,6 @@ def preset(name: str) -> None:
 
 
 def _write(values: dict[str, str]) -> None:
-    from openclaw.config.edit import Editor
-    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     Editor(surroundings.home, surroundings.environ).patch({"tools": {"exec": values}})
@@ -268,10 +267,6 @@ def labels_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def table(as_json: bool) -> None:
     """What a call may do, by the label of what the model has read, as it is configured here."""
-    from openclaw.cli.render import print_json
-    from openclaw.config.load import load
-    from openclaw.security.labels import render_table
-    from openclaw.security.labels import table as made
 
     here = _label_store()
     settings = load(here.home, here.environ).config.security.external_content
@@ -279,16 +274,13 @@ def table(as_json: bool) -> None:
     if as_json:
         print_json({deed: dict(row) for deed, row in rules.items()})
     else:
-        click.echo(render_table(rules))
+        click.echo(labels_render_table(rules))
 
 
 @labels_command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def listed(as_json: bool) -> None:
     """Files that tools wrote while text from elsewhere was in the conversation."""
-    from openclaw.cli.render import note, print_json
-    from openclaw.core.text import printable
-    from openclaw.security.label_service import labelled_files
 
     found = labelled_files(_label_store().home.state).all()
     if as_json:
@@ -309,10 +301,6 @@ def listed(as_json: bool) -> None:
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
 def clear(paths: tuple[str, ...]) -> None:
     """Say that you have looked at PATHS and that they are as good as your own."""
-    import os
-
-    from openclaw.core.errors import NotFound
-    from openclaw.security.label_service import labelled_files
 
     files = labelled_files(_label_store().home.state)
     real = [os.path.realpath(path) for path in paths]
@@ -325,7 +313,6 @@ def clear(paths: tuple[str, ...]) -> None:
 
 
 def _label_store() -> "Environment":
-    from openclaw.process.environment import Environment
 
     return Environment.of_process()
 
@@ -344,12 +331,6 @@ def sandbox_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def explain(agent_id: str | None, session: str | None, as_json: bool) -> None:
     """Whether a session is in a box, what it sees there, and why."""
-    import asyncio
-
-    from openclaw.agent.settings import default_agent, view
-    from openclaw.cli.render import print_json
-    from openclaw.core.keys import parse
-    from openclaw.security.sandboxes.service import explained
 
     boxes, loaded = _sandboxes()
     agent = view(loaded.config.agents, agent_id or default_agent(loaded.config.agents)).id
@@ -368,14 +349,9 @@ def explain(agent_id: str | None, session: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def list_boxes(as_json: bool) -> None:
     """The boxes there are, with when they were last used."""
-    import asyncio
-
-    from openclaw.cli.render import ago, print_json, table
-    from openclaw.process.tasks import SystemClock
-    from openclaw.security.sandboxes.service import listed
 
     boxes, loaded = _sandboxes()
-    rows = asyncio.run(listed(boxes, loaded.config.agents))
+    rows = asyncio.run(service_listed(boxes, loaded.config.agents))
     if as_json:
         print_json(rows)
         return
@@ -384,7 +360,7 @@ def list_boxes(as_json: bool) -> None:
         return
     now = SystemClock().now()
     cells = [(row["name"], row["engine"], row["state"], ago(row["usedAt"], now), row["path"]) for row in rows]
-    click.echo(table(cells, ("box", "engine", "state", "last used", "files")))
+    click.echo(render_table(cells, ("box", "engine", "state", "last used", "files")))
 
 
 @sandbox_command.command("recreate")
@@ -393,13 +369,9 @@ def list_boxes(as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def recreate(names: tuple[str, ...], everything: bool, yes: bool) -> None:
     """End what runs in boxes and empty their home and /tmp. Their workspaces stay."""
-    import asyncio
-
-    from openclaw.core.errors import InvalidRequest, NotFound
-    from openclaw.security.sandboxes.service import listed, renew
 
     boxes, loaded = _sandboxes()
-    rows = {row["name"]: row for row in asyncio.run(listed(boxes, loaded.config.agents))}
+    rows = {row["name"]: row for row in asyncio.run(service_listed(boxes, loaded.config.agents))}
     if not names and not everything:
         raise InvalidRequest("name a box, or give --all: openclaw sandbox list shows them")
     for name in names:
@@ -418,11 +390,6 @@ def recreate(names: tuple[str, ...], everything: bool, yes: bool) -> None:
 @click.option("--print", "only_print", is_flag=True, help="Print the recipe instead.")
 def build(engine: str, only_print: bool) -> None:
     """Build the image for containers. The process backend needs none."""
-    import subprocess
-
-    from openclaw.agent.settings import default_agent
-    from openclaw.core.errors import Unavailable
-    from openclaw.security.sandboxes.service import RECIPE
 
     if only_print:
         click.echo(RECIPE, nl=False)
@@ -441,13 +408,6 @@ def build(engine: str, only_print: bool) -> None:
 
 
 def _sandboxes() -> "tuple[SandboxService, LoadedConfig]":
-    from pathlib import Path
-
-    from openclaw.config.live import LiveConfig
-    from openclaw.config.load import load
-    from openclaw.process.environment import Environment
-    from openclaw.security.sandboxes.service import SandboxService
-    from openclaw.workspace.seed import workspace_of
 
     surroundings = Environment.of_process()
     loaded = load(surroundings.home, surroundings.environ)

@@ -1,5 +1,6 @@
 """`openclaw sessions`: list, show and export sessions of this machine."""
 
+import asyncio
 import json
 import re
 from base64 import b64encode
@@ -7,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
@@ -18,9 +21,17 @@ from markdown_it.utils import EnvType, OptionsDict
 from msgspec import Struct
 
 from openclaw.cli.markdown import parser
+from openclaw.cli.render import ago, dollars, note, print_json, table, tokens, when
+from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.messages import Assistant, Image, Message, ToolCall, ToolResult
 from openclaw.core.text import printable, spelled
+from openclaw.gateway.process import state
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.sessions.files import load
+from openclaw.sessions.history import rows_of
 from openclaw.sessions.reply_text import shape
+from openclaw.sessions.transcript import build_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -42,8 +53,6 @@ def list_sessions(agent_id: str | None, limit: int, as_json: bool) -> None:
     """The conversations, most recent first."""
 
     async def work(index: "SessionIndex", now: float) -> None:
-        from openclaw.cli.render import ago, dollars, note, print_json, table, tokens
-        from openclaw.core.text import printable
 
         for problem in (await index.rebuild()).problems:
             note(printable(problem))
@@ -88,12 +97,6 @@ def show(session: str, tools: bool, as_json: bool) -> None:
     """What was said in SESSION (a key, an id or the start of one)."""
 
     async def work(index: "SessionIndex", now: float) -> None:
-        import msgspec
-
-        from openclaw.cli.render import note, print_json, when
-        from openclaw.core.text import printable
-        from openclaw.sessions.files import load
-        from openclaw.sessions.transcript import build_context
 
         row = await index.find(session)
         loaded = load(_transcript(index, row))
@@ -137,7 +140,6 @@ def export(session: str, output: str | None, kind: str, html: bool) -> None:
 
 
 def _transcript(index: "SessionIndex", row: "SessionRow") -> "Path":
-    from openclaw.core.errors import NotFound
 
     path = index.path(row.agent_id, row.session_id)
     if not path.exists():
@@ -146,9 +148,6 @@ def _transcript(index: "SessionIndex", row: "SessionRow") -> "Path":
 
 
 def _save(output: str, text: str) -> None:
-    from pathlib import Path
-
-    from openclaw.core.errors import InvalidRequest
 
     try:
         with Path(output).open("x", encoding="utf-8") as file:
@@ -161,9 +160,6 @@ def _save(output: str, text: str) -> None:
 
 def _exported(row: "SessionRow", path: "Path", kind: str) -> str:
     """The whole session as text of `kind`, including what was compacted since."""
-    from openclaw.cli.render import dollars, when
-    from openclaw.sessions.files import load
-    from openclaw.sessions.history import rows_of
 
     if kind == "jsonl":
         return path.read_text(errors="replace")
@@ -188,7 +184,6 @@ def _exported(row: "SessionRow", path: "Path", kind: str) -> str:
 
 def _lines(message: Any, tools: bool) -> list[tuple[str, str]]:
     """Speaker and text of each line, for people."""
-    from openclaw.core.messages import Assistant, ToolResult
 
     match message:
         case Assistant():
@@ -226,11 +221,6 @@ def _document(row: "SessionRow", now: float) -> dict[str, Any]:
 
 def _with_index(work: "Callable[[SessionIndex, float], Coroutine[Any, Any, None]]") -> None:
     """Runs `work` with the index of this home open."""
-    import asyncio
-
-    from openclaw.gateway.process import state
-    from openclaw.process.environment import Environment
-    from openclaw.process.tasks import SystemClock
 
     async def main() -> None:
         clock = SystemClock()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from openclaw.cli import skills_install
+from openclaw.cli.render import note, print_json, table
 from openclaw.cli.skills_install import (
     SkillView,
     agent_option,
@@ -19,6 +21,8 @@ from openclaw.cli.skills_install import (
     skill_option,
     told,
 )
+from openclaw.core.text import printable
+from openclaw.skills.install import origin_of
 
 
 @click.group("skills")
@@ -33,8 +37,6 @@ def skills_command() -> None:
 @as_json_option
 def list_skills(eligible: bool, agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """Every skill: usable, or what is missing."""
-    from openclaw.cli.render import note, print_json, table
-    from openclaw.core.text import printable
 
     here = SkillView(agent_id, given)
     shelf = here.shelf()
@@ -71,8 +73,6 @@ def list_skills(eligible: bool, agent_id: str | None, given: tuple[str, ...], as
 @as_json_option
 def info(name: str, agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """All about one skill: what it says, needs, may do, and what a look through its files found."""
-    from openclaw.cli.render import print_json
-    from openclaw.core.text import printable
 
     here = SkillView(agent_id, given)
     item = here.shelf().get(name)
@@ -111,7 +111,6 @@ def info(name: str, agent_id: str | None, given: tuple[str, ...], as_json: bool)
 @as_json_option
 def check(agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """Everything that keeps a skill from being used, and everything odd about those that are."""
-    from openclaw.cli.render import print_json
 
     here = SkillView(agent_id, given)
     shelf = here.shelf()
@@ -152,10 +151,6 @@ def check(agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
 @as_json_option
 def verify(name: str | None, as_json: bool) -> None:
     """Whether skills are still the ones that were accepted (all of them, or NAME). Exit code 1 when one is not."""
-    from pathlib import Path
-
-    from openclaw.cli.render import print_json, table
-    from openclaw.skills.install import origin_of
 
     shelf = SkillView().shelf()
     rows = []

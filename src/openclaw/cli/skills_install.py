@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+import msgspec
+
+from openclaw.agent.settings import default_agent, view
+from openclaw.cli.render import note, print_json
+from openclaw.config.live import LiveConfig
+from openclaw.config.load import load
+from openclaw.core.clock import millis
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.text import printable
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.security import install_policy
+from openclaw.security.install_scan import inspect
+from openclaw.skills import install as installing
+from openclaw.skills.accepted import accepted
+from openclaw.skills.catalog import shortened
+from openclaw.skills.gate import ListedSkill, SkillVerdict, shown, steps_for
+from openclaw.skills.install import SkillReview, lookalikes, mend_unlocked, origin_of, run, slug_of, staged
+from openclaw.skills.install import install as put
+from openclaw.skills.install import new as make
+from openclaw.skills.install import pack as install_pack
+from openclaw.skills.service import SkillService
+from openclaw.workspace.seed import workspace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,17 +54,6 @@ class SkillView:
     """The skills of this home, as one command needs them."""
 
     def __init__(self, agent_id: str | None = None, given: tuple[str, ...] = ()) -> None:
-        from pathlib import Path
-
-        from openclaw.agent.settings import default_agent, view
-        from openclaw.config.live import LiveConfig
-        from openclaw.config.load import load
-        from openclaw.core.clock import millis
-        from openclaw.process.environment import Environment
-        from openclaw.process.tasks import SystemClock
-        from openclaw.skills.install import mend_unlocked
-        from openclaw.skills.service import SkillService
-        from openclaw.workspace.seed import workspace_of
 
         clock = SystemClock()
         self.now = clock.now
@@ -74,13 +89,11 @@ class SkillView:
         return self.workspace / "skills", "openclaw-workspace"
 
     def short(self, path: str) -> str:
-        from openclaw.skills.catalog import shortened
 
         return shortened(path, str(self.surroundings.home_dir))
 
 
 def item_document(item: ListedSkill, full: bool = False) -> dict[str, Any]:
-    import msgspec
 
     manifest, verdict = item.skill.manifest, item.verdict
     document: dict[str, Any] = {
@@ -150,7 +163,6 @@ def told(finding: dict[str, Any]) -> str:
 
 
 def bullets(heading: str, lines: list[str], *, err: bool = False) -> None:
-    from openclaw.core.text import printable
 
     if heading and (lines or not heading.endswith(":")):
         click.echo(printable(f"\n{heading}"), err=err)
@@ -168,9 +180,6 @@ def cut(text: str, limit: int) -> str:
 @skill_option
 def trust(name: str, yes: bool, given: tuple[str, ...]) -> None:
     """Accept NAME as it is now. Shows first what changed, or what is in it."""
-    from openclaw.core.errors import InvalidRequest
-    from openclaw.core.text import printable
-    from openclaw.skills.accepted import accepted
 
     here = SkillView(given=given)
     item = _held_first(here.shelf(), name)
@@ -195,8 +204,6 @@ def trust(name: str, yes: bool, given: tuple[str, ...]) -> None:
 @skill_option
 def untrust(name: str, given: tuple[str, ...]) -> None:
     """Hold NAME back until it is accepted again."""
-    from openclaw.core.errors import InvalidRequest
-    from openclaw.skills.accepted import accepted
 
     here = SkillView(given=given)
     item = here.shelf().get(name)
@@ -213,8 +220,6 @@ def untrust(name: str, given: tuple[str, ...]) -> None:
 @skill_option
 def diff(name: str, given: tuple[str, ...]) -> None:
     """What changed in NAME since it was accepted."""
-    from openclaw.cli.render import note
-    from openclaw.core.text import printable
 
     here = SkillView(given=given)
     item = _held_first(here.shelf(), name)
@@ -251,11 +256,6 @@ def install(
     as_json: bool,
 ) -> None:
     """Install a skill from a directory, a tarball or a zip file, after a look through it."""
-    from pathlib import Path
-
-    from openclaw.cli.render import print_json
-    from openclaw.security.install_scan import inspect
-    from openclaw.skills.install import staged
 
     here = SkillView(agent_id)
     root, kind = here.root(everywhere)
@@ -277,10 +277,6 @@ def install(
 @click.option("--yes", is_flag=True, help="Agree to warnings without being asked.")
 def update(name: str | None, everything: bool, yes: bool) -> None:
     """Install NAME again from where it came from."""
-    from pathlib import Path
-
-    from openclaw.core.errors import InvalidRequest
-    from openclaw.skills.install import origin_of
 
     if (name is None) == (not everything):
         raise click.UsageError("name one skill, or say --all")
@@ -308,10 +304,6 @@ def update(name: str | None, everything: bool, yes: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def remove(name: str, yes: bool) -> None:
     """Take an installed skill away."""
-    from pathlib import Path
-
-    from openclaw.core.errors import InvalidRequest
-    from openclaw.skills import install as installing
 
     here = SkillView()
     item = here.shelf().get(name)
@@ -333,7 +325,6 @@ def remove(name: str, yes: bool) -> None:
 @click.option("--global", "everywhere", is_flag=True, help="For every agent, not only in this workspace.")
 def new(name: str, description: str, everywhere: bool) -> None:
     """A new skill to start from."""
-    from openclaw.skills.install import new as make
 
     click.echo(str(make(SkillView().root(everywhere)[0], name, description)))
 
@@ -345,11 +336,8 @@ def new(name: str, description: str, everywhere: bool) -> None:
 )
 def pack(directory: str, output: str | None) -> None:
     """A skill as one file, to hand on."""
-    from pathlib import Path
 
-    from openclaw.skills.install import pack as make
-
-    click.echo(str(make(Path(directory), Path(output) if output else None, Path.cwd())))
+    click.echo(str(install_pack(Path(directory), Path(output) if output else None, Path.cwd())))
 
 
 @click.command("deps")
@@ -358,9 +346,6 @@ def pack(directory: str, output: str | None) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def deps(name: str, step_id: str | None, yes: bool) -> None:
     """Ways to get the programs NAME needs; one is run only when you name it."""
-    from openclaw.core.errors import InvalidRequest, NotFound
-    from openclaw.skills.gate import shown, steps_for
-    from openclaw.skills.install import run, slug_of
 
     here = SkillView()
     item = here.shelf().get(name)
@@ -395,12 +380,6 @@ def _install(
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Stages the skill, asks policy, hooks and person, installs it; gives the report."""
-    from datetime import UTC, datetime
-
-    from openclaw.security import install_policy
-    from openclaw.security.install_scan import inspect
-    from openclaw.skills.install import SkillReview
-    from openclaw.skills.install import install as put
 
     def policy(ready: StagedSkill) -> str:
         question = install_policy.PolicyQuestion(
@@ -457,8 +436,6 @@ def _install(
 
 
 def _report(ready: StagedSkill, here: SkillView) -> dict[str, Any]:
-    from openclaw.skills.gate import shown
-    from openclaw.skills.install import lookalikes
 
     known = [item.skill.name for item in here.shelf().items]
     manifest = ready.manifest
@@ -483,7 +460,6 @@ def _report(ready: StagedSkill, here: SkillView) -> dict[str, Any]:
 
 
 def _show_report(report: dict[str, Any]) -> None:
-    from openclaw.core.text import printable
 
     click.echo(printable(f"{report['name']}: {report['description']}"), err=True)
     click.echo(f"{report['files']} files, {report['treeSha256']}, to {report['target']}", err=True)
@@ -496,7 +472,6 @@ def _show_report(report: dict[str, Any]) -> None:
 
 def _held_first(shelf: SkillList, name: str) -> ListedSkill:
     """The skill called `name`; one that is held back comes before another of the same name."""
-    from openclaw.skills.gate import ListedSkill, SkillVerdict
 
     found = shelf.get(name)
     for hidden in shelf.shadowed:
@@ -507,7 +482,6 @@ def _held_first(shelf: SkillList, name: str) -> ListedSkill:
 
 def _asked(question: str) -> bool:
     """Asks for a yes; without a terminal the answer is no."""
-    import sys
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
@@ -515,7 +489,6 @@ def _asked(question: str) -> bool:
 
 
 def _platform() -> str:
-    import sys
 
     return "linux" if sys.platform.startswith("linux") else sys.platform
 

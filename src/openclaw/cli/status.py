@@ -1,6 +1,27 @@
 """`openclaw status`, `health` and `logs`: what is set up here, how the gateway is, what it logged."""
 
+import asyncio
+import sys
+import time
+from functools import cache
+from itertools import chain
+
 import click
+
+from openclaw.agent.settings import agent_ids, default_agent
+from openclaw.cli.models import situation as assess
+from openclaw.cli.render import ago, note, print_json
+from openclaw.config.load import load
+from openclaw.core.errors import ConfigError, OpenClawError
+from openclaw.gateway import logs, process
+from openclaw.gateway.client_target import call_gateway, find
+from openclaw.gateway.logs import LEVELS, LogFiles, show
+from openclaw.gateway.process import running, state
+from openclaw.models.discover import probe_servers
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.version import __version__
+from openclaw.workspace.seed import workspace_of
 
 
 @click.command("health")
@@ -8,14 +29,6 @@ import click
 @click.option("--timeout", type=click.IntRange(min=1), default=10_000, show_default=True, help="Milliseconds to wait.")
 def health_command(as_json: bool, timeout: int) -> None:
     """Ask the running gateway how it is."""
-    import time
-
-    from openclaw.cli.render import print_json
-    from openclaw.core.errors import OpenClawError
-    from openclaw.gateway import process
-    from openclaw.gateway.client_target import call_gateway, find
-    from openclaw.gateway.process import running
-    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     started = time.monotonic()
@@ -54,14 +67,6 @@ def logs_command(
     follow: bool, limit: int, level: str | None, session: str | None, run: str | None, as_json: bool
 ) -> None:
     """The gateway's log, newest lines last."""
-    import sys
-    from itertools import chain
-
-    from openclaw.config.load import load
-    from openclaw.core.errors import ConfigError
-    from openclaw.gateway import logs
-    from openclaw.gateway.logs import LEVELS, LogFiles, show
-    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     home = surroundings.home
@@ -91,19 +96,6 @@ def logs_command(
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def status_command(as_json: bool) -> None:
     """What is set up here, in a few lines."""
-    import asyncio
-    from functools import cache
-
-    from openclaw.agent.settings import agent_ids, default_agent
-    from openclaw.cli.models import situation as assess
-    from openclaw.cli.render import ago, note, print_json
-    from openclaw.config.load import load
-    from openclaw.gateway.process import running, state
-    from openclaw.models.discover import probe_servers
-    from openclaw.process.environment import Environment
-    from openclaw.process.tasks import SystemClock
-    from openclaw.version import __version__
-    from openclaw.workspace.seed import workspace_of
 
     async def main() -> None:
         clock = SystemClock()

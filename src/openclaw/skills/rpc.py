@@ -10,6 +10,7 @@ from msgspec import Meta
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import Conflict, InvalidRequest
 from openclaw.core.keys import KeyResolver
+from openclaw.core.settings import EditsSettings
 from openclaw.protocol.params import NonEmpty, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
