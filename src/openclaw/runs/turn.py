@@ -326,32 +326,43 @@ class TurnRunner:
     @asynccontextmanager
     async def _opened(self, turn: RunRequest) -> AsyncIterator[OpenedSession]:
         """The session, locked and loaded. A new one gets its file with its first message, not before."""
-        row = await self._index.resolve(turn.key)
-        if self._renew is not None and turn.compact is None:
-            row = await self._renew(turn, row)
-        path = self._index.path(row.agent_id, row.session_id)
-        async with self._locks.writing(path, turn.run_id):
-            held = self._holding.take(path)
-            if held is not None:
-                known = held.conversation
-                transcript = TranscriptFile.resume(path, known.path[-1].id if known.path else None, held.ids)
-                problems: tuple[TranscriptProblem, ...] = ()
-            elif path.exists():
-                transcript, loaded = TranscriptFile.reopen(path, self._header(row))
-                known = conversation(loaded.entries)
-                problems = (*loaded.problems, *known.context.problems)
-            else:
-                yield OpenedSession(row=row)
+        while True:
+            row = await self._index.resolve(turn.key)
+            if self._renew is not None and turn.compact is None:
+                row = await self._renew(turn, row)
+            path = self._index.path(row.agent_id, row.session_id)
+            async with self._locks.writing(path, turn.run_id):
+                # Another process may have worked in it, or begun it anew, while we waited for the lock.
+                now = await self._index.resolve(turn.key)
+                if now.session_id != row.session_id:
+                    continue
+                async with self._loaded(now, path) as session:
+                    yield session
                 return
-            try:
-                total = known.total
-                for call in known.context.unanswered:
-                    result = synthetic(call, timestamp=millis(self._clock))
-                    transcript.say(result, self._clock.now())
-                    total = total.plus(result)
-                yield OpenedSession(row=row, transcript=transcript, known=known, total=total, problems=problems)
-            finally:
-                transcript.close()
+
+    @asynccontextmanager
+    async def _loaded(self, row: SessionRow, path: Path) -> AsyncIterator[OpenedSession]:
+        held = self._holding.take(path)
+        if held is not None:
+            known = held.conversation
+            transcript = TranscriptFile.resume(path, known.path[-1].id if known.path else None, held.ids)
+            problems: tuple[TranscriptProblem, ...] = ()
+        elif path.exists():
+            transcript, loaded = TranscriptFile.reopen(path, self._header(row))
+            known = conversation(loaded.entries)
+            problems = (*loaded.problems, *known.context.problems)
+        else:
+            yield OpenedSession(row=row)
+            return
+        try:
+            total = known.total
+            for call in known.context.unanswered:
+                result = synthetic(call, timestamp=millis(self._clock))
+                transcript.say(result, self._clock.now())
+                total = total.plus(result)
+            yield OpenedSession(row=row, transcript=transcript, known=known, total=total, problems=problems)
+        finally:
+            transcript.close()
 
     def _create(self, row: SessionRow) -> TranscriptFile:
         return TranscriptFile.create(self._index.path(row.agent_id, row.session_id), self._header(row))
