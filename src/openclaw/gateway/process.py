@@ -283,8 +283,6 @@ async def state(home: Home, clock: "Clock") -> "AsyncIterator[tuple[Database, Se
 
 def _nobody_needs_the_old_one(state: Path, found: int, known: int) -> None:
     """A gateway that still runs reads the database as it was when it started: it must not change under it."""
-    pass  # lifted
-
     gateway = running(state)
     if gateway is None or gateway.pid == os.getpid():
         return

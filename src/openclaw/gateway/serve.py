@@ -97,10 +97,12 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
         async with running.serving() as active:
             gateway = ClientApi(launch, app, active, bus, projector, questions, ledger, fanout, counted, lanes)
             app.internal_hooks.enroll("boot-md", BootRunner(gateway.desk))
-            fires = not launch.safe and launch.surroundings.environ.get("OPENCLAW_SKIP_CRON") != "1"
+            fires = launch.background and not launch.safe
+            fires = fires and launch.surroundings.environ.get("OPENCLAW_SKIP_CRON") != "1"
             # Before anything runs on: what a sub-agent may do is on the roster.
-            await gateway.hall.subagents.roster.load()
-            await report_resumed(gateway.desk, await active.resume())
+            await gateway.hall.subagents.roster.load(take_over=launch.background)
+            if launch.background:
+                await report_resumed(gateway.desk, await active.resume())
             async with (
                 gateway.hall.subagents.serving(),
                 gateway.automation.serving(fires=fires),
@@ -124,10 +126,12 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
                 beside(partial(wake_sessions, gateway.desk), "ended commands")
                 beside(partial(gateway.histories.follow, bus), "file versions")
                 beside(gateway.audience.keep, "events")
-                beside(gateway.channels.keep, "channels")
+                if launch.background:
+                    beside(gateway.channels.keep, "channels")
                 beside(_watchman(app, active, questions, bus).keep, "watchman")
                 app.remembers = follow
-                app.internal_hooks.tell(client_api.gateway(app, "startup"))
+                if launch.background:
+                    app.internal_hooks.tell(client_api.gateway(app, "startup"))
                 yield GatewayParts(
                     connection=gateway.sockets.serve,
                     routes=gateway.routes,
