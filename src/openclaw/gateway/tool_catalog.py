@@ -74,6 +74,9 @@ class GatewayTools:
     def _channels(self) -> Mapping[str, Channel]:
         return self._desk.app.extensions.channels()
 
+    async def refresh(self) -> None:
+        await self.subagents.roster.refresh()
+
     def layers(self, key: SessionKey) -> list[ToolLayer]:
         """What a session may not have because of what it is; a sub-agent never has more than its starter."""
         if not key.is_subagent:

@@ -83,6 +83,8 @@ class SubagentStore:
         self._owned = OwnedRows(db, "subagents", key="run_id", in_work="state = 'open'", me=me)
         self._children: dict[str, Subagent] = {}
         self._ours: set[str] = set()
+        self._seen = 0
+        """The latest change of another process that we know."""
 
     async def load(self, *, take_over: bool = True) -> None:
         """Reads what other processes wrote; what ended long ago is dropped, what nobody follows is ours from now on."""
@@ -92,9 +94,22 @@ class SubagentStore:
         )
         if take_over:
             self._ours |= {row["run_id"] for row in await self._owned.take()}
-        rows = await self._db.read("SELECT record FROM subagents ORDER BY created_at, run_id")
+        rows = await self._db.read("SELECT record, updated_at FROM subagents ORDER BY created_at, run_id")
         found = [msgspec.json.decode(row["record"], type=Subagent) for row in rows]
+        self._seen = max((row["updated_at"] for row in rows), default=0)
         self._children = {child.run_id: child for child in found}
+
+    async def refresh(self) -> None:
+        """Reads what other processes have changed since: what a sub-agent may do holds wherever it is spoken to."""
+        rows = await self._db.look(
+            "SELECT record, updated_at FROM subagents WHERE updated_at >= :since AND owner <> :me",
+            {"since": self._seen, "me": self._owned.me},
+        )
+        for row in rows:
+            child = msgspec.json.decode(row["record"], type=Subagent)
+            if child.run_id not in self._ours:
+                self._children[child.run_id] = child
+            self._seen = max(self._seen, row["updated_at"])
 
     async def release(self) -> None:
         """Puts down those we follow and have not seen through: the next start follows them."""

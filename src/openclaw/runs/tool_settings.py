@@ -33,6 +33,10 @@ class GatewayToolsSource(Protocol):
 
     def layers(self, key: SessionKey) -> list[ToolLayer]: ...
 
+    async def refresh(self) -> None:
+        """Learns what other processes have changed in those limits; asked before each turn."""
+        ...
+
 
 class NoGatewayTools:
     """There is no gateway."""
@@ -42,6 +46,9 @@ class NoGatewayTools:
 
     def layers(self, key: SessionKey) -> list[ToolLayer]:
         return []
+
+    async def refresh(self) -> None:
+        return
 
 
 def machine_tools(

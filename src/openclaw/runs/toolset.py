@@ -123,7 +123,8 @@ class Toolset:
             await self.mcp.settle()
 
     async def ready(self) -> None:
-        """Waits for the tools of other programs."""
+        """Waits for the tools of other programs, and for the limits that other processes set."""
+        await self._hall.refresh()
         if self._config.mcp.servers:
             await self.mcp.ready()
 

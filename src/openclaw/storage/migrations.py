@@ -257,6 +257,7 @@ STATE: tuple[Migration, ...] = (
             # Whose hands a row in work is in; the rows of before are in nobody's.
             "ALTER TABLE inputs ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
             "ALTER TABLE subagents ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+            "CREATE INDEX subagents_updated ON subagents (updated_at)",
             "UPDATE cron_fires SET owner = ''",
             "DROP INDEX cron_fires_status",
             "ALTER TABLE cron_fires DROP COLUMN lease_until",
