@@ -79,14 +79,14 @@ async def test_the_history_of_a_job_keeps_a_week_and_its_latest_runs(
             for number in range(KEPT_RUNS + 25):
                 at = now + number * 1_000
                 await tx.write(
-                    "INSERT INTO cron_fires (job_id, slot, run_id, owner, status, fired_at, ended_at, lease_until, "
-                    "following, job, delivery, delivery_error) SELECT job_id, :at, :run, 'o', 'ok', :at, :at, 0, NULL, "
+                    "INSERT INTO cron_fires (job_id, slot, run_id, owner, status, fired_at, ended_at, "
+                    "following, job, delivery, delivery_error) SELECT job_id, :at, :run, 'o', 'ok', :at, :at, NULL, "
                     "job, 'not-requested', '' FROM cron_jobs WHERE job_id = :id",
                     {"at": at, "run": f"run-{number}", "id": job.id},
                 )
         later = now + (KEPT_RUNS + 25) * 1_000
         plan = due(quiet.schedule, quiet.state.next_run_at_ms or 0, later, job_id=quiet.id, misfire="once")
-        fire = await store.take(quiet, plan, owner="o", now=later)
+        fire = await store.take(quiet, plan, now=later)
         assert fire is not None
         await store.finish(fire, JobResult(status="ok", started_at=later, ended_at=later), delivers=False)
         await store.forget_old(later)

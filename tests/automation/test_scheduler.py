@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from openclaw.automation.cron.schedule import DueSlots
+from openclaw.automation.cron.store import CronStore
 from openclaw.core.errors import RateLimited
 from openclaw.core.messages import ToolResult
+from openclaw.storage.owners import Owner
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, fails, says
 from tests.automation.support import MAIN, START, place
 
@@ -87,11 +90,9 @@ async def test_what_an_earlier_life_took_and_did_not_run_is_run_once(
     scripted_model.script(says("done"), says("not again"))
     async with place(openclaw_home, scripted_model, fires=False) as here:
         job = await here.scheduler.book.add({"message": "x", "at": "2027-01-15T08:00:10Z"})
-        from openclaw.automation.cron.schedule import DueSlots
-
-        fire = await here.scheduler.store.take(
-            job, DueSlots(slot=job.state.next_run_at_ms or 0, following=None), owner="dead", now=1_800_000_010_000
-        )
+        gone = CronStore(here.desk.app.db, Owner(2**30, "an earlier life"))
+        slot = DueSlots(slot=job.state.next_run_at_ms or 0, following=None)
+        fire = await gone.take(job, slot, now=1_800_000_010_000)
         assert fire is not None
     async with place(openclaw_home, scripted_model, clock=FakeClock(START + 20), configured=True) as here:
         await here.until(here.ended(job.id))

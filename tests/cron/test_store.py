@@ -8,11 +8,12 @@ import pytest
 
 from openclaw.automation.cron.jobs import JobResult, build
 from openclaw.automation.cron.schedule import due
-from openclaw.automation.cron.store import LEASE_MS, CronStore, JobBook, JobFire, run_id_of, scheduled
+from openclaw.automation.cron.store import CronStore, JobBook, JobFire, run_id_of, scheduled
 from openclaw.core.errors import Conflict, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.sessions.system_events import MOST, SystemEvents
 from openclaw.storage.migrations import STATE
+from openclaw.storage.owners import Owner
 from openclaw.storage.sqlite import Sqlite
 from openclaw.testing import FakeClock
 
@@ -28,12 +29,17 @@ async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
     await found.close()
 
 
-async def take_due(store: CronStore, now: int, owner: str) -> list[JobFire]:
+def dead(life: int) -> Owner:
+    """A process of the past: no system gives out such an id."""
+    return Owner(2**30 + life, "long ago")
+
+
+async def take_due(store: CronStore, now: int) -> list[JobFire]:
     taken = []
     for job in await store.due(now):
         assert job.state.next_run_at_ms is not None
         plan = due(job.schedule, job.state.next_run_at_ms, now, job_id=job.id, misfire=job.misfire)
-        fire = await store.take(job, plan, owner=owner, now=now)
+        fire = await store.take(job, plan, now=now)
         taken += [fire] if fire else []
     return taken
 
@@ -49,17 +55,16 @@ def good(now: int) -> JobResult:
 
 async def test_a_thousand_deaths_between_firing_and_recording_miss_and_double_nothing(db: Sqlite) -> None:
     """Each death is a new owner that knows only the store; a run is what the ledger of runs would run."""
-    store = CronStore(db)
+    store = CronStore(db, dead(0))
     await store.add(minutely())  # type: ignore[arg-type]
     dice = random.Random(7)
     ran: list[str] = []
     deaths = life = 0
-    owner = "life-0"
     now = NOW
     recorded: set[int] = set()
     while deaths < 1000:
         now += 20_000
-        for fire in [*await store.adopt(owner, now, alone=True), *await take_due(store, now, owner)]:
+        for fire in [*await store.take_over(), *await take_due(store, now)]:
             if dice.random() < 0.4:
                 break  # died after taking the slot, before the run was asked for
             if fire.run_id not in ran:  # the ledger answers a repeated run id without running it
@@ -72,10 +77,11 @@ async def test_a_thousand_deaths_between_firing_and_recording_miss_and_double_no
             continue
         deaths += 1
         life += 1
-        owner = f"life-{life}"
+        store = CronStore(db, dead(life))
     now += 10 * 60_000
+    store = CronStore(db)
     for _ in range(40):
-        for fire in [*await store.adopt("last", now, alone=True), *await take_due(store, now, "last")]:
+        for fire in [*await store.take_over(), *await take_due(store, now)]:
             ran += [] if fire.run_id in ran else [fire.run_id]
             await store.finish(fire, good(now), delivers=False)
             recorded.add(fire.slot)
@@ -88,20 +94,21 @@ async def test_a_thousand_deaths_between_firing_and_recording_miss_and_double_no
 async def test_two_gateways_on_one_store_share_the_slots(db: Sqlite, tmp_path: Path) -> None:
     other_db = await Sqlite.open(tmp_path / "state.sqlite", STATE)
     try:
-        one, other = CronStore(db), CronStore(other_db)
+        one, other = CronStore(db, dead(1)), CronStore(other_db)
         for n in range(20):
             await one.add(minutely(f"j{n}"))  # type: ignore[arg-type]
         now = NOW + 61_000
         seen = await one.due(now)
-        theirs = await take_due(other, now, "other")
+        theirs = await take_due(other, now)
         mine = []
         for job in seen:
             plan = due(job.schedule, NOW + 60_000, now, job_id=job.id, misfire="all")
-            mine.append(await one.take(job, plan, owner="one", now=now))
+            mine.append(await one.take(job, plan, now=now))
         assert len(theirs) == 20 and mine == [None] * 20
-        assert await one.adopt("one", now + 1000, alone=False) == []
-        adopted = await one.adopt("one", now + LEASE_MS + 1, alone=False)
-        assert len(adopted) == 20
+        assert await one.take_over() == []  # the other is alive
+        await other.release([fire.run_id for fire in theirs[:5]])
+        assert len(await one.take_over()) == 5
+        assert len(await other.take_over()) == 5  # and the one is not
     finally:
         await other_db.close()
 
@@ -109,26 +116,26 @@ async def test_two_gateways_on_one_store_share_the_slots(db: Sqlite, tmp_path: P
 async def test_a_clock_that_is_set_back_repeats_nothing(db: Sqlite) -> None:
     store = CronStore(db)
     await store.add(minutely())  # type: ignore[arg-type]
-    (fire,) = await take_due(store, NOW + 60_000, "a")
+    (fire,) = await take_due(store, NOW + 60_000)
     await store.finish(fire, good(NOW + 60_000), delivers=False)
-    assert await take_due(store, NOW + 60_000 - 86_400_000, "a") == []
-    (fire,) = await take_due(store, NOW + 120_000, "a")
+    assert await take_due(store, NOW + 60_000 - 86_400_000) == []
+    (fire,) = await take_due(store, NOW + 120_000)
     assert fire.slot == NOW + 120_000
 
 
 async def test_a_job_does_not_overlap_itself(db: Sqlite) -> None:
     store = CronStore(db)
     await store.add(minutely())  # type: ignore[arg-type]
-    (fire,) = await take_due(store, NOW + 60_000, "a")
-    assert await take_due(store, NOW + 180_000, "a") == [] and await store.next_wake() is None
+    (fire,) = await take_due(store, NOW + 60_000)
+    assert await take_due(store, NOW + 180_000) == [] and await store.next_wake() is None
     await store.finish(fire, good(NOW + 180_000), delivers=False)
-    assert [each.slot for each in await take_due(store, NOW + 180_000, "a")] == [NOW + 120_000]
+    assert [each.slot for each in await take_due(store, NOW + 180_000)] == [NOW + 120_000]
 
 
 async def test_a_result_is_recorded_once(db: Sqlite) -> None:
     store = CronStore(db)
     await store.add(minutely())  # type: ignore[arg-type]
-    (fire,) = await take_due(store, NOW + 60_000, "a")
+    (fire,) = await take_due(store, NOW + 60_000)
     assert await store.finish(fire, good(NOW), delivers=False) is not None
     assert await store.finish(fire, good(NOW), delivers=False) is None
     runs, total = await store.runs("j1")

@@ -6,6 +6,7 @@ import apsw
 import pytest
 
 from openclaw.gateway.process import held
+from openclaw.storage.locks import SharedLock
 from openclaw.storage.migrations import STATE
 from openclaw.storage.sqlite import Sqlite
 from openclaw.testing import TemporaryHome
@@ -46,6 +47,20 @@ def test_a_command_that_needs_the_database_says_what_to_do(older: TemporaryHome)
     assert done.code != 0
     assert "openclaw gateway stop" in done.err and "0.0.1" in done.err
     assert "Traceback" not in done.err
+
+
+def test_nor_does_it_change_under_a_command_that_has_it_open(older: TemporaryHome) -> None:
+    users = SharedLock(older.state / "state" / "openclaw-py.sqlite.users")
+    try:
+        users.take()
+        users.share()
+        done = typed(older)("sessions", "list")
+        assert done.code != 0 and "End what is open there" in done.err
+        assert schema(older) == STATE[-2].version
+    finally:
+        users.release()
+    assert typed(older)("sessions", "list").code == 0
+    assert schema(older) == STATE[-1].version
 
 
 def test_the_doctor_names_an_older_gateway(older: TemporaryHome) -> None:

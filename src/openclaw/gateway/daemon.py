@@ -177,6 +177,9 @@ class GatewayLaunch(Struct, frozen=True, kw_only=True):
     clock: Clock
     safe: bool
     """Start without channels, plugins and cron."""
+    background: bool = True
+    """Whether this is the daemon. A gateway inside a command answers what it is asked, beside a daemon or without one:
+    no channels, jobs or heartbeats, and it takes nothing over from others."""
 
 
 class GatewayParts(HttpService, frozen=True, kw_only=True):

@@ -153,6 +153,9 @@ class Borrowed:
     def layers(self, key: SessionKey) -> list[ToolLayer]:
         return []
 
+    async def refresh(self) -> None:
+        return
+
 
 async def serve(surroundings: Environment, session: str | None, agent_id: str | None, *, local: bool = False) -> None:
     """Serves until the client hangs up; with the tools of the gateway when one runs, unless it is to be `local`."""

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import Conflict, StateError
 from openclaw.process.environment import Home
-from openclaw.storage.locks import Holder, KernelLock
+from openclaw.storage.locks import Holder, KernelLock, SharedLock
 
 if TYPE_CHECKING:
     from openclaw.core.clock import Clock
@@ -271,28 +271,40 @@ def restarted(state: Path, before: RunningGateway, seconds: float) -> RunningGat
 
 @asynccontextmanager
 async def state(home: Home, clock: "Clock") -> "AsyncIterator[tuple[Database, SessionIndex]]":
-    """Opens the database and the session index, rebuilt from the transcripts when it is new."""
+    """The database and the list of sessions, rebuilt from the transcripts when it is new."""
+    import asyncio
+
     from openclaw.sessions.index import SessionIndex
     from openclaw.storage.migrations import STATE
     from openclaw.storage.sqlite import Sqlite
 
     # A name of our own: an existing home has an openclaw.sqlite that is not ours to touch.
-    admit = partial(_nobody_needs_the_old_one, home.state)
-    db = await Sqlite.open(home.state / "state" / "openclaw-py.sqlite", STATE, admit)
+    path = home.state / "state" / "openclaw-py.sqlite"
+    users = SharedLock(path.with_name(path.name + ".users"))
     try:
-        index = SessionIndex(db, home.state, clock)
-        if not await db.read("SELECT 1 FROM transcripts LIMIT 1"):
-            await index.rebuild()
-        yield db, index
+        await asyncio.to_thread(users.take)
+        db = await Sqlite.open(path, STATE, partial(_nobody_needs_the_old_one, home.state, users))
+        try:
+            await asyncio.to_thread(users.share)
+            index = SessionIndex(db, home.state, clock)
+            if not await db.read("SELECT 1 FROM transcripts LIMIT 1"):
+                await index.rebuild()
+            yield db, index
+        finally:
+            await db.close()
     finally:
-        await db.close()
+        users.release()
 
 
-def _nobody_needs_the_old_one(state: Path, found: int, known: int) -> None:
-    """A gateway that still runs reads the database as it was when it started: it must not change under it."""
-
+def _nobody_needs_the_old_one(state: Path, users: SharedLock, found: int, known: int) -> None:
+    """Whoever still runs reads the database as it was when it started: it must not change under it."""
     gateway = running(state)
     if gateway is None or gateway.pid == os.getpid():
+        if not users.alone:
+            raise StateError(
+                f"another OpenClaw of an earlier version is using the database (schema {found}; this program needs"
+                f" {known}). Nothing was changed. End what is open there (openclaw tui, agent, acp) and try again."
+            )
         return
     raise StateError(
         f"the running gateway (pid {gateway.pid}, version {gateway.version or 'unknown'}) is older than this program:"

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
@@ -13,11 +13,11 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.harness import OpenProvider
 from openclaw.devices import rpc as devices_rpc
 from openclaw.gateway import daemon, metrics
-from openclaw.gateway.app import open_app
+from openclaw.gateway.app import App, open_app
 from openclaw.gateway.client_api import ClientApi, startup_event
 from openclaw.gateway.daemon import DaemonOptions, GatewayLaunch, GatewayParts
 from openclaw.gateway.http.stream import RunFanout
-from openclaw.gateway.services import build_services
+from openclaw.gateway.services import Services, build_services
 from openclaw.memory.service import MemoryService, watch
 from openclaw.plugins.registry import PluginRegistry, begin
 from openclaw.process.environment import Environment
@@ -69,14 +69,17 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
             restart=launch.control.restart,
         )
         runs, sessions, subagents = services.runs, services.sessions, services.subagents
-        await services.inbox.forget_old()
-        await app.budget.forget_old()
+        if launch.background:
+            await services.inbox.forget_old()
+            await app.budget.forget_old()
         api = ClientApi(launch, app, services, methods, projection, questions, fanout, counted)
         async with services.serving():
-            fires = not launch.safe and environment.environ.get("OPENCLAW_SKIP_CRON") != "1"
+            skips = environment.environ.get("OPENCLAW_SKIP_CRON") == "1"
+            fires = launch.background and not (launch.safe or skips)
             # Before anything runs on: what a sub-agent may do is in its store.
-            await subagents.roster.load()
-            await report_resumed(sessions, app.system_events, app.turns, await runs.resume())
+            await subagents.roster.load(take_over=launch.background)
+            if launch.background:
+                await report_resumed(sessions, app.system_events, app.turns, await runs.resume())
             boot = BootRunner(runs, app.workspaces, live.agents)
             async with (
                 subagents.serving(),
@@ -84,34 +87,53 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
                 app.hook_files.serving({"boot-md": boot}),
                 asyncio.TaskGroup() as group,
             ):
-                tasks = [
-                    group.create_task(_start_plugins(app.plugins, app.run_hooks, launch.server.port), name="plugins")
-                ]
-                for name, work in (
-                    ("pairing requests", partial(devices_rpc.tell_requests, app.db, api.pairing, bus, clock)),
-                    ("setup codes", partial(devices_rpc.tell_setups, app.db, bus, clock)),
-                    (
-                        "ended commands",
-                        partial(wake_sessions, sessions, runs, app.label_service, app.machine_tools, live.tools),
-                    ),
-                    ("file versions", partial(api.histories.follow, bus)),
-                    ("events", api.connections.keep),
-                    ("channels", api.channels.keep),
-                    ("stuck sessions", _stuck_monitor(live, clock, runs, questions, bus).keep),
-                    ("renewed sessions", services.control.follow_renewals),
-                    ("notes", partial(_follow_notes, app.memories)),
-                ):
+                tasks: list[asyncio.Task[None]] = []
+                for name, work in (*_always(app, services, api), *(_by_itself(app, services, api, questions, launch))):
                     tasks.append(group.create_task(supervise(work, name, clock), name=name))
-                app.hook_files.tell(startup_event(app))
+                if launch.background:
+                    # Without it plugins start with the first run that needs them, and nobody hears of a start.
+                    port = launch.server.port
+                    tasks.append(group.create_task(_start_plugins(app.plugins, app.run_hooks, port), name="plugins"))
+                    app.hook_files.tell(startup_event(app))
                 yield GatewayParts(
                     connection=api.sockets.serve,
                     routes=api.routes,
                     reload=api.reload,
                     drains=(api.drain,),
                 )
-                await app.run_hooks.gateway_stops(launch.control.wish or "stop", app.index)
+                if launch.background:
+                    await app.run_hooks.gateway_stops(launch.control.wish or "stop", app.index)
                 for task in tasks:
                     task.cancel()
+
+
+Work = tuple[str, Callable[[], Awaitable[None]]]
+"""A background task: its name, and what is done until it is cancelled."""
+
+
+def _always(app: App, services: Services, api: ClientApi) -> Iterator[Work]:
+    """What every gateway does beside its runs."""
+    wake = partial(
+        wake_sessions, services.sessions, services.runs, app.label_service, app.machine_tools, app.live.tools
+    )
+    yield "ended commands", wake
+    yield "events", api.connections.keep
+    yield "renewed sessions", services.control.follow_renewals
+
+
+def _by_itself(
+    app: App, services: Services, api: ClientApi, questions: PendingApprovals, launch: GatewayLaunch
+) -> Iterator[Work]:
+    """What only the gateway does that stays: listen, follow, watch."""
+    if not launch.background:
+        return
+    bus, clock = app.bus, app.clock
+    yield "pairing requests", partial(devices_rpc.tell_requests, app.db, api.pairing, bus, clock)
+    yield "setup codes", partial(devices_rpc.tell_setups, app.db, bus, clock)
+    yield "file versions", partial(api.histories.follow, bus)
+    yield "channels", api.channels.keep
+    yield "stuck sessions", _stuck_monitor(app.live, clock, services.runs, questions, bus).keep
+    yield "notes", partial(_follow_notes, app.memories)
 
 
 def _publish(projection: EventProjection, bus: EventBus, event: RunEvent) -> None:

@@ -104,6 +104,9 @@ class GatewayTools:
         # Without a channel there is nobody to write to, and nothing to tell a model about it.
         return [*self._tools, *([self._message] if self._plugins.channels() else [])]
 
+    async def refresh(self) -> None:
+        await self.subagents.roster.refresh()
+
     def layers(self, key: SessionKey) -> list[ToolLayer]:
         """What a session may not have because of what it is; a sub-agent never has more than its starter."""
         if not key.is_subagent:

@@ -1,7 +1,7 @@
 """The event bus: publishes to all listeners. Publishing never waits; a listener that lags is told so."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,12 +21,15 @@ class BusEvent(Struct, frozen=True):
 class BusListener:
     """One subscriber of the bus."""
 
-    def __init__(self) -> None:
+    def __init__(self, only: Collection[str] = ()) -> None:
+        self._only = frozenset(only)
         self.queue: asyncio.Queue[BusEvent] = asyncio.Queue(MOST_WAITING)
         self.missed = 0
         """How many events were dropped while it lagged; whoever recovers from that resets it."""
 
     def put(self, notice: BusEvent) -> None:
+        if self._only and notice.event not in self._only:
+            return
         try:
             self.queue.put_nowait(notice)
         except asyncio.QueueFull:
@@ -54,9 +57,9 @@ class EventBus:
             listener.put(notice)
 
     @contextmanager
-    def listening(self) -> Iterator[BusListener]:
-        """Subscribes for the length of the block."""
-        listener = BusListener()
+    def listening(self, only: Collection[str] = ()) -> Iterator[BusListener]:
+        """Subscribes for the length of the block. `only` names the events it hears."""
+        listener = BusListener(only)
         self._listeners.add(listener)
         try:
             yield listener

@@ -1,6 +1,7 @@
 """The ledger of what was asked for: an input is written down before anyone hears that it was accepted.
 
-Its run id is the caller's idempotency key, so the same request is one run, now and after a restart.
+Its run id is the caller's idempotency key, so the same request is one run, now and after a restart. It belongs to the
+process that accepted it, until that is gone or puts it down.
 """
 
 from collections.abc import Sequence
@@ -14,9 +15,9 @@ from openclaw.core.events import CompactionEnded
 from openclaw.core.messages import Usage
 from openclaw.sessions.reply_text import ReplyPayload
 from openclaw.storage.database import Database, Row
+from openclaw.storage.owners import OwnedRows, Owner, is_alive
 
 State = Literal["queued", "running", "done", "failed", "aborted", "steered", "dropped"]
-OPEN: tuple[State, ...] = ("queued", "running")
 KEPT_MS = 7 * 86_400_000
 """How long a finished input answers a repeated request."""
 
@@ -60,6 +61,8 @@ class InboxEntry(Struct, frozen=True, kw_only=True):
     accepted_at: int
     attempts: int = 0
     outcome: RunOutcome | None = None
+    owner: str = ""
+    """The process that works on it."""
 
 
 def _entry(row: Row) -> InboxEntry:
@@ -72,23 +75,31 @@ def _entry(row: Row) -> InboxEntry:
         accepted_at=row["accepted_at"],
         attempts=row["attempts"],
         outcome=msgspec.json.decode(outcome, type=RunOutcome) if outcome else None,
+        owner=row["owner"],
     )
 
 
 class Inbox:
     """The inputs of this installation."""
 
-    def __init__(self, db: Database, clock: Clock) -> None:
+    def __init__(self, db: Database, clock: Clock, me: Owner | None = None) -> None:
         self._db = db
         self._clock = clock
+        self._owned = OwnedRows(db, "inputs", key="run_id", in_work="state IN ('queued', 'running')", me=me)
 
     async def accept(self, run_id: str, session_key: str, request: str) -> tuple[InboxEntry, bool]:
         """Writes an input down; gives what is on record and whether it is new."""
         (new,) = await self._db.write_all(
             (
-                "INSERT INTO inputs (run_id, session_key, state, request, accepted_at, updated_at) "
-                "VALUES (:run, :key, 'queued', :request, :now, :now) ON CONFLICT (run_id) DO NOTHING",
-                {"run": run_id, "key": session_key, "request": request, "now": millis(self._clock)},
+                "INSERT INTO inputs (run_id, session_key, state, request, accepted_at, updated_at, owner) "
+                "VALUES (:run, :key, 'queued', :request, :now, :now, :me) ON CONFLICT (run_id) DO NOTHING",
+                {
+                    "run": run_id,
+                    "key": session_key,
+                    "request": request,
+                    "now": millis(self._clock),
+                    "me": self._owned.me,
+                },
             )
         )
         entry = await self.get(run_id)
@@ -112,19 +123,29 @@ class Inbox:
         await self._db.write_all(
             *(
                 (
-                    "UPDATE inputs SET state = :state, outcome = :outcome, updated_at = :now WHERE run_id = :run",
+                    "UPDATE inputs SET state = :state, outcome = :outcome, updated_at = :now, owner = '' "
+                    "WHERE run_id = :run",
                     {"run": run_id, "state": state, "outcome": text, "now": now},
                 )
                 for run_id in run_ids
             )
         )
 
-    async def unfinished(self) -> list[InboxEntry]:
-        """What was accepted and not ended, oldest first: what a restart takes up again."""
-        rows = await self._db.read(
-            "SELECT * FROM inputs WHERE state IN ('queued', 'running') ORDER BY accepted_at, run_id"
-        )
-        return [_entry(row) for row in rows]
+    async def take_over(self, run_id: str | None = None) -> list[InboxEntry]:
+        """What processes that are gone accepted and did not end, ours from now on, oldest first.
+
+        With `run_id` that one alone, if it is such an input.
+        """
+        found = [_entry(row) for row in await self._owned.take(run_id)]
+        return sorted(found, key=lambda entry: (entry.accepted_at, entry.run_id))
+
+    async def release(self, run_ids: Sequence[str]) -> None:
+        """Puts down what we have not ended: the next start takes it up."""
+        await self._owned.release(run_ids)
+
+    def is_elsewhere(self, entry: InboxEntry) -> bool:
+        """Whether another process works on an input now."""
+        return entry.outcome is None and entry.owner != self._owned.me and is_alive(Owner.parse(entry.owner))
 
     async def forget_old(self) -> int:
         """Drops what ended long ago."""

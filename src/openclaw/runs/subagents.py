@@ -25,6 +25,7 @@ from openclaw.runs.request import RunRequest
 from openclaw.runs.worker import RunService
 from openclaw.security.external import sanitize_external_text, wrap_external_content
 from openclaw.storage.database import Database
+from openclaw.storage.owners import OwnedRows, Owner
 
 Status = Literal["running", "ok", "error", "timeout", "killed", "unknown"]
 KEPT_MS = 7 * 86_400_000
@@ -74,38 +75,69 @@ class Subagent(Struct, frozen=True, kw_only=True):
 
 
 class SubagentStore:
-    """All sub-agents of the last days, in memory and in the database."""
+    """All sub-agents of the last days, in memory and in the database.
 
-    def __init__(self, db: Database, clock: Clock) -> None:
+    Each is followed by the process that started it; those of processes that are gone are taken over at a start.
+    """
+
+    def __init__(self, db: Database, clock: Clock, me: Owner | None = None) -> None:
         self._db = db
         self._clock = clock
+        self._owned = OwnedRows(db, "subagents", key="run_id", in_work="state = 'open'", me=me)
         self._children: dict[str, Subagent] = {}
+        self._ours: set[str] = set()
+        self._seen = 0
+        """The latest change of another process that we know."""
 
-    async def load(self) -> None:
-        """Loads the rows of earlier processes; drops those that ended long ago."""
+    async def load(self, *, take_over: bool = True) -> None:
+        """Reads what other processes wrote; what ended long ago is dropped, what nobody follows is ours from now on."""
         await self._db.write(
             "DELETE FROM subagents WHERE state = 'over' AND updated_at < :before",
             {"before": millis(self._clock) - KEPT_MS},
         )
-        rows = await self._db.read("SELECT record FROM subagents ORDER BY created_at, run_id")
+        if take_over:
+            self._ours |= {row["run_id"] for row in await self._owned.take()}
+        rows = await self._db.read("SELECT record, updated_at FROM subagents ORDER BY created_at, run_id")
         found = [msgspec.json.decode(row["record"], type=Subagent) for row in rows]
+        self._seen = max((row["updated_at"] for row in rows), default=0)
         self._children = {child.run_id: child for child in found}
 
+    async def refresh(self) -> None:
+        """Reads what other processes have changed since: what a sub-agent may do holds wherever it is spoken to."""
+        rows = await self._db.look(
+            "SELECT record, updated_at FROM subagents WHERE updated_at >= :since AND owner <> :me",
+            {"since": self._seen, "me": self._owned.me},
+        )
+        for row in rows:
+            child = msgspec.json.decode(row["record"], type=Subagent)
+            if child.run_id not in self._ours:
+                self._children[child.run_id] = child
+            self._seen = max(self._seen, row["updated_at"])
+
+    async def release(self) -> None:
+        """Puts down those we follow and have not seen through: the next start follows them."""
+        await self._owned.release(list(self._ours))
+
     async def put(self, child: Subagent) -> Subagent:
-        """Stores `child`, new or changed."""
+        """Writes `child` down, new or changed."""
+        if child.run_id not in self._children:
+            self._ours.add(child.run_id)
         self._children[child.run_id] = child
+        over = child.told and child.archived
         await self._db.write(
-            "INSERT INTO subagents (run_id, parent_key, child_key, state, record, created_at, updated_at) "
-            "VALUES (:run, :parent, :key, :state, :record, :created, :now) ON CONFLICT (run_id) DO UPDATE SET "
-            "state = excluded.state, record = excluded.record, updated_at = excluded.updated_at",
+            "INSERT INTO subagents (run_id, parent_key, child_key, state, record, created_at, updated_at, owner) "
+            "VALUES (:run, :parent, :key, :state, :record, :created, :now, :me) ON CONFLICT (run_id) DO UPDATE SET "
+            "state = excluded.state, record = excluded.record, updated_at = excluded.updated_at, "
+            "owner = CASE WHEN excluded.state = 'over' THEN '' ELSE subagents.owner END",
             {
                 "run": child.run_id,
                 "parent": child.parent,
                 "key": child.key,
-                "state": "over" if child.told and child.archived else "open",
+                "state": "over" if over else "open",
                 "record": msgspec.json.encode(child).decode(),
                 "created": child.created_at,
                 "now": millis(self._clock),
+                "me": self._owned.me,
             },
         )
         return child
@@ -118,6 +150,11 @@ class SubagentStore:
 
     def all(self) -> list[Subagent]:
         return list(self._children.values())
+
+    def unsettled(self) -> list[Subagent]:
+        """Those we follow for which something is left to do."""
+        ours = (child for child in self._children.values() if child.run_id in self._ours)
+        return [child for child in ours if not (child.told and child.archived)]
 
     def of(self, parent: str) -> list[Subagent]:
         """The children of a session, the oldest first."""
@@ -276,18 +313,20 @@ class Subagents:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["Subagents"]:
-        """Follows every child that is not settled, those of earlier processes included."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            for child in self.roster.all():
-                if not (child.told and child.archived):
+        """Follows every child that is ours and not settled, those taken over from earlier processes included."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for child in self.roster.unsettled():
                     self._follow(child.run_id)
-            try:
-                yield self
-            finally:
-                self._group = None
-                for task in self._tasks:
-                    task.cancel()
+                try:
+                    yield self
+                finally:
+                    self._group = None
+                    for task in self._tasks:
+                        task.cancel()
+        finally:
+            await self.roster.release()
 
     async def spawn(self, errand: SubagentTask) -> Subagent:
         """Starts a sub-agent, or raises with the limit that forbids it."""

@@ -215,6 +215,10 @@ class SessionTools(Protocol):
 
     def layers(self, key: SessionKey) -> list[ToolLayer]: ...
 
+    async def refresh(self) -> None:
+        """Reads what other processes have changed in those limits; asked before each turn."""
+        ...
+
 
 class NoSessionTools:
     """There is no gateway around: for a prompt that is only looked at, and for tests."""
@@ -224,6 +228,9 @@ class NoSessionTools:
 
     def layers(self, key: SessionKey) -> list[ToolLayer]:
         return []
+
+    async def refresh(self) -> None:
+        return
 
 
 LookAt = Callable[[str, str, Sequence[Image]], Awaitable[str]]
@@ -358,6 +365,8 @@ class Toolset:
         self._live = live
 
     async def ready(self) -> None:
+        """Waits for the tools of other programs, and for the limits that other processes set."""
+        await self._session_tools.refresh()
         await self._machine.ready()
 
     def of(

@@ -336,37 +336,49 @@ class TurnRunner:
 
     @asynccontextmanager
     async def _opened(self, turn: RunRequest) -> AsyncIterator[OpenedSession]:
-        """Locks and loads the session. A new one gets its file with its first message, not before."""
-        row = await self._index.resolve(turn.key)
-        renewed = None
-        if self._renewal is not None and turn.compact is None:
-            renewed = await self._renewal.renew(turn, row)
-            row = renewed.after if renewed is not None else row
-        path = self._index.path(row.agent_id, row.session_id)
-        async with self._locks.writing(path, turn.run_id):
-            held = self._holding.take(path)
-            if held is not None:
-                known = held.conversation
-                transcript = TranscriptFile.resume(path, known.path[-1].id if known.path else None, held.ids)
-                problems: tuple[TranscriptProblem, ...] = ()
-            elif path.exists():
-                transcript, loaded = TranscriptFile.reopen(path, self._header(row))
-                known = conversation(loaded.entries)
-                problems = (*loaded.problems, *known.context.problems)
-            else:
-                yield OpenedSession(row=row, renewed=renewed)
+        """The session, locked and loaded. A new one gets its file with its first message, not before."""
+        while True:
+            row, renewed = await self._index.resolve(turn.key), None
+            if self._renewal is not None and turn.compact is None:
+                renewed = await self._renewal.renew(turn, row)
+                row = renewed.after if renewed is not None else row
+            path = self._index.path(row.agent_id, row.session_id)
+            async with self._locks.writing(path, turn.run_id):
+                # Another process may have worked in it, or begun it anew, while we waited for the lock.
+                now = await self._index.resolve(turn.key)
+                if now.session_id != row.session_id:
+                    continue
+                async with self._loaded(now, path, renewed) as session:
+                    yield session
                 return
-            try:
-                total = known.total
-                for call in known.context.unanswered:
-                    result = synthetic(call, timestamp=millis(self._clock))
-                    transcript.say(result, self._clock.now())
-                    total = total.plus(result)
-                yield OpenedSession(
-                    row=row, transcript=transcript, known=known, total=total, problems=problems, renewed=renewed
-                )
-            finally:
-                transcript.close()
+
+    @asynccontextmanager
+    async def _loaded(
+        self, row: SessionRow, path: Path, renewed: SessionRenewed | None
+    ) -> AsyncIterator[OpenedSession]:
+        held = self._holding.take(path)
+        if held is not None:
+            known = held.conversation
+            transcript = TranscriptFile.resume(path, known.path[-1].id if known.path else None, held.ids)
+            problems: tuple[TranscriptProblem, ...] = ()
+        elif path.exists():
+            transcript, loaded = TranscriptFile.reopen(path, self._header(row))
+            known = conversation(loaded.entries)
+            problems = (*loaded.problems, *known.context.problems)
+        else:
+            yield OpenedSession(row=row, renewed=renewed)
+            return
+        try:
+            total = known.total
+            for call in known.context.unanswered:
+                result = synthetic(call, timestamp=millis(self._clock))
+                transcript.say(result, self._clock.now())
+                total = total.plus(result)
+            yield OpenedSession(
+                row=row, transcript=transcript, known=known, total=total, problems=problems, renewed=renewed
+            )
+        finally:
+            transcript.close()
 
     async def _news(self, turn: RunRequest) -> PendingEvents:
         """What happened in the meantime, told with the next thing that is said in a conversation."""

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_ATTEMPTS = 3
+ELSEWHERE = 0.25
+"""Seconds between two looks for the end of a run that another process carries out."""
 INTERRUPTED = "The gateway was restarted while it worked on this, and has taken it up again."
 Why = Literal["user", "timeout", "shutdown", "interrupt", "stalled"]
 
@@ -228,12 +230,16 @@ class RunService:
     async def serving(self, toolset: Toolset) -> AsyncIterator["RunService"]:
         """Runs live inside this block, with these tools; leaving it parks what is unfinished for the next start."""
         self._toolset = toolset
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            try:
-                yield self
-            finally:
-                await self.drain(0.0)
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                try:
+                    yield self
+                finally:
+                    await self.drain(0.0)
+        finally:
+            # The process may live on and start again: what is in its hands would be nobody else's to take.
+            await self._ledger.release(list(self._ends))
 
     async def submit(
         self, turn: RunRequest, *, rules: QueueRules | None = None, lane: str = "main", priority: Priority = "normal"
@@ -244,6 +250,10 @@ class RunService:
         request = msgspec.json.encode(turn).decode()
         entry, new = await self._ledger.accept(turn.run_id, str(turn.key), request)
         if not new:
+            if entry.outcome is None:  # whoever accepted it may be gone, and nobody asks for it again after this
+                for left in await self._ledger.take_over(turn.run_id):
+                    await self._take_up(left)
+                    entry = await self._ledger.get(turn.run_id) or entry
             return _repeated(entry, turn.key)
         told = self._messages is not None and self._messages.any
         if told and self._messages is not None:
@@ -255,34 +265,25 @@ class RunService:
         return Submission(run_id=turn.run_id, key=turn.key, status=status, accepted_at=entry.accepted_at)
 
     async def resume(self) -> list[ResumedRun]:
-        """Takes up what an earlier process accepted and did not finish; gives what became of each."""
-        found = []
-        for entry in await self._ledger.unfinished():
-            taken = ResumedRun(run_id=entry.run_id, session_key=entry.session_key, begun=entry.attempts > 0)
-            try:
-                turn = msgspec.json.decode(entry.request, type=RunRequest)
-            except msgspec.DecodeError as error:
-                why = f"the request cannot be read any more ({error})"
-            else:
-                taken = structs.replace(taken, text=turn.text)
-                tried = entry.attempts >= MOST_ATTEMPTS
-                why = f"it did not finish in {entry.attempts} attempts" if tried else ""
-            found.append(structs.replace(taken, given_up=why))
-            if why:
-                await self._give_up(entry, why)
-                continue
-            self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
-            rules = QueueRules(mode="followup", cap=10_000)
-            item = _Item(
-                turn=turn,
-                rules=rules,
-                lane="main",
-                priority="normal",
-                arrived=self._clock.now(),
-                interrupted=taken.begun,
-            )
-            self._enqueue(item)
-        return found
+        """Takes up what processes that are gone accepted and did not finish; gives what became of each."""
+        return [await self._take_up(entry) for entry in await self._ledger.take_over()]
+
+    async def _take_up(self, entry: InboxEntry) -> ResumedRun:
+        taken = ResumedRun(run_id=entry.run_id, session_key=entry.session_key, begun=entry.attempts > 0)
+        try:
+            turn = msgspec.json.decode(entry.request, type=RunRequest)
+        except msgspec.DecodeError as error:
+            return await self._give_up(taken, f"the request cannot be read any more ({error})")
+        taken = structs.replace(taken, text=turn.text)
+        if entry.attempts >= MOST_ATTEMPTS:
+            return await self._give_up(taken, f"it did not finish in {entry.attempts} attempts")
+        self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
+        rules = QueueRules(mode="followup", cap=10_000)
+        item = _Item(
+            turn=turn, rules=rules, lane="main", priority="normal", arrived=self._clock.now(), interrupted=taken.begun
+        )
+        self._enqueue(item)
+        return taken
 
     async def wait(self, run_id: str, timeout: float) -> RunOutcome | None:
         """The outcome of a run, or None when it has none yet after `timeout` seconds. Waiting never stops a run."""
@@ -290,7 +291,11 @@ class RunService:
         if end is not None:
             done, _ = await asyncio.wait({end}, timeout=timeout)
             return end.result() if done else None
-        entry = await self._ledger.get(run_id)
+        deadline = self._clock.now() + timeout
+        while (entry := await self._ledger.get(run_id)) is not None and self._ledger.is_elsewhere(entry):
+            if self._clock.now() >= deadline:
+                break
+            await self._clock.sleep(min(ELSEWHERE, max(0.0, deadline - self._clock.now())))
         return entry.outcome if entry else None
 
     async def abort(self, key: SessionKey, run_id: str | None = None) -> list[str]:
@@ -730,9 +735,10 @@ class RunService:
                 end.set_result(outcome)
             self._seq.pop(run_id, None)
 
-    async def _give_up(self, entry: InboxEntry, why: str) -> None:
+    async def _give_up(self, taken: ResumedRun, why: str) -> ResumedRun:
         outcome = _failed(f"given up after a restart: {why}", "interrupted")
-        await self._ledger.ended([entry.run_id], "failed", outcome)
+        await self._ledger.ended([taken.run_id], "failed", outcome)
+        return structs.replace(taken, given_up=why)
 
     def _say(
         self, turn: RunRequest, event: ShapedEvent | SessionRepaired | SessionRenewed | RecordedEvent | RunAccepted

@@ -92,6 +92,36 @@ class KernelLock:
         self.release()
 
 
+class SharedLock:
+    """A lock file that every process which uses something holds together; whoever came alone may change it first.
+
+    Where the system has no such locks, everyone counts as alone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            private_directory(path.parent)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StateError(f"cannot lock {path}: {error.strerror}. Check its owner and permissions.") from error
+        self.alone = False
+        """Whether nobody else has it, nor can get it before `share`."""
+
+    def take(self) -> None:
+        """Takes it, alone if possible; waits for one that is alone, which never is for long."""
+        self.alone = _lock(self._fd)
+        if not self.alone:
+            self.share()
+
+    def share(self) -> None:
+        """Lets others in beside us."""
+        _share(self._fd)
+        self.alone = False
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
 def read_holder(path: Path) -> Holder | None:
     """The holder named in the lock file; None when it names none."""
     try:
@@ -134,6 +164,11 @@ if sys.platform == "win32":
         os.lseek(fd, 0, os.SEEK_SET)
         return True
 
+    def _share(fd: int) -> None:
+        with contextlib.suppress(OSError):
+            os.lseek(fd, 1 << 20, os.SEEK_SET)
+            msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+
 else:
     import fcntl
 
@@ -143,6 +178,9 @@ else:
         except BlockingIOError:
             return False
         return True
+
+    def _share(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_SH)
 
 
 @contextlib.contextmanager

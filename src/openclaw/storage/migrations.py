@@ -251,4 +251,17 @@ STATE: tuple[Migration, ...] = (
     ),
     Migration(8, ("ALTER TABLE system_events ADD COLUMN origins TEXT NOT NULL DEFAULT ''",)),
     Migration(9, ("ALTER TABLE sessions ADD COLUMN last_interaction BIGINT NOT NULL DEFAULT 0",)),
+    Migration(
+        10,
+        (
+            # Whose hands a row in work is in; the rows of before are in nobody's.
+            "ALTER TABLE inputs ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+            "ALTER TABLE subagents ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+            "CREATE INDEX subagents_updated ON subagents (updated_at)",
+            "UPDATE cron_fires SET owner = ''",
+            "DROP INDEX cron_fires_status",
+            "ALTER TABLE cron_fires DROP COLUMN lease_until",
+            "CREATE INDEX cron_fires_status ON cron_fires (status, delivery)",
+        ),
+    ),
 )

@@ -88,7 +88,7 @@ class JobState(JobShape, frozen=True, kw_only=True):
     """What each of its watches reported last."""
 
 
-class Owner(JobShape, frozen=True, kw_only=True):
+class StoredJobOwner(JobShape, frozen=True, kw_only=True):
     agent_id: str | None = None
     session_key: str | None = None
     account_id: str | None = None
@@ -114,7 +114,7 @@ class CronJob(JobShape, frozen=True, kw_only=True):
     delete_after_run: bool | None = None
     agent_id: str | None = None
     session_key: str | None = None
-    owner: Owner | None = None
+    owner: StoredJobOwner | None = None
     misfire: Misfire = "once"
     failure_alert: FailureAlert | Literal[False] | None = None
     watch: tuple[Watch, ...] = ()

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -16,7 +15,7 @@ from openclaw.agent.settings import AgentsSettings, agent_ids
 from openclaw.automation.cron.jobs import AgentTurn, CronJob, Delivery, JobResult, deferred
 from openclaw.automation.cron.probes import WatchProbes, watch_origins
 from openclaw.automation.cron.schedule import due, duration
-from openclaw.automation.cron.store import LEASE_MS, CronStore, JobBook, JobFire, job_to_json, run_shown
+from openclaw.automation.cron.store import CronStore, JobBook, JobFire, job_to_json, run_shown
 from openclaw.automation.cron.watch import changes
 from openclaw.automation.heartbeat import answer
 from openclaw.automation.settings import CronSettings
@@ -219,6 +218,8 @@ SPACING = 5.0
 DEFERRED_LOOK = 1.0
 """While missed jobs are deferred, due jobs are checked this often."""
 SWEEP_MS = 3_600_000
+LATE_MS = 60_000
+"""A job this late was missed; many of those are started one by one."""
 UNATTENDED = (
     "This run is unattended: nobody answers questions. Your final reply is what gets delivered; if there is nothing "
     "worth telling, reply exactly NO_REPLY."
@@ -270,7 +271,6 @@ class Scheduler:
         self._clock = clock
         self._wake = wake
         self._environ = environ
-        self._owner = str(uuid.uuid4())
         self.announcer = JobDelivery(sessions, turns, run_hooks, cron_settings)
         self.store = CronStore(db)
         zone = agents_settings.current.defaults.user_timezone or local_timezone(environ) or "UTC"
@@ -286,22 +286,28 @@ class Scheduler:
         self._changed = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._in_work: set[str] = set()
+        """The runs of slots that are in our hands."""
         self.firing = False
 
     @asynccontextmanager
     async def serving(self, *, fires: bool) -> AsyncIterator["Scheduler"]:
-        """Jobs can be run inside this block; with `fires` they start on schedule."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            self.firing = fires
-            loop = group.create_task(supervise(self._fire, "cron", self._clock), name="cron") if fires else None
-            try:
-                yield self
-            finally:
-                if loop is not None:
-                    loop.cancel()
-                for task in self._tasks:
-                    task.cancel()
+        """Jobs can be run inside this block; with `fires` they run by themselves."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                self.firing = fires
+                loop = group.create_task(supervise(self._fire, "cron", self._clock), name="cron") if fires else None
+                try:
+                    yield self
+                finally:
+                    if loop is not None:
+                        loop.cancel()
+                    for task in self._tasks:
+                        task.cancel()
+        finally:
+            # The process may live on and start again: what is in its hands would be nobody else's to take.
+            await self.store.release(list(self._in_work))
 
     async def run_now(self, name: str, *, only_due: bool = False) -> str | None:
         """Runs a job outside its schedule; gives the run's id, or None when `only_due` and it is not due."""
@@ -309,7 +315,7 @@ class Scheduler:
         now = millis(self._clock)
         if only_due and not (job.enabled and (job.state.next_run_at_ms or now + 1) <= now):
             return None
-        fire = await self.store.force(job, owner=self._owner, now=now)
+        fire = await self.store.force(job, now=now)
         self._start(fire, forced=True)
         return fire.run_id
 
@@ -342,12 +348,7 @@ class Scheduler:
     # The loop: take due slots, sleep until the next one.
 
     async def _fire(self) -> None:
-        # We hold the lock on the home, so the process that held these slots is gone.
-        for fire in await self.store.adopt(self._owner, millis(self._clock), alone=True):
-            log.info("taking up the job %s again: its run was interrupted", fire.job.name)
-            self._start(fire)
-        for fire in await self.store.undelivered():
-            self._spawn(self._deliver(fire, fire.result), fire)
+        await self._take_over()
         late = 0
         swept = 0
         began = millis(self._clock)
@@ -365,7 +366,7 @@ class Scheduler:
                     waits = True
                     continue
                 started = await self._take(job)
-                late += started and now - (job.state.next_run_at_ms or now) > LEASE_MS
+                late += started and now - (job.state.next_run_at_ms or now) > LATE_MS
                 if started and late > AT_ONCE:
                     await self._clock.sleep(SPACING)
             await self._pause(DEFERRED_LOOK if waits else LONGEST_SLEEP)
@@ -376,11 +377,16 @@ class Scheduler:
         if following is not None and longest == LONGEST_SLEEP:  # else a deferred job is next, which is overdue
             wait = min(wait, max(0.0, (following - millis(self._clock)) / 1000))
         await sleep_or(self._clock.sleep(wait), self._changed.wait())
-        now = millis(self._clock)
-        await self.store.renew(self._owner, now)
-        for fire in await self.store.adopt(self._owner, now, alone=False):
-            log.info("taking over the job %s: whoever ran it is gone", fire.job.name)
-            self._start(fire)
+        await self._take_over()
+
+    async def _take_over(self) -> None:
+        """Goes on with what other processes had in work when they died."""
+        for fire in await self.store.take_over():
+            if fire.status == "running":
+                log.info("taking up the job %s again: whoever ran it is gone", fire.job.name)
+                self._start(fire)
+            else:
+                self._spawn(self._deliver(fire, fire.result), fire)
 
     async def _take(self, job: CronJob) -> bool:
         now = millis(self._clock)
@@ -393,7 +399,7 @@ class Scheduler:
             log.error("the job %s is switched off: %s", job.name, error.message)
             await self.book.update(job.id, {"enabled": False})
             return False
-        fire = await self.store.take(job, plan, owner=self._owner, now=now)
+        fire = await self.store.take(job, plan, now=now)
         if fire is None:
             return False
         if plan.missed:
@@ -412,9 +418,15 @@ class Scheduler:
     def _spawn(self, work: Coroutine[Any, Any, None], fire: JobFire) -> None:
         if self._group is None:
             raise RuntimeError("jobs are run inside serving()")
-        task = self._group.create_task(supervise_once(work, f"cron run {fire.run_id}"), name=f"cron:{fire.run_id}")
+        self._in_work.add(fire.run_id)
+        through = self._see_through(work, fire.run_id)
+        task = self._group.create_task(supervise_once(through, f"cron run {fire.run_id}"), name=f"cron:{fire.run_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _see_through(self, work: Coroutine[Any, Any, None], run_id: str) -> None:
+        await work
+        self._in_work.discard(run_id)
 
     # One run.
 

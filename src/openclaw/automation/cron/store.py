@@ -1,8 +1,9 @@
 """Stores jobs and taken slots. A slot is taken by one insert, so that it fires once: across restarts, kills, clock
 changes, and two gateways on one database.
 
-The run id follows from the job and the slot. A process that takes over from a dead one submits the same run id, and
-the run store does not run it twice.
+Taking a slot gives it a run id that follows from the job and the slot. Whoever finishes the work of a process that
+died asks for the same run again, which the ledger of runs answers without running it twice. A slot belongs to the
+process that took it until its result is delivered.
 """
 
 import uuid
@@ -17,8 +18,8 @@ from openclaw.automation.cron.schedule import DueSlots, fires, next_fire
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound
 from openclaw.storage.database import Database, Row, Transaction
+from openclaw.storage.owners import OwnedRows, Owner
 
-LEASE_MS = 60_000
 KEPT_MS = 7 * 86_400_000
 KEPT_RUNS = 2_000
 """Per job."""
@@ -51,8 +52,11 @@ def run_id_of(job_id: str, slot: int) -> str:
 class CronStore:
     """The tables `cron_jobs` and `cron_fires`."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, me: Owner | None = None) -> None:
         self._db = db
+        self._owned = OwnedRows(
+            db, "cron_fires", key="run_id", in_work="(status = 'running' OR delivery = 'unknown')", me=me
+        )
 
     async def all(self) -> list[CronJob]:
         return [_job(row) for row in await self._db.read("SELECT * FROM cron_jobs ORDER BY name, job_id")]
@@ -105,8 +109,8 @@ class CronStore:
         )
         return [_job(row) for row in rows]
 
-    async def take(self, job: CronJob, due: DueSlots, *, owner: str, now: int) -> JobFire | None:
-        """Takes a slot and advances the job, in one transaction; None when it is taken or the job changed."""
+    async def take(self, job: CronJob, due: DueSlots, *, now: int) -> JobFire | None:
+        """Takes a slot and moves the job on, in one transaction; None when somebody else has it or the job changed."""
         async with self._db.transaction() as tx:
             moved = await tx.write(
                 "UPDATE cron_jobs SET job = :job, next_run_at = :next, revision = revision + 1 "
@@ -120,22 +124,22 @@ class CronStore:
             )
             if not moved:
                 return None
-            return await self._insert(tx, job, due.slot, due.following, owner, now)
+            return await self._insert(tx, job, due.slot, due.following, now)
 
-    async def force(self, job: CronJob, *, owner: str, now: int) -> JobFire:
-        """Takes a slot now, outside the schedule."""
+    async def force(self, job: CronJob, *, now: int) -> JobFire:
+        """Runs a job now, beside its schedule."""
         async with self._db.transaction() as tx:
             slot = now
-            while (made := await self._insert(tx, job, slot, job.state.next_run_at_ms, owner, now)) is None:
+            while (made := await self._insert(tx, job, slot, job.state.next_run_at_ms, now)) is None:
                 slot += 1
             return made
 
     async def _insert(
-        self, tx: Transaction, job: CronJob, slot: int, following: int | None, owner: str, now: int
+        self, tx: Transaction, job: CronJob, slot: int, following: int | None, now: int
     ) -> JobFire | None:
         made = await tx.write(
-            "INSERT INTO cron_fires (job_id, slot, run_id, job, following, status, owner, lease_until, fired_at) "
-            "VALUES (:id, :slot, :run, :job, :following, 'running', :owner, :lease, :now) "
+            "INSERT INTO cron_fires (job_id, slot, run_id, job, following, status, owner, fired_at) "
+            "VALUES (:id, :slot, :run, :job, :following, 'running', :me, :now) "
             "ON CONFLICT (job_id, slot) DO NOTHING",
             {
                 "id": job.id,
@@ -143,8 +147,7 @@ class CronStore:
                 "run": run_id_of(job.id, slot),
                 "job": _encode(job),
                 "following": following,
-                "owner": owner,
-                "lease": now + LEASE_MS,
+                "me": self._owned.me,
                 "now": now,
             },
         )
@@ -154,35 +157,20 @@ class CronStore:
             job=job, slot=slot, run_id=run_id_of(job.id, slot), following=following, status="running", fired_at=now
         )
 
-    async def renew(self, owner: str, now: int) -> None:
-        await self._db.write(
-            "UPDATE cron_fires SET lease_until = :lease WHERE owner = :owner AND status = 'running'",
-            {"owner": owner, "lease": now + LEASE_MS},
-        )
+    async def take_over(self) -> list[JobFire]:
+        """The slots that processes which are gone had in work, ours from now on: to be run, or only to be delivered."""
+        return [_fire(row) for row in await self._owned.take()]
 
-    async def adopt(self, owner: str, now: int, *, alone: bool) -> list[JobFire]:
-        """Takes over the slots of a dead process. `alone` when no other process can be alive."""
-        rows = await self._db.read(
-            "SELECT * FROM cron_fires WHERE status = 'running' AND owner <> :owner "
-            "AND (lease_until < :now OR :alone = 1)",
-            {"owner": owner, "now": now, "alone": int(alone)},
-        )
-        taken = []
-        for row in rows:
-            mine = await self._db.write(
-                "UPDATE cron_fires SET owner = :owner, lease_until = :lease "
-                "WHERE run_id = :run AND owner = :was AND status = 'running'",
-                {"owner": owner, "lease": now + LEASE_MS, "run": row["run_id"], "was": row["owner"]},
-            )
-            if mine:
-                taken.append(_fire(row))
-        return taken
+    async def release(self, run_ids: Sequence[str]) -> None:
+        """Puts slots down whose work is not done: the next start takes them up."""
+        await self._owned.release(run_ids)
 
     async def finish(self, fire: JobFire, result: JobResult, *, delivers: bool) -> JobAfter | None:
         """Records how a slot ended and applies it to the job; None when it is on record already."""
         async with self._db.transaction() as tx:
             done = await tx.write(
-                "UPDATE cron_fires SET status = :status, ended_at = :ended, result = :result, delivery = :delivery "
+                "UPDATE cron_fires SET status = :status, ended_at = :ended, result = :result, delivery = :delivery, "
+                "owner = CASE WHEN :delivery = 'unknown' THEN owner ELSE '' END "
                 "WHERE run_id = :run AND status = 'running'",
                 {
                     "run": fire.run_id,
@@ -212,15 +200,10 @@ class CronStore:
                 )
             return made
 
-    async def undelivered(self) -> list[JobFire]:
-        """Ended runs whose result was not delivered when the process died."""
-        rows = await self._db.read("SELECT * FROM cron_fires WHERE delivery = 'unknown' AND status <> 'running'")
-        return [_fire(row) for row in rows]
-
     async def delivered(self, fire: JobFire, status: DeliveryStatus, error: str = "") -> None:
         async with self._db.transaction() as tx:
             await tx.write(
-                "UPDATE cron_fires SET delivery = :status, delivery_error = :error WHERE run_id = :run",
+                "UPDATE cron_fires SET delivery = :status, delivery_error = :error, owner = '' WHERE run_id = :run",
                 {"run": fire.run_id, "status": status, "error": error},
             )
             rows = await tx.read("SELECT * FROM cron_jobs WHERE job_id = :id", {"id": fire.job.id})

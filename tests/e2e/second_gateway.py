@@ -1,0 +1,77 @@
+"""A gateway without the daemon role, in a process of its own: what a command starts inside itself, here with a socket.
+
+It says its port when it is ready, and ends with its standard input.
+"""
+
+import asyncio
+import subprocess
+import sys
+
+from openclaw.config.load import load
+from openclaw.gateway.daemon import Control, GatewayLaunch
+from openclaw.gateway.exposure import ExposureOptions, decide, fences, listen, shared_secret
+from openclaw.gateway.serve import compose
+from openclaw.gateway.server import serving
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from tests.e2e.gateway_process import GatewayProcess
+
+
+class SecondGateway(GatewayProcess):
+    """Beside a daemon on the same home, or before one is there."""
+
+    def start(self, port: int = 0) -> None:
+        with (self.home.root / "second.out").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.e2e.second_gateway"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=self.home.environ,
+            )
+        assert self.process.stdout is not None
+        told = self.process.stdout.readline()
+        assert told, self.output()
+        self.port = int(told)
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.communicate(timeout=40)
+        return self.process.returncode
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.communicate(timeout=40)
+
+    def output(self) -> str:
+        return (self.home.root / "second.out").read_text(errors="replace")
+
+
+async def main() -> None:
+    surroundings = Environment.of_process()
+    loaded = load(surroundings.home, surroundings.environ)
+    settings, wishes = loaded.config.gateway, ExposureOptions(port=0)
+    exposure = decide(settings, loaded.variables, wishes)
+    async with serving(listen(exposure.hosts, 0), fences(settings, (), exposure.proxy)) as server:
+        launch = GatewayLaunch(
+            surroundings=surroundings,
+            wishes=wishes,
+            loaded=loaded,
+            settings=settings,
+            exposure=exposure,
+            secret=shared_secret(exposure, surroundings.home.state),
+            server=server,
+            control=Control(),
+            clock=SystemClock(),
+            safe=False,
+            background=False,
+        )
+        async with compose(launch) as parts:
+            server.front.offer(parts)
+            print(server.port, flush=True)
+            await asyncio.to_thread(sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
