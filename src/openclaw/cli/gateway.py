@@ -73,8 +73,9 @@ def run(
 ) -> None:
     """Run the gateway here, until it is stopped."""
     from openclaw.core.secret import Secret
-    from openclaw.gateway import daemon, serve
+    from openclaw.gateway import daemon
     from openclaw.gateway.exposure import ExposureOptions
+    from openclaw.gateway.serve import compose
     from openclaw.process.environment import Environment
 
     if password_file is not None:
@@ -89,7 +90,7 @@ def run(
     options = daemon.DaemonOptions(
         wishes=wishes, force=force, verbose=verbose, console=not no_console, safe_mode=safe_mode
     )
-    serve.run(options, Environment.of_process())
+    daemon.run(options, Environment.of_process(), compose)
 
 
 @gateway_command.command("start")

@@ -6,9 +6,7 @@ import secrets
 import time
 import uuid
 from functools import partial
-from typing import Any
-
-from starlette.routing import Route
+from typing import TYPE_CHECKING, Any
 
 from openclaw.agent.settings import default_agent
 from openclaw.automation.cron import rpc
@@ -24,14 +22,9 @@ from openclaw.gateway import exposure, metrics
 from openclaw.gateway import rpc as gateway_rpc
 from openclaw.gateway.app import App
 from openclaw.gateway.connections import Connections, Presence
-from openclaw.gateway.daemon import GatewayLaunch
 from openclaw.gateway.exposure import decide, shared_secret
-from openclaw.gateway.http import pages, routes
-from openclaw.gateway.http.endpoint import HttpAuth
 from openclaw.gateway.http.stream import RunFanout
-from openclaw.gateway.http.tools import PluginRoutes
-from openclaw.gateway.http.webhooks import WebhookEndpoint
-from openclaw.gateway.http.webhooks import routes as hook_routes
+from openclaw.gateway.launch import GatewayLaunch
 from openclaw.gateway.logs import LogFiles
 from openclaw.gateway.reload import Reload
 from openclaw.gateway.sockets import Sockets
@@ -64,6 +57,12 @@ from openclaw.skills import rpc as skills_rpc
 from openclaw.version import __version__
 from openclaw.workspace import rpc as workspace_rpc
 from openclaw.workspace.history import WorkspaceHistories
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute, Route
+
+    from openclaw.gateway.http.endpoint import HttpAuth
+    from openclaw.gateway.server import Server
 
 
 def gateway(app: "App", action: str, reason: str = "", restart_ms: int | None = None) -> HookEvent:
@@ -233,12 +232,23 @@ class ClientApi:
                 self._registry.add(method)
         self.channels = ChannelManager(self.desk, commands, app.extensions.channels, launch.clock)
         plugins_rpc.serve_methods(app.extensions, self._registry, bus, self.channels.changed)
-        gatekeeping = self._gatekeeping(limiter)
+        self.routes = self._routes(launch.server, limiter, ledger) if launch.server else []
+
+    def _routes(self, server: "Server", limiter: AuthLimiter, ledger: Inbox) -> "list[BaseRoute]":
+        """What HTTP serves. Its packages are loaded here: a gateway without a port does without them."""
+        from openclaw.gateway.http import metrics as metrics_route
+        from openclaw.gateway.http import routes
+        from openclaw.gateway.http.tools import PluginRoutes
+        from openclaw.gateway.http.webhooks import WebhookEndpoint
+        from openclaw.gateway.http.webhooks import routes as hook_routes
+
+        app = self._app
+        gatekeeping = self._gatekeeping(server, limiter)
         hooks = WebhookEndpoint(self.desk, self.automation.heartbeats, gatekeeping)
-        self.routes = [
-            *routes.late_routes(partial(_surface, app, active, ledger, fanout, gatekeeping)),
+        return [
+            *routes.late_routes(partial(_surface, app, self._runs, ledger, self._fanout, gatekeeping)),
             *hook_routes(hooks, app.config.hooks.path),
-            metrics.route(self._measured, gatekeeping),
+            metrics_route.route(self._measured, gatekeeping),
             PluginRoutes(app.extensions.route, gatekeeping),
             *self._pages(gatekeeping),
         ]
@@ -269,9 +279,11 @@ class ClientApi:
         self._fanout.close()
         await settle(self._app, self._launch.control.wish == "restart")
 
-    def _gatekeeping(self, limiter: AuthLimiter) -> HttpAuth:
+    def _gatekeeping(self, server: "Server", limiter: AuthLimiter) -> "HttpAuth":
         """HTTP asks for the same secret as the sockets, and counts failures in the same book."""
-        front = self._launch.server.front
+        from openclaw.gateway.http.endpoint import HttpAuth
+
+        front = server.front
         return HttpAuth(
             secret=lambda: self._secret,
             limiter=_Failures(limiter, self._launch.clock),
@@ -279,8 +291,10 @@ class ClientApi:
             vouched=lambda scope: is_vouched(front.peer(scope)),
         )
 
-    def _pages(self, gatekeeping: HttpAuth) -> list[Route]:
+    def _pages(self, gatekeeping: "HttpAuth") -> "list[Route]":
         """The web page and the links that open it, when it is served."""
+        from openclaw.gateway.http import pages
+
         settings = self._app.config.gateway.control_ui
         if not settings.enabled:
             return []
@@ -326,7 +340,7 @@ class ClientApi:
     def _outside(self) -> str:
         host = exposure.outside(self._launch.exposure.hosts)
         server = self._launch.server
-        return f"{'wss' if server.encrypted else 'ws'}://{host}:{server.port}" if host else ""
+        return f"{'wss' if server.encrypted else 'ws'}://{host}:{server.port}" if host and server else ""
 
     def _policy(self) -> AuthPolicy:
         exposure = self._launch.exposure
@@ -337,7 +351,7 @@ class ClientApi:
             secret=self._secret,
             auto_approve=approving.scopes if approving.enabled else (),
             allowed_origins=settings.control_ui.allowed_origins,
-            known_hosts=tuple(self._launch.server.front.fences.names),
+            known_hosts=tuple(self._launch.server.front.fences.names) if self._launch.server else (),
             trusted_proxies=settings.trusted_proxies,
         )
 
@@ -373,7 +387,7 @@ class ClientApi:
         )
 
 
-def _surface(app: App, active: RunService, ledger: Inbox, fanout: RunFanout, gatekeeping: HttpAuth) -> list[Route]:
+def _surface(app: App, active: RunService, ledger: Inbox, fanout: RunFanout, gatekeeping: "HttpAuth") -> "list[Route]":
     """The interfaces that other programs know from elsewhere."""
     from openclaw.gateway.http.routes import EndpointSwitches, parts_of, routes
 

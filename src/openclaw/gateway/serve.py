@@ -15,14 +15,13 @@ from openclaw.core.harness import OpenProvider
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall
 from openclaw.devices import rpc
-from openclaw.gateway import client_api, daemon, metrics
+from openclaw.gateway import client_api, metrics
 from openclaw.gateway.app import App, assistant
 from openclaw.gateway.client_api import ClientApi
-from openclaw.gateway.daemon import DaemonOptions, GatewayLaunch, GatewayParts
 from openclaw.gateway.http.stream import RunFanout
+from openclaw.gateway.launch import GatewayLaunch, GatewayParts
 from openclaw.gateway.logs import about
 from openclaw.plugins.registry import begin
-from openclaw.process.environment import Environment
 from openclaw.process.tasks import supervise
 from openclaw.protocol.events import EventBus
 from openclaw.runs.hooks import HookFileSubscriber
@@ -39,11 +38,6 @@ if TYPE_CHECKING:
     from openclaw.memory.index import MemoryIndex
 
 log = logging.getLogger("openclaw.gateway")
-
-
-def run(options: DaemonOptions, surroundings: Environment) -> None:
-    """Runs the gateway until it is told to stop."""
-    daemon.run(options, surroundings, compose)
 
 
 @asynccontextmanager
@@ -78,8 +72,9 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
         listening = HookFileSubscriber(app.internal_hooks, clock)
         app.internal_hooks.resting = launch.safe
         ledger = Inbox(app.db, clock)
-        await ledger.forget_old()
-        await app.accounts.forget_old()
+        if launch.background:
+            await ledger.forget_old()
+            await app.accounts.forget_old()
         running = RunService(
             app.turns,
             ledger,
@@ -97,12 +92,14 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
         async with running.serving() as active:
             gateway = ClientApi(launch, app, active, bus, projector, questions, ledger, fanout, counted, lanes)
             app.internal_hooks.enroll("boot-md", BootRunner(gateway.desk))
-            fires = not launch.safe and launch.surroundings.environ.get("OPENCLAW_SKIP_CRON") != "1"
+            skips = launch.surroundings.environ.get("OPENCLAW_SKIP_CRON") == "1"
+            fires = launch.background and not (launch.safe or skips)
             # Before anything runs on: what a sub-agent may do is on the roster.
             await gateway.hall.subagents.roster.load()
-            await report_resumed(gateway.desk, await active.resume())
+            if launch.background:
+                await report_resumed(gateway.desk, await active.resume())
             async with (
-                gateway.hall.subagents.serving(),
+                gateway.hall.subagents.serving(resumes=launch.background),
                 gateway.automation.serving(fires=fires),
                 app.internal_hooks.serving(),
                 asyncio.TaskGroup() as group,
@@ -118,23 +115,27 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
                     if memory.settings.sync.watch:
                         beside(partial(watch, memory, log.warning), "notes")
 
-                tasks = [group.create_task(_plug(app, launch.server.port), name="plugins")]
-                beside(lambda: rpc.tell_requests(app.db, gateway.pairing, bus, clock), "pairing requests")
-                beside(lambda: rpc.tell_setups(app.db, bus, clock), "setup codes")
+                tasks: list[asyncio.Task[None]] = []
                 beside(partial(wake_sessions, gateway.desk), "ended commands")
-                beside(partial(gateway.histories.follow, bus), "file versions")
                 beside(gateway.audience.keep, "events")
-                beside(gateway.channels.keep, "channels")
-                beside(_watchman(app, active, questions, bus).keep, "watchman")
-                app.remembers = follow
-                app.internal_hooks.tell(client_api.gateway(app, "startup"))
+                if launch.background:
+                    # Without it plugins start with the first run that needs them, and nobody hears of a start.
+                    port = launch.server.port if launch.server else 0
+                    tasks.append(group.create_task(_plug(app, port), name="plugins"))
+                    beside(lambda: rpc.tell_requests(app.db, gateway.pairing, bus, clock), "pairing requests")
+                    beside(lambda: rpc.tell_setups(app.db, bus, clock), "setup codes")
+                    beside(partial(gateway.histories.follow, bus), "file versions")
+                    beside(gateway.channels.keep, "channels")
+                    beside(_watchman(app, active, questions, bus).keep, "watchman")
+                    app.remembers = follow
+                    app.internal_hooks.tell(client_api.gateway(app, "startup"))
                 yield GatewayParts(
                     connection=gateway.sockets.serve,
                     routes=gateway.routes,
                     reload=gateway.reload,
                     drains=(gateway.drain,),
                 )
-                if app.plugged is not None:
+                if launch.background and app.plugged is not None:
                     await app.plugged.gateway_stops(launch.control.wish or "stop", app.index)
                 for task in tasks:
                     task.cancel()

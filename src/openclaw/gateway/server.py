@@ -10,7 +10,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,12 +20,12 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from openclaw.gateway.connections import Transport, attend
 from openclaw.gateway.exposure import HostRules, host_allowed
+from openclaw.gateway.launch import HttpService as HttpService
 from openclaw.protocol.peer import Peer, origin_problem, vouch
 
 MAX_FRAME = 25 << 20
@@ -38,14 +38,6 @@ GOING = 1012
 TRY_LATER = 1013
 
 log = logging.getLogger("openclaw.gateway.server")
-
-
-class HttpService(Struct, frozen=True, kw_only=True):
-    """What is offered on the port."""
-
-    connection: Callable[[Transport], Awaitable[None]]
-    """Serves one WebSocket to its end."""
-    routes: Sequence[BaseRoute] = ()
 
 
 class ServerLimits(Struct, frozen=True, kw_only=True):

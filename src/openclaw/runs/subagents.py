@@ -268,11 +268,11 @@ class Subagents:
         self._telling = asyncio.Lock()
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator["Subagents"]:
-        """Follows every child on the roster that is not settled, those of earlier processes included."""
+    async def serving(self, *, resumes: bool = True) -> AsyncIterator["Subagents"]:
+        """Follows every child that is not settled; with `resumes` those of earlier processes too."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            for child in self.roster.all():
+            for child in self.roster.all() if resumes else ():
                 if not (child.told and child.archived):
                     self._follow(child.run_id)
             try:
