@@ -9,7 +9,8 @@ from openclaw.gateway.local import local_gateway
 from openclaw.gateway.process import running, state
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
-from openclaw.protocol.client import CallFailed, EventFrame, GatewayClient
+from openclaw.protocol.client import CallFailed, GatewayClient
+from openclaw.protocol.frames import EventFrame
 from openclaw.runs.inbox import Inbox
 from openclaw.testing import ScriptedModel, TemporaryHome, says
 from openclaw.testing.server import MockModelServer

@@ -369,7 +369,14 @@ def _said(turn: RunRequest, text: str, now: int) -> dict[str, Any]:
     """The answer to a command: there was no run."""
     meta = {"durationMs": 0, "aborted": False, "stopReason": "stop", "agentMeta": {}}
     result = {"payloads": [{"text": text, "mediaUrl": None}], "meta": meta}
-    return {"runId": turn.run_id, "status": "ok", "summary": "completed", "acceptedAt": now, "result": result}
+    return {
+        "runId": turn.run_id,
+        "sessionKey": str(turn.key),
+        "status": "ok",
+        "summary": "completed",
+        "acceptedAt": now,
+        "result": result,
+    }
 
 
 async def _turn(desk: SessionService, params: AgentParams) -> RunRequest:
@@ -431,6 +438,7 @@ async def _final(desk: SessionService, turn: RunRequest, outcome: RunOutcome) ->
     }
     answer = {
         "runId": turn.run_id,
+        "sessionKey": str(turn.key),
         "status": outcome.status,
         "summary": "completed" if outcome.status == "ok" else outcome.error,
         "result": result,
