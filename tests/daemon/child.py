@@ -12,6 +12,7 @@ import msgspec
 from openclaw.core.errors import OpenClawError
 from openclaw.gateway import daemon
 from openclaw.gateway.connections import Transport
+from openclaw.gateway.launch import GatewayLaunch, GatewayParts
 from openclaw.gateway.logs import about
 from openclaw.gateway.reload import Reload
 from openclaw.process.environment import Environment
@@ -24,7 +25,8 @@ def say(event: str, **facts: Any) -> None:
 
 
 @asynccontextmanager
-async def compose(launch: daemon.GatewayLaunch) -> AsyncIterator[daemon.GatewayParts]:
+async def compose(launch: GatewayLaunch) -> AsyncIterator[GatewayParts]:
+    assert launch.server is not None
     say("composed", port=launch.server.port, safe=launch.safe, mode=launch.exposure.mode)
     if GIVEN.get("dies"):
         raise RuntimeError("a part that cannot start")
@@ -43,7 +45,7 @@ async def compose(launch: daemon.GatewayLaunch) -> AsyncIterator[daemon.GatewayP
         await asyncio.sleep(GIVEN.get("drain", 0))
         say("drained")
 
-    yield daemon.GatewayParts(connection=connection, reload=reload, drains=(drain,))
+    yield GatewayParts(connection=connection, reload=reload, drains=(drain,))
     say("closed")
 
 

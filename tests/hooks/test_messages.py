@@ -207,9 +207,9 @@ async def test_a_goodbye_that_hangs_does_not_hold_up_the_stop(openclaw_home: Tem
     async with openclaw_home.assistant(ScriptedModel(says("hi")), clock=SystemClock()) as app:
         plug(app, "session_end", hangs)
         await ask(app, "hi")
-        assert app.plugged is not None
+        assert app.run_hooks is not None
         async with asyncio.timeout(120):
-            await app.plugged.gateway_stops("stop", app.index)
+            await app.run_hooks.gateway_stops("stop", app.index)
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,24 @@
-"""What the plugins of a running gateway say to an install that a command is about to make."""
+"""How a command reaches the assistant: as a client of the running gateway, or of one in this process."""
 
 import asyncio
-import sys
+import time
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+import msgspec
 
 from openclaw.cli.render import note, print_json
-from openclaw.cli.screen import TerminalApprover, interruptible, short
+from openclaw.cli.screen import RunScreen, TerminalApprover, interruptible
 from openclaw.core.errors import OpenClawError, StateError
-from openclaw.core.events import CompactionEnded
+from openclaw.core.messages import Usage
 from openclaw.core.text import origin, printable
 from openclaw.core.tool import ApprovalRequest
 from openclaw.gateway import process
-from openclaw.gateway.client_target import ClientTarget, call_gateway, find, joined
+from openclaw.gateway.client_target import call_gateway, find, joined
 from openclaw.gateway.process import RunningGateway, running
 from openclaw.gateway.status import services_of, wait_ready
 from openclaw.process.environment import Environment
@@ -70,12 +71,7 @@ def objection(
 
 def with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
     """Does `work` with an assistant of this terminal."""
-    import asyncio
-
-    from openclaw.cli.render import note
-    from openclaw.cli.screen import TerminalApprover
     from openclaw.gateway.app import open_app
-    from openclaw.process.environment import Environment
     from openclaw.process.tasks import SystemClock
 
     async def main() -> None:
@@ -87,185 +83,168 @@ def with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
     asyncio.run(main())
 
 
+@asynccontextmanager
+async def open_client(
+    surroundings: Environment, *, local: bool = False, caps: tuple[str, ...] = ()
+) -> AsyncIterator[GatewayClient]:
+    """A client of the running gateway, or of one in this process: when none runs, or it is to be `local`."""
+    if not local and running(surroundings.home.state) is not None:
+        async with joined(find(surroundings), caps) as client:
+            yield client
+        return
+    from openclaw.gateway.local import local_gateway
+
+    async with local_gateway(surroundings, caps=caps, warn=note) as client:
+        yield client
+
+
+RUN_CAPS = ("tool-events",)
+"""What a client asks for that shows a run."""
 ENDING_SECONDS = 10.0
 
 
-def ask(target: ClientTarget, params: dict[str, Any], *, as_json: bool, limit: float) -> int:
-    """Sends one message to the gateway and shows what comes; gives the exit code."""
-    return asyncio.run(_ask(target, {"idempotencyKey": str(uuid.uuid4()), **params}, as_json, limit))
-
-
-async def _ask(target: ClientTarget, params: dict[str, Any], as_json: bool, limit: float) -> int:
-    async with joined(target, caps=("tool-events",)) as client:
-        screen = _Screen(client, params["idempotencyKey"], live=not as_json)
-        watching = asyncio.create_task(screen.watch())
-        running = asyncio.create_task(_final(client, params))
-        stopped = ""
-        try:
-            with interruptible(running):
-                done, _ = await asyncio.wait({running}, timeout=limit or None)
-                if not done:
-                    stopped = "timeout"
-                    running.cancel()
-                try:
-                    final = await running
-                except asyncio.CancelledError:
-                    stopped = stopped or "stopped"
-                    final = await _stop(client, screen, params)
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-        screen.close_line()
-        screen.rest(final)
-        if as_json:
-            print_json(_document(final, params["idempotencyKey"]))
+async def ask(client: GatewayClient, params: dict[str, Any], *, as_json: bool, limit: float, alone: bool) -> int:
+    """Sends one message and shows what comes; gives the exit code. With `alone` this is the gateway's only client."""
+    began = time.monotonic()
+    params = {"idempotencyKey": str(uuid.uuid4()), **params}
+    screen = RunScreen(params["idempotencyKey"], live=not as_json)
+    watching = asyncio.create_task(_watch(client, screen, alone=alone, asks=not as_json))
+    running = asyncio.create_task(_run(client, screen, params))
+    stopped = ""
+    try:
+        with interruptible(running):
+            done, _ = await asyncio.wait({running}, timeout=limit or None)
+            if not done:
+                stopped = "timeout"
+                running.cancel()
+            try:
+                final = await running
+            except asyncio.CancelledError:
+                stopped = stopped or "stopped"
+                final = await _stop(client, screen, params)
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+    screen.close_line()
+    result = final.get("result") or {}
+    if not screen.streamed and (payloads := result.get("payloads")):
+        screen.show("\n".join(str(payload.get("text", "")) for payload in payloads))
+    for line in (result.get("meta") or {}).get("notices") or ():
+        screen.notice(str(line))
+    if as_json:
+        print_json(_document(final, stopped, time.monotonic() - began))
     return _exit_code(final, stopped, quiet=as_json)
 
 
-async def _final(client: GatewayClient, params: dict[str, Any]) -> dict[str, Any]:
-    """The last answer to the request; a run that failed is an answer too."""
+async def _run(client: GatewayClient, screen: RunScreen, params: dict[str, Any]) -> dict[str, Any]:
+    """The last answer to the request, once its events are shown; a run that failed is an answer too."""
+    accepted = False
     try:
-        answer = await client.call("agent", params, timeout=None, final=True)
+        async with aclosing(client.answers("agent", params)) as answers:
+            async for answer in answers:
+                if not isinstance(answer, dict) or answer.get("status") != "accepted":
+                    return await _shown(screen, answer if isinstance(answer, dict) else {}, accepted)
+                accepted = True
     except CallFailed as error:
         if isinstance(error.payload, dict):
-            return error.payload
+            return await _shown(screen, error.payload, accepted)
         raise
-    return answer if isinstance(answer, dict) else {}
+    return {}
 
 
-async def _stop(client: GatewayClient, screen: "_Screen", params: dict[str, Any]) -> dict[str, Any]:
+async def _shown(screen: RunScreen, final: dict[str, Any], accepted: bool) -> dict[str, Any]:
+    """Waits for the last event of the run: it travels beside the answer, and may be behind it."""
+    if accepted:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ENDING_SECONDS):
+                await screen.ended.wait()
+    return final
+
+
+async def _stop(client: GatewayClient, screen: RunScreen, params: dict[str, Any]) -> dict[str, Any]:
     """Stops the run over there, and waits until it has ended."""
     key = screen.session_key or params.get("sessionKey") or "main"
-    await client.call("chat.abort", {"sessionKey": key, "runId": screen.run_id})
-    waited = await client.call("agent.wait", {"runId": screen.run_id, "timeoutMs": int(ENDING_SECONDS * 1000)})
-    return {"runId": screen.run_id, "status": "error", "summary": "stopped", "result": None, "wait": waited}
+    whose = {"agentId": params["agentId"]} if "agentId" in params and not screen.session_key else {}
+    await client.call("chat.abort", {"sessionKey": key, "runId": screen.run_id, **whose})
+    await client.call("agent.wait", {"runId": screen.run_id, "timeoutMs": int(ENDING_SECONDS * 1000)})
+    return {"runId": screen.run_id, "sessionKey": screen.session_key or key, "status": "error"}
 
 
-class _Screen:
-    """What the events of one run put on the terminal."""
-
-    def __init__(self, client: GatewayClient, run_id: str, live: bool) -> None:
-        self.run_id = run_id
-        self.session_key = ""
-        self._client = client
-        self._live = live
-        self._open = False
-        self._streamed = False
-        self._started: dict[str, str] = {}
-
-    async def watch(self) -> None:
-        async with aclosing(self._client.events()) as events:
-            async for event in events:
-                if not isinstance(event, EventGap) and isinstance(event.payload, dict):
-                    await self._take(event.event, event.payload)
-
-    async def _take(self, name: str, payload: dict[str, Any]) -> None:
-        if name == "exec.approval.requested":
-            await self._approve(payload)
-        elif name == "agent" and payload.get("runId") == self.run_id:
-            self.session_key = str(payload.get("sessionKey", ""))
-            self._show(str(payload.get("stream")), payload.get("data") or {})
-
-    def _show(self, stream: str, data: dict[str, Any]) -> None:
-        if not self._live:
-            return
-        if stream == "assistant":
-            self._streamed = True
-            text = printable(str(data.get("delta", "")))
-            click.echo(text, nl=False)
-            sys.stdout.flush()
-            self._open = not text.endswith("\n") if text else self._open
-        elif stream == "tool" and data.get("phase") == "start":
-            self.close_line()
-            self._started[str(data.get("toolCallId"))] = short(data.get("args") or {})
-        elif stream == "tool" and data.get("phase") == "result":
-            self.close_line()
-            what = self._started.pop(str(data.get("toolCallId")), "")
-            note(f"{'✗' if data.get('isError') else '·'} {data.get('name')} {what}".rstrip())
-        elif stream == "lifecycle" and data.get("phase") == "fallback_step":
-            self.close_line()
-            note(f"{data.get('provider')}/{data.get('model')}: {data.get('error')}")
-        elif stream == "compaction" and data.get("phase") == "end":
-            self.close_line()
-            done = CompactionEnded(
-                reason="threshold",
-                ok=bool(data.get("ok")),
-                tokens_before=int(data.get("tokensBefore") or 0),
-                tokens_after=int(data.get("tokensAfter") or 0),
-                error=str(data.get("error") or ""),
-            )
-            note(printable(done.line))
-        elif stream == "usage":
-            self.close_line()
-
-    def close_line(self) -> None:
-        if self._open:
-            click.echo()
-            self._open = False
-
-    def rest(self, final: dict[str, Any]) -> None:
-        """What the answer has and no event brought: the reply to a command."""
-        payloads = (final.get("result") or {}).get("payloads") or []
-        if self._live and not self._streamed and payloads:
-            click.echo(printable("\n".join(str(payload.get("text", "")) for payload in payloads)))
-        meta = (final.get("result") or {}).get("meta") or {}
-        for line in meta.get("notices") or () if self._live else ():
-            note(printable(str(line)))
-
-    async def _approve(self, payload: dict[str, Any]) -> None:
-        """Puts the gateway's question to the person at this terminal, if it is about their run."""
-        request = payload.get("request") or {}
-        if self.session_key and request.get("sessionKey") != self.session_key:
-            return
-        if not (self._live and sys.stdin.isatty() and sys.stderr.isatty()):
-            # Whoever started this cannot be asked, and a pipe must not wait for an hour for somebody who can.
-            note(f"not run: {printable(str(request.get('command')))} needs approval, and nobody is at a terminal")
-            await self._resolve(payload, "deny")
-            return
-        self.close_line()
-        answer = await TerminalApprover().decide(
-            ApprovalRequest(
-                id=str(payload.get("id")),
-                tool="exec",
-                command=str(request.get("command")),
-                cwd=str(request.get("cwd")),
-                agent_id=str(request.get("agentId")),
-                session_key=str(request.get("sessionKey")),
-                why=str(request.get("warningText") or ""),
-                origins=tuple(
-                    origin("external", f"{each.get('source')}")
-                    for each in request.get("origins") or ()
-                    if isinstance(each, dict)
-                ),
-                standing="allow-always" in (request.get("allowedDecisions") or ("allow-always",)),
-            )
-        )
-        await self._resolve(payload, answer.decision)
-
-    async def _resolve(self, payload: dict[str, Any], decision: str) -> None:
-        try:
-            await self._client.call("exec.approval.resolve", {"id": payload.get("id"), "decision": decision})
-        except OpenClawError as error:
-            note(error.message)
+async def _watch(client: GatewayClient, screen: RunScreen, *, alone: bool, asks: bool) -> None:
+    """Shows the events of the run, and puts its questions to the person at this terminal."""
+    async with aclosing(client.events()) as events:
+        async for event in events:
+            if isinstance(event, EventGap) or not isinstance(event.payload, dict):
+                continue
+            if event.event == "agent":
+                screen.take(event.payload)
+            elif event.event == "exec.approval.requested":
+                session = (event.payload.get("request") or {}).get("sessionKey")
+                if alone or screen.session_key in ("", session):
+                    screen.close_line()
+                    await _decide(client, event.payload, asks=asks)
 
 
-def _document(final: dict[str, Any], run_id: str) -> dict[str, Any]:
-    """The same shape `--local` prints."""
-    result = final.get("result") or {}
+async def _decide(client: GatewayClient, payload: dict[str, Any], *, asks: bool) -> None:
+    """Answers the gateway's question: the person does, or nobody can."""
+    answer = await TerminalApprover(asks=asks).decide(approval_request(payload))
+    try:
+        if answer.nobody:
+            await client.call("exec.approval.unattended", {"id": payload.get("id"), "why": answer.why})
+        else:
+            await client.call("exec.approval.resolve", {"id": payload.get("id"), "decision": answer.decision})
+    except OpenClawError as error:
+        note(error.message)
+
+
+def approval_request(payload: dict[str, Any]) -> ApprovalRequest:
+    """The question in an `exec.approval.requested` event."""
+    request = payload.get("request") or {}
+    return ApprovalRequest(
+        id=str(payload.get("id")),
+        tool="exec",
+        command=str(request.get("command")),
+        cwd=str(request.get("cwd")),
+        agent_id=str(request.get("agentId")),
+        session_key=str(request.get("sessionKey")),
+        why=str(request.get("warningText") or ""),
+        origins=tuple(
+            origin("external", f"{each.get('source')}")
+            for each in request.get("origins") or ()
+            if isinstance(each, dict)
+        ),
+        standing="allow-always" in (request.get("allowedDecisions") or ("allow-always",)),
+    )
+
+
+WHY_STOPPED = {"timeout": "no answer in time", "stopped": "stopped"}
+
+
+def _document(final: dict[str, Any], stopped: str, seconds: float) -> dict[str, Any]:
+    """What `--json` prints."""
+    status = final.get("status", "error")
+    result = final.get("result") or {"payloads": [], "meta": {"durationMs": round(seconds * 1000), "aborted": True}}
     meta = result.get("meta") or {}
-    agent = meta.get("agentMeta") or {}
-    provider, model = agent.get("provider"), agent.get("model")
+    agent = meta["agentMeta"] = {
+        "usage": msgspec.to_builtins(Usage()),
+        "costUsd": None,
+        **(meta.get("agentMeta") or {}),
+    }
+    model = agent.get("model")
+    error = WHY_STOPPED.get(stopped) or (final.get("summary") if status != "ok" else None)
+    stop_reason = "timeout" if stopped == "timeout" else meta.get("stopReason", "aborted")
     return {
-        "runId": final.get("runId", run_id),
-        "status": final.get("status", "error"),
-        "summary": final.get("summary"),
+        "runId": final.get("runId"),
+        "sessionKey": final.get("sessionKey"),
+        "status": status,
+        "summary": error or final.get("summary"),
         "payloads": result.get("payloads", []),
-        "usage": agent.get("usage"),
-        "cost": agent.get("costUsd"),
-        "model": f"{provider}/{model}" if model else None,
-        "stopReason": meta.get("stopReason", "aborted"),
-        **({"error": final.get("summary")} if final.get("status") != "ok" else {}),
-        "result": final.get("result"),
+        "usage": agent["usage"],
+        "cost": agent["costUsd"],
+        "model": f"{agent.get('provider')}/{model}" if model else None,
+        "stopReason": stop_reason,
+        **({"error": error} if error else {}),
+        "result": result,
     }
 
 

@@ -1,16 +1,12 @@
 """`openclaw cron` and `openclaw system`: scheduled jobs, system events, heartbeats."""
 
-import asyncio
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from openclaw.automation.cron.store import CronStore, JobBook, job_to_json, run_shown
-from openclaw.core.errors import Unavailable
-from openclaw.gateway.process import running, state
-from openclaw.process.environment import Environment, local_timezone
-from openclaw.process.tasks import SystemClock
+if TYPE_CHECKING:
+    from openclaw.protocol.client import GatewayClient
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,8 +17,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document."
 def cron_command() -> None:
     """Jobs that run by the clock: add, list, change, run.
 
-    With a gateway running they are managed through it; without one, in the store itself, and they run once a gateway
-    does.
+    They run while a gateway does; without one they can be managed all the same.
     """
 
 
@@ -386,80 +381,70 @@ def _say_next(job: dict[str, Any]) -> None:
     click.echo(f"next      {when(job['nextRunAtMs'])}" if "nextRunAtMs" in job else "next      never")
 
 
-def _call(action: str, **given: Any) -> Any:
-
-    return call(action, **given)
-
-
-# Calling the gateway, or the store when none runs.
-
-TIMEOUT = 30.0
 PAGE = 200
 
 
-def call(action: str, **given: Any) -> Any:
-    """Carries out `action` through the gateway or, without one, in the store; gives the wire form."""
+def _call(action: str, **given: Any) -> Any:
+    """Does what a command asks; gives jobs and runs as the wire shows them."""
+    import asyncio
+
+    from openclaw.cli.client import open_client
+    from openclaw.core.errors import Unavailable
+    from openclaw.gateway.process import running
+    from openclaw.process.environment import Environment
+
     surroundings = Environment.of_process()
-    if action == "next" or running(surroundings.home.state) is None:
-        return asyncio.run(_in_store(surroundings, action, given))
-    from openclaw.gateway.client_target import call_gateway, find
+    if action == "run" and running(surroundings.home.state) is None:
+        raise Unavailable("no gateway is running: start one with openclaw gateway start")
 
-    target = find(surroundings)
+    async def main() -> Any:
+        async with open_client(surroundings) as client:
+            return await _answer(client, action, given)
 
-    def rpc(method: str, params: dict[str, Any]) -> Any:
-        return call_gateway(target, method, params, timeout=TIMEOUT)
+    return asyncio.run(main())
 
+
+async def _answer(client: "GatewayClient", action: str, given: dict[str, Any]) -> Any:
     match action:
         case "list":
             jobs: list[Any] = []
             while True:
-                page = rpc("cron.list", {"includeDisabled": given["everything"], "limit": PAGE, "offset": len(jobs)})
+                asked = {"includeDisabled": given["everything"], "limit": PAGE, "offset": len(jobs)}
+                page = await client.call("cron.list", asked)
                 jobs += page["jobs"]
                 if not page["hasMore"]:
                     return jobs
         case "add":
             defaults = {"sessionTarget": "main" if given["job"]["payload"]["kind"] == "systemEvent" else "isolated"}
             job = {"wakeMode": "now", "name": _name(given["job"]), **defaults, **given["job"]}
-            return rpc("cron.add", job)
+            return await client.call("cron.add", job)
         case "update":
-            return rpc("cron.update", {"id": given["name"], "patch": given["patch"]})
+            return await client.call("cron.update", {"id": given["name"], "patch": given["patch"]})
         case "run":
-            return rpc("cron.run", {"id": given["name"], "mode": "due" if given["due"] else "force"})
+            return await client.call("cron.run", {"id": given["name"], "mode": "due" if given["due"] else "force"})
         case "runs":
-            named = {"id": rpc("cron.get", {"id": given["name"]})["id"]} if given["name"] else {"scope": "all"}
-            return rpc("cron.runs", {**named, "limit": given["limit"]})["entries"]
+            named = {"id": (await client.call("cron.get", {"id": given["name"]}))["id"]} if given["name"] else {}
+            asked = {**(named or {"scope": "all"}), "limit": given["limit"]}
+            return (await client.call("cron.runs", asked))["entries"]
+        case "next":
+            return _coming(await client.call("cron.get", {"id": given["name"]}), given["count"])
         case "status":
-            return rpc("cron.status", {})
+            return await client.call("cron.status", {})
         case _:
-            return rpc(f"cron.{action}", {"id": given["name"]})
+            return await client.call(f"cron.{action}", {"id": given["name"]})
 
 
-async def _in_store(surroundings: Environment, action: str, given: dict[str, Any]) -> Any:
-    clock = SystemClock()
-    async with state(surroundings.home, clock) as (db, _):
-        store = CronStore(db)
-        zone = local_timezone(surroundings.environ) or "UTC"
-        book = JobBook(store, clock, local_zone=zone, check_agent=lambda agent: None)
-        match action:
-            case "list":
-                return [job_to_json(job) for job in await book.list(include_disabled=given["everything"])]
-            case "add":
-                return job_to_json(await book.add(given["job"]))
-            case "update":
-                return job_to_json(await book.update(given["name"], given["patch"]))
-            case "get":
-                return job_to_json(await book.find(given["name"]))
-            case "remove":
-                return {"ok": True, "removed": await book.remove(given["name"])}
-            case "next":
-                return await book.coming(given["name"], given["count"])
-            case "runs":
-                named = (await book.find(given["name"])).id if given["name"] else None
-                return [run_shown(fire) for fire in (await store.runs(named, limit=given["limit"]))[0]]
-            case "status":
-                return {"enabled": False, "jobs": await store.count(), "nextWakeAtMs": await store.next_wake()}
-            case _:
-                raise Unavailable("no gateway is running: start one with openclaw gateway start")
+def _coming(job: dict[str, Any], count: int) -> list[int]:
+    """The next moments of a job."""
+    import msgspec
+
+    from openclaw.automation.cron.schedule import Schedule, fires
+
+    first = job.get("nextRunAtMs")
+    if not job["enabled"] or first is None:
+        return []
+    schedule: Schedule = msgspec.convert(job["schedule"], Schedule)
+    return [first, *fires(schedule, first, job["id"], count - 1)]
 
 
 def _name(job: dict[str, Any]) -> str:

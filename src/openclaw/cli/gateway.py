@@ -88,7 +88,7 @@ def run(
     no_console: bool,
 ) -> None:
     """Run the gateway here, until it is stopped."""
-    from openclaw.gateway import serve
+    from openclaw.gateway.serve import compose
 
     if password_file is not None:
         password = password_file.readline().strip()
@@ -102,7 +102,7 @@ def run(
     options = daemon.DaemonOptions(
         wishes=wishes, force=force, verbose=verbose, console=not no_console, safe_mode=safe_mode
     )
-    serve.run(options, Environment.of_process())
+    daemon.run(options, Environment.of_process(), compose)
 
 
 @gateway_command.command("start")

@@ -15,7 +15,6 @@ from openclaw.cli.render import dollars, note, print_json, table, when
 from openclaw.config.load import load
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import printable
-from openclaw.gateway.client_target import find
 from openclaw.gateway.process import running
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
@@ -81,49 +80,33 @@ def agent_command(
         message = os.fsencode(message).decode(errors="replace")
     if not message or not message.strip():
         raise click.UsageError('say something: openclaw agent --message "…"')
-    if not local and _gateway_is_running():
-        return _through_gateway(message, session_key, agent_id, model, thinking, timeout, as_json)
-    from openclaw.cli.screen import ask
-
-    return ask(
-        message,
-        session_key=session_key,
-        agent_id=agent_id,
-        model=model,
-        thinking=thinking,
-        timeout=timeout,
-        as_json=as_json,
-    )
-
-
-def _gateway_is_running() -> bool:
-
-    return running(Environment.of_process().home.state) is not None
-
-
-def _through_gateway(
-    message: str,
-    session_key: str | None,
-    agent_id: str | None,
-    model: str | None,
-    thinking: str | None,
-    timeout: float | None,
-    as_json: bool,
-) -> int:
-    from openclaw.cli.client import ask
-    from openclaw.cli.screen import DEFAULT_TIMEOUT
-
-    surroundings = Environment.of_process()
     given = {
         "message": message,
         "sessionKey": session_key,
         "agentId": agent_id,
         "model": model,
         "thinking": thinking,
-        "cwd": str(surroundings.cwd),
     }
-    params = {name: value for name, value in given.items() if value is not None}
-    return ask(find(surroundings), params, as_json=as_json, limit=DEFAULT_TIMEOUT if timeout is None else timeout)
+    return _ask({name: value for name, value in given.items() if value is not None}, timeout, as_json, local)
+
+
+def _ask(params: dict[str, Any], timeout: float | None, as_json: bool, local: bool) -> int:
+    import asyncio
+
+    from openclaw.cli.client import RUN_CAPS, ask, open_client
+    from openclaw.cli.screen import DEFAULT_TIMEOUT
+    from openclaw.process.environment import Environment
+
+    surroundings = Environment.of_process()
+    alone = local or running(surroundings.home.state) is None
+    limit = DEFAULT_TIMEOUT if timeout is None else timeout
+
+    async def main() -> int:
+        async with open_client(surroundings, local=alone, caps=RUN_CAPS) as client:
+            told = {**params, "cwd": str(surroundings.cwd)}
+            return await ask(client, told, as_json=as_json, limit=limit, alone=alone)
+
+    return asyncio.run(main())
 
 
 # `openclaw runs`.

@@ -1,41 +1,35 @@
-"""Running a turn from a terminal: stream the answer, show tool calls quietly, ask for approvals, stop on Ctrl-C."""
+"""What a person at a terminal sees of a run: the answer as it comes, tool calls quietly, questions about commands."""
 
 import asyncio
 import signal
 import sys
-import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import click
-import msgspec
-from msgspec import structs
 
-from openclaw.cli.render import note, print_json
-from openclaw.core.commands import is_command
-from openclaw.core.events import AttemptFailed, CompactionEnded, RunEnded, RunNotice, ToolEnded
-from openclaw.core.messages import Usage
+from openclaw.cli.render import note
+from openclaw.core.events import CompactionEnded
 from openclaw.core.text import printable, spelled
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Decision
-from openclaw.gateway.app import App, open_app
-from openclaw.process.environment import Environment
-from openclaw.process.tasks import SystemClock
-from openclaw.runs.reply import NoteShaped, ReplyShaped, ReplyShaper, ShapedEvent, TextShaped, ThoughtShaped
-from openclaw.runs.request import RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
-from openclaw.sessions.reply_text import ReplyPayload
 
 DEFAULT_TIMEOUT = 600.0
 ARGUMENT_CHARS = 80
 SOURCES = 5
 """Texts from elsewhere that a question names."""
+GAP = "\n\n"
+"""What the gateway puts between two messages of one run; here each begins on a line of its own."""
 
 
 class TerminalApprover:
-    """Asks the person at the terminal; without one, the answer is no."""
+    """Asks the person at the terminal; without one, the answer is no. Without `asks` nobody is disturbed."""
+
+    def __init__(self, *, asks: bool = True) -> None:
+        self._asks = asks
 
     async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not (self._asks and sys.stdin.isatty() and sys.stderr.isatty()):
             return ApprovalAnswer(
                 "deny",
                 why=f"{request.why}, and nobody is at a terminal to approve it "
@@ -80,75 +74,104 @@ async def _typed() -> str:
 
 
 class RunScreen:
-    """What has been put on the screen so far."""
+    """Puts the events of one run on the terminal; without `live`, only what went wrong on the way."""
 
-    def __init__(self, live: bool) -> None:
+    def __init__(self, run_id: str, live: bool) -> None:
+        self.run_id = run_id
+        self.session_key = ""
+        self.streamed = False
+        self.ended = asyncio.Event()
+        """Set with the last event of the run."""
         self._live = live
         self._line_open = False
-        self.payloads: tuple[ReplyPayload, ...] = ()
-        self.end: RunEnded | None = None
-        self.answered_by = ("", "")
-        self.notices: list[str] = []
-        self.commanded = False
-        """A command was answered: there was no run."""
+        self._between = False
+        """A message is complete, and nothing of the next one has come."""
+        self._arguments: dict[str, str] = {}
 
-    def take(self, event: ShapedEvent | SessionRepaired | SessionRenewed | RecordedEvent) -> None:
-        match event:
-            case TextShaped(text=text):
-                self._write(text)
-            case ThoughtShaped(text=text):
-                if self._live:
-                    click.echo(printable(text), nl=False, err=True)
-            case ReplyShaped(provider=provider, model=model, reasoning=reasoning):
-                self.answered_by = (provider, model)
-                self._close_line()
-                if reasoning and self._live:
-                    note(f"Reasoning:\n{reasoning}")
-            case NoteShaped(payload=payload) if payload.kind == "error":
-                self._write(f"{payload.text}\n")
-            case ToolEnded(call=call, result=result):
-                self._close_line()
-                if self._live:
-                    mark = "✗" if result.is_error else "·"
-                    note(f"{mark} {call.name} {short(call.arguments)}".rstrip())
-            case AttemptFailed(error=error, wait=wait, provider=provider, model=model):
-                self._close_line()
-                then = f"; trying again in {wait:.0f} s" if wait >= 1 else ""
-                note(f"{provider}/{model}: {error}{then}")
-            case RunNotice(text=text):
-                self._close_line()
-                if self._live:
-                    note(printable(text))
-                self.notices.append(text)
-            case CompactionEnded():
-                self._close_line()
-                if self._live:
-                    note(printable(event.line))
-            case SessionRepaired(problems=problems):
-                for problem in problems:
-                    note(f"session mended ({problem.kind}): {problem.detail}")
-            case RunEnded():
-                self.end = event
-                self._close_line()
-            case _:
-                pass
+    def take(self, payload: Mapping[str, Any]) -> None:
+        """Shows one `agent` event; those of other runs are left out."""
+        if payload.get("runId") != self.run_id:
+            return
+        self.session_key = str(payload.get("sessionKey", ""))
+        data = payload.get("data") or {}
+        match payload.get("stream"):
+            case "assistant":
+                self._say(str(data.get("delta", "")))
+            case "thinking":
+                self._think(data)
+            case "tool":
+                self._tool(data)
+            case "usage":
+                self.close_line()
+                self._between = True
+            case "compaction" if data.get("phase") == "end":
+                self._compacted(data)
+            case "lifecycle":
+                self._lifecycle(data)
 
-    def answer(self, text: str) -> None:
-        """What was said without a model."""
-        self.payloads = (ReplyPayload(text=text),)
-        self.commanded = True
-        self._write(f"{text}\n")
+    def close_line(self) -> None:
+        if self._line_open:
+            click.echo()
+            self._line_open = False
 
-    def _write(self, text: str) -> None:
+    def show(self, text: str) -> None:
+        """What was said without a run: the answer to a command."""
         if self._live:
+            click.echo(printable(text))
+
+    def notice(self, text: str) -> None:
+        if self._live:
+            self.close_line()
+            note(printable(text))
+
+    def _say(self, text: str) -> None:
+        if self._between and self.streamed:
+            text = text.removeprefix(GAP)
+        self._between, self.streamed = False, True
+        if self._live and text:
             click.echo(printable(text), nl=False)
             sys.stdout.flush()
             self._line_open = not text.endswith("\n")
 
-    def _close_line(self) -> None:
-        if self._line_open:
-            click.echo()
-            self._line_open = False
+    def _think(self, data: Mapping[str, Any]) -> None:
+        if data.get("complete"):
+            self.notice(f"Reasoning:\n{data.get('text')}")
+        elif self._live:
+            click.echo(printable(str(data.get("delta", ""))), nl=False, err=True)
+
+    def _tool(self, data: Mapping[str, Any]) -> None:
+        call = str(data.get("toolCallId"))
+        if data.get("phase") == "start":
+            self.close_line()
+            self._arguments[call] = short(data.get("args") or {})
+        elif data.get("phase") == "result":
+            self.close_line()
+            mark, what = "✗" if data.get("isError") else "·", self._arguments.pop(call, "")
+            self.notice(f"{mark} {data.get('name')} {what}".rstrip())
+
+    def _compacted(self, data: Mapping[str, Any]) -> None:
+        done = CompactionEnded(
+            reason="threshold",
+            ok=bool(data.get("ok")),
+            tokens_before=int(data.get("tokensBefore") or 0),
+            tokens_after=int(data.get("tokensAfter") or 0),
+            error=str(data.get("error") or ""),
+        )
+        self.notice(done.line)
+
+    def _lifecycle(self, data: Mapping[str, Any]) -> None:
+        match data.get("phase"):
+            case "fallback_step":
+                self.close_line()
+                wait = float(data.get("retryInMs") or 0) / 1000
+                then = f"; trying again in {wait:.0f} s" if wait >= 1 else ""
+                note(f"{data.get('provider')}/{data.get('model')}: {data.get('error')}{then}")
+            case "repaired":
+                for problem in data.get("problems") or ():
+                    note(f"session mended ({problem['kind']}): {problem['detail']}")
+            case "end" | "error":
+                self.close_line()
+                self.ended.set()
 
 
 def short(arguments: Mapping[str, Any]) -> str:
@@ -156,37 +179,6 @@ def short(arguments: Mapping[str, Any]) -> str:
     values = [str(value).replace("\n", "⏎") for value in arguments.values()]
     text = printable(" ".join(values))
     return text if len(text) <= ARGUMENT_CHARS else text[: ARGUMENT_CHARS - 1] + "…"
-
-
-async def drive(app: App, turn: RunRequest, shown: RunScreen) -> None:
-    """Runs `turn` to its end, or to Ctrl-C. A command is answered here; no model sees it."""
-    if is_command(turn.text):
-        from openclaw.gateway import alone
-
-        reply = await alone.answer(app, turn.key, turn.text)
-        if reply is not None and not reply.message:
-            shown.answer(reply.text)
-            return
-        turn = structs.replace(turn, text=reply.message) if reply else turn
-    shaper = ReplyShaper(
-        await app.preparer.reply_options(turn.key, turn.model),
-        proofread=lambda text: app.memories.proofread(turn.key.agent, text),
-    )
-    outgoing, looked = None, False
-    async with aclosing(app.turns.run(turn, app.toolset())) as events:
-        async for event in events:
-            if isinstance(event, SessionRepaired | SessionRenewed | RecordedEvent):
-                shown.take(event)
-                continue
-            if not looked:  # the turn is prepared, so plugins have started
-                looked = True
-                app.run_hooks.messages.received(turn)
-                outgoing = app.run_hooks.messages.outgoing(turn)
-            for each in shaper.take(event):
-                for allowed in (each,) if outgoing is None else await outgoing.take(each):
-                    shown.take(allowed)
-            shown.payloads = shaper.payloads if outgoing is None else await outgoing.allowed(shaper.payloads)
-    app.run_hooks.messages.sent(turn, shown.payloads)
 
 
 @contextmanager
@@ -209,112 +201,3 @@ def interruptible(task: "asyncio.Task[Any]") -> Iterator[None]:
     finally:
         loop.remove_signal_handler(signal.SIGINT)
         loop.remove_signal_handler(signal.SIGTERM)
-
-
-def ask(
-    message: str,
-    *,
-    session_key: str | None,
-    agent_id: str | None,
-    model: str | None,
-    thinking: str | None,
-    timeout: float | None,
-    as_json: bool,
-) -> int:
-    """One turn in this process; gives the exit code."""
-    surroundings = Environment.of_process()
-
-    async def main() -> int:
-        clock = SystemClock()
-        began = clock.now()
-        shown = RunScreen(live=not as_json)
-        async with open_app(surroundings, clock=clock, approver=TerminalApprover(), warn=note) as app:
-            turn = RunRequest(
-                run_id=str(uuid.uuid4()),
-                key=app.key(session_key, agent_id),
-                text=message,
-                model=model,
-                thinking=thinking,
-                timeout=timeout,
-                place=str(surroundings.cwd),
-            )
-            outcome = await _bounded(app, turn, shown, DEFAULT_TIMEOUT if timeout is None else timeout)
-            if as_json:
-                print_json(await _document(app, turn, shown, outcome, clock.now() - began))
-            return _exit_code(shown, outcome, quiet=as_json)
-
-    return asyncio.run(main())
-
-
-async def _bounded(app: App, turn: RunRequest, shown: RunScreen, limit: float) -> str:
-    """Drives the turn; says how it ended: done, stopped or timeout."""
-    task = asyncio.ensure_future(drive(app, turn, shown))
-    with interruptible(task):
-        done, _ = await asyncio.wait({task}, timeout=limit or None)
-        if not done:
-            task.cancel()
-        try:
-            await task
-        except asyncio.CancelledError:
-            return "stopped" if done else "timeout"
-    return "done"
-
-
-def _exit_code(shown: RunScreen, outcome: str, *, quiet: bool) -> int:
-    if outcome == "stopped":
-        if not quiet:
-            note("\nstopped; the conversation so far is kept")
-        return 130
-    if outcome == "timeout":
-        if not quiet:
-            click.echo("error: no answer in time; raise --timeout or set 0 for no limit", err=True)
-        return 1
-    if shown.end is not None and shown.end.error:
-        if not quiet:
-            click.echo(f"error: {printable(shown.end.error)}", err=True)
-        return 1
-    return 0
-
-
-async def _document(app: App, turn: RunRequest, shown: RunScreen, outcome: str, seconds: float) -> dict[str, Any]:
-    """What `--json` prints."""
-    end = shown.end
-    usage = end.usage if end else Usage()
-    provider, model = shown.answered_by
-    row = await app.index.get(turn.key)
-    payloads = [payload.shown() for payload in shown.payloads]
-    stop_reason = end.stop_reason if end else "timeout" if outcome == "timeout" else "aborted"
-    if shown.commanded:
-        stop_reason = "stop"
-    error = (end.error if end else None) or {"timeout": "no answer in time", "stopped": "stopped"}.get(outcome)
-    usage_document = msgspec.to_builtins(usage)
-    cost = usage.cost.total if usage.cost else None
-    status = "ok" if outcome == "done" and not error else "error"
-    return {
-        "runId": turn.run_id,
-        "sessionKey": str(turn.key),
-        "status": status,
-        "summary": "completed" if status == "ok" else error,
-        "payloads": payloads,
-        "usage": usage_document,
-        "cost": cost,
-        "model": f"{provider}/{model}" if model else None,
-        "stopReason": stop_reason,
-        **({"error": error} if error else {}),
-        "result": {
-            "payloads": payloads,
-            "meta": {
-                "durationMs": round(seconds * 1000),
-                "aborted": stop_reason == "aborted",
-                "agentMeta": {
-                    "sessionId": row.session_id if row else None,
-                    "provider": provider or None,
-                    "model": model or None,
-                    "usage": usage_document,
-                    "costUsd": cost,
-                    "assistantTurns": end.turns if end else 0,
-                },
-                **({"notices": shown.notices} if shown.notices else {}),
-            },
-        },
-    }

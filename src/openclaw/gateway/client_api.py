@@ -6,9 +6,7 @@ import secrets
 import time
 import uuid
 from functools import partial
-from typing import Any
-
-from starlette.routing import Route
+from typing import TYPE_CHECKING, Any
 
 from openclaw.agent.settings import default_agent
 from openclaw.automation.cron import rpc
@@ -25,14 +23,9 @@ from openclaw.gateway import rpc as gateway_rpc
 from openclaw.gateway.app import App
 from openclaw.gateway.capabilities import describe_agent
 from openclaw.gateway.connections import Connections, Presence
-from openclaw.gateway.daemon import GatewayLaunch
 from openclaw.gateway.exposure import decide, shared_secret
-from openclaw.gateway.http import pages, routes
-from openclaw.gateway.http.endpoint import HttpAuth
 from openclaw.gateway.http.stream import RunFanout
-from openclaw.gateway.http.tools import PluginRoutes
-from openclaw.gateway.http.webhooks import WebhookEndpoint
-from openclaw.gateway.http.webhooks import routes as hook_routes
+from openclaw.gateway.launch import GatewayLaunch
 from openclaw.gateway.logs import LogFiles
 from openclaw.gateway.reload import Reload
 from openclaw.gateway.services import Services
@@ -63,6 +56,12 @@ from openclaw.skills import rpc as skills_rpc
 from openclaw.version import __version__
 from openclaw.workspace import rpc as workspace_rpc
 from openclaw.workspace.history import WorkspaceHistories
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute, Route
+
+    from openclaw.gateway.http.endpoint import HttpAuth
+    from openclaw.gateway.server import Server
 
 
 def startup_event(app: App) -> HookEvent:
@@ -173,7 +172,7 @@ class ClientApi:
         counted: metrics.RunMetrics,
     ) -> None:
         runs, sessions, control = services.runs, services.sessions, services.control
-        automation, toolset, inbox = services.automation, services.toolset, services.inbox
+        automation, toolset = services.automation, services.toolset
         self._figures = counted
         self._lanes = services.lanes
         self._launch = launch
@@ -298,14 +297,34 @@ class ClientApi:
         self.channels = ChannelManager(
             sessions, runs, app.home.state, live, live.session, commands, app.plugins.channels, bus, clock
         )
-        gatekeeping = self._gatekeeping(limiter)
+        self.routes = self._routes(launch.server, limiter, services) if launch.server else []
+
+    def _routes(self, server: "Server", limiter: AuthLimiter, services: Services) -> "list[BaseRoute]":
+        """What HTTP serves. Its packages are loaded here: a gateway without a port does without them."""
+        from openclaw.gateway.http import metrics as metrics_route
+        from openclaw.gateway.http import routes
+        from openclaw.gateway.http.tools import PluginRoutes
+        from openclaw.gateway.http.webhooks import WebhookEndpoint
+        from openclaw.gateway.http.webhooks import routes as hook_routes
+
+        app, runs, live = self._app, services.runs, self._app.live
+        gatekeeping = self._gatekeeping(server, limiter)
         hooks = WebhookEndpoint(
-            sessions, runs, app.system_events, clock, bus, live.hooks, automation.heartbeats, gatekeeping
+            services.sessions,
+            runs,
+            app.system_events,
+            app.clock,
+            app.bus,
+            live.hooks,
+            services.automation.heartbeats,
+            gatekeeping,
         )
-        self.routes = [
-            *routes.late_routes(partial(_surface, app, toolset, runs, inbox, fanout, gatekeeping)),
+        return [
+            *routes.late_routes(
+                partial(_surface, app, services.toolset, runs, services.inbox, self._fanout, gatekeeping)
+            ),
             *hook_routes(hooks, live.config.hooks.path),
-            metrics.route(self._measured, gatekeeping),
+            metrics_route.route(self._measured, gatekeeping),
             PluginRoutes(app.plugins.route, gatekeeping),
             *self._pages(gatekeeping),
         ]
@@ -336,9 +355,11 @@ class ClientApi:
         self._fanout.close()
         await settle(self._app, self._launch.control.wish == "restart")
 
-    def _gatekeeping(self, limiter: AuthLimiter) -> HttpAuth:
+    def _gatekeeping(self, server: "Server", limiter: AuthLimiter) -> "HttpAuth":
         """HTTP asks for the same secret as the sockets, and counts failures in the same book."""
-        front = self._launch.server.front
+        from openclaw.gateway.http.endpoint import HttpAuth
+
+        front = server.front
         return HttpAuth(
             secret=lambda: self._secret,
             limiter=_Failures(limiter, self._launch.clock),
@@ -346,8 +367,10 @@ class ClientApi:
             vouched=lambda scope: is_vouched(front.peer(scope)),
         )
 
-    def _pages(self, gatekeeping: HttpAuth) -> list[Route]:
+    def _pages(self, gatekeeping: "HttpAuth") -> "list[Route]":
         """The web page and the links that open it, when it is served."""
+        from openclaw.gateway.http import pages
+
         settings = self._app.live.config.gateway.control_ui
         if not settings.enabled:
             return []
@@ -393,7 +416,7 @@ class ClientApi:
     def _outside(self) -> str:
         host = exposure.outside(self._launch.exposure.hosts)
         server = self._launch.server
-        return f"{'wss' if server.encrypted else 'ws'}://{host}:{server.port}" if host else ""
+        return f"{'wss' if server.encrypted else 'ws'}://{host}:{server.port}" if host and server else ""
 
     def _policy(self) -> AuthPolicy:
         exposure = self._launch.exposure
@@ -404,7 +427,7 @@ class ClientApi:
             secret=self._secret,
             auto_approve=approving.scopes if approving.enabled else (),
             allowed_origins=settings.control_ui.allowed_origins,
-            known_hosts=tuple(self._launch.server.front.fences.names),
+            known_hosts=tuple(self._launch.server.front.fences.names) if self._launch.server else (),
             trusted_proxies=settings.trusted_proxies,
         )
 
@@ -449,8 +472,8 @@ class ClientApi:
 
 
 def _surface(
-    app: App, toolset: Toolset, runs: RunService, inbox: Inbox, fanout: RunFanout, gatekeeping: HttpAuth
-) -> list[Route]:
+    app: App, toolset: Toolset, runs: RunService, inbox: Inbox, fanout: RunFanout, gatekeeping: "HttpAuth"
+) -> "list[Route]":
     """The interfaces that other programs know from elsewhere."""
     from openclaw.gateway.http.routes import EndpointSwitches, parts_of, routes
 

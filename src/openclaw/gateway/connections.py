@@ -9,8 +9,7 @@ import logging
 import os
 import platform
 import socket
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -26,6 +25,8 @@ from openclaw.version import __version__
 
 UNLISTED = ("cli", "backend", "probe")
 KEPT_AFTER_LEAVING = 20
+
+log = logging.getLogger("openclaw.gateway")
 
 
 # Presence.
@@ -86,12 +87,6 @@ class Presence:
         return True
 
 
-# One socket.
-
-_TEXT = 0x81
-"""A text message in one frame."""
-
-
 class Disconnected(Exception):
     """The other side is gone; nothing more can be sent."""
 
@@ -111,8 +106,8 @@ class SocketLine(Protocol):
     async def receive(self) -> Any:
         """The next message, as ASGI has it."""
 
-    def write(self, frames: bytes) -> bool:
-        """Sends whole frames, or buffers them until the peer takes them; False when it is gone."""
+    def write(self, messages: Sequence[bytes]) -> bool:
+        """Sends text messages, or keeps them until the other side takes them; False when there is nobody."""
 
     async def drained(self) -> bool:
         """Waits until most of the buffer is sent; False when the peer left instead."""
@@ -147,13 +142,13 @@ class Transport:
 
     async def send(self, data: str | bytes) -> None:
         """Sends one text message; waits while the client is slower than we are."""
-        self.post(framed(data.encode() if isinstance(data, str) else data))
+        self.post((data.encode() if isinstance(data, str) else data,))
         if not await self._line.drained():
             raise self._gone()
 
-    def post(self, frames: bytes) -> None:
-        """Sends whole frames without waiting; the caller watches `buffered`."""
-        if self.closed or not self._line.write(frames):
+    def post(self, messages: Sequence[bytes]) -> None:
+        """Sends text messages without waiting; whoever calls watches `buffered`."""
+        if self.closed or not self._line.write(messages):
             raise self._gone()
 
     def close(self, code: int = 1000, reason: str = "") -> None:
@@ -167,20 +162,21 @@ class Transport:
         return Disconnected()
 
 
-def framed(message: bytes) -> bytes:
-    """A text message as a server frame: not masked, not compressed."""
-    size = len(message)
-    if size < 126:
-        return struct.pack("!BB", _TEXT, size) + message
-    if size < 65_536:
-        return struct.pack("!BBH", _TEXT, 126, size) + message
-    return struct.pack("!BBQ", _TEXT, 127, size) + message
+async def attend(serve: Callable[[Transport], Awaitable[None]], transport: Transport) -> None:
+    """Serves one client to its end. A connection is where a bug ends: the client is told, the others never notice."""
+    try:
+        await serve(transport)
+    except Disconnected:
+        pass
+    except Exception:
+        log.exception("a connection from %s failed", transport.peer.remote_ip)
+        transport.close(1011, "internal error")
+    finally:
+        transport.close()
 
 
 MOST_AT_ONCE = 32
 """Events sent to everyone before other tasks get their turn: a thousand clients take a while."""
-
-log = logging.getLogger("openclaw.gateway")
 
 
 # The fan-out.
@@ -284,11 +280,11 @@ class Connections:
 
     def _tell_one(self, member: ConnectedClient, news: Sequence[Broadcast]) -> None:
         waiting = member.transport.buffered
-        frames: list[bytes] = []
+        messages: list[bytes] = []
         for item in news:
             match member.connection.hear(item, waiting):
                 case Send(data):
-                    frames.append(framed(data))
+                    messages.append(data)
                     waiting += len(data)
                 case Close(code, reason):
                     self.cut += 1
@@ -296,10 +292,10 @@ class Connections:
                     log.warning("a client (%s) does not read and is cut: %d bytes wait", caller.client_id, waiting)
                     member.transport.close(code, reason)
                     return
-        if frames:
-            self.delivered += len(frames)
+        if messages:
+            self.delivered += len(messages)
             try:
-                member.transport.post(b"".join(frames))
+                member.transport.post(messages)
             except Disconnected:
                 return  # the task that reads this socket notices, and unregisters the client
 

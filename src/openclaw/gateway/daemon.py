@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,9 +21,7 @@ from msgspec import Struct
 
 from openclaw.config.load import LoadedConfig, remember_good
 from openclaw.config.settings import GatewaySettings
-from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, StateError
-from openclaw.core.secret import Secret
 from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway import process
 from openclaw.gateway.connections import Transport
@@ -37,10 +35,11 @@ from openclaw.gateway.exposure import (
     fences,
     shared_secret,
 )
+from openclaw.gateway.launch import Compose, Control, GatewayLaunch, GatewayParts
 from openclaw.gateway.logs import DailyFile, LogFiles, Logs
 from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS, WAIT_SECONDS, GatewayLock, held
 from openclaw.gateway.reload import Reload, Reloader
-from openclaw.gateway.server import HttpService, Server, serving
+from openclaw.gateway.server import Server, serving
 from openclaw.gateway.status import SafeModeVerdict, Starts
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
@@ -52,54 +51,6 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("openclaw.gateway")
-
-Wish = Literal["stop", "restart"]
-
-
-# Control: stop, restart and reload, by signal or by a client.
-
-
-class Control:
-    """Requests to one gateway; signals and clients make them, the daemon carries them out."""
-
-    def __init__(self) -> None:
-        self.wish: Wish | None = None
-        self.over = asyncio.Event()
-        """Set when the gateway is to end or to begin again."""
-        self.hurry = asyncio.Event()
-        """Set when nobody wants to wait for work in progress any more."""
-        self.reread = asyncio.Event()
-        self.restarted = float("-inf")
-        """When the last restart was asked for, on the monotonic clock."""
-
-    def stop(self, why: str) -> None:
-        """Ends the gateway; asked a second time, at once."""
-        if self.wish is not None:
-            log.warning("stopping at once (%s)", why)
-            self.hurry.set()
-        else:
-            log.info("stopping (%s)", why)
-        self.wish = "stop"
-        self.over.set()
-
-    def restart(self, why: str) -> None:
-        """Starts again in this process, with the configuration as it is then."""
-        if self.wish is None:
-            log.info("restarting (%s)", why)
-            self.wish = "restart"
-            self.restarted = time.monotonic()
-            self.over.set()
-
-    def reload(self, why: str) -> None:
-        """Reads the configuration now."""
-        log.info("reading the configuration again (%s)", why)
-        self.reread.set()
-
-    def begin(self) -> None:
-        """Resets it for the next start in the same process."""
-        self.wish = None
-        for event in (self.over, self.hurry, self.reread):
-            event.clear()
 
 
 @contextlib.contextmanager
@@ -159,38 +110,6 @@ class DaemonOptions(Struct, frozen=True, kw_only=True):
     lock_seconds: float = WAIT_SECONDS
     stop_seconds: float = STOP_SECONDS
     restart_seconds: float = RESTART_SECONDS
-
-
-class GatewayLaunch(Struct, frozen=True, kw_only=True):
-    """What a composition is given."""
-
-    surroundings: Environment
-    wishes: ExposureOptions
-    """Options that override the configuration, also the next one."""
-    loaded: LoadedConfig
-    settings: GatewaySettings
-    exposure: Exposure
-    secret: Secret | None
-    """The secret clients present; None when none is required."""
-    server: Server
-    control: Control
-    clock: Clock
-    safe: bool
-    """Start without channels, plugins and cron."""
-    background: bool = True
-    """Whether this is the daemon. A gateway inside a command answers what it is asked, beside a daemon or without one:
-    no channels, jobs or heartbeats, and it takes nothing over from others."""
-
-
-class GatewayParts(HttpService, frozen=True, kw_only=True):
-    """What a composition serves, and how it reloads and drains."""
-
-    reload: Callable[[Reload], Awaitable[None]]
-    drains: Sequence[Callable[[float], Awaitable[None]]] = ()
-    """Each waits for its work to end within the seconds it is given."""
-
-
-Compose = Callable[[GatewayLaunch], AbstractAsyncContextManager[GatewayParts]]
 
 
 def run(options: DaemonOptions, surroundings: Environment, compose: Compose) -> None:

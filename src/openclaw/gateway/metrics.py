@@ -3,20 +3,14 @@
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
 from openclaw.budget.ledger import Spent
 from openclaw.core.events import ToolEnded
 from openclaw.core.keys import SessionKey
-from openclaw.gateway.http.endpoint import HttpAuth, HttpGuard
-from openclaw.gateway.http.problems import HttpProblem
-from openclaw.protocol import scopes
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.worker import RunEvent, RunSettled
 
@@ -167,17 +161,3 @@ def _escaped(value: str) -> str:
 
 def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
-
-
-def route(figures: Callable[[], Iterable[MetricFamily]], gatekeeping: HttpAuth) -> Route:
-    """The `/metrics` route; it requires a credential, because usage is private."""
-    guard = HttpGuard(gatekeeping)
-
-    async def answer(request: Request) -> Response:
-        try:
-            guard.check(request, scopes.READ)
-        except HttpProblem as problem:
-            return PlainTextResponse(f"{problem}\n", status_code=problem.status)
-        return PlainTextResponse(text(figures()), media_type="text/plain; version=0.0.4")
-
-    return Route("/metrics", answer, methods=["GET"])

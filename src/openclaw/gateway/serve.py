@@ -12,15 +12,14 @@ from openclaw.config.live import LiveConfig
 from openclaw.core.clock import Clock, millis
 from openclaw.core.harness import OpenProvider
 from openclaw.devices import rpc as devices_rpc
-from openclaw.gateway import daemon, metrics
+from openclaw.gateway import metrics
 from openclaw.gateway.app import App, open_app
 from openclaw.gateway.client_api import ClientApi, startup_event
-from openclaw.gateway.daemon import DaemonOptions, GatewayLaunch, GatewayParts
 from openclaw.gateway.http.stream import RunFanout
+from openclaw.gateway.launch import GatewayLaunch, GatewayParts
 from openclaw.gateway.services import Services, build_services
 from openclaw.memory.service import MemoryService, watch
 from openclaw.plugins.registry import PluginRegistry, begin
-from openclaw.process.environment import Environment
 from openclaw.process.tasks import supervise
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.rpc import MethodRegistry
@@ -33,11 +32,6 @@ from openclaw.security import rpc as security_rpc
 from openclaw.security.approvals import PendingApprovals
 
 log = logging.getLogger("openclaw.gateway")
-
-
-def run(options: DaemonOptions, environment: Environment) -> None:
-    """Runs the gateway until it is told to stop."""
-    daemon.run(options, environment, compose)
 
 
 @asynccontextmanager
@@ -92,7 +86,7 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
                     tasks.append(group.create_task(supervise(work, name, clock), name=name))
                 if launch.background:
                     # Without it plugins start with the first run that needs them, and nobody hears of a start.
-                    port = launch.server.port
+                    port = launch.server.port if launch.server else 0
                     tasks.append(group.create_task(_start_plugins(app.plugins, app.run_hooks, port), name="plugins"))
                     app.hook_files.tell(startup_event(app))
                 yield GatewayParts(

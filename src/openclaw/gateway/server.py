@@ -8,8 +8,9 @@ import contextlib
 import logging
 import socket
 import ssl
+import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,12 +20,12 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from openclaw.gateway.connections import Disconnected, Transport
+from openclaw.gateway.connections import Transport, attend
 from openclaw.gateway.exposure import HostRules, host_allowed
+from openclaw.gateway.launch import HttpService as HttpService
 from openclaw.protocol.peer import Peer, origin_problem, vouch
 
 MAX_FRAME = 25 << 20
@@ -37,14 +38,6 @@ GOING = 1012
 TRY_LATER = 1013
 
 log = logging.getLogger("openclaw.gateway.server")
-
-
-class HttpService(Struct, frozen=True, kw_only=True):
-    """What is served on the port."""
-
-    connection: Callable[[Transport], Awaitable[None]]
-    """Serves one WebSocket to its end."""
-    routes: Sequence[BaseRoute] = ()
 
 
 class ServerLimits(Struct, frozen=True, kw_only=True):
@@ -143,16 +136,9 @@ class ServerFront:
             return
         self.connections += 1
         try:
-            await self._service.connection(transport)
-        except Disconnected:
-            pass
-        # A bug ends with its connection: this client is told, the others are not affected.
-        except Exception:
-            log.exception("a connection from %s failed", peer.remote_ip)
-            transport.close(1011, "internal error")
+            await attend(self._service.connection, transport)
         finally:
             self.connections -= 1
-            transport.close()
 
     async def _is_ready(self) -> bool:
         if not self._ready.is_set() and "startup" in self.failing:
@@ -220,6 +206,18 @@ class Server:
 
 
 _LINE = "line"
+_TEXT = 0x81
+"""A text message in one frame."""
+
+
+def _framed(message: bytes) -> bytes:
+    """A text message as the frame a server sends: not masked, not compressed."""
+    size = len(message)
+    if size < 126:
+        return struct.pack("!BB", _TEXT, size) + message
+    if size < 65_536:
+        return struct.pack("!BBH", _TEXT, 126, size) + message
+    return struct.pack("!BBQ", _TEXT, 127, size) + message
 
 
 def _socket_kind(goodbye: float) -> type[asyncio.Protocol]:
@@ -236,11 +234,11 @@ def _socket_kind(goodbye: float) -> type[asyncio.Protocol]:
         def waiting(self) -> int:
             return self.transport.get_write_buffer_size()
 
-        def write(self, frames: bytes) -> bool:
-            # Our frames and the library's may alternate: without extensions it keeps no state about them.
+        def write(self, messages: Sequence[bytes]) -> bool:
+            # Frames of ours and of the library may alternate: without extensions it keeps no account of them.
             if self.close_sent or self.transport.is_closing():
                 return False
-            self.transport.write(frames)
+            self.transport.write(b"".join(map(_framed, messages)))
             return True
 
         async def drained(self) -> bool:

@@ -196,6 +196,43 @@ class NoAnswer(OpenClawError):
     code = "UNAVAILABLE"
 
 
+class ClientSocket(Protocol):
+    """The client's end of a connection: whole text messages both ways, in order. Once it has ended, sending and
+    receiving raise `ConnectionLost`; what arrived before the end is received first."""
+
+    async def send(self, data: str | bytes) -> None: ...
+
+    async def receive(self) -> str | bytes: ...
+
+    async def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None: ...
+
+
+class _WebSocket:
+    """A websocket as a `ClientSocket`."""
+
+    def __init__(self, socket: "ClientConnection") -> None:
+        self._socket = socket
+
+    async def send(self, data: str | bytes) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            await self._socket.send(data, text=True)
+        except ConnectionClosed as error:
+            raise _lost(error) from error
+
+    async def receive(self) -> str | bytes:
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            return await self._socket.recv()
+        except ConnectionClosed as error:
+            raise _lost(error) from error
+
+    async def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None:
+        await self._socket.close(code, reason)
+
+
 class EventGap(Struct, frozen=True):
     """Events were lost between two sequence numbers: reload what you show."""
 
@@ -204,10 +241,14 @@ class EventGap(Struct, frozen=True):
 
 
 class GatewayClient:
-    """An open connection. Made by `connect`."""
+    """An open connection. Made by `connect`, or by `memory.connect` inside one process.
 
-    def __init__(self, socket: "ClientConnection") -> None:
+    With `ticks` a gateway that sends nothing for two of its intervals is given up.
+    """
+
+    def __init__(self, socket: ClientSocket, *, ticks: bool = True) -> None:
         self._socket = socket
+        self._ticks = ticks
         self._calls: dict[str, asyncio.Queue[Response]] = {}
         self._events: asyncio.Queue[EventFrame | EventGap] = asyncio.Queue()
         self._lost: ConnectionLost | None = None
@@ -251,7 +292,7 @@ class GatewayClient:
             yield await self._next(self._events)
 
     async def close(self) -> None:
-        await self._socket.close(CLOSE_NORMAL)
+        await self._socket.close()
 
     async def _next(self, queue: "asyncio.Queue[Any]") -> Any:
         """The next item; items that arrived before the connection was lost are still delivered."""
@@ -273,14 +314,9 @@ class GatewayClient:
         return self._lost or ConnectionLost("the connection to the gateway is closed")
 
     async def _send(self, request: RequestFrame) -> None:
-        from websockets.exceptions import ConnectionClosed
-
         if self._gone.is_set():
             raise self._loss()
-        try:
-            await self._socket.send(encode(request), text=True)
-        except ConnectionClosed as error:
-            raise _lost(error) from error
+        await self._socket.send(encode(request))
 
     async def greet(self, introduction: Introduction, signer: Signer | None) -> None:
         """Answers the challenge and reads hello; a rejection raises `CallFailed`."""
@@ -303,8 +339,8 @@ class GatewayClient:
         return answer
 
     async def read(self) -> None:
-        """Reads frames until the connection ends, and dispatches them."""
-        silence = 2 * self._tick_interval_ms() / 1000
+        """Reads until the connection ends, and hands out what comes."""
+        silence = 2 * self._tick_interval_ms() / 1000 if self._ticks else None
         try:
             while True:
                 try:
@@ -341,12 +377,7 @@ class GatewayClient:
         self._events.put_nowait(item)
 
     async def _receive(self) -> Response | EventFrame | None:
-        from websockets.exceptions import ConnectionClosed
-
-        try:
-            return parse_from_server(await self._socket.recv())
-        except ConnectionClosed as error:
-            raise _lost(error) from error
+        return parse_from_server(await self._socket.receive())
 
     def _tick_interval_ms(self) -> int:
         policy = self.hello.get("policy")
@@ -379,19 +410,27 @@ async def connect(
         )
     except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
         raise ConnectionLost(f"cannot reach the gateway at {url}: {error}. Is it running?") from error
-    client = GatewayClient(socket)
     try:
         if pinned:
             _check_pin(socket, pinned)
-        await client.greet(introduction, signer)
-        reading = asyncio.create_task(client.read(), name="gateway client")
-        try:
+        async with greeted(GatewayClient(_WebSocket(socket)), introduction, signer) as client:
             yield client
-        finally:
-            reading.cancel()
-            await asyncio.wait((reading,))
     finally:
         await socket.close()
+
+
+@asynccontextmanager
+async def greeted(
+    client: GatewayClient, introduction: Introduction, signer: Signer | None = None
+) -> AsyncIterator[GatewayClient]:
+    """Lets `client` introduce itself, and read for the length of the block."""
+    await client.greet(introduction, signer)
+    reading = asyncio.create_task(client.read(), name="gateway client")
+    try:
+        yield client
+    finally:
+        reading.cancel()
+        await asyncio.wait((reading,))
 
 
 def _for_pinning() -> "ssl.SSLContext":

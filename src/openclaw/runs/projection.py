@@ -24,7 +24,7 @@ from openclaw.core.messages import Image, ToolResult
 from openclaw.protocol.events import BusEvent
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.reply import NoteShaped, ReplyShaped, TextShaped, ThoughtShaped
-from openclaw.runs.request import RecordedEvent
+from openclaw.runs.request import RecordedEvent, SessionRepaired
 from openclaw.runs.worker import RunAccepted, RunEvent, RunSettled
 from openclaw.sessions.history import _said, row
 
@@ -99,7 +99,7 @@ class EventProjection:
                 run.shown += run.said
                 run.said, run.thought = "", ""
                 usage = {"outputTokens": spent.output, "inputTokens": spent.prompt_tokens}
-                thought = {"text": reasoning[-SHOWN_CHARS:], "delta": reasoning[-SHOWN_CHARS:]}
+                thought = {"text": reasoning[-SHOWN_CHARS:], "delta": reasoning[-SHOWN_CHARS:], "complete": True}
                 shown = [_agent(told, run, "thinking", thought)] if reasoning else []
                 return [*shown, *sip, _agent(told, run, "usage", usage)]
             case NoteShaped(payload=payload):
@@ -128,6 +128,9 @@ class EventProjection:
                 return [_agent(told, run, "compaction", data)]
             case CompactionEnded():
                 return [_agent(told, run, "compaction", _compaction(told.event))]
+            case SessionRepaired(problems=problems):
+                mended = [{"kind": problem.kind, "detail": problem.detail} for problem in problems]
+                return [_agent(told, run, "lifecycle", {"phase": "repaired", "problems": mended})]
             case RecordedEvent():
                 return [_recorded(told, told.event, partial(self._proofread, told.key.agent))]
             case RunEnded(stop_reason=reason):

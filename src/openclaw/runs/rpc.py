@@ -415,7 +415,14 @@ def _said(turn: RunRequest, text: str, now: int) -> dict[str, Any]:
     """The answer to a command: there was no run."""
     meta = {"durationMs": 0, "aborted": False, "stopReason": "stop", "agentMeta": {}}
     result = {"payloads": [{"text": text, "mediaUrl": None}], "meta": meta}
-    return {"runId": turn.run_id, "status": "ok", "summary": "completed", "acceptedAt": now, "result": result}
+    return {
+        "runId": turn.run_id,
+        "sessionKey": str(turn.key),
+        "status": "ok",
+        "summary": "completed",
+        "acceptedAt": now,
+        "result": result,
+    }
 
 
 async def _turn(sessions: SessionService, index: SessionIndex, params: AgentParams) -> RunRequest:
@@ -477,6 +484,7 @@ async def _final(index: SessionIndex, turn: RunRequest, outcome: RunOutcome) -> 
     }
     answer = {
         "runId": turn.run_id,
+        "sessionKey": str(turn.key),
         "status": outcome.status,
         "summary": "completed" if outcome.status == "ok" else outcome.error,
         "result": result,

@@ -245,11 +245,18 @@ class PendingApprovals:
         """Answers a request by its id or a unique prefix of it."""
         if decision not in ("allow-once", "allow-always", "deny"):
             raise InvalidRequest(f"{decision!r} is not a decision: use allow-once, allow-always or deny")
-        question, answer = self._find(wanted)
         chosen: Decision = decision  # type: ignore[assignment]
-        answer.set_result(ApprovalAnswer(chosen, by=by))
+        return self._answer(wanted, ApprovalAnswer(chosen, by=by))
+
+    def decline(self, wanted: str, why: str, by: str = "") -> ApprovalOutcome:
+        """Ends a question that nobody can be asked; the answer is no, and `why` says what would help."""
+        return self._answer(wanted, ApprovalAnswer("deny", by=by, why=why, nobody=True))
+
+    def _answer(self, wanted: str, answer: ApprovalAnswer) -> ApprovalOutcome:
+        question, waiting = self._find(wanted)
+        waiting.set_result(answer)
         del self._open[question.request.id]
-        return self._close(question, chosen, by)
+        return self._close(question, answer.decision, answer.by)
 
     @property
     def now(self) -> int:

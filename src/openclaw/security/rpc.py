@@ -136,6 +136,13 @@ class ExecApprovalResolveParams(Params, frozen=True, kw_only=True):
     grant_expires_in_days: Annotated[int, Meta(ge=1, le=3650)] | None = None
 
 
+class ExecApprovalUnattendedParams(Params, frozen=True, kw_only=True):
+    """Params of `exec.approval.unattended`: whoever started the run has nobody to ask, and why."""
+
+    id: NonEmpty
+    why: NonEmpty
+
+
 class ApprovalsSocket(Params, frozen=True, kw_only=True):
     path: str | None = None
     token: str | None = None
@@ -243,6 +250,13 @@ def approvals_methods(approvals: PendingApprovals, granted: ApprovalFile, path: 
             raise MethodRefusal("APPROVAL_NOT_FOUND", error.message) from error
         return {"ok": True}
 
+    async def unattended(params: ExecApprovalUnattendedParams, caller: Caller) -> Any:
+        try:
+            approvals.decline(params.id, params.why, by=caller.device_id or caller.client_id)
+        except NotFound as error:
+            raise MethodRefusal("APPROVAL_NOT_FOUND", error.message) from error
+        return {"ok": True}
+
     async def document(params: NoParams, caller: Caller) -> Any:
         return {"path": path, "exists": Path(path).exists(), "hash": granted.hash, "file": granted.shown()}
 
@@ -258,6 +272,7 @@ def approvals_methods(approvals: PendingApprovals, granted: ApprovalFile, path: 
         RpcMethod("exec.approval.list", NoParams, listed, APPROVALS),
         RpcMethod("exec.approval.get", ExecApprovalGetParams, get, APPROVALS),
         RpcMethod("exec.approval.resolve", ExecApprovalResolveParams, resolve, APPROVALS),
+        RpcMethod("exec.approval.unattended", ExecApprovalUnattendedParams, unattended, APPROVALS),
         RpcMethod("exec.approvals.get", NoParams, document, ADMIN),
         RpcMethod("exec.approvals.set", ExecApprovalsSetParams, put, ADMIN),
         RpcMethod("plugin.approval.list", NoParams, nothing, APPROVALS),

@@ -1,30 +1,12 @@
 """`openclaw chat` and `openclaw tui`: a conversation in the terminal, full-screen or line by line."""
 
-import asyncio
-import contextlib
-import sys
-import uuid
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
-
-from openclaw.cli.render import note
-from openclaw.cli.screen import RunScreen, TerminalApprover, drive, interruptible
-from openclaw.core.errors import OpenClawError
-from openclaw.core.secret import Secret
-from openclaw.core.text import printable
-from openclaw.gateway import client_target
-from openclaw.gateway.app import open_app
-from openclaw.process.environment import Environment
-from openclaw.process.tasks import SystemClock
-from openclaw.runs.request import RunRequest
-from openclaw.version import __version__
 
 if TYPE_CHECKING:
-    from openclaw.gateway.client_target import ClientTarget
-
+    from openclaw.cli.tui.lines import Chosen
+    from openclaw.process.environment import Environment
 
 NO_TEXTUAL = (
     "Line by line, because the package textual is not installed; `scripts/run` installs it, and so does "
@@ -66,6 +48,7 @@ def chat_command(
     import os
     import sys
 
+    from openclaw.cli.tui.lines import Chosen, talk
     from openclaw.core.errors import InvalidRequest
     from openclaw.core.secret import Secret
     from openclaw.process.environment import Environment
@@ -94,8 +77,7 @@ def chat_command(
         local = True
     if screen and not local:
         return _screen(surroundings, chosen, mouse=not no_mouse)
-
-    return here(surroundings, chosen) if local else through_gateway(surroundings, chosen)
+    return talk(surroundings, chosen, local=local)
 
 
 def _elsewhere(url: str) -> bool:
@@ -155,135 +137,3 @@ def _screen(surroundings: "Environment", chosen: "Chosen", *, mouse: bool) -> in
         click.echo(f"error: {session.trouble}", err=True)
         return 1
     return app.return_code or 0
-
-
-# The options.
-
-
-class Chosen(Struct, frozen=True, kw_only=True):
-    """The options a person gave."""
-
-    session_key: str | None = None
-    agent_id: str | None = None
-    model: str | None = None
-    thinking: str | None = None
-    url: str | None = None
-    token: Secret | None = None
-    password: Secret | None = None
-    fingerprint: str = ""
-
-    def target(self, surroundings: "Environment") -> "ClientTarget":
-        from openclaw.gateway.client_target import find
-
-        return find(
-            surroundings,
-            url=self.url,
-            token=self.token.reveal() if self.token else None,
-            password=self.password.reveal() if self.password else None,
-            fingerprint=self.fingerprint,
-        )
-
-    def params(self) -> dict[str, Any]:
-        given = {
-            "sessionKey": self.session_key,
-            "agentId": self.agent_id,
-            "model": self.model,
-            "thinking": self.thinking,
-        }
-        return {name: value for name, value in given.items() if value is not None}
-
-
-# Line by line.
-
-WELCOME = """\
-OpenClaw {version}, answering with {model}.
-Type a message and press Enter. Ctrl-C stops an answer, Ctrl-D or /exit leaves, /help says what else there is.
-"""
-
-
-def _lines() -> Iterator[str]:
-    """The lines a person types or a pipe brings, until the end."""
-    at_terminal = sys.stdin.isatty()
-    if at_terminal:
-        with contextlib.suppress(ImportError):
-            import readline  # noqa: F401 - gives input() its line editing
-    while True:
-        try:
-            line = input("you> " if at_terminal else "").strip()
-        except (EOFError, KeyboardInterrupt):
-            if at_terminal:
-                click.echo()
-            return
-        if line in ("/exit", "/quit"):
-            return
-        if line:
-            yield line
-
-
-def _welcome(model: str) -> None:
-    if sys.stdin.isatty():
-        click.echo(WELCOME.format(version=__version__, model=printable(model)))
-
-
-def through_gateway(surroundings: Environment, chosen: Chosen) -> int:
-    """Chats through the gateway, which runs the turns and answers commands."""
-    from openclaw.cli.client import ask
-
-    agents = client_target.call_gateway(chosen.target(surroundings), "agents.list", {}, timeout=30)
-    wanted = chosen.agent_id or agents["defaultId"]
-    primary = next((each["model"]["primary"] for each in agents["agents"] if each["id"] == wanted), "its model")
-    _welcome(chosen.model or primary)
-    code = 0
-    for line in _lines():
-        try:
-            params = {"message": line, "cwd": str(surroundings.cwd), **chosen.params()}
-            code = ask(chosen.target(surroundings), params, as_json=False, limit=0)
-        except OpenClawError as error:
-            click.echo(f"error: {printable(error.message)}", err=True)
-            code = 1
-        click.echo()
-    return code if not sys.stdin.isatty() else 0
-
-
-def here(surroundings: Environment, chosen: Chosen) -> int:
-    """Chats in this process, without a gateway."""
-    return asyncio.run(_here(surroundings, chosen))
-
-
-async def _here(surroundings: Environment, chosen: Chosen) -> int:
-    async with open_app(surroundings, clock=SystemClock(), approver=TerminalApprover(), warn=note) as app:
-        key = app.key(chosen.session_key, chosen.agent_id)
-        situation = app.models.model_set(key.agent)
-        _welcome(str(situation.resolve(chosen.model) if chosen.model else situation.default))
-        lines = _lines()
-        code = 0
-        while (line := await asyncio.to_thread(next, lines, None)) is not None:
-            turn = RunRequest(
-                run_id=str(uuid.uuid4()),
-                key=key,
-                text=line,
-                model=chosen.model,
-                thinking=chosen.thinking,
-                place=str(surroundings.cwd),
-            )
-            code = await _answer(app, turn)
-            sys.stdout.write("\n")
-        return code if not sys.stdin.isatty() else 0
-
-
-async def _answer(app: Any, turn: RunRequest) -> int:
-    shown = RunScreen(live=True)
-    task = asyncio.ensure_future(drive(app, turn, shown))
-    with interruptible(task):
-        try:
-            await task
-        except asyncio.CancelledError:
-            note("\nstopped")
-            return 130
-        except OpenClawError as error:
-            click.echo(f"error: {printable(error.message)}", err=True)
-            return 1
-    if shown.end is not None and shown.end.error:
-        click.echo(f"error: {printable(shown.end.error)}", err=True)
-        return 1
-    return 0

@@ -1,0 +1,26 @@
+"""`/metrics`: the route monitoring programs read."""
+
+from collections.abc import Callable, Iterable
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from openclaw.gateway.http.endpoint import HttpAuth, HttpGuard
+from openclaw.gateway.http.problems import HttpProblem
+from openclaw.gateway.metrics import MetricFamily, text
+from openclaw.protocol import scopes
+
+
+def route(figures: Callable[[], Iterable[MetricFamily]], gatekeeping: HttpAuth) -> Route:
+    """Asks for the same credential as everything else: how busy someone is, is their own business."""
+    guard = HttpGuard(gatekeeping)
+
+    async def answer(request: Request) -> Response:
+        try:
+            guard.check(request, scopes.READ)
+        except HttpProblem as problem:
+            return PlainTextResponse(f"{problem}\n", status_code=problem.status)
+        return PlainTextResponse(text(figures()), media_type="text/plain; version=0.0.4")
+
+    return Route("/metrics", answer, methods=["GET"])

@@ -1,0 +1,111 @@
+"""What a composition of the gateway is given, and what it serves: the values between the process and its parts."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from openclaw.config.load import LoadedConfig
+from openclaw.config.settings import GatewaySettings
+from openclaw.core.clock import Clock
+from openclaw.core.secret import Secret
+from openclaw.gateway.connections import Transport
+from openclaw.gateway.exposure import Exposure, ExposureOptions
+from openclaw.process.environment import Environment
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from openclaw.gateway.reload import Reload
+    from openclaw.gateway.server import Server
+
+log = logging.getLogger("openclaw.gateway")
+
+Wish = Literal["stop", "restart"]
+
+
+class Control:
+    """One gateway's orders; signals and clients give them, the daemon follows them."""
+
+    def __init__(self) -> None:
+        self.wish: Wish | None = None
+        self.over = asyncio.Event()
+        """Set when the gateway is to end or to begin again."""
+        self.hurry = asyncio.Event()
+        """Set when nobody wants to wait for work in progress any more."""
+        self.reread = asyncio.Event()
+        self.restarted = float("-inf")
+        """When the last restart was asked for, on the monotonic clock."""
+
+    def stop(self, why: str) -> None:
+        """Ends the gateway; asked a second time, at once."""
+        if self.wish is not None:
+            log.warning("stopping at once (%s)", why)
+            self.hurry.set()
+        else:
+            log.info("stopping (%s)", why)
+        self.wish = "stop"
+        self.over.set()
+
+    def restart(self, why: str) -> None:
+        """Begins again in this process, with the configuration as it is then."""
+        if self.wish is None:
+            log.info("restarting (%s)", why)
+            self.wish = "restart"
+            self.restarted = time.monotonic()
+            self.over.set()
+
+    def reload(self, why: str) -> None:
+        """Reads the configuration now."""
+        log.info("reading the configuration again (%s)", why)
+        self.reread.set()
+
+    def begin(self) -> None:
+        """A new life in the same process."""
+        self.wish = None
+        for event in (self.over, self.hurry, self.reread):
+            event.clear()
+
+
+class HttpService(Struct, frozen=True, kw_only=True):
+    """What is offered on the port."""
+
+    connection: Callable[[Transport], Awaitable[None]]
+    """Serves one WebSocket to its end."""
+    routes: "Sequence[BaseRoute]" = ()
+
+
+class GatewayLaunch(Struct, frozen=True, kw_only=True):
+    """What a composition is given."""
+
+    surroundings: Environment
+    wishes: ExposureOptions
+    """What stands above the configuration, also above the next one."""
+    loaded: LoadedConfig
+    settings: GatewaySettings
+    exposure: Exposure
+    secret: Secret | None
+    """What clients have to present; None when nothing is asked."""
+    server: "Server | None"
+    """None when nothing listens: the one client is in this process."""
+    control: Control
+    clock: Clock
+    safe: bool
+    """Start without channels, plugins and cron."""
+    background: bool = True
+    """Whether anything happens by itself: channels, jobs, heartbeats, and runs that another process left unfinished."""
+
+
+class GatewayParts(HttpService, frozen=True, kw_only=True):
+    """What a composition serves, and what it has to hear."""
+
+    reload: "Callable[[Reload], Awaitable[None]]"
+    drains: Sequence[Callable[[float], Awaitable[None]]] = ()
+    """Each lets its work come to rest within the seconds it is given."""
+
+
+Compose = Callable[[GatewayLaunch], AbstractAsyncContextManager[GatewayParts]]

@@ -1,0 +1,77 @@
+"""A gateway inside this process, for a command that runs without a daemon, or beside one.
+
+    async with local_gateway(environment) as client:
+        answer = await client.call("agent", {…}, timeout=None, final=True)
+
+It is the same composition as the daemon's, without a port and without anything that happens by itself: no channels, no
+jobs, no heartbeats, and what another process left unfinished is left to the daemon. It takes no lock, so that any
+number of them may run on one home.
+"""
+
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from openclaw.config.load import load
+from openclaw.core.clock import Clock
+from openclaw.core.harness import OpenProvider
+from openclaw.gateway.connections import Transport, attend
+from openclaw.gateway.exposure import LOOPBACK, Exposure, ExposureOptions
+from openclaw.gateway.launch import Control, GatewayLaunch
+from openclaw.gateway.serve import compose
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.protocol import memory
+from openclaw.protocol.client import GatewayClient, Introduction
+from openclaw.protocol.scopes import SCOPES
+from openclaw.version import __version__
+
+NOWHERE = Exposure(port=0, bind="loopback", hosts=(LOOPBACK,), mode="none")
+"""Nothing listens. Whoever holds the other end of the connection is this process, so no credential is asked."""
+
+
+@asynccontextmanager
+async def local_gateway(
+    environment: Environment,
+    *,
+    caps: tuple[str, ...] = (),
+    warn: Callable[[str], None] = lambda line: None,
+    clock: Clock | None = None,
+    open_provider: OpenProvider | None = None,
+) -> AsyncIterator[GatewayClient]:
+    """The owner's client of a gateway for the length of the block. `warn` hears what the configuration gets wrong."""
+    loaded = load(environment.home, environment.environ)
+    for problem in (*loaded.issues, *loaded.warnings):
+        warn(str(problem))
+    launch = GatewayLaunch(
+        surroundings=environment,
+        wishes=ExposureOptions(),
+        loaded=loaded,
+        settings=loaded.config.gateway,
+        exposure=NOWHERE,
+        secret=None,
+        server=None,
+        control=Control(),
+        clock=clock or SystemClock(),
+        safe=False,
+        background=False,
+    )
+    owner = Introduction(version=__version__, platform=sys.platform, scopes=SCOPES, caps=caps)
+    try:
+        async with compose(launch, open_provider) as parts:
+
+            async def serve(line: memory.MemoryLine) -> None:
+                await attend(parts.connection, Transport(memory.PEER, "/", line))
+
+            async with memory.connect(serve, owner) as client:
+                yield client
+    except ExceptionGroup as group:
+        raise _innermost(group) from None
+
+
+def _innermost(group: ExceptionGroup) -> Exception:
+    """What went wrong. The parts live in task groups, and each of them wraps what passes through it."""
+    found: Exception = group
+    while isinstance(found, ExceptionGroup) and len(found.exceptions) == 1:
+        found = found.exceptions[0]
+    return found
