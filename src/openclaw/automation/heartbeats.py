@@ -270,10 +270,12 @@ class HeartbeatService:
             tools_allow=settings.tools.allow or None,
             tools_deny=(*DENIED_TOOLS, *settings.tools.deny),
             trigger="heartbeat",
+            lane="cron",
+            priority="background",
         )
         await self._keep(key.agent, structs.replace(memory, last_at=millis(self._clock)))
         runs = self._runs
-        await runs.submit(turn, rules=QueueRules(mode="followup"), lane="cron", priority="background")
+        await runs.submit(turn, rules=QueueRules(mode="followup"))
         while (outcome := await runs.wait(turn.run_id, LONGEST_SLEEP)) is None:
             pass
         now = millis(self._clock)

@@ -186,10 +186,12 @@ class BootRunner:
             key=SessionKey(agent, f"{PREFIX}{run_id}"),
             text=TASK.format(path=workspace / FILE, text=shown),
             timeout=RUN_SECONDS,
+            lane="cron",
+            priority="background",
         )
         runs = self._runs
         try:
-            await runs.submit(turn, rules=QueueRules(mode="followup"), lane="cron", priority="background")
+            await runs.submit(turn, rules=QueueRules(mode="followup"))
             while (outcome := await runs.wait(run_id, RUN_SECONDS)) is None:
                 pass
         except OpenClawError as error:

@@ -121,7 +121,14 @@ class InboundHandler:
             f"{message.channel}\0{message.account}\0{message.sender}\0{message.id}".encode(errors="surrogatepass")
         ).hexdigest()
         who = () if owner else (origin("stranger", f"{message.sender} on {message.channel}"),)
-        turn = RunRequest(run_id=f"channel-{mark[:32]}", key=key, text=text, channel=message.channel, origins=who)
+        turn = RunRequest(
+            run_id=f"channel-{mark[:32]}",
+            key=key,
+            text=text,
+            channel=message.channel,
+            reply_to=message.origin,
+            origins=who,
+        )
         submitted = await self._runs.submit(turn, rules=QueueRules())
         if submitted.status in ("in_flight", "ok", "error"):
             return ()

@@ -76,8 +76,8 @@ class HookFileSubscriber:
         self._heard: dict[str, RunRequest] = {}
         """What people asked, until it is answered. Jobs and sub-agents are nobody's messages."""
 
-    def _accepted(self, turn: RunRequest, lane: str) -> None:
-        if lane != "main" or turn.compact is not None:
+    def _accepted(self, turn: RunRequest) -> None:
+        if turn.lane != "main" or turn.compact is not None:
             return
         while len(self._heard) >= MOST_HEARD:
             self._heard.pop(next(iter(self._heard)))
@@ -89,8 +89,8 @@ class HookFileSubscriber:
         if not self._hooks.on:
             return
         match said.event:
-            case RunAccepted(request=request, lane=lane):
-                self._accepted(request, lane)
+            case RunAccepted(request=request):
+                self._accepted(request)
             case CompactionStarted() as started:
                 context = CompactContext(reason=started.reason, token_count=started.tokens)
                 self._hooks.tell(event(self._clock, "session", "compact:before", context, str(said.key)))

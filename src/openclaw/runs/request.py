@@ -5,11 +5,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from openclaw.core.channel import Address
 from openclaw.core.events import Trigger
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Image, Message, Text
 from openclaw.core.text import Origin, literal
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.runs.lanes import Priority
 from openclaw.sessions.index import SessionRow
 from openclaw.sessions.transcript import TranscriptProblem
 
@@ -54,6 +56,11 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     tools_deny: tuple[str, ...] = ()
     trigger: Trigger = "user"
     """What started it."""
+    lane: str = "main"
+    """The lane it waits in, and how soon its turn comes there."""
+    priority: Priority = "normal"
+    reply_to: Address | None = None
+    """Where the answer goes when nobody waits for it on a connection; stored, so that a resumed run has it too."""
     compact: str | None = None
     """Compact the session, with attention to this text, instead of asking anything."""
     origins: tuple[Origin, ...] = ()

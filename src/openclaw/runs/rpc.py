@@ -365,9 +365,9 @@ def run_methods(
         if reply is not None and not reply.message:
             yield _said(turn, reply.text, sessions.now)
             return
-        turn = structs.replace(turn, text=reply.message) if reply else turn
         lane = "subagent" if params.lane == "subagent" else "main"
-        submission = await runs.submit(turn, rules=await queue_rules(lifecycle, turn.key, "followup"), lane=lane)
+        turn = structs.replace(turn, text=reply.message if reply else turn.text, lane=lane)
+        submission = await runs.submit(turn, rules=await queue_rules(lifecycle, turn.key, "followup"))
         yield _accepted(submission)
         outcome = submission.outcome or await runs.wait(turn.run_id, FOREVER)
         if outcome is not None:

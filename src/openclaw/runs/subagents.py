@@ -370,9 +370,10 @@ class Subagents:
             timeout=errand.timeout,
             origins=errand.origins,
             trigger="system",
+            lane="subagent",
         )
         try:
-            await self._runs.submit(turn, lane="subagent")
+            await self._runs.submit(turn)
         except OpenClawError as error:
             await self.roster.change(run_id, status="error", result=error.message, told=True, archived=True)
             raise
@@ -386,8 +387,10 @@ class Subagents:
         run_id = str(uuid.uuid4())
         # Recorded first: then the end of the interrupted run is not taken for the child's end.
         child = await self.roster.change(child.run_id, current=run_id)
-        turn = RunRequest(run_id=run_id, key=child.session, text=message, origins=origins, trigger="system")
-        await self._runs.submit(turn, rules=QueueRules(mode="interrupt"), lane="subagent")
+        turn = RunRequest(
+            run_id=run_id, key=child.session, text=message, origins=origins, trigger="system", lane="subagent"
+        )
+        await self._runs.submit(turn, rules=QueueRules(mode="interrupt"))
         return child
 
     async def kill(self, child: Subagent) -> int:
@@ -515,9 +518,16 @@ class Subagents:
             text = announcement(heard, [_shown(*each) for each in zip(heard, found, strict=True)])
             # The run id is made from the children's, so that a repeated announcement is one message.
             name = f"announce:{heard[0].run_id}"
-            turn = RunRequest(run_id=name, key=parent, text=text, origins=merge_origins(*found), trigger="system")
             above = self.roster.by_key(str(parent))
-            submission = await self._runs.submit(turn, lane="subagent" if above else "main")
+            turn = RunRequest(
+                run_id=name,
+                key=parent,
+                text=text,
+                origins=merge_origins(*found),
+                trigger="system",
+                lane="subagent" if above else "main",
+            )
+            submission = await self._runs.submit(turn)
             if above is not None and above.status == "running" and submission.status != "steered":
                 await self.roster.change(above.run_id, current=turn.run_id)
         for child in family:

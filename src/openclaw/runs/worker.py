@@ -26,7 +26,7 @@ from openclaw.core.settings import Fixed, Live
 from openclaw.core.text import merge_origins
 from openclaw.runs import queue
 from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome
-from openclaw.runs.lanes import Lanes, LaneSlot, Priority
+from openclaw.runs.lanes import Lanes, LaneSlot
 from openclaw.runs.queue import (
     EnqueueMessage,
     InterruptRun,
@@ -61,7 +61,6 @@ class RunAccepted(Struct, frozen=True):
 
     queued: bool
     request: RunRequest
-    lane: str = "main"
 
 
 class RunSettled(Struct, frozen=True):
@@ -121,8 +120,6 @@ class _Item(Struct, kw_only=True):
 
     turn: RunRequest
     rules: QueueRules
-    lane: str
-    priority: Priority
     arrived: float
     told: bool = True
     """Whether plugins have heard of it; when it came, they may still have been starting."""
@@ -241,9 +238,7 @@ class RunService:
             # The process may live on and start again: what is in its hands would be nobody else's to take.
             await self._ledger.release(list(self._ends))
 
-    async def submit(
-        self, turn: RunRequest, *, rules: QueueRules | None = None, lane: str = "main", priority: Priority = "normal"
-    ) -> Submission:
+    async def submit(self, turn: RunRequest, *, rules: QueueRules | None = None) -> Submission:
         """Takes an input on; the same run id a second time gives the state of the first."""
         if self._draining:
             raise Unavailable("the gateway is shutting down: try again in a moment", retry_after=2.0)
@@ -259,7 +254,7 @@ class RunService:
         if told and self._messages is not None:
             self._messages.received(turn)
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
-        item = _Item(turn=turn, rules=rules or QueueRules(), lane=lane, priority=priority, arrived=self._clock.now())
+        item = _Item(turn=turn, rules=rules or QueueRules(), arrived=self._clock.now())
         item.told = told
         status = await self._place(item)
         return Submission(run_id=turn.run_id, key=turn.key, status=status, accepted_at=entry.accepted_at)
@@ -279,9 +274,7 @@ class RunService:
             return await self._give_up(taken, f"it did not finish in {entry.attempts} attempts")
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
         rules = QueueRules(mode="followup", cap=10_000)
-        item = _Item(
-            turn=turn, rules=rules, lane="main", priority="normal", arrived=self._clock.now(), interrupted=taken.begun
-        )
+        item = _Item(turn=turn, rules=rules, arrived=self._clock.now(), interrupted=taken.begun)
         self._enqueue(item)
         return taken
 
@@ -457,24 +450,24 @@ class RunService:
         waiting = len(session.waiting) if session else 0
         match queue.decide(item.rules, busy=busy, steerable=bool(steerable), waiting=waiting):
             case StartRun():
-                self._say(item.turn, RunAccepted(False, item.turn, item.lane))
+                self._say(item.turn, RunAccepted(False, item.turn))
                 self._enqueue(item)
                 return "started"
             case SteerRun():
                 assert session is not None and session.active is not None
-                self._say(item.turn, RunAccepted(False, item.turn, item.lane))
+                self._say(item.turn, RunAccepted(False, item.turn))
                 session.active.steered[item.turn.run_id] = item
                 session.active.steering.add(question(item.turn, millis(self._clock)))
                 return "steered"
             case InterruptRun():
                 assert session is not None
-                self._say(item.turn, RunAccepted(False, item.turn, item.lane))
+                self._say(item.turn, RunAccepted(False, item.turn))
                 _bring_along(session, item)
                 if session.active is not None and session.active.why is None:
                     session.active.stop("interrupt")
                 return "started"
             case EnqueueMessage():
-                self._say(item.turn, RunAccepted(True, item.turn, item.lane))
+                self._say(item.turn, RunAccepted(True, item.turn))
                 self._enqueue(item)
                 await self._shrink(key, item.rules)
                 return "queued"
@@ -600,7 +593,7 @@ class RunService:
     async def _placed(self, active: _Active) -> RunOutcome:
         """The run in its lane; its time counts from when it has a place."""
         turn = active.item.turn
-        async with self._lanes[active.item.lane].place(active.item.priority) as active.place:
+        async with self._lanes[turn.lane].place(turn.priority) as active.place:
             active.activity.progress_at = active.activity.since = self._clock.now()
             await self._ledger.began(turn.run_id)
             timer = asyncio.create_task(self._expire(active, self._limit(turn)), name=f"deadline:{turn.run_id}")

@@ -498,9 +498,11 @@ class Scheduler:
             tools_deny=("*",) if payload.tools_allow == () else (),
             origins=merge_origins(job.origins, watch_origins(job.watch) if news else ()),
             trigger="cron",
+            lane="cron",
+            priority="background",
         )
         runs = self._runs
-        submitted = await runs.submit(turn, rules=QueueRules(mode="followup"), lane="cron", priority="background")
+        submitted = await runs.submit(turn, rules=QueueRules(mode="followup"))
         outcome = submitted.outcome
         while outcome is None:
             outcome = await runs.wait(fire.run_id, LONGEST_SLEEP)

@@ -190,9 +190,11 @@ class WebhookEndpoint:
             tools_deny=DENIED_TOOLS,
             origins=(origin("external", f"webhook {call.name}"),),
             trigger="system",
+            lane="cron",
+            priority="background",
         )
         runs = self._runs
-        submitted = await runs.submit(turn, rules=QueueRules(mode="followup"), lane="cron", priority="background")
+        submitted = await runs.submit(turn, rules=QueueRules(mode="followup"))
         self._bus.publish("sessions.changed", {"sessionKey": str(target), "reason": "hook"}, str(target))
         fresh = submitted.status not in ("in_flight", "ok", "error")
         if fresh and call.deliver and target != key:
