@@ -4,7 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -83,19 +83,31 @@ def with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
     asyncio.run(main())
 
 
+def is_alone(surroundings: Environment, local: bool) -> bool:
+    """Whether a command does without the running gateway: it is to be `local`, or none runs."""
+    return local or running(surroundings.home.state) is None
+
+
 @asynccontextmanager
 async def open_client(
     surroundings: Environment, *, local: bool = False, caps: tuple[str, ...] = ()
 ) -> AsyncIterator[GatewayClient]:
     """A client of the running gateway, or of one in this process: when none runs, or it is to be `local`."""
-    if not local and running(surroundings.home.state) is not None:
-        async with joined(find(surroundings), caps) as client:
-            yield client
-        return
-    from openclaw.gateway.local import local_gateway
+    if is_alone(surroundings, local):
+        from openclaw.gateway.local import local_gateway
 
-    async with local_gateway(surroundings, caps=caps, warn=note) as client:
-        yield client
+        async with local_gateway(surroundings, caps=caps, warn=note) as client:
+            yield client
+    else:
+        async with connect_running(surroundings, caps=caps) as client:
+            yield client
+
+
+def connect_running(
+    surroundings: Environment, *, caps: tuple[str, ...] = ()
+) -> AbstractAsyncContextManager[GatewayClient]:
+    """A client of the gateway that runs."""
+    return joined(find(surroundings), caps)
 
 
 RUN_CAPS = ("tool-events",)

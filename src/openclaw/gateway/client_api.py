@@ -42,7 +42,7 @@ from openclaw.protocol.params import NoParams
 from openclaw.protocol.peer import client_ip, is_vouched
 from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod
 from openclaw.protocol.scopes import ADMIN
-from openclaw.runs import chat_rpc
+from openclaw.runs import chat_rpc, lend_rpc
 from openclaw.runs import rpc as runs_rpc
 from openclaw.runs.commands import SlashCommands
 from openclaw.runs.control import SessionService
@@ -216,6 +216,7 @@ class ClientApi:
             budget_rpc.usage_methods(self.desk),
             gateway_rpc.subscriptions_methods(self.desk, self.audience),
             runs_rpc.agent_methods(self.desk, launch.surroundings),
+            lend_rpc.lend_methods(self.desk),
             workspace_rpc.files_methods(self.desk, self.histories),
             memory_rpc.note_methods(self.desk),
             sessions_rpc.transcript_methods(self.desk),
