@@ -20,7 +20,6 @@ from openclaw.core.tool import ApprovalRequest
 from openclaw.gateway import process
 from openclaw.gateway.client_target import call_gateway, find, joined
 from openclaw.gateway.process import RunningGateway, running
-from openclaw.gateway.status import services_of, wait_ready
 from openclaw.process.environment import Environment
 from openclaw.protocol.client import CallFailed, EventGap, GatewayClient
 
@@ -278,6 +277,8 @@ def _exit_code(final: dict[str, Any], stopped: str, *, quiet: bool) -> int:
 
 def gateway_up(surroundings: Environment) -> RunningGateway:
     """The running gateway; the installed service is started, or a process in the background."""
+    from openclaw.gateway.status import services_of, wait_ready
+
     state = surroundings.home.state
     found = running(state)
     if found is not None and found.port:

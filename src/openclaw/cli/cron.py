@@ -443,7 +443,7 @@ def _coming(job: dict[str, Any], count: int) -> list[int]:
     first = job.get("nextRunAtMs")
     if not job["enabled"] or first is None:
         return []
-    schedule: Schedule = msgspec.convert(job["schedule"], Schedule)  # type: ignore[arg-type]
+    schedule: Schedule = msgspec.convert(job["schedule"], Schedule)
     return [first, *fires(schedule, first, job["id"], count - 1)]
 
 
