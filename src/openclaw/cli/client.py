@@ -4,7 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +20,6 @@ from openclaw.core.tool import ApprovalRequest
 from openclaw.gateway import process
 from openclaw.gateway.client_target import call_gateway, find, joined
 from openclaw.gateway.process import RunningGateway, running
-from openclaw.gateway.status import services_of, wait_ready
 from openclaw.process.environment import Environment
 from openclaw.protocol.client import CallFailed, EventGap, GatewayClient
 
@@ -83,19 +82,31 @@ def with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
     asyncio.run(main())
 
 
+def is_alone(surroundings: Environment, local: bool) -> bool:
+    """Whether a command does without the running gateway: it is to be `local`, or none runs."""
+    return local or running(surroundings.home.state) is None
+
+
 @asynccontextmanager
 async def open_client(
     surroundings: Environment, *, local: bool = False, caps: tuple[str, ...] = ()
 ) -> AsyncIterator[GatewayClient]:
     """A client of the running gateway, or of one in this process: when none runs, or it is to be `local`."""
-    if not local and running(surroundings.home.state) is not None:
-        async with joined(find(surroundings), caps) as client:
-            yield client
-        return
-    from openclaw.gateway.local import local_gateway
+    if is_alone(surroundings, local):
+        from openclaw.gateway.local import local_gateway
 
-    async with local_gateway(surroundings, caps=caps, warn=note) as client:
-        yield client
+        async with local_gateway(surroundings, caps=caps, warn=note) as client:
+            yield client
+    else:
+        async with connect_running(surroundings, caps=caps) as client:
+            yield client
+
+
+def connect_running(
+    surroundings: Environment, *, caps: tuple[str, ...] = ()
+) -> AbstractAsyncContextManager[GatewayClient]:
+    """A client of the gateway that runs."""
+    return joined(find(surroundings), caps)
 
 
 RUN_CAPS = ("tool-events",)
@@ -266,6 +277,8 @@ def _exit_code(final: dict[str, Any], stopped: str, *, quiet: bool) -> int:
 
 def gateway_up(surroundings: Environment) -> RunningGateway:
     """The running gateway; the installed service is started, or a process in the background."""
+    from openclaw.gateway.status import services_of, wait_ready
+
     state = surroundings.home.state
     found = running(state)
     if found is not None and found.port:

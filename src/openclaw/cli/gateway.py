@@ -35,10 +35,16 @@ if TYPE_CHECKING:
 @click.option("--local", is_flag=True, help="Without the gateway, even when one runs.")
 def acp_command(agent_id: str | None, local: bool) -> None:
     """Serve the assistant to an editor (Agent Client Protocol), over standard input and output."""
+    from openclaw.cli.client import RUN_CAPS, connect_running, is_alone
+    from openclaw.gateway.acp_server import check_installed, serve
+    from openclaw.gateway.local import local_gateway
 
-    from openclaw.gateway.acp_server import serve
-
-    asyncio.run(serve(Environment.of_process(), agent_id, local=local))
+    check_installed()
+    surroundings = Environment.of_process()
+    # Decided once: a gateway that restarts is waited for, and not replaced by one in this process.
+    alone = is_alone(surroundings, local)
+    connect = partial(local_gateway if alone else connect_running, surroundings, caps=RUN_CAPS)
+    asyncio.run(serve(connect, agent_id, alone=alone))
 
 
 PORT = click.IntRange(0, 65_535)

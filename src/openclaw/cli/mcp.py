@@ -175,10 +175,19 @@ def serve(session: str | None, agent_id: str | None, local: bool) -> None:
     """Lend our tools to another program, over standard input and output."""
     import asyncio
 
-    from openclaw.gateway.mcp_server import serve
+    from openclaw.cli.client import is_alone, open_client
+    from openclaw.gateway.mcp_server import check_installed, serve
     from openclaw.process.environment import Environment
 
-    asyncio.run(serve(Environment.of_process(), session, agent_id, local=local))
+    check_installed()
+    surroundings = Environment.of_process()
+    alone = is_alone(surroundings, local)
+
+    async def main() -> None:
+        async with open_client(surroundings, local=alone) as client:
+            await serve(client, session, agent_id, alone=alone)
+
+    asyncio.run(main())
 
 
 def _editor() -> Any:

@@ -15,7 +15,6 @@ from openclaw.cli.render import dollars, note, print_json, table, when
 from openclaw.config.load import load
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import printable
-from openclaw.gateway.process import running
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.security.label_service import journal
@@ -93,12 +92,12 @@ def agent_command(
 def _ask(params: dict[str, Any], timeout: float | None, as_json: bool, local: bool) -> int:
     import asyncio
 
-    from openclaw.cli.client import RUN_CAPS, ask, open_client
+    from openclaw.cli.client import RUN_CAPS, ask, is_alone, open_client
     from openclaw.cli.screen import DEFAULT_TIMEOUT
     from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
-    alone = local or running(surroundings.home.state) is None
+    alone = is_alone(surroundings, local)
     limit = DEFAULT_TIMEOUT if timeout is None else timeout
 
     async def main() -> int:

@@ -4,30 +4,21 @@ import asyncio
 import contextvars
 import logging
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, Unavailable
-from openclaw.core.events import RunEnded, ToolEnded, ToolStarted, ToolUpdated
 from openclaw.core.keys import SessionKey
-from openclaw.core.messages import Assistant as Said
-from openclaw.core.messages import Image, User
+from openclaw.core.messages import Image
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Decision
-from openclaw.gateway.app import App, open_app
-from openclaw.gateway.client_target import find, introduction
-from openclaw.gateway.process import running
-from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
-from openclaw.protocol.client import CallFailed, EventGap, GatewayClient, connect
-from openclaw.runs import reply
-from openclaw.runs.request import RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
-from openclaw.sessions import history
-from openclaw.sessions.files import load
+from openclaw.protocol.client import CallFailed, ConnectionLost, EventGap, GatewayClient, NoAnswer
+from openclaw.runs.request import RunRequest
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -134,86 +125,11 @@ class EditorTurnEnded(Struct, frozen=True):
 Shown = EditorText | EditorTurnStarted | Doing | EditorTurnEnded
 
 
-class EditorSession(Protocol):
-    """Where turns are carried out: in this process, or by the gateway."""
-
-    @property
-    def agent(self) -> str: ...
-
-    async def said(self, key: SessionKey) -> Sequence[tuple[Literal["user", "assistant"], str]] | None:
-        """A conversation so far; None when there is none."""
-        ...
-
-    def run(self, session_id: str, turn: RunRequest) -> AsyncIterator[Shown]:
-        """Carries a turn out; stopped when the reader is."""
-        ...
-
-
-class LocalEditorSession:
-    """A `Mind` in this process, without a gateway."""
-
-    def __init__(self, app: App, agent_id: str | None) -> None:
-        self._app = app
-        self.agent = app.key(None, agent_id).agent
-
-    async def said(self, key: SessionKey) -> Sequence[tuple[Literal["user", "assistant"], str]] | None:
-        row = await self._app.index.get(key)
-        if row is None:
-            return None
-        path = self._app.index.path(row.agent_id, row.session_id)
-        rows = history.rows_of(load(path).entries) if path.exists() else []
-        return [
-            ("user" if isinstance(each.message, User) else "assistant", each.message.text)
-            for each in rows
-            if isinstance(each.message, User | Said)
-        ]
-
-    async def run(self, session_id: str, turn: RunRequest) -> AsyncIterator[Shown]:
-        app = self._app
-        manner = await app.preparer.reply_options(turn.key, turn.model)
-        shaper = reply.ReplyShaper(manner, proofread=lambda text: app.memories.proofread(turn.key.agent, text))
-        async with aclosing(app.turns.run(turn, app.toolset())) as events:
-            async for event in events:
-                if isinstance(event, SessionRepaired | SessionRenewed | RecordedEvent):
-                    continue
-                if (used := _used(event)) is not None:
-                    yield used
-                for each in shaper.take(event):
-                    if (shown := _shown(each)) is not None:
-                        yield shown
-
-
-def _shown(event: Any) -> Shown | None:
-    match event:
-        case reply.TextShaped(text=text) if text:
-            return EditorText(text)
-        case reply.ThoughtShaped(text=text) if text:
-            return EditorText(text, aside=True)
-        case reply.NoteShaped(payload=payload) if payload.text:
-            return EditorText(payload.text)
-        case RunEnded(stop_reason="length"):
-            return EditorTurnEnded("max_tokens")
-        case RunEnded(error=str(error)) if error:
-            return EditorText(f"\n{error}")
-    return None
-
-
-def _used(event: Any) -> Shown | None:
-    match event:
-        case ToolStarted(call=call):
-            return EditorTurnStarted(call.id, call.name, call.arguments)
-        case ToolUpdated(call=call, text=text):
-            return Doing(call.id, text[-SHOWN:])
-        case ToolEnded(call=call, result=result):
-            return Doing(call.id, result.text[:SHOWN], "failed" if result.is_error else "completed")
-    return None
-
-
 class EditorAgent:
     """What an editor talks to."""
 
-    def __init__(self, mind: EditorSession, approver: EditorApprover) -> None:
-        self._mind = mind
+    def __init__(self, session: "EditorSession", approver: EditorApprover) -> None:
+        self._session = session
         self._approver = approver
         self._places: dict[str, str] = {}
         self._running: dict[str, asyncio.Task[str]] = {}
@@ -249,7 +165,7 @@ class EditorAgent:
         from acp import RequestError, update_agent_message_text, update_user_message_text
         from acp.schema import LoadSessionResponse
 
-        said = await self._mind.said(self._key(session_id))
+        said = await self._session.said(self._key(session_id))
         if said is None:
             raise RequestError.invalid_params({"sessionId": f"there is no session {session_id}"})
         self._places[session_id] = cwd
@@ -304,7 +220,7 @@ class EditorAgent:
         return None
 
     def _key(self, session_id: str) -> SessionKey:
-        return SessionKey(self._mind.agent, f"acp:{session_id}")
+        return SessionKey(self._session.agent, f"acp:{session_id}")
 
     async def _drive(self, session_id: str, turn: RunRequest) -> str:
         """Runs the turn and shows it; gives why it ended, in the protocol's words."""
@@ -319,7 +235,7 @@ class EditorAgent:
 
         _session.set(session_id)
         reason = "end_turn"
-        async with aclosing(self._mind.run(session_id, turn)) as events:  # type: ignore[type-var]
+        async with aclosing(self._session.run(session_id, turn)) as events:
             async for event in events:
                 update: Any = None
                 match event:
@@ -366,21 +282,22 @@ def _short(arguments: Mapping[str, Any]) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-async def serve(surroundings: Environment, agent_id: str | None, *, local: bool = False) -> None:
-    """Serves until the editor hangs up; through the gateway when one runs, unless it is to be `local`."""
+Connect = Callable[[], AbstractAsyncContextManager[GatewayClient]]
+
+
+def check_installed() -> None:
     if find_spec("acp") is None:
         raise Unavailable(INSTALL)
+
+
+async def serve(connect: Connect, agent_id: str | None, *, alone: bool) -> None:
+    """Serves until the editor hangs up; `connect` makes a client of the gateway, again when the connection broke."""
     from acp import run_agent
 
     approver = EditorApprover()
-    if not local and running(surroundings.home.state) is not None:
-        async with through_gateway(surroundings, approver, agent_id) as mind:
-            outside: Any = EditorAgent(mind, approver)
-            await run_agent(outside)
-        return
-    async with open_app(surroundings, clock=SystemClock(), approver=approver) as app:
-        inside: Any = EditorAgent(LocalEditorSession(app, agent_id), approver)
-        await run_agent(inside)
+    async with editor_session(connect, approver, agent_id, alone=alone) as session:
+        agent: Any = EditorAgent(session, approver)
+        await run_agent(agent)
 
 
 AWAY_SECONDS = 15.0
@@ -388,13 +305,16 @@ AWAY_SECONDS = 15.0
 ENDING_SECONDS = 10.0
 LONGEST_HISTORY = 1_000
 PAUSE = 0.5
+NOBODY = "questions of sub-agents are answered on the web page or in a chat, which need a running gateway"
 
 
-class RemoteEditorSession:
-    """A `Mind` in the gateway, over one connection that is taken up again when it breaks."""
+class EditorSession:
+    """The gateway behind an editor, over one connection that is taken up again when it breaks."""
 
-    def __init__(self, surroundings: Environment, approver: EditorApprover, clock: Clock) -> None:
-        self._surroundings = surroundings
+    def __init__(self, connect: Connect, approver: EditorApprover, clock: Clock, *, alone: bool) -> None:
+        self._connect = connect
+        self._alone = alone
+        """Whether nobody else can answer questions."""
         self._approver = approver
         self._clock = clock
         self._client: GatewayClient | None = None
@@ -412,6 +332,8 @@ class RemoteEditorSession:
                 try:
                     await self._listen()
                 except OpenClawError as error:
+                    if self._client is None and not isinstance(error, CallFailed | ConnectionLost | NoAnswer):
+                        raise  # a gateway in this process that cannot start: waiting does not mend it
                     log.warning("%s", error.message)
                 self._there.clear()
                 for queue in self._runs.values():
@@ -423,9 +345,7 @@ class RemoteEditorSession:
             await asyncio.gather(*self._asking, return_exceptions=True)
 
     async def _listen(self) -> None:
-        target = find(self._surroundings)
-        card = structs.replace(introduction(target), caps=("tool-events",))
-        async with connect(target.url, card, pinned=target.fingerprint) as client:
+        async with self._connect() as client:
             self._client = client
             self._there.set()
             async with aclosing(client.events()) as events:
@@ -438,10 +358,17 @@ class RemoteEditorSession:
             queue.put_nowait(payload)
         elif name == "exec.approval.requested":
             session = self._sessions.get(str((payload.get("request") or {}).get("sessionKey")))
-            if session is not None:
-                task = asyncio.create_task(self._ask(session, payload), name=f"acp approval:{payload.get('id')}")
+            if session is not None or self._alone:
+                asking = self._ask(session, payload) if session is not None else self._decline(payload)
+                task = asyncio.create_task(asking, name=f"acp approval:{payload.get('id')}")
                 self._asking.add(task)
                 task.add_done_callback(self._asking.discard)
+
+    async def _decline(self, payload: dict[str, Any]) -> None:
+        """A sub-agent asks, and besides this editor nobody is connected."""
+        why = f"{(payload.get('request') or {}).get('warningText') or 'it needs approval'}, and {NOBODY}"
+        with suppress(OpenClawError):
+            await (await self.connected()).call("exec.approval.unattended", {"id": payload.get("id"), "why": why})
 
     async def _ask(self, session: str, payload: dict[str, Any]) -> None:
         """Puts the gateway's question to the person at the editor; somebody else may be quicker."""
@@ -463,6 +390,17 @@ class RemoteEditorSession:
             given = {"id": payload.get("id"), "decision": answer.decision}
             await (await self.connected()).call("exec.approval.resolve", given)
 
+    async def first(self, keeping: "asyncio.Task[None]") -> GatewayClient:
+        """The first connection; raises what ended `keeping` instead."""
+        connecting = asyncio.create_task(self.connected())
+        both: set[asyncio.Task[Any]] = {connecting, keeping}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if keeping.done():
+            connecting.cancel()
+            await asyncio.gather(connecting, return_exceptions=True)
+            keeping.result()
+        return await connecting
+
     async def connected(self) -> GatewayClient:
         try:
             async with asyncio.timeout(AWAY_SECONDS):
@@ -473,6 +411,7 @@ class RemoteEditorSession:
         return self._client
 
     async def said(self, key: SessionKey) -> Sequence[tuple[Literal["user", "assistant"], str]] | None:
+        """A conversation so far; None when there is none."""
         client = await self.connected()
         found = await client.call("chat.history", {"sessionKey": str(key), "limit": LONGEST_HISTORY})
         if not found.get("sessionInfo"):
@@ -483,7 +422,8 @@ class RemoteEditorSession:
             if message.get("role") in ("user", "assistant")
         ]
 
-    async def run(self, session_id: str, turn: RunRequest) -> AsyncIterator[Shown]:
+    async def run(self, session_id: str, turn: RunRequest) -> AsyncGenerator[Shown, None]:
+        """Carries a turn out; stopped when the reader is."""
         client = await self.connected()
         self._sessions[str(turn.key)] = session_id
         queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
@@ -500,7 +440,7 @@ class RemoteEditorSession:
         try:
             said = False
             async for event in _until(queue, running):
-                if (shown := _shown_remote(event)) is not None:
+                if (shown := _shown(event)) is not None:
                     said = said or isinstance(shown, EditorText)
                     yield shown
             try:
@@ -551,7 +491,7 @@ async def _stop(client: GatewayClient, turn: RunRequest) -> None:
         await client.call("agent.wait", {"runId": turn.run_id, "timeoutMs": round(ENDING_SECONDS * 1000)})
 
 
-def _shown_remote(event: dict[str, Any]) -> Shown | None:
+def _shown(event: dict[str, Any]) -> Shown | None:
     data = event.get("data") or {}
     match event.get("stream"), data.get("phase"):
         case "assistant", _:
@@ -584,17 +524,17 @@ def _attached(image: Image) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def through_gateway(
-    surroundings: Environment, approver: EditorApprover, agent_id: str | None
-) -> AsyncIterator[RemoteEditorSession]:
-    """The gateway as a `Mind`, for the length of the block."""
-    mind = RemoteEditorSession(surroundings, approver, SystemClock())
-    keeping = asyncio.create_task(mind.keep(), name="acp gateway")
+async def editor_session(
+    connect: Connect, approver: EditorApprover, agent_id: str | None, *, alone: bool
+) -> AsyncIterator[EditorSession]:
+    """A session that is connected for the length of the block."""
+    session = EditorSession(connect, approver, SystemClock(), alone=alone)
+    keeping = asyncio.create_task(session.keep(), name="acp gateway")
     try:
-        client = await mind.connected()
+        client = await session.first(keeping)
         known = await client.call("agent.identity.get", {"agentId": agent_id} if agent_id else {})
-        mind.agent = str(known["agentId"])
-        yield mind
+        session.agent = str(known["agentId"])
+        yield session
     finally:
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)

@@ -42,7 +42,7 @@ from openclaw.protocol.params import NoParams
 from openclaw.protocol.peer import client_ip, is_vouched
 from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod
 from openclaw.protocol.scopes import ADMIN
-from openclaw.runs import chat_rpc
+from openclaw.runs import chat_rpc, lend_rpc
 from openclaw.runs import rpc as runs_rpc
 from openclaw.runs.commands import SlashCommands
 from openclaw.runs.inbox import Inbox
@@ -277,6 +277,7 @@ class ClientApi:
                 live.tools,
                 environment,
             ),
+            lend_rpc.lend_methods(sessions, app.preparer, toolset),
             workspace_rpc.files_methods(app.workspaces, live.agents, self.histories),
             memory_rpc.note_methods(sessions, app.memories),
             memory_rpc.search_methods(sessions, app.memories),

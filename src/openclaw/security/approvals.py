@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
@@ -181,7 +182,18 @@ def _merge_default(agents: dict[str, Any]) -> None:
     agents[DEFAULT_AGENT] = merged
 
 
-# Pending requests.
+_unattended: ContextVar[str] = ContextVar("unattended", default="")
+
+
+@contextmanager
+def unattended(why: str) -> Iterator[None]:
+    """Questions that come up inside, also in tasks started there, are answered with no: nobody is there to ask."""
+    before = _unattended.set(why)
+    try:
+        yield
+    finally:
+        _unattended.reset(before)
+
 
 EXPIRES_AFTER = 1_800.0
 KEPT = 200
@@ -222,6 +234,8 @@ class PendingApprovals:
         self._closed: dict[str, ApprovalOutcome] = {}
 
     async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if why := _unattended.get():
+            return ApprovalAnswer("deny", why=f"{request.why or 'it needs your approval'}, and {why}")
         now = millis(self._clock)
         question = PendingApproval(request=request, created_at=now, expires_at=now + round(self._expires_after * 1000))
         answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pathspec
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, StateError
@@ -35,6 +34,8 @@ class Glob:
         if not body:
             raise InvalidRequest("The file pattern is empty: give one such as *.py or src/**/*.ts.")
         try:
+            import pathspec
+
             self._spec = pathspec.GitIgnoreSpec.from_lines(_plain(one) for one in expand(body))
         except (ValueError, re.error) as error:
             raise InvalidRequest(f"{pattern!r} is not a file pattern: {error}") from error

@@ -1,0 +1,90 @@
+"""Tools of a session for another program: lent for as long as the request lasts, each call judged by our policy.
+
+`tools.borrow` answers with the tools and stays open; `tools.call` uses one of them. What the borrower has read counts,
+call after call, as it does in a run.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from typing import Any
+
+import msgspec
+
+from openclaw.agent.tool_runner import ToolRunner
+from openclaw.core.errors import NotFound
+from openclaw.core.events import ToolEnded, ToolUpdated
+from openclaw.core.messages import ToolCall
+from openclaw.protocol.params import NonEmpty, Params
+from openclaw.protocol.rpc import Caller, RpcMethod
+from openclaw.protocol.scopes import ADMIN
+from openclaw.runs.prepare import TurnPreparer
+from openclaw.runs.toolset import Toolset
+from openclaw.security.approvals import unattended
+from openclaw.sessions.service import SessionService
+
+
+class ToolsBorrowParams(Params, frozen=True, kw_only=True):
+    """Params of `tools.borrow`: the session whose policy holds, and tools or groups that are left out."""
+
+    session_key: NonEmpty | None = None
+    agent_id: NonEmpty | None = None
+    without: tuple[NonEmpty, ...] = ()
+
+
+class ToolsCallParams(Params, frozen=True, kw_only=True):
+    """Params of `tools.call`. With `unattended`, which says why, a question to a person is answered with no."""
+
+    borrowed: NonEmpty
+    name: NonEmpty
+    args: dict[str, Any] | None = None
+    unattended: NonEmpty | None = None
+
+
+def lend_methods(sessions: SessionService, preparer: TurnPreparer, toolset: Toolset) -> list[RpcMethod]:
+    lent: dict[tuple[str, str], ToolRunner] = {}
+    """By connection and name: nobody uses what another borrowed."""
+
+    async def borrow(params: ToolsBorrowParams, caller: Caller) -> AsyncIterator[Any]:
+        key = sessions.key(params.session_key or "main", params.agent_id)
+        box = preparer.tool_runner(toolset, key, without=params.without)
+        name = str(uuid.uuid4())
+        lent[caller.conn_id, name] = box
+        try:
+            tools = [
+                {
+                    "name": spec.name,
+                    "label": spec.label,
+                    "description": spec.description,
+                    "parameters": spec.parameters,
+                }
+                for spec in box.specs
+            ]
+            yield {"borrowed": name, "sessionKey": str(key), "tools": tools}
+            await asyncio.Event().wait()  # until the borrower leaves
+        finally:
+            del lent[caller.conn_id, name]
+
+    async def call(params: ToolsCallParams, caller: Caller) -> AsyncIterator[Any]:
+        box = lent.get((caller.conn_id, params.borrowed))
+        if box is None:
+            raise NotFound(f"{params.borrowed} was not borrowed here: call tools.borrow first")
+        asked = ToolCall(id=f"call_{uuid.uuid4().hex}", name=params.name, arguments=params.args or {})
+        with ExitStack() as stack:
+            if params.unattended:
+                stack.enter_context(unattended(params.unattended))
+            ended: ToolEnded | None = None
+            async for event in box.run_all([asked]):
+                if isinstance(event, ToolUpdated):
+                    yield {"status": "accepted", "text": event.text}
+                elif isinstance(event, ToolEnded):
+                    ended = event
+        assert ended is not None
+        content = msgspec.to_builtins(ended.result.content)
+        yield {"status": "ok", "content": content, "isError": ended.result.is_error}
+
+    return [
+        RpcMethod("tools.borrow", ToolsBorrowParams, borrow, ADMIN),
+        RpcMethod("tools.call", ToolsCallParams, call, ADMIN),
+    ]
