@@ -40,8 +40,8 @@ class Automation(Struct, frozen=True):
             yield
 
 
-def automation(desk: SessionService, environ: Mapping[str, str]) -> Automation:
-    """The parts; the assistant gets the tool `cron` with them."""
+def automation(desk: SessionService, environ: Mapping[str, str], *, offered: bool = True) -> Automation:
+    """The parts; the assistant gets the tool `cron` with them where it is `offered`."""
     heartbeats = HeartbeatService(desk, environ)
     scheduler = Scheduler(desk, heartbeats.wake, environ)
 
@@ -67,7 +67,8 @@ def automation(desk: SessionService, environ: Mapping[str, str]) -> Automation:
         ]
         return lines[-count:]
 
-    desk.app.tools.offer(CronTool(scheduler.book, run, wake, recent, scheduler.status))
+    if offered:
+        desk.app.tools.offer(CronTool(scheduler.book, run, wake, recent, scheduler.status))
     return Automation(scheduler, heartbeats)
 
 

@@ -182,10 +182,10 @@ class ClientApi:
         self._secret = launch.secret
         self._proxy = launch.exposure.proxy
         self.desk = SessionService(app, app.lifecycle, active, bus)
-        self.hall = GatewayTools(self.desk, launch.surroundings, launch.control.restart)
+        self.hall = GatewayTools(self.desk, launch.surroundings, launch.control.restart, offered=launch.background)
         self.desk.stop_below = self.hall.subagents.stop_below
         app.tools.serve_in(self.hall)
-        self.automation = automation(self.desk, launch.surroundings.environ)
+        self.automation = automation(self.desk, launch.surroundings.environ, offered=launch.background)
         self.pairing = DevicePairing(app.db)
         self.histories = WorkspaceHistories(app.home.state, app.workspace, lambda: millis(launch.clock))
         self._registry = MethodRegistry()

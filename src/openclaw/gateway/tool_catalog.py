@@ -40,9 +40,15 @@ class GatewayTools:
     """Everything that sessions of this gateway can ask of it."""
 
     def __init__(
-        self, desk: SessionService, surroundings: Environment, restart: Callable[[str], None] | None = None
+        self,
+        desk: SessionService,
+        surroundings: Environment,
+        restart: Callable[[str], None] | None = None,
+        *,
+        offered: bool = True,
     ) -> None:
         self._desk = desk
+        self._offered = offered
         app = desk.app
         self.subagents = Subagents(
             SubagentStore(app.db, app.clock),
@@ -68,6 +74,8 @@ class GatewayTools:
         self._message = MessageTool(desk, self._channels)
 
     def tools(self, key: SessionKey) -> list[Tool]:
+        if not self._offered:
+            return []
         # Without a channel there is nobody to write to, and nothing to tell a model about it.
         return [*self._tools, *([self._message] if self._channels() else [])]
 
