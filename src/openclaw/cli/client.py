@@ -114,12 +114,12 @@ RUN_CAPS = ("tool-events",)
 ENDING_SECONDS = 10.0
 
 
-async def ask(client: GatewayClient, params: dict[str, Any], *, as_json: bool, limit: float, alone: bool) -> int:
-    """Sends one message and shows what comes; gives the exit code. With `alone` this is the gateway's only client."""
+async def ask(client: GatewayClient, params: dict[str, Any], *, as_json: bool, limit: float) -> int:
+    """Sends one message and shows what comes; gives the exit code."""
     began = time.monotonic()
     params = {"idempotencyKey": str(uuid.uuid4()), **params}
     screen = RunScreen(params["idempotencyKey"], live=not as_json)
-    watching = asyncio.create_task(_watch(client, screen, alone=alone, asks=not as_json))
+    watching = asyncio.create_task(_watch(client, screen, asks=not as_json))
     running = asyncio.create_task(_run(client, screen, params))
     stopped = ""
     try:
@@ -181,7 +181,7 @@ async def _stop(client: GatewayClient, screen: RunScreen, params: dict[str, Any]
     return {"runId": screen.run_id, "sessionKey": screen.session_key or key, "status": "error"}
 
 
-async def _watch(client: GatewayClient, screen: RunScreen, *, alone: bool, asks: bool) -> None:
+async def _watch(client: GatewayClient, screen: RunScreen, *, asks: bool) -> None:
     """Shows the events of the run, and puts its questions to the person at this terminal."""
     async with aclosing(client.events()) as events:
         async for event in events:
@@ -191,7 +191,7 @@ async def _watch(client: GatewayClient, screen: RunScreen, *, alone: bool, asks:
                 screen.take(event.payload)
             elif event.event == "exec.approval.requested":
                 session = (event.payload.get("request") or {}).get("sessionKey")
-                if alone or screen.session_key in ("", session):
+                if screen.session_key in ("", session):
                     screen.close_line()
                     await _decide(client, event.payload, asks=asks)
 

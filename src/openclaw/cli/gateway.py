@@ -43,9 +43,8 @@ def acp_command(agent_id: str | None, local: bool) -> None:
     check_installed()
     surroundings = Environment.of_process()
     # Decided once: a gateway that restarts is waited for, and not replaced by one in this process.
-    alone = is_alone(surroundings, local)
-    connect = partial(local_gateway if alone else connect_running, surroundings, caps=RUN_CAPS)
-    asyncio.run(serve(connect, agent_id, alone=alone))
+    connect = local_gateway if is_alone(surroundings, local) else connect_running
+    asyncio.run(serve(partial(connect, surroundings, caps=RUN_CAPS), agent_id))
 
 
 PORT = click.IntRange(0, 65_535)

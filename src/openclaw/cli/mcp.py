@@ -175,17 +175,15 @@ def serve(session: str | None, agent_id: str | None, local: bool) -> None:
     """Lend our tools to another program, over standard input and output."""
     import asyncio
 
-    from openclaw.cli.client import is_alone, open_client
+    from openclaw.cli.client import open_client
     from openclaw.gateway.mcp_server import check_installed, serve
     from openclaw.process.environment import Environment
 
     check_installed()
-    surroundings = Environment.of_process()
-    alone = is_alone(surroundings, local)
 
     async def main() -> None:
-        async with open_client(surroundings, local=alone) as client:
-            await serve(client, session, agent_id, alone=alone)
+        async with open_client(Environment.of_process(), local=local) as client:
+            await serve(client, session, agent_id)
 
     asyncio.run(main())
 

@@ -92,18 +92,17 @@ def agent_command(
 def _ask(params: dict[str, Any], timeout: float | None, as_json: bool, local: bool) -> int:
     import asyncio
 
-    from openclaw.cli.client import RUN_CAPS, ask, is_alone, open_client
+    from openclaw.cli.client import RUN_CAPS, ask, open_client
     from openclaw.cli.screen import DEFAULT_TIMEOUT
     from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
-    alone = is_alone(surroundings, local)
     limit = DEFAULT_TIMEOUT if timeout is None else timeout
 
     async def main() -> int:
-        async with open_client(surroundings, local=alone, caps=RUN_CAPS) as client:
+        async with open_client(surroundings, local=local, caps=RUN_CAPS) as client:
             told = {**params, "cwd": str(surroundings.cwd)}
-            return await ask(client, told, as_json=as_json, limit=limit, alone=alone)
+            return await ask(client, told, as_json=as_json, limit=limit)
 
     return asyncio.run(main())
 

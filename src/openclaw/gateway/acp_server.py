@@ -290,12 +290,12 @@ def check_installed() -> None:
         raise Unavailable(INSTALL)
 
 
-async def serve(connect: Connect, agent_id: str | None, *, alone: bool) -> None:
+async def serve(connect: Connect, agent_id: str | None) -> None:
     """Serves until the editor hangs up; `connect` makes a client of the gateway, again when the connection broke."""
     from acp import run_agent
 
     approver = EditorApprover()
-    async with editor_session(connect, approver, agent_id, alone=alone) as session:
+    async with editor_session(connect, approver, agent_id) as session:
         agent: Any = EditorAgent(session, approver)
         await run_agent(agent)
 
@@ -305,16 +305,13 @@ AWAY_SECONDS = 15.0
 ENDING_SECONDS = 10.0
 LONGEST_HISTORY = 1_000
 PAUSE = 0.5
-NOBODY = "questions of sub-agents are answered on the web page or in a chat, which need a running gateway"
 
 
 class EditorSession:
     """The gateway behind an editor, over one connection that is taken up again when it breaks."""
 
-    def __init__(self, connect: Connect, approver: EditorApprover, clock: Clock, *, alone: bool) -> None:
+    def __init__(self, connect: Connect, approver: EditorApprover, clock: Clock) -> None:
         self._connect = connect
-        self._alone = alone
-        """Whether nobody else can answer questions."""
         self._approver = approver
         self._clock = clock
         self._client: GatewayClient | None = None
@@ -358,17 +355,10 @@ class EditorSession:
             queue.put_nowait(payload)
         elif name == "exec.approval.requested":
             session = self._sessions.get(str((payload.get("request") or {}).get("sessionKey")))
-            if session is not None or self._alone:
-                asking = self._ask(session, payload) if session is not None else self._decline(payload)
-                task = asyncio.create_task(asking, name=f"acp approval:{payload.get('id')}")
+            if session is not None:
+                task = asyncio.create_task(self._ask(session, payload), name=f"acp approval:{payload.get('id')}")
                 self._asking.add(task)
                 task.add_done_callback(self._asking.discard)
-
-    async def _decline(self, payload: dict[str, Any]) -> None:
-        """A sub-agent asks, and besides this editor nobody is connected."""
-        why = f"{(payload.get('request') or {}).get('warningText') or 'it needs approval'}, and {NOBODY}"
-        with suppress(OpenClawError):
-            await (await self.connected()).call("exec.approval.unattended", {"id": payload.get("id"), "why": why})
 
     async def _ask(self, session: str, payload: dict[str, Any]) -> None:
         """Puts the gateway's question to the person at the editor; somebody else may be quicker."""
@@ -525,10 +515,10 @@ def _attached(image: Image) -> dict[str, str]:
 
 @asynccontextmanager
 async def editor_session(
-    connect: Connect, approver: EditorApprover, agent_id: str | None, *, alone: bool
+    connect: Connect, approver: EditorApprover, agent_id: str | None
 ) -> AsyncIterator[EditorSession]:
     """A session that is connected for the length of the block."""
-    session = EditorSession(connect, approver, SystemClock(), alone=alone)
+    session = EditorSession(connect, approver, SystemClock())
     keeping = asyncio.create_task(session.keep(), name="acp gateway")
     try:
         client = await session.first(keeping)

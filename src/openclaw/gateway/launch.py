@@ -97,7 +97,8 @@ class GatewayLaunch(Struct, frozen=True, kw_only=True):
     safe: bool
     """Start without channels, plugins and cron."""
     background: bool = True
-    """Whether anything happens by itself: channels, jobs, heartbeats, and runs that another process left unfinished."""
+    """Whether anything happens by itself: channels, jobs, heartbeats, and runs that another process left unfinished.
+    Without it the tools that need a gateway that goes on (sessions, sub-agents, cron) are not offered."""
 
 
 class GatewayParts(HttpService, frozen=True, kw_only=True):

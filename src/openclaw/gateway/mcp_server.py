@@ -16,7 +16,7 @@ from openclaw.protocol.client import GatewayClient
 from openclaw.version import __version__
 
 GATEWAY_TOOLS = (*tool_catalog.NAMES, CronTool.spec.name)
-"""What is of use while a gateway runs. A person can be asked there."""
+"""What only a gateway that goes on has. A person can be asked there."""
 INSTALL = "`openclaw mcp serve` needs the extra `mcp`: install it with: pip install 'openclaw-py[mcp]'"
 NEVER_LENT = ("bundle-mcp",)
 """Tools of other servers are not passed on: a server could lead back to itself."""
@@ -83,12 +83,12 @@ def check_installed() -> None:
         raise Unavailable(INSTALL)
 
 
-async def serve(client: GatewayClient, session: str | None, agent_id: str | None, *, alone: bool) -> None:
-    """Serves until the MCP client hangs up; when the gateway is in this process `alone`, without its own tools."""
+async def serve(client: GatewayClient, session: str | None, agent_id: str | None) -> None:
+    """Serves the tools of a session until the MCP client hangs up."""
     stdio = await asyncio.to_thread(importlib.import_module, "mcp.server.stdio")
     given = {"sessionKey": session, "agentId": agent_id}
     asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    asked["without"] = [*NEVER_LENT, *(GATEWAY_TOOLS if alone else ())]
+    asked["without"] = NEVER_LENT
     async with aclosing(client.answers("tools.borrow", asked)) as lending:
         tools = LentTools(client, await anext(lending))
         async with stdio.stdio_server() as (reading, writing):

@@ -61,6 +61,7 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
             HookFileSubscriber(app.hook_files, clock).take,
             partial(_publish, projection, bus),
             restart=launch.control.restart,
+            background=launch.background,
         )
         runs, sessions, subagents = services.runs, services.sessions, services.subagents
         if launch.background:

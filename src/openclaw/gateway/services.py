@@ -48,6 +48,7 @@ def build_services(
     *subscribers: Callable[[RunEvent], None],
     lanes: Lanes | None = None,
     restart: Callable[[str], None] | None = None,
+    background: bool = True,
 ) -> Services:
     """Builds the services around `app`; `subscribers` hear what runs say, `restart` starts the gateway anew."""
     live, clock, bus = app.live, app.clock, app.bus
@@ -114,6 +115,7 @@ def build_services(
         app.environment,
         restart,
         more=[automation.tool],
+        offered=background,
     )
     control = SessionControl(
         sessions,

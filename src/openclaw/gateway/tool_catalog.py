@@ -66,8 +66,11 @@ class GatewayTools:
         environment: Environment,
         restart: Callable[[str], None] | None = None,
         more: Sequence[Tool] = (),
+        *,
+        offered: bool = True,
     ) -> None:
-        """`more` are the tools of packages beside this one."""
+        """`more` are the tools of packages beside this one. Not `offered`: the gateway ends with the command it is in."""
+        self._offered = offered
         self._sessions = sessions
         self._lifecycle = lifecycle
         self._index = index
@@ -101,6 +104,8 @@ class GatewayTools:
         self._message = MessageTool(run_hooks, plugins.channels)
 
     def tools(self, key: SessionKey) -> list[Tool]:
+        if not self._offered:
+            return []
         # Without a channel there is nobody to write to, and nothing to tell a model about it.
         return [*self._tools, *([self._message] if self._plugins.channels() else [])]
 

@@ -88,7 +88,7 @@ def talk(surroundings: Environment, chosen: Chosen, *, local: bool) -> int:
 
         async def answer(line: str) -> int:
             async with connect() as client:
-                return await ask(client, {"message": line, **params}, as_json=False, limit=0, alone=local)
+                return await ask(client, {"message": line, **params}, as_json=False, limit=0)
 
         _welcome(chosen.model or runner.run(_model(connect, chosen.agent_id)))
         code = 0
