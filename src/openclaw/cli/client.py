@@ -20,7 +20,9 @@ from openclaw.core.tool import ApprovalRequest
 from openclaw.gateway import process
 from openclaw.gateway.client_target import call_gateway, find, joined
 from openclaw.gateway.process import RunningGateway, running
+from openclaw.gateway.status import services_of, wait_ready
 from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
 from openclaw.protocol.client import CallFailed, EventGap, GatewayClient
 
 if TYPE_CHECKING:
@@ -71,7 +73,6 @@ def objection(
 def with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
     """Does `work` with an assistant of this terminal."""
     from openclaw.gateway.app import open_app
-    from openclaw.process.tasks import SystemClock
 
     async def main() -> None:
         async with open_app(
@@ -277,7 +278,6 @@ def _exit_code(final: dict[str, Any], stopped: str, *, quiet: bool) -> int:
 
 def gateway_up(surroundings: Environment) -> RunningGateway:
     """The running gateway; the installed service is started, or a process in the background."""
-    from openclaw.gateway.status import services_of, wait_ready
 
     state = surroundings.home.state
     found = running(state)

@@ -1,9 +1,25 @@
 """`openclaw cron` and `openclaw system`: scheduled jobs, system events, heartbeats."""
 
+import asyncio
+import os
+import shlex
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
+
+from openclaw.automation.cron.schedule import CronSchedule, Schedule, duration, fires, moment, zone
+from openclaw.cli.client import open_client
+from openclaw.cli.render import ago, dollars, print_json, table, when
+from openclaw.core.errors import Unavailable
+from openclaw.core.text import printable
+from openclaw.gateway.client_target import call_gateway, find
+from openclaw.gateway.process import running
+from openclaw.process.environment import Environment, local_timezone
 
 if TYPE_CHECKING:
     from openclaw.protocol.client import GatewayClient
@@ -71,7 +87,6 @@ def _timing(added: bool) -> Callable[[F], F]:
 @JSON
 def add(words: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Add a job: openclaw cron add "0 7 * * *" "Summarise my day"."""
-    from openclaw.cli.render import print_json
 
     if words:
         if len(words) != 2 or given["expr"] or given["message"]:
@@ -98,7 +113,6 @@ def add(words: tuple[str, ...], as_json: bool, **given: Any) -> None:
 @JSON
 def edit(job: str, as_json: bool, **given: Any) -> None:
     """Change a job."""
-    from openclaw.cli.render import print_json
 
     patch = _job(given)
     if not patch:
@@ -116,10 +130,6 @@ def edit(job: str, as_json: bool, **given: Any) -> None:
 @JSON
 def list_(everything: bool, as_json: bool) -> None:
     """List the jobs, the next one first."""
-    import time
-
-    from openclaw.cli.render import ago, print_json, table, when
-    from openclaw.core.text import printable
 
     jobs = _call("list", everything=everything)
     if as_json:
@@ -143,8 +153,6 @@ def list_(everything: bool, as_json: bool) -> None:
 @JSON
 def show(job: str, as_json: bool) -> None:
     """Show one job."""
-    from openclaw.cli.render import print_json
-    from openclaw.core.text import printable
 
     found = _call("get", name=job)
     if as_json:
@@ -203,8 +211,6 @@ def run(job: str, due: bool) -> None:
 @JSON
 def runs(job: str | None, limit: int, as_json: bool) -> None:
     """What became of the runs, with their cost."""
-    from openclaw.cli.render import dollars, print_json, table, when
-    from openclaw.core.text import printable
 
     entries = _call("runs", name=job, limit=limit)
     if as_json:
@@ -232,11 +238,6 @@ def runs(job: str | None, limit: int, as_json: bool) -> None:
 @JSON
 def next_(job: str | None, count: int, expr: str | None, tz: str | None, as_json: bool) -> None:
     """Print the coming times of a job, or of an expression you are thinking about."""
-    import time
-    from datetime import UTC, datetime
-
-    from openclaw.automation.cron.schedule import CronSchedule, fires, zone
-    from openclaw.cli.render import print_json
 
     if (job is None) == (expr is None):
         raise click.UsageError("name a job, or give an expression with --cron")
@@ -258,7 +259,6 @@ def next_(job: str | None, count: int, expr: str | None, tz: str | None, as_json
 @JSON
 def status(as_json: bool) -> None:
     """Whether jobs run, how many there are, which is next."""
-    from openclaw.cli.render import print_json, when
 
     told = _call("status")
     if as_json:
@@ -306,10 +306,6 @@ def _job(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schedule_of(given: dict[str, Any]) -> dict[str, Any] | None:
-    import time
-    from datetime import UTC, datetime
-
-    from openclaw.automation.cron.schedule import duration, moment
 
     if sum(given[name] is not None for name in ("at", "every", "expr")) > 1:
         raise click.UsageError("give one of --at, --every and --cron")
@@ -337,10 +333,6 @@ def _imap(text: str) -> dict[str, Any]:
 
 
 def _watches(given: dict[str, Any]) -> list[dict[str, Any]]:
-    import shlex
-    from pathlib import Path
-
-    from openclaw.automation.cron.schedule import duration
 
     return [
         *({"kind": "file", "path": str(Path(path).expanduser().absolute())} for path in given["when_file"]),
@@ -354,9 +346,6 @@ def _watches(given: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _local_zone() -> str:
-    import os
-
-    from openclaw.process.environment import local_timezone
 
     return local_timezone(os.environ) or "UTC"
 
@@ -376,7 +365,6 @@ def _schedule(schedule: dict[str, Any]) -> str:
 
 
 def _say_next(job: dict[str, Any]) -> None:
-    from openclaw.cli.render import when
 
     click.echo(f"next      {when(job['nextRunAtMs'])}" if "nextRunAtMs" in job else "next      never")
 
@@ -386,12 +374,6 @@ PAGE = 200
 
 def _call(action: str, **given: Any) -> Any:
     """Does what a command asks; gives jobs and runs as the wire shows them."""
-    import asyncio
-
-    from openclaw.cli.client import open_client
-    from openclaw.core.errors import Unavailable
-    from openclaw.gateway.process import running
-    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     if action == "run" and running(surroundings.home.state) is None:
@@ -436,9 +418,6 @@ async def _answer(client: "GatewayClient", action: str, given: dict[str, Any]) -
 
 def _coming(job: dict[str, Any], count: int) -> list[int]:
     """The next moments of a job."""
-    import msgspec
-
-    from openclaw.automation.cron.schedule import Schedule, fires
 
     first = job.get("nextRunAtMs")
     if not job["enabled"] or first is None:
@@ -484,8 +463,6 @@ def heartbeat() -> None:
 @JSON
 def last(as_json: bool) -> None:
     """What became of the last one."""
-    from openclaw.cli.render import when
-    from openclaw.core.text import printable
 
     found = _ask("last-heartbeat", {})
     if found is None:
@@ -510,7 +487,6 @@ def disable_heartbeats(as_json: bool) -> None:
 
 
 def _show(document: Any, as_json: bool, line: str) -> None:
-    from openclaw.cli.render import print_json
 
     if as_json:
         print_json(document)
@@ -519,9 +495,6 @@ def _show(document: Any, as_json: bool, line: str) -> None:
 
 
 def _ask(method: str, params: dict[str, Any]) -> Any:
-    from openclaw.gateway.client_target import call_gateway, find
-    from openclaw.gateway.process import running
-    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     if running(surroundings.home.state) is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from openclaw.cli.client import RUN_CAPS, connect_running, gateway_up, is_alone, web_address
 from openclaw.cli.render import print_json
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 @click.option("--local", is_flag=True, help="Without the gateway, even when one runs.")
 def acp_command(agent_id: str | None, local: bool) -> None:
     """Serve the assistant to an editor (Agent Client Protocol), over standard input and output."""
-    from openclaw.cli.client import RUN_CAPS, connect_running, is_alone
     from openclaw.gateway.acp_server import check_installed, serve
     from openclaw.gateway.local import local_gateway
 
@@ -303,8 +303,6 @@ def dashboard_command(no_open: bool, as_json: bool) -> None:
     The link works once, for two minutes. It carries a code and not the token, and the page takes the code out of the
     address at once.
     """
-
-    from openclaw.cli.client import gateway_up, web_address
 
     surroundings = Environment.of_process()
     address = web_address(gateway_up(surroundings))

@@ -1,8 +1,27 @@
 """`openclaw mcp`: MCP servers we use, and our tools served over MCP."""
 
+import asyncio
+import os
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
+
+from openclaw.cli.client import open_client
+from openclaw.cli.render import print_json, table
+from openclaw.config.edit import Editor
+from openclaw.config.load import load
+from openclaw.config.source import parse_value
+from openclaw.core.errors import ConfigError, InvalidRequest, NotFound, OpenClawError
+from openclaw.core.text import printable
+from openclaw.process.environment import Environment, locate
+from openclaw.process.tasks import SystemClock
+from openclaw.tools.mcp import schema
+from openclaw.tools.mcp.accepted import AcceptedMcpTools
+from openclaw.tools.mcp.schema import identity, launch
+from openclaw.tools.settings import McpServerSettings
 
 if TYPE_CHECKING:
     from openclaw.config.load import LoadedConfig
@@ -20,7 +39,6 @@ def mcp_command() -> None:
 @_json
 def list_servers(as_json: bool) -> None:
     """Every configured server and what was accepted of it."""
-    from openclaw.cli.render import print_json, table
 
     rows = _rows()
     if as_json:
@@ -34,8 +52,6 @@ def list_servers(as_json: bool) -> None:
 @_json
 def status(as_json: bool) -> None:
     """The same, with the names of the tools and what changed since they were accepted."""
-    from openclaw.cli.render import print_json
-    from openclaw.core.text import printable
 
     rows = _rows()
     if as_json:
@@ -55,8 +71,6 @@ def status(as_json: bool) -> None:
 @_json
 def show(name: str | None, as_json: bool) -> None:
     """The settings of a server, or of all; credentials are blotted out."""
-    from openclaw.cli.render import print_json
-    from openclaw.core.errors import NotFound
 
     try:
         servers = _editor().get("mcp.servers")
@@ -73,13 +87,6 @@ def show(name: str | None, as_json: bool) -> None:
 @_json
 def set_server(name: str, settings: str, as_json: bool) -> None:
     """Add or replace a server. SETTINGS is JSON5: {command: "npx", args: ["-y", "…"]} or {url: "https://…"}."""
-    import msgspec
-
-    from openclaw.cli.render import print_json
-    from openclaw.config.source import parse_value
-    from openclaw.core.errors import ConfigError, InvalidRequest
-    from openclaw.tools.mcp.schema import launch
-    from openclaw.tools.settings import McpServerSettings
 
     given = parse_value(settings, "SETTINGS")
     if not isinstance(given, dict) or not name.strip() or "." in name:
@@ -103,9 +110,6 @@ def set_server(name: str, settings: str, as_json: bool) -> None:
 @_json
 def unset_server(name: str, as_json: bool) -> None:
     """Take a server out, and forget what was accepted of it."""
-    from openclaw.cli.render import print_json
-    from openclaw.process.environment import Environment
-    from openclaw.tools.mcp.accepted import AcceptedMcpTools
 
     _editor().unset(f'mcp.servers["{name}"]')
     AcceptedMcpTools(Environment.of_process().home.state).change(name, lambda record: None)
@@ -120,11 +124,6 @@ def unset_server(name: str, as_json: bool) -> None:
 @_json
 def test(name: str, as_json: bool) -> None:
     """Start or reach a server and ask what it offers; the first look accepts its tools."""
-    import asyncio
-
-    from openclaw.cli.render import print_json
-    from openclaw.core.text import printable
-    from openclaw.tools.mcp import schema
 
     record = asyncio.run(_look(name))
     changed = schema.changes(record)
@@ -145,14 +144,6 @@ def test(name: str, as_json: bool) -> None:
 @_json
 def accept(name: str, tool: str | None, as_json: bool) -> None:
     """Accept what a server offers now, after it changed."""
-    import time
-
-    from openclaw.cli.render import print_json
-    from openclaw.core.errors import NotFound
-    from openclaw.core.text import printable
-    from openclaw.process.environment import Environment
-    from openclaw.tools.mcp import schema
-    from openclaw.tools.mcp.accepted import AcceptedMcpTools
 
     ledger = AcceptedMcpTools(Environment.of_process().home.state)
     record = ledger.read().get(name)
@@ -173,11 +164,8 @@ def accept(name: str, tool: str | None, as_json: bool) -> None:
 @click.option("--local", is_flag=True, help="Without the tools of the gateway, even when one runs.")
 def serve(session: str | None, agent_id: str | None, local: bool) -> None:
     """Lend our tools to another program, over standard input and output."""
-    import asyncio
 
-    from openclaw.cli.client import open_client
     from openclaw.gateway.mcp_server import check_installed, serve
-    from openclaw.process.environment import Environment
 
     check_installed()
 
@@ -189,18 +177,11 @@ def serve(session: str | None, agent_id: str | None, local: bool) -> None:
 
 
 def _editor() -> Any:
-    import os
-    from pathlib import Path
-
-    from openclaw.config.edit import Editor
-    from openclaw.process.environment import locate
 
     return Editor(locate(os.environ, Path.home(), Path.cwd()), os.environ)
 
 
 def _loaded() -> "tuple[Environment, LoadedConfig]":
-    from openclaw.config.load import load
-    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     return surroundings, load(surroundings.home, surroundings.environ)
@@ -208,10 +189,6 @@ def _loaded() -> "tuple[Environment, LoadedConfig]":
 
 def _rows() -> list[dict[str, Any]]:
     """The servers as rows, for the table and for --json."""
-    from openclaw.core.errors import OpenClawError
-    from openclaw.tools.mcp import schema
-    from openclaw.tools.mcp.accepted import AcceptedMcpTools
-    from openclaw.tools.mcp.schema import identity, launch
 
     surroundings, loaded = _loaded()
     records = AcceptedMcpTools(surroundings.home.state).read()
@@ -244,8 +221,6 @@ def _rows() -> list[dict[str, Any]]:
 async def _look(name: str) -> Any:
     from openclaw.cli.screen import TerminalApprover
     from openclaw.gateway.app import open_app
-    from openclaw.process.environment import Environment
-    from openclaw.process.tasks import SystemClock
 
     async with open_app(Environment.of_process(), clock=SystemClock(), approver=TerminalApprover()) as app:
         return await app.machine_tools.mcp.look(name)

@@ -1,10 +1,23 @@
 """`openclaw prompt`: build, inspect, compare and lint the system prompt; `openclaw audit`: what plugins changed."""
 
+import asyncio
+import difflib
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from openclaw.cli.client import with_assistant
+from openclaw.cli.render import print_json, table, when
+from openclaw.core.errors import OpenClawError
+from openclaw.core.text import printable
+from openclaw.prompt import diff as blaming
+from openclaw.prompt.diff import diff as compare
+from openclaw.prompt.lint import lint as check
+from openclaw.prompt.report import render_detail, render_list
+from openclaw.security.audit import digest
 
 if TYPE_CHECKING:
     from openclaw.gateway.app import App
@@ -31,9 +44,6 @@ def listed(run_id: str | None, plugin: str | None, limit: int, with_text: bool, 
     """Say what plugins changed or were refused, the latest first: which field, by whom, how much."""
 
     async def work(app: "App") -> None:
-        import msgspec
-
-        from openclaw.cli.render import print_json
 
         found = [entry for entry in app.audit.entries(run_id) if plugin in (None, entry.plugin)][:limit]
         texts = await _texts(app, found) if with_text else {}
@@ -58,11 +68,6 @@ def verify(as_json: bool) -> int:
     problems: list[str] = []
 
     async def work(app: "App") -> None:
-        import asyncio
-
-        import msgspec
-
-        from openclaw.cli.render import print_json
 
         checked = await asyncio.to_thread(app.audit.verify, await app.archive.witnessed())
         problems.extend(checked.problems)
@@ -82,8 +87,6 @@ audit_command.add_command(listed)
 
 
 def _line(entry: "AuditEntry") -> str:
-    from openclaw.cli.render import when
-    from openclaw.core.text import printable
 
     change = f"refused: {entry.refused}" if entry.refused else f"{entry.before_chars:,} → {entry.after_chars:,} chars"
     note = f" ({entry.note})" if entry.note else ""
@@ -97,8 +100,6 @@ def _text(texts: dict[int, str], seq: int) -> dict[str, Any]:
 
 async def _texts(app: "App", found: "list[AuditEntry]") -> dict[int, str]:
     """The texts that entries put into prompts, found by digest in the recorded prompts of their runs."""
-    from openclaw.core.errors import OpenClawError
-    from openclaw.security.audit import digest
 
     known: dict[str, str] = {}
     for run_id in {entry.run_id for entry in found if entry.run_id}:
@@ -115,14 +116,12 @@ async def _texts(app: "App", found: "list[AuditEntry]") -> dict[int, str]:
 
 def _inside(piece: str) -> list[str]:
     """A piece of a prompt, and the text between the markers in it."""
-    import re
 
     fenced = re.findall(r"<<<([A-Z_]+) [^\n]*>>>\n(.*?)\n<<<END_\1 ", piece, re.DOTALL)
     return [piece, piece.strip(), *(text for _, text in fenced)]
 
 
 def _with_assistant(work: Any) -> None:
-    from openclaw.cli.client import with_assistant
 
     with_assistant(work)
 
@@ -157,9 +156,6 @@ def build(as_json: bool, **whom: Any) -> None:
     """Print the prompt of a run without the gateway, whose tools and their sections are not in it."""
 
     async def work(app: "App") -> None:
-        import msgspec
-
-        from openclaw.cli.render import print_json
 
         briefing = await _preview(app, whom)
         if not as_json:
@@ -190,10 +186,6 @@ def report(run_id: str | None, detail: bool, as_json: bool, **whom: Any) -> None
     """Say what the prompt is made of: sources, sizes, what was cut."""
 
     async def work(app: "App") -> None:
-        import msgspec
-
-        from openclaw.cli.render import print_json
-        from openclaw.prompt.report import render_detail, render_list
 
         found = (await app.archive.find(run_id)).report if run_id else (await _preview(app, whom)).report
         if as_json:
@@ -217,10 +209,6 @@ def diff(before: str, after: str, as_text: bool, as_json: bool, **whom: Any) -> 
     """
 
     async def work(app: "App") -> None:
-        import msgspec
-
-        from openclaw.cli.render import print_json
-        from openclaw.prompt.diff import diff as compare
 
         old, new = await _named(app, before, whom), await _named(app, after, whom)
         found = compare(old, new)
@@ -229,8 +217,6 @@ def diff(before: str, after: str, as_text: bool, as_json: bool, **whom: Any) -> 
             return
         click.echo(str(found))
         if as_text:
-            import difflib
-
             lines = difflib.unified_diff(old.text.splitlines(), new.text.splitlines(), before, after, lineterm="", n=1)
             click.echo("\n".join(lines))
 
@@ -245,7 +231,6 @@ def blame(line: int | None, wanted: str | None, **whom: Any) -> None:
     """Say for every line of the prompt where it comes from."""
 
     async def work(app: "App") -> None:
-        from openclaw.prompt import diff as blaming
 
         prompt = (await _preview(app, whom)).prompt
         for item in (blaming.at(prompt, line),) if line else blaming.blame(prompt):
@@ -264,10 +249,6 @@ def lint(as_json: bool, **whom: Any) -> int:
     findings: list[dict[str, Any]] = []
 
     async def work(app: "App") -> None:
-        import msgspec
-
-        from openclaw.cli.render import print_json
-        from openclaw.prompt.lint import lint as check
 
         briefing = await _preview(app, whom)
         limit = app.live.config.agents.defaults.bootstrap_max_chars
@@ -291,7 +272,6 @@ def runs(limit: int) -> None:
     """List the runs whose prompts are on record, latest first."""
 
     async def work(app: "App") -> None:
-        from openclaw.cli.render import table, when
 
         rows = await app.archive.recent(limit)
         if rows:
@@ -307,7 +287,6 @@ prompt_command.add_command(listed, "audit")
 
 async def _preview(app: "App", whom: dict[str, Any]) -> "BuiltPrompt":
     """Builds the prompt that `openclaw agent` would send from this terminal, or a channel would."""
-    from pathlib import Path
 
     key = app.key(whom["session_key"], whom["agent_id"])
     return app.preparer.preview(

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from openclaw.agent.settings import agent_ids
+from openclaw.cli.client import RUN_CAPS, ask, open_client
 from openclaw.cli.render import dollars, note, print_json, table, when
 from openclaw.config.load import load
 from openclaw.core.errors import InvalidRequest
@@ -90,11 +91,8 @@ def agent_command(
 
 
 def _ask(params: dict[str, Any], timeout: float | None, as_json: bool, local: bool) -> int:
-    import asyncio
 
-    from openclaw.cli.client import RUN_CAPS, ask, open_client
     from openclaw.cli.screen import DEFAULT_TIMEOUT
-    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     limit = DEFAULT_TIMEOUT if timeout is None else timeout

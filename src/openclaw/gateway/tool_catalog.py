@@ -69,7 +69,7 @@ class GatewayTools:
         *,
         offered: bool = True,
     ) -> None:
-        """`more` are the tools of packages beside this one. Not `offered`: the gateway ends with the command it is in."""
+        """`more` are the tools of other packages. Without `offered` there are none: the gateway ends with its command."""
         self._offered = offered
         self._sessions = sessions
         self._lifecycle = lifecycle

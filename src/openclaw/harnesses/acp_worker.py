@@ -1,6 +1,7 @@
 """The worker process of one external coding agent: runs the official ACP library, with the agent as its child."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +20,7 @@ from openclaw.process.stdio_rpc import (
     kill,
     run,
 )
+from openclaw.version import __version__
 
 READY_SECONDS = 60.0
 MOST_TEXT = 200_000
@@ -123,8 +125,6 @@ async def hold(start: AcpStart, questions: "asyncio.Queue[WorkerRequest | None]"
     from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process
     from acp.schema import ClientCapabilities, Implementation
 
-    from openclaw.version import __version__
-
     words, hands = LastWords(), AcpClientSide(voice)
     leaders: set[int] = set()
     client: Any = hands
@@ -165,7 +165,6 @@ async def hold(start: AcpStart, questions: "asyncio.Queue[WorkerRequest | None]"
 
 async def _gone(process: Any, words: LastWords, voice: WorkerOutput) -> None:
     """When the agent exits: reports it to whoever waits, and ends this process."""
-    import os
 
     await process.wait()
     await asyncio.sleep(0.1)  # its last output may still be on the way

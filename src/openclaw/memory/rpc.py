@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound
 from openclaw.core.keys import KeyResolver
+from openclaw.memory import files, notes
 from openclaw.memory.citations import status_document
 from openclaw.memory.service import MemoryService
 from openclaw.memory.tools import result
@@ -69,7 +70,6 @@ def note_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMeth
         return agent, memory
 
     async def listed(params: MemoryNotesListParams, caller: Caller) -> Any:
-        from openclaw.memory import files
 
         agent, memory = memory_of(params.agent_id)
         found = await asyncio.to_thread(files.discover, memory.plan.scope)
@@ -99,7 +99,6 @@ def note_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMeth
 
 
 def _resolved(memory: "MemoryIndex", name: str) -> Path:
-    from openclaw.memory import notes
 
     return notes.resolve(name, memory.plan.scope)
 
@@ -110,7 +109,6 @@ def _note(memory: "MemoryIndex", path: Path) -> dict[str, Any]:
         raise NotFound(f"there is no note {name}")
     if path.stat().st_size > MOST_BYTES:
         raise InvalidRequest(f"{name} is too large to be shown here: open it on the machine itself")
-    from openclaw.memory import files
 
     found = files.read(path)
     if found.problem:

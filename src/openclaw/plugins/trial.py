@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from openclaw.core.channel import Channel
 from openclaw.core.clock import Clock
 from openclaw.core.embedder import Embedder, EmbedderEndpoint
@@ -102,7 +104,6 @@ class RunningPlugin:
 
     async def hook(self, event: Any, context: HookContext | None = None) -> Any:
         """What the plugin's handler answers to `event`, as the point's answer type; None when it answers nothing."""
-        import msgspec
 
         point = next(each for each in POINTS.values() if isinstance(event, each.event))
         hook = _named(self.brought.hooks, point.name, lambda each: each.point, "handler")

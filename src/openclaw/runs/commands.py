@@ -20,6 +20,7 @@ from openclaw.models.service import ModelService
 from openclaw.plugins.host import called
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.prompt.archive import PromptArchive
+from openclaw.prompt.brief import lined
 from openclaw.prompt.report import ChangeLine, PromptReport, render_detail, render_list
 from openclaw.runs.control import SessionControl
 from openclaw.runs.prepare import TurnPreparer
@@ -326,7 +327,6 @@ class SlashCommands:
         entries = await asyncio.to_thread(self._audit.entries, run_id) if run_id else []
         if not entries:
             return []
-        from openclaw.prompt.brief import lined
 
         told = {change.seq for change in report.changes}
         return [lined(entry) for entry in reversed(entries) if entry.seq not in told]

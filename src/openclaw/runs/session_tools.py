@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -263,7 +264,6 @@ class SessionStatus(SessionVisibility):
 
 
 def _local_time(now: float) -> str:
-    from datetime import datetime
 
     return datetime.fromtimestamp(now).astimezone().isoformat(timespec="seconds")
 

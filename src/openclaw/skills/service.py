@@ -23,6 +23,7 @@ from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.catalog import SkillSnapshot
 from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
 from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard
+from openclaw.skills.install import ORIGIN, RECORDS
 from openclaw.skills.invoke import SkillVariables
 from openclaw.skills.roots import PluginDirectory, SkillRoots, expanded, package_directories
 from openclaw.skills.settings import SkillsSettings
@@ -176,7 +177,6 @@ class SkillService:
 
     def labels(self, shelf: SkillList) -> dict[str, tuple[Origin, ...]]:
         """The origins of each skill directory; empty for the owner's and the bundled ones."""
-        from openclaw.skills.install import ORIGIN, RECORDS
 
         return {
             item.skill.base_dir: ()

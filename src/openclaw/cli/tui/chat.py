@@ -1,8 +1,21 @@
 """`openclaw chat` and `openclaw tui`: a conversation in the terminal, full-screen or line by line."""
 
+import os
+import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
+
+from openclaw.cli.client import gateway_up
+from openclaw.cli.render import note
+from openclaw.cli.tui.session import ChatOptions, ChatSession
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.secret import Secret
+from openclaw.gateway.client_target import find
+from openclaw.gateway.process import running
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
 
 if TYPE_CHECKING:
     from openclaw.cli.tui.lines import Chosen
@@ -45,13 +58,8 @@ def chat_command(
 
     Without a terminal (in a pipe) every line of standard input is a message.
     """
-    import os
-    import sys
 
     from openclaw.cli.tui.lines import Chosen, talk
-    from openclaw.core.errors import InvalidRequest
-    from openclaw.core.secret import Secret
-    from openclaw.process.environment import Environment
 
     if os.environ.get("OPENCLAW_SHELL") == "exec":
         raise InvalidRequest("this shell was opened by the assistant itself: it does not send messages to itself")
@@ -82,14 +90,11 @@ def chat_command(
 
 def _elsewhere(url: str) -> bool:
     """Whether `url` is on another machine: this home's credentials are not sent there."""
-    from openclaw.gateway.client_target import find
-    from openclaw.process.environment import Environment
 
     return find(Environment.of_process(), url=url).identity is not None
 
 
 def _has_textual() -> bool:
-    from importlib.util import find_spec
 
     try:
         return find_spec("textual") is not None
@@ -99,15 +104,11 @@ def _has_textual() -> bool:
 
 def _reachable(surroundings: "Environment", chosen: "Chosen", *, starts: bool) -> bool:
     """Whether a gateway can be reached; at a terminal one is started when none runs."""
-    from openclaw.cli.render import note
-    from openclaw.core.errors import OpenClawError
-    from openclaw.gateway.process import running
 
     if chosen.url or surroundings.environ.get("OPENCLAW_GATEWAY_URL") or running(surroundings.home.state) is not None:
         return True
     if not starts:
         return False
-    from openclaw.cli.client import gateway_up
 
     try:
         gateway_up(surroundings)
@@ -119,8 +120,6 @@ def _reachable(surroundings: "Environment", chosen: "Chosen", *, starts: bool) -
 
 def _screen(surroundings: "Environment", chosen: "Chosen", *, mouse: bool) -> int:
     from openclaw.cli.tui.app import ChatApp
-    from openclaw.cli.tui.session import ChatOptions, ChatSession
-    from openclaw.process.tasks import SystemClock
 
     clock = SystemClock()
     wishes = ChatOptions(

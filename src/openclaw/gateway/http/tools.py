@@ -88,7 +88,6 @@ async def _asked(request: Request, route: HttpRoute) -> HttpRequest:
 
 
 def _refusal(problem: HttpProblem) -> Response:
-    import msgspec
 
     return Response(
         msgspec.json.encode(problems.body(problem)),

@@ -32,6 +32,7 @@ from openclaw.plugins.hooks.manifest import (
 )
 from openclaw.plugins.settings import InternalHooksSettings
 from openclaw.process.environment import Environment
+from openclaw.skills.manifest import read, unpacked
 from openclaw.workspace.seed import workspace_of
 
 FILE = "HOOK.md"
@@ -246,7 +247,6 @@ def roots(config: HookConfig, surroundings: Environment) -> list[HookRoot]:
 
 def read_matter(text: str) -> Matter:
     """The front matter of a HOOK.md, parsed as that of a skill."""
-    from openclaw.skills.manifest import read, unpacked
 
     matter = read(text)
     metadata = unpacked(matter.fields.get("metadata"))

@@ -265,7 +265,6 @@ class HookFiles:
 
     async def fire(self, event: HookEvent) -> HookFileAnswer:
         """Calls the listeners and waits for their combined answer."""
-        from openclaw.plugins.hooks.events import NOTHING
 
         return await (await self._dispatcher()).fire(event) if self.on else NOTHING
 
