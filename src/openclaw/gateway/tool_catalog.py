@@ -69,7 +69,7 @@ class GatewayTools:
         *,
         offered: bool = True,
     ) -> None:
-        """`more` are the tools of other packages. Without `offered` there are none: the gateway ends with its command."""
+        """`more` are the tools of other packages. Without `offered` none is: the gateway ends with its command."""
         self._offered = offered
         self._sessions = sessions
         self._lifecycle = lifecycle
