@@ -24,7 +24,7 @@ from openclaw.core.provider import ModelRequest
 from openclaw.gateway.app import App
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.reply import ReplyShaper
-from openclaw.runs.request import RecordedEvent, RunRequest, SessionRepaired
+from openclaw.runs.request import RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
 from openclaw.testing import ScriptedModel, TemporaryHome, calls, says
 
 CALLS = 10
@@ -48,7 +48,7 @@ async def turn(app: App, key: SessionKey) -> float:
     wanted = RunRequest(run_id=uuid.uuid4().hex, key=key, text="go on")
     async with aclosing(app.turns.run(wanted, app.toolset())) as events:
         async for event in events:
-            if not isinstance(event, SessionRepaired | RecordedEvent):
+            if not isinstance(event, SessionRepaired | SessionRenewed | RecordedEvent):
                 shaper.take(event)
     return time.perf_counter() - began
 

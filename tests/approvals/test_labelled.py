@@ -127,7 +127,7 @@ async def test_a_conversation_that_starts_over_asks_again(openclaw_home: Tempora
         (asked,) = owner.asked
         assert "page.example" in asked.why
         assert HERE in asked.why
-        await here.desk.lifecycle.reset(here.desk.key("main"))
+        await here.lifecycle.reset(here.sessions.key("main"))
         await here.say("r2", "please", origins=PAGE)
         await here.outcome("r2")
         assert len(owner.asked) == 2

@@ -5,13 +5,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from openclaw.automation.service import Automation, automation
 from openclaw.core.keys import SessionKey
-from openclaw.protocol.events import BusEvent, EventBus
-from openclaw.runs.control import SessionService
-from openclaw.runs.inbox import Inbox
+from openclaw.gateway.app import App
+from openclaw.gateway.services import Services, build_services
+from openclaw.protocol.events import BusEvent
 from openclaw.runs.lanes import Lanes
-from openclaw.runs.worker import RunService
 from openclaw.sessions.files import load
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome
 
@@ -23,12 +21,15 @@ class Place:
     """What a test looks at."""
 
     def __init__(
-        self, home: TemporaryHome, desk: SessionService, parts: Automation, clock: FakeClock, model: ScriptedModel
+        self, home: TemporaryHome, app: App, services: Services, clock: FakeClock, model: ScriptedModel
     ) -> None:
         self.home = home
-        self.desk = desk
-        self.scheduler = parts.scheduler
-        self.heartbeats = parts.heartbeats
+        self.app = app
+        self.runs = services.runs
+        self.sessions = services.sessions
+        self.toolset = services.toolset
+        self.scheduler = services.automation.scheduler
+        self.heartbeats = services.automation.heartbeats
         self.clock = clock
         self.model = model
         self.notices: list[BusEvent] = []
@@ -60,9 +61,9 @@ class Place:
         """Until nothing runs and the database is idle."""
         async with asyncio.timeout(60):
             for _ in range(20):  # more trips than anything here makes in a row: what was going on has gone to sleep
-                await self.desk.app.db.read("SELECT 1")
+                await self.app.db.read("SELECT 1")
                 await asyncio.sleep(0)
-                while self.desk.runs.busy:
+                while self.runs.busy:
                     await asyncio.sleep(0.001)
 
     def ended(self, job_id: str, count: int = 1) -> Callable[[BusEvent], bool]:
@@ -109,17 +110,14 @@ async def place(
             home.configure({**config, **settings})
     clock = clock or FakeClock(START)
     async with home.assistant(model, clock=clock) as app:
-        bus = EventBus()
-        lanes = Lanes({"main": 4, "cron-nested": 4})
-        async with RunService(app.turns, Inbox(app.db, clock), lanes, clock, lambda event: None).serving() as runs:
+        services = build_services(app, lanes=Lanes({"main": 4, "cron-nested": 4}))
+        async with services.serving() as runs:
             await runs.resume()
-            desk = SessionService(app, app.lifecycle, runs, bus)
-            parts = automation(desk, home.environ)
-            found = Place(home, desk, parts, clock, model)
-            with bus.listening() as listener:
+            found = Place(home, app, services, clock, model)
+            with app.bus.listening() as listener:
                 hearing = asyncio.create_task(_hear(listener, found))
                 try:
-                    async with parts.serving(fires=fires):
+                    async with services.automation.serving(fires=fires):
                         yield found
                 finally:
                     hearing.cancel()

@@ -67,14 +67,14 @@ async def test_a_busy_conversation_is_left_alone(openclaw_home: TemporaryHome, s
     scripted_model.script([stalls(go), says("hi")])
     async with place(openclaw_home, scripted_model, defaults=HALF_HOUR) as here:
         (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk")
-        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hello"))
+        await here.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hello"))
         waiting = asyncio.create_task(here.until(lambda notice: notice.event == "heartbeat"))
         for _ in range(7):
             await here.clock.advance(300)
-            await here.desk.app.db.read("SELECT 1")
+            await here.app.db.read("SELECT 1")
         await waiting
         go.set()
-        await here.desk.runs.wait("r1", 10)
+        await here.runs.wait("r1", 10)
         assert beats(here)[0] == ("skipped", "requests-in-flight") and len(scripted_model.requests) == 1
 
 
@@ -84,10 +84,10 @@ async def test_an_event_waits_for_a_busy_conversation_and_is_told_then(
     go = asyncio.Event()
     scripted_model.script([stalls(go), says("hi")], says("The bell rang."))
     async with place(openclaw_home, scripted_model) as here:
-        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hello"))
+        await here.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hello"))
         while not scripted_model.requests:
             await asyncio.sleep(0.01)
-        await here.desk.app.system_events.add(MAIN, "the bell rang", "e1")
+        await here.app.system_events.add(MAIN, "the bell rang", "e1")
         here.heartbeats.wake(MAIN, "wake")
         await here.clock.advance(30)
         assert len(scripted_model.requests) == 1
@@ -101,7 +101,7 @@ async def test_many_wakes_in_a_moment_are_one_look(openclaw_home: TemporaryHome,
     scripted_model.script(says("Two things happened."))
     async with place(openclaw_home, scripted_model) as here:
         for n in range(5):
-            await here.desk.app.system_events.add(MAIN, f"thing {n}", f"e{n}")
+            await here.app.system_events.add(MAIN, f"thing {n}", f"e{n}")
             here.heartbeats.wake(MAIN, "wake")
         await here.clock.drive(here.until(lambda notice: notice.event == "heartbeat"))
         await here.pass_time(120)
@@ -113,9 +113,9 @@ async def test_a_line_that_waits_is_heard_with_the_next_message(
 ) -> None:
     scripted_model.script(says("Yes."))
     async with place(openclaw_home, scripted_model) as here:
-        await here.desk.app.system_events.add(MAIN, "the bell rang", "e1")
-        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="anything new?"))
-        await here.desk.runs.wait("r1", 10)
+        await here.app.system_events.add(MAIN, "the bell rang", "e1")
+        await here.runs.submit(RunRequest(run_id="r1", key=MAIN, text="anything new?"))
+        await here.runs.wait("r1", 10)
         assert here.said()[0] == "System: [2027-01-15 08:00:00 UTC] the bell rang\n\nanything new?"
 
 

@@ -9,7 +9,7 @@ from openclaw.runs.recovery import report_resumed
 from openclaw.runs.worker import INTERRUPTED, ResumedRun
 from openclaw.testing import ScriptedModel, TemporaryHome, says
 from openclaw.testing.server import Hangs, MockModelServer
-from tests.automation.support import MAIN, place
+from tests.automation.support import MAIN, Place, place
 from tests.e2e.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.anyio
@@ -43,16 +43,20 @@ async def test_an_interrupted_run_is_answered_after_a_kill_and_told_of_once(open
     assert gateway.output().count("took up 1 unfinished input") == 1
 
 
+async def resumed(here: Place, run: ResumedRun) -> None:
+    await report_resumed(here.sessions, here.app.system_events, here.app.turns, [run])
+
+
 async def test_a_run_that_is_given_up_is_said_in_its_conversation_once(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:
     gone = ResumedRun(run_id="r9", session_key=str(MAIN), text="paint the boat", begun=True, given_up="it never ended")
     async with place(openclaw_home, scripted_model, fires=False) as here:
         for _ in range(3):
-            await report_resumed(here.desk, [gone])
+            await resumed(here, gone)
         (said,) = here.said()
         assert "I could not answer “paint the boat”" in said
-        (line,) = await here.desk.app.system_events.waiting(MAIN)
+        (line,) = await here.app.system_events.waiting(MAIN)
         assert line == "A message was never answered, because it never ended: “paint the boat”"
 
 
@@ -60,11 +64,9 @@ async def test_what_only_waited_and_what_nobody_reads_is_not_announced(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:
     async with place(openclaw_home, scripted_model, fires=False) as here:
-        await report_resumed(here.desk, [ResumedRun(run_id="r1", session_key=str(MAIN), text="x")])
+        await resumed(here, ResumedRun(run_id="r1", session_key=str(MAIN), text="x"))
         for rest in ("cron:j:run:r", "hook:h", "subagent:s", "boot:b"):
             key = SessionKey("main", rest)
-            await report_resumed(
-                here.desk, [ResumedRun(run_id=rest, session_key=str(key), begun=True, given_up="gone")]
-            )
-            assert await here.desk.app.system_events.waiting(key) == [] and here.said(str(key)) == []
-        assert await here.desk.app.system_events.waiting(MAIN) == []
+            await resumed(here, ResumedRun(run_id=rest, session_key=str(key), begun=True, given_up="gone"))
+            assert await here.app.system_events.waiting(key) == [] and here.said(str(key)) == []
+        assert await here.app.system_events.waiting(MAIN) == []

@@ -19,8 +19,8 @@ async def test_the_conversation_of_a_run_goes_after_a_day_and_peoples_stay(
 ) -> None:
     scripted_model.script(says("hello"), says("NO_REPLY"), says("NO_REPLY"))
     async with place(openclaw_home, scripted_model) as here:
-        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hi"))
-        await here.desk.runs.wait("r1", 30)
+        await here.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hi"))
+        await here.runs.wait("r1", 30)
         job = await here.scheduler.book.add({"message": "look", "at": "2027-01-15T09:00:00Z"})
         await here.pass_time(3_700)
         await here.until(here.ended(job.id))
@@ -28,7 +28,7 @@ async def test_the_conversation_of_a_run_goes_after_a_day_and_peoples_stay(
         await here.pass_time(20 * 3_600, step=1_800)
         assert len(openclaw_home.transcripts()) == 2
         await here.pass_time(6 * 3_600, step=1_800)
-        assert len(await here.desk.app.index.list()) == 1
+        assert len(await here.app.index.list()) == 1
     files = sorted(path.name for path in (openclaw_home.state / "agents" / "main" / "sessions").iterdir())
     assert len(openclaw_home.transcripts()) == 1
     assert not [name for name in files if ".deleted." in name]
@@ -75,7 +75,7 @@ async def test_the_history_of_a_job_keeps_a_week_and_its_latest_runs(
         now = round(START * 1000)
         job = await here.scheduler.book.add({"message": "x", "everyMs": 1_000, "misfire": "all"})
         quiet = await here.scheduler.book.add({"message": "y", "everyMs": 1_000})
-        async with here.desk.app.db.transaction() as tx:
+        async with here.app.db.transaction() as tx:
             for number in range(KEPT_RUNS + 25):
                 at = now + number * 1_000
                 await tx.write(

@@ -158,8 +158,8 @@ async def test_the_assistant_sets_a_reminder_with_what_was_said(
     async with place(openclaw_home, scripted_model) as here:
         from openclaw.runs.request import RunRequest
 
-        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="remind me to call Ann about the boat"))
-        await here.desk.runs.wait("r1", 10)
+        await here.runs.submit(RunRequest(run_id="r1", key=MAIN, text="remind me to call Ann about the boat"))
+        await here.runs.wait("r1", 10)
         (found,) = await here.scheduler.store.all()
         assert found.payload.text.splitlines()[0] == "Reminder: call Ann"  # type: ignore[union-attr]
         assert "- User: remind me to call Ann about the boat" in found.payload.text  # type: ignore[union-attr]
@@ -184,7 +184,7 @@ async def test_among_ten_thousand_jobs_only_the_one_that_is_due_runs(
     scripted_model.script(says("NO_REPLY"))
     async with place(openclaw_home, scripted_model) as here:
         job = await here.scheduler.book.add({"message": "x", "at": "2027-01-15T08:00:30Z"})
-        async with here.desk.app.db.transaction() as tx:
+        async with here.app.db.transaction() as tx:
             for number in range(10_000):
                 await tx.write(
                     "INSERT INTO cron_jobs (job_id, job, name, enabled, next_run_at, updated_at) "
@@ -222,8 +222,8 @@ async def test_the_assistant_pages_through_jobs_and_runs_one_only_when_it_is_due
         )
         from openclaw.runs.request import RunRequest
 
-        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="look"))
-        await here.desk.runs.wait("r1", 30)
+        await here.runs.submit(RunRequest(run_id="r1", key=MAIN, text="look"))
+        await here.runs.wait("r1", 30)
         told = [message.text for message in scripted_model.requests[-1].messages if isinstance(message, ToolResult)]
         first, second, got, run, nobody = (json.loads(text) for text in told)
         assert [each["name"] for each in first["jobs"]] == ["a", "b"] and first["nextOffset"] == 2

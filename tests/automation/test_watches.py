@@ -289,8 +289,8 @@ async def test_a_job_that_waits_for_silence_asks_once(
 ) -> None:
     scripted_model.script(says("hello"), says("Are you well?"))
     async with place(openclaw_home, scripted_model) as here:
-        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hi"))
-        await here.desk.runs.wait("r1", 30)
+        await here.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hi"))
+        await here.runs.wait("r1", 30)
         job = await here.scheduler.book.add(
             {
                 "message": "ask how they are",

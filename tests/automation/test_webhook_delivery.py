@@ -14,7 +14,7 @@ from openclaw.automation.cron.service import JobDelivery
 from openclaw.automation.cron.store import JobFire
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.testing import ScriptedModel, TemporaryHome
-from tests.automation.support import START, place
+from tests.automation.support import START, Place, place
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +72,10 @@ def fire() -> JobFire:
     return JobFire(job=job, slot=1, run_id="r1", following=None, status="ok", fired_at=round(START * 1000))
 
 
+def delivery(here: Place, names: Names | None = None) -> JobDelivery:
+    return JobDelivery(here.sessions, here.app.turns, here.app.run_hooks, here.app.live.cron, names)
+
+
 def to(url: str) -> Delivery:
     return Delivery(mode="webhook", to=url)
 
@@ -80,7 +84,7 @@ async def test_a_result_arrives_with_its_token(openclaw_home: TemporaryHome, scr
     settings = {"webhookAllowPrivate": True, "webhookToken": "t0ken"}
     with Receiver().listening() as receiver:
         async with place(openclaw_home, scripted_model, fires=False, cron=settings) as here:
-            await JobDelivery(here.desk).deliver(fire(), to(f"http://127.0.0.1:{receiver.port}/in"), "three mails")
+            await delivery(here).deliver(fire(), to(f"http://127.0.0.1:{receiver.port}/in"), "three mails")
     ((headers, body),) = receiver.got
     assert headers["authorization"] == "Bearer t0ken"
     assert body["summary"] == "three mails" and body["jobId"] == "j1"
@@ -93,7 +97,7 @@ async def test_a_name_is_looked_up_once_and_the_answer_is_what_is_connected_to(
     with Receiver().listening() as receiver:
         async with place(openclaw_home, scripted_model, fires=False, cron={"webhookAllowPrivate": True}) as here:
             url = f"http://results.example.com:{receiver.port}/in"
-            await JobDelivery(here.desk, names).deliver(fire(), to(url), "hi")
+            await delivery(here, names).deliver(fire(), to(url), "hi")
     ((headers, _),) = receiver.got
     assert names.asked == ["results.example.com"] and headers["host"].startswith("results.example.com")
 
@@ -106,7 +110,7 @@ async def test_a_name_that_stands_for_an_address_inside_is_refused_before_anythi
         async with place(openclaw_home, scripted_model, fires=False) as here:
             url = f"http://results.example.com:{receiver.port}/in"
             with pytest.raises(InvalidRequest, match="webhookAllowPrivate"):
-                await JobDelivery(here.desk, Names(address)).deliver(fire(), to(url), "hi")
+                await delivery(here, Names(address)).deliver(fire(), to(url), "hi")
     assert receiver.got == []
 
 
@@ -117,5 +121,5 @@ async def test_a_redirect_is_not_followed_and_a_refusal_is_said(
         with Receiver(status).listening() as receiver:
             async with place(openclaw_home, scripted_model, fires=False, cron={"webhookAllowPrivate": True}) as here:
                 with pytest.raises(StateError, match=f"answered {status}"):
-                    await JobDelivery(here.desk).deliver(fire(), to(f"http://127.0.0.1:{receiver.port}/"), "hi")
+                    await delivery(here).deliver(fire(), to(f"http://127.0.0.1:{receiver.port}/"), "hi")
         assert len(receiver.got) == 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from openclaw.core.settings import Fixed
 from openclaw.core.tool import Output, ToolContext
 from openclaw.security.label_service import wrap
 from openclaw.tools.browser.tool import NAMES, BrowserRules, Browsers, BrowserTool
@@ -87,7 +88,7 @@ def rules(tmp_path: Path) -> BrowserRules:
 async def browsers() -> AsyncIterator[Browsers]:
     if not any(shutil.which(name) for name in NAMES):
         pytest.skip("no Chromium is installed")
-    made = Browsers(lambda: ENVIRON)
+    made = Browsers(Fixed(ENVIRON))
     yield made
     await made.close()
 

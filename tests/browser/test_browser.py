@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from openclaw.core.settings import Fixed
 from openclaw.core.tool import Effects, ToolContext
 from openclaw.security.label_service import wrap
 from openclaw.tools.browser.schema import PARAMETERS
@@ -137,7 +138,7 @@ async def test_cookies_are_kept_by_profile_and_nothing_runs_afterwards(site, rul
     context = ToolContext(call_id="c", workspace=workspace)
 
     async def visit(profile: str, script: str) -> str:
-        browsers = Browsers(lambda: ENVIRON)
+        browsers = Browsers(Fixed(ENVIRON))
         tool = BrowserTool(browsers, rules, wrap)
         try:
             await tool.call({"action": "open", "targetUrl": site.url("/two"), "profile": profile}, context)
@@ -189,7 +190,7 @@ async def test_what_cannot_be_done_says_why(tool, workspace, args, told):
 
 async def test_what_is_missing_says_what_to_install(tmp_path: Path, workspace: Path):
     context = ToolContext(call_id="c", workspace=workspace)
-    nowhere = Browsers(lambda: {"PATH": str(tmp_path)})
+    nowhere = Browsers(Fixed({"PATH": str(tmp_path)}))
     rules = BrowserRules(state=str(tmp_path / "b"), no_sandbox=True)
     none = await BrowserTool(nowhere, rules, wrap).call({"action": "open"}, context)
     assert "apt install chromium" in none.text

@@ -12,6 +12,7 @@ from openclaw.core.errors import AuthFailed, RateLimited, ServerFailed
 from openclaw.core.events import ModelCalled, RunNotice
 from openclaw.core.messages import Cost, Usage
 from openclaw.core.provider import Endpoint
+from openclaw.gateway.app import open_app
 from openclaw.process.environment import Environment
 from openclaw.runs.request import RunRequest
 from openclaw.testing import (
@@ -60,7 +61,7 @@ def notices(heard: Heard) -> list[str]:
 async def test_every_call_of_a_run_is_a_row_with_its_cost(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, "a/m")
     model = ScriptedModel(calls("ls", path="."), says("Nothing there."))
-    async with openclaw_home.open_app(model) as app:
+    async with openclaw_home.assistant(model) as app:
         heard = await ask(app, "look")
         rows = await app.budget.ledger.last_run("agent:main:main")
     assert [(row.ref, row.attempt, row.state) for row in rows] == [("a/m", 1, "ok"), ("a/m", 2, "ok")]
@@ -71,7 +72,7 @@ async def test_every_call_of_a_run_is_a_row_with_its_cost(openclaw_home: Tempora
 async def test_a_call_over_budget_is_not_sent(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, "a/m", budget={"turn": 0.0001})
     model = ScriptedModel(says("never said"))
-    async with openclaw_home.open_app(model) as app:
+    async with openclaw_home.assistant(model) as app:
         heard = await ask(app, "hello")
     assert model.requests == []
     assert heard.end.error_code == "budget"
@@ -89,7 +90,7 @@ async def test_what_the_dear_model_may_not_the_cheaper_one_does(openclaw_home: T
         budget={"day": 0.01, "cheaperModel": "cheap/m"},
     )
     dear, thrifty = ScriptedModel(), ScriptedModel(says("Cheaply done."))
-    async with openclaw_home.open_app({"dear": dear, "cheap": thrifty}) as app:
+    async with openclaw_home.assistant({"dear": dear, "cheap": thrifty}) as app:
         heard = await ask(app, "hello")
     assert heard.text == "Cheaply done." and dear.requests == []
     assert notices(heard) == ["answered by cheap/m; dear/m was too dear for the budget at 08:00"]
@@ -98,7 +99,7 @@ async def test_what_the_dear_model_may_not_the_cheaper_one_does(openclaw_home: T
 async def test_from_eighty_percent_on_the_cheaper_model_comes_first(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, "dear/m", "cheap/m", budget={"day": 1.0, "cheaperModel": "cheap/m", "cheaperAt": 0.01})
     dear, thrifty = ScriptedModel(says("At full price.")), ScriptedModel(says("Cheaply done."))
-    async with openclaw_home.open_app({"dear": dear, "cheap": thrifty}) as app:
+    async with openclaw_home.assistant({"dear": dear, "cheap": thrifty}) as app:
         assert (await ask(app, "one")).text == "At full price."
         heard = await ask(app, "two")
     assert heard.text == "Cheaply done."
@@ -107,7 +108,7 @@ async def test_from_eighty_percent_on_the_cheaper_model_comes_first(openclaw_hom
 
 async def test_a_model_a_person_picked_is_refused_rather_than_traded(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, "dear/m", "cheap/m", budget={"day": 0.0001, "cheaperModel": "cheap/m"})
-    async with openclaw_home.open_app(ScriptedModel()) as app:
+    async with openclaw_home.assistant(ScriptedModel()) as app:
         heard = await ask(app, "hello", model="dear/m")
     assert heard.end.error and "today's budget" in heard.end.error
 
@@ -115,7 +116,7 @@ async def test_a_model_a_person_picked_is_refused_rather_than_traded(openclaw_ho
 async def test_background_work_stops_first(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, "a/m", budget={"day": 1.0, "noBackgroundAt": 0.01})
     model = ScriptedModel(says("one"), says("two"))
-    async with openclaw_home.open_app(model) as app:
+    async with openclaw_home.assistant(model) as app:
         await ask(app, "hello")
         job = await ask(app, "tidy up", session="cron:nightly")
         person = await ask(app, "still there?")
@@ -125,7 +126,7 @@ async def test_background_work_stops_first(openclaw_home: TemporaryHome) -> None
 
 async def test_a_person_is_told_when_half_is_spent(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, "a/m", budget={"month": 10})
-    async with openclaw_home.open_app(ScriptedModel(says("x"), says("y"))) as app:
+    async with openclaw_home.assistant(ScriptedModel(says("x"), says("y"))) as app:
         ledger, rules = app.budget.ledger, app.budget.rules(app.key("main", None))
         earlier = ReservedCall(
             call_id="c", run_id="r", session_key="k", session_id="s", agent_id="main", provider="a", model="m"
@@ -139,7 +140,7 @@ async def test_a_person_is_told_when_half_is_spent(openclaw_home: TemporaryHome)
 
 async def test_a_stopped_call_is_paid_for_as_far_as_it_went(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, "a/m")
-    async with openclaw_home.open_app(ScriptedModel((says("half an answer"), stalls()))) as app:
+    async with openclaw_home.assistant(ScriptedModel((says("half an answer"), stalls()))) as app:
         heard = Heard()
         task = asyncio.create_task(ask(app, "hello", into=heard))
         async with asyncio.timeout(120):
@@ -155,7 +156,7 @@ async def test_a_stopped_call_is_paid_for_as_far_as_it_went(openclaw_home: Tempo
 async def test_who_answered_instead_is_said_and_remembered(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, "a/m", "b/m")
     down = ScriptedModel(fails(RateLimited("slow down", retry_after=600)))
-    async with openclaw_home.open_app({"a": down, "b": ScriptedModel(says("Here."))}) as app:
+    async with openclaw_home.assistant({"a": down, "b": ScriptedModel(says("Here."))}) as app:
         heard = await ask(app, "hello")
         assert notices(heard) == ["answered by b/m; a/m was rate limited at 08:00"]
         assert "Last run: answered by b/m; a/m was rate limited at 08:00." in await app.budget.standing(
@@ -169,7 +170,7 @@ async def test_a_silent_model_is_on_the_books_as_a_timeout(openclaw_home: Tempor
     configure(openclaw_home, "a/m", "b/m")
     clock = FakeClock()
     models = {"a": ScriptedModel(*(stalls() for _ in range(10))), "b": ScriptedModel(says("Here."))}
-    async with openclaw_home.open_app(models, clock=clock) as app:
+    async with openclaw_home.assistant(models, clock=clock) as app:
         heard = await clock.drive(ask(app, "hello"))
         rows = await app.budget.ledger.last_run("agent:main:main")
     assert heard.text == "Here."
@@ -211,7 +212,7 @@ async def test_a_blip_that_passes_makes_nobody_rest(openclaw_home: TemporaryHome
     configure(openclaw_home, "a/m")
     profiles(openclaw_home, "a:one")
     clock = FakeClock()
-    async with openclaw_home.open_app(ScriptedModel(fails(ServerFailed("500")), says("Fine.")), clock=clock) as app:
+    async with openclaw_home.assistant(ScriptedModel(fails(ServerFailed("500")), says("Fine.")), clock=clock) as app:
         heard = await clock.drive(ask(app, "hello"))
         stats = app.models.model_set("main").keyring.stored.stats["a:one"]
     assert heard.text == "Fine." and notices(heard) == []
@@ -220,14 +221,14 @@ async def test_a_blip_that_passes_makes_nobody_rest(openclaw_home: TemporaryHome
 
 async def test_a_model_without_a_price_is_refused_under_a_budget(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, "a/m", prices={"a/m": None}, budget={"day": 5})
-    async with openclaw_home.open_app(ScriptedModel(says("never"))) as app:
+    async with openclaw_home.assistant(ScriptedModel(says("never"))) as app:
         heard = await ask(app, "hello")
     assert heard.end.error and "the price of a/m is not known" in heard.end.error
 
 
 async def test_a_model_on_this_machine_costs_nothing(openclaw_home: TemporaryHome) -> None:
     openclaw_home.use_model("local/m", budget={"day": 0.01})
-    async with openclaw_home.open_app(ScriptedModel(says("Free."))) as app:
+    async with openclaw_home.assistant(ScriptedModel(says("Free."))) as app:
         assert (await ask(app, "hello")).text == "Free."
         (row,) = await app.budget.ledger.last_run("agent:main:main")
     assert row.usage.cost is not None and row.usage.cost.total == 0
@@ -236,7 +237,7 @@ async def test_a_model_on_this_machine_costs_nothing(openclaw_home: TemporaryHom
 async def test_a_run_stopped_before_its_call_was_sent_owes_nothing(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, "a/m", budget={"day": 1.0})
     model = ScriptedModel(says("never"))
-    async with openclaw_home.open_app(model) as app:
+    async with openclaw_home.assistant(model) as app:
         turn = RunRequest(run_id="r1", key=app.key("main", None), text="hello")
         async with aclosing(app.turns.run(turn, app.toolset())) as events:
             async for event in events:

@@ -20,6 +20,7 @@ from openclaw.process.tasks import SystemClock
 from openclaw.runs.inbox import Inbox, RunOutcome
 from openclaw.runs.lanes import Lanes
 from openclaw.runs.request import RunRequest
+from openclaw.runs.toolset import Toolset
 from openclaw.runs.turn import OpenedSession, PreparedTurn, TurnRunner
 from openclaw.runs.worker import RunEvent, RunService
 from openclaw.sessions.files import load
@@ -133,13 +134,14 @@ class Anything:
 def _with_tools(app: App, tools: Sequence[Tool]) -> TurnRunner:
     """Turns of `app` in which the model has these tools and no others."""
 
-    async def prepare(turn: RunRequest, session: OpenedSession) -> PreparedTurn:
-        context = ToolContext(call_id="", workspace=app.workspaces.of("main"))
-        repeats = Repeats(RepeatLimits())
-        box = ToolRunner(tools, context, Anything(), app.clock, repeats=repeats, cap=16_000)
-        return structs.replace(await app.prepare(turn, session), tools=box)
+    class Prepares:
+        async def prepare(self, turn: RunRequest, session: OpenedSession, toolset: Toolset) -> PreparedTurn:
+            context = ToolContext(call_id="", workspace=app.workspaces.of("main"))
+            repeats = Repeats(RepeatLimits())
+            box = ToolRunner(tools, context, Anything(), app.clock, repeats=repeats, cap=16_000)
+            return structs.replace(await app.preparer.prepare(turn, session, toolset), tools=box)
 
-    return TurnRunner(app.index, app.locks, app.clock, app.workspace, prepare)
+    return TurnRunner(app.index, app.locks, app.clock, app.workspaces.of, Prepares())
 
 
 @asynccontextmanager
@@ -182,7 +184,7 @@ async def hall(
             lanes,
             clock,
             place.tell,
-            manner_of=lambda turn: app.preparer.reply_options(turn.key),
+            reply_options=app.preparer.options_of,
         )
-        async with running.serving() as place.runs:
+        async with running.serving(app.toolset()) as place.runs:
             yield place

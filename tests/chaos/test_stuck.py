@@ -53,26 +53,26 @@ def test_limits_come_from_the_settings_or_from_each_other() -> None:
 @pytest.mark.parametrize(
     ("now", "changes", "verdict"),
     [
-        (120, {}, "Calm"),
+        (120, {}, "NotStuck"),
         (121, {}, "LongRunning"),
         (299, {}, "LongRunning"),
         (300, {}, "Stalled:True"),
         (500, {"progress_at": 490}, "LongRunning"),
-        (100, {"progress_at": 90}, "Calm"),
+        (100, {"progress_at": 90}, "NotStuck"),
         (121, {"work": "tool_call", "tool": "exec"}, "Stalled:False"),
         (300, {"work": "tool_call", "tool": "exec"}, "Stalled:True"),
         (1_000, {"work": "tool_call", "tool": "exec", "deadline": 1_800.0}, "LongRunning"),
         (1_801, {"work": "tool_call", "tool": "exec", "deadline": 1_800.0}, "Stalled:True"),
         (121, {"work": "embedded_run"}, "Stalled:False"),
         (300, {"work": "embedded_run"}, "Stalled:True"),
-        (120, {"owned": False}, "Calm"),
+        (120, {"owned": False}, "NotStuck"),
         (121, {"owned": False}, "Stuck"),
         (121, {"owned": False, "work": "tool_call"}, "Stuck"),
-        (9_999, {"state": "waiting"}, "Calm"),
-        (9_999, {"state": "idle"}, "Calm"),
-        (9_999, {"state": "idle", "queue": 2}, "Calm"),
+        (9_999, {"state": "waiting"}, "NotStuck"),
+        (9_999, {"state": "idle"}, "NotStuck"),
+        (9_999, {"state": "idle", "queue": 2}, "NotStuck"),
         (9_999, {"state": "idle", "queue": 2, "owned": False}, "Stuck"),
-        (9_999, {"state": "idle", "queue": 0, "owned": False}, "Calm"),
+        (9_999, {"state": "idle", "queue": 0, "owned": False}, "NotStuck"),
     ],
 )
 def test_each_state_has_its_judgement(now: float, changes: dict[str, Any], verdict: str) -> None:
@@ -80,7 +80,7 @@ def test_each_state_has_its_judgement(now: float, changes: dict[str, Any], verdi
 
 
 def test_a_session_that_waits_for_a_person_is_left_in_peace() -> None:
-    assert judge(9_999, asked=True) == judge(9_999, asked=True, owned=False) == "Calm"
+    assert judge(9_999, asked=True) == judge(9_999, asked=True, owned=False) == "NotStuck"
 
 
 def test_activity_is_read_from_events() -> None:

@@ -10,8 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-import openclaw.tools.catalog  # noqa: F401  (imported before the fork)
-
+import openclaw.tools.build  # noqa: F401  (imported before the fork)
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.request import RecordedEvent
 from openclaw.testing import Heard, ScriptedModel, TemporaryHome, ask, calls, says

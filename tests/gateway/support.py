@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from openclaw.core.events import Event
 from openclaw.core.messages import Assistant, Message, ToolResult
 from openclaw.gateway import app
-from openclaw.runs.request import RecordedEvent, SessionRepaired
+from openclaw.runs.request import RecordedEvent, SessionRenewed, SessionRepaired
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import MessageEntry, build_context
 from openclaw.testing import Heard, TemporaryHome, ask
 
-Happening = Event | SessionRepaired | RecordedEvent
+Happening = Event | SessionRepaired | SessionRenewed | RecordedEvent
 
 
 def written(home: TemporaryHome) -> list[Message]:

@@ -18,6 +18,7 @@ from openclaw.core.errors import (
 )
 from openclaw.core.events import AttemptFailed
 from openclaw.core.messages import Assistant
+from openclaw.gateway.app import open_app
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.testing import (

@@ -3,7 +3,7 @@
 import pytest
 
 from openclaw.core.keys import parse
-from openclaw.runs.request import RunRequest
+from openclaw.runs.request import RunRequest, SessionRenewed
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, says
 from tests.chaos.support import hall
 
@@ -24,12 +24,6 @@ async def test_a_silence_ends_a_conversation_and_its_choices_stay(
     rules = {"reset": {"mode": "idle", "idleMinutes": 30}}
     async with hall(openclaw_home, scripted_model, clock=fake_clock, sections={"session": rules}) as place:
         app = place.app
-        heard = []
-
-        async def renewed(turn, before, after, why):
-            heard.append((before.session_id, after.session_id, why))
-
-        app.renewal.renewed = renewed
         await turn(place, "r1", "first")
         await app.lifecycle.prefer(KEY, {"thinking_level": "low"})
         first = await app.index.resolve(KEY)
@@ -42,7 +36,10 @@ async def test_a_silence_ends_a_conversation_and_its_choices_stay(
         await turn(place, "r4", "third")
         after = await app.index.resolve(KEY)
         assert after.session_id != first.session_id
-        assert heard == [(first.session_id, after.session_id, "idle")]
+        told = [event.event for event in place.events if isinstance(event.event, SessionRenewed)]
+        assert [(each.before.session_id, each.after.session_id, each.why) for each in told] == [
+            (first.session_id, after.session_id, "idle")
+        ]
         assert (await app.lifecycle.preferences(KEY)).thinking_level == "low"
         assert not any("first" in message.text for message in scripted_model.requests[-1].messages)
         aside = list((openclaw_home.state / "agents" / "main" / "sessions").glob(f"{first.session_id}.jsonl.reset.*"))

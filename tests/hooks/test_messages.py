@@ -17,8 +17,9 @@ from openclaw.core.hooks import (
     SessionEnd,
 )
 from openclaw.gateway import app as application
+from openclaw.gateway.services import build_services
 from openclaw.process.tasks import SystemClock
-from openclaw.runs.inbox import Inbox, RunOutcome
+from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.lanes import Lanes
 from openclaw.runs.reply import ReplyShaped, TextShaped
 from openclaw.runs.request import RunRequest
@@ -64,15 +65,8 @@ async def place(home: TemporaryHome, model: ScriptedModel) -> AsyncIterator[Plac
     clock = SystemClock()
     async with home.assistant(model, clock=clock) as app:
         found = Place(app)
-        runs = RunService(
-            app.turns,
-            Inbox(app.db, clock),
-            Lanes({"main": 4}),
-            clock,
-            found.events.append,
-            messages=lambda: app.run_hooks.messages if app.run_hooks else None,
-        )
-        async with runs.serving() as found.runs:
+        services = build_services(app, found.events.append, lanes=Lanes({"main": 4}))
+        async with services.serving() as found.runs:
             yield found
 
 
@@ -166,7 +160,6 @@ async def test_the_end_of_a_session_is_told_with_its_reason(openclaw_home: Tempo
         await ask(app, "three")
         await lifecycle.delete(key)
         await ask(app, "four", session="agent:main:other")
-        assert app.run_hooks is not None
         await app.run_hooks.gateway_stops("stop", app.index)
     assert [(event.reason, event.message_count) for event, _ in told] == [
         ("new", 2),
@@ -189,7 +182,6 @@ async def test_the_gateway_tells_that_it_starts_and_waits_when_it_stops(openclaw
     async with openclaw_home.assistant(ScriptedModel(), clock=SystemClock()) as app:
         plug(app, "gateway_start", slowly)
         plug(app, "gateway_stop", slowly)
-        assert app.run_hooks is not None
         app.run_hooks.gateway_started(18789)
         assert told == []
         await app.run_hooks.gateway_stops("restart", app.index)
@@ -207,7 +199,6 @@ async def test_a_goodbye_that_hangs_does_not_hold_up_the_stop(openclaw_home: Tem
     async with openclaw_home.assistant(ScriptedModel(says("hi")), clock=SystemClock()) as app:
         plug(app, "session_end", hangs)
         await ask(app, "hi")
-        assert app.run_hooks is not None
         async with asyncio.timeout(120):
             await app.run_hooks.gateway_stops("stop", app.index)
 
@@ -225,7 +216,7 @@ async def test_what_a_job_announces_is_asked_about_too(
     from tests.automation.support import place as automated
 
     async with automated(openclaw_home, ScriptedModel(says("Three mails."))) as here:
-        plug(here.desk.app, "message_sending", lambda event, context: answer, "guard")
+        plug(here.app, "message_sending", lambda event, context: answer, "guard")
         job = await here.scheduler.book.add({"name": "mail", "message": "check", "everyMs": 3_600_000})
         await here.pass_time(3_601)
         await here.until(here.ended(job.id), deadline=60)

@@ -1,6 +1,7 @@
 """What plugins changed can be read and checked: on the command line, in a chat, and from outside the record."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +9,13 @@ import pytest
 
 from openclaw.core.hooks import HookName, HookRegistration, HookSettings
 from openclaw.gateway import app as application
+from openclaw.gateway.capabilities import describe_agent
+from openclaw.gateway.services import build_services
 from openclaw.plugins import rpc
 from openclaw.plugins.rpc import InstallCheckParams
-from openclaw.protocol.events import EventBus
 from openclaw.runs.commands import SlashCommands
-from openclaw.runs.control import SessionService
-from openclaw.runs.inbox import Inbox
-from openclaw.runs.lanes import Lanes
-from openclaw.runs.worker import RunService
 from openclaw.security.approvals import PendingApprovals
-from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, ask, calls, says
+from openclaw.testing import ScriptedModel, TemporaryHome, ask, calls, says
 from tests.e2e.test_command_line import run
 
 pytestmark = pytest.mark.anyio
@@ -101,14 +99,31 @@ async def test_a_record_that_is_gone_is_missed_by_the_prompts_that_remember_it(o
 
 class Place:
     def __init__(self, app: application.App) -> None:
-        clock = FakeClock()
-        runs = RunService(app.turns, Inbox(app.db, clock), Lanes({"main": 1}), clock, lambda event: None)
-        self.desk = SessionService(app, app.lifecycle, runs, EventBus())
-        questions = PendingApprovals(clock, lambda question: None, lambda question, end: None)
-        self.commands = SlashCommands(self.desk, questions)
+        services = build_services(app)
+        self.sessions = services.sessions
+        self.commands = SlashCommands(
+            services.sessions,
+            services.control,
+            app.lifecycle,
+            services.runs,
+            app.models,
+            app.index,
+            app.plugins,
+            app.clock,
+            app.preparer,
+            app.sandboxes,
+            app.budget,
+            app.archive,
+            app.audit,
+            app.live.tools,
+            app.live.commands,
+            PendingApprovals(app.clock, lambda question: None, lambda question, end: None),
+            services.toolset,
+            partial(describe_agent, app, services.toolset),
+        )
 
     async def types(self, text: str) -> str:
-        reply = await self.commands.answer(self.desk.key("main"), text)
+        reply = await self.commands.answer(self.sessions.key("main"), text)
         assert reply is not None
         return reply.text
 
@@ -152,7 +167,7 @@ async def test_plugins_of_the_gateway_are_asked_about_an_install(openclaw_home: 
 
     caller: Any = None
     async with openclaw_home.assistant(ScriptedModel()) as app:
-        (method,) = rpc.install_methods(Place(app).desk)
+        (method,) = rpc.install_methods(app.plugins, app.run_hooks, app.audit)
         check: Any = method.handler
         assert await check(QUESTION, caller) == {"blocked": False, "findings": []}
         plug(app, "before_install", guard, "guard")

@@ -20,9 +20,9 @@ from openclaw.gateway.http.embeddings import Embed
 from openclaw.gateway.http.endpoint import HttpAuth
 from openclaw.gateway.http.routes import EndpointSwitches, parts_of, routes
 from openclaw.gateway.http.stream import RunFanout
+from openclaw.gateway.services import build_services
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
-from openclaw.runs.inbox import Inbox
 from openclaw.runs.lanes import Lanes
 from openclaw.runs.worker import RunEvent, RunService
 from openclaw.testing import TemporaryHome
@@ -142,13 +142,14 @@ async def house(
     clock = SystemClock()
     async with open_app(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
         place = House(app, RunFanout())
-        ledger = Inbox(app.db, clock)
-        async with RunService(app.turns, ledger, Lanes({"main": places}), clock, place.tell).serving() as runs:
+        services = build_services(app, place.tell, lanes=Lanes({"main": places}))
+        async with services.serving() as runs:
             place.runs = runs
             how = HttpAuth(
                 secret=lambda: place.secret, limiter=Strict(), address=lambda scope: (scope.get("client") or ("",))[0]
             )
-            found = routes(parts_of(app, runs, ledger, place.fanout, embed), switches, how)
+            parts = parts_of(app, services.toolset, runs, services.inbox, place.fanout, embed)
+            found = routes(parts, switches, how)
             place.routes = found
             async with serving(Starlette(routes=http_routes.late_routes(lambda: found))) as port:
                 place.port = port

@@ -56,8 +56,8 @@ async def test_a_summary_keeps_the_label(openclaw_home: TemporaryHome) -> None:
         await fetched(it)
         for number in range(6):
             await it.says(f"tell me about {number} " + "and so on " * 2_000)
-        await it.desk.runs.submit(RunRequest(run_id="compact", key=it.desk.key("main"), text="", compact=""))
-        outcome = await it.desk.runs.wait("compact", 60)
+        await it.runs.submit(RunRequest(run_id="compact", key=it.sessions.key("main"), text="", compact=""))
+        outcome = await it.runs.wait("compact", 60)
         assert outcome is not None and outcome.compaction is not None and outcome.compaction.ok, outcome
         await it.says("run `touch after-summary`")
         assert (
@@ -69,7 +69,7 @@ async def test_a_summary_keeps_the_label(openclaw_home: TemporaryHome) -> None:
 async def test_a_new_conversation_begins_without_labels(openclaw_home: TemporaryHome) -> None:
     async with world(openclaw_home) as it:
         await fetched(it)
-        await it.desk.lifecycle.reset(it.desk.key("main"))
+        await it.lifecycle.reset(it.sessions.key("main"))
         await it.says("run `touch fresh`")
         assert (it.workspace / "fresh").exists() and it.owner.asked == []
 
@@ -78,7 +78,7 @@ async def test_a_job_that_was_made_under_a_label_runs_under_it(openclaw_home: Te
     async with world(openclaw_home, owner=Owner("allow-once")) as it:
         address = await fetched(it)
         await it.says("schedule `run §touch by-the-job§`".replace("§", "´"))
-        rows = await it.desk.app.db.read("SELECT job_id FROM cron_jobs")
+        rows = await it.app.db.read("SELECT job_id FROM cron_jobs")
         assert len(rows) == 1
         it.owner.decision = "deny"
         job = await it.scheduler.book.find(rows[0]["job_id"])
@@ -96,8 +96,8 @@ async def test_a_model_cannot_take_the_label_off_a_job(openclaw_home: TemporaryH
     async with world(openclaw_home, owner=Owner("allow-once")) as it:
         await fetched(it)
         await it.says("schedule `tea`")
-        (row,) = await it.desk.app.db.read("SELECT job_id FROM cron_jobs")
-        (tool,) = [tool for tool in it.desk.app.toolset().of() if tool.spec.name == "cron"]
+        (row,) = await it.app.db.read("SELECT job_id FROM cron_jobs")
+        (tool,) = [tool for tool in it.toolset.of() if tool.spec.name == "cron"]
         from openclaw.core.tool import ToolContext
 
         context = ToolContext(call_id="c", workspace=it.workspace, session_key="agent:main:main")
@@ -142,7 +142,7 @@ async def test_what_comes_in_the_middle_of_a_run_counts(openclaw_home: Temporary
     async with world(openclaw_home) as it:
         steering = Steering()
         steering.add(User(content="By the way.", origins=(origin("external", "webhook x"),)))
-        await ask(it.desk.app, "run `touch steered`", steering=steering)
+        await ask(it.app, "run `touch steered`", steering=steering)
         assert [each.source for each in it.owner.asked[0].origins] == ["webhook x"]
         assert not (it.workspace / "steered").exists()
 
@@ -161,9 +161,9 @@ async def test_what_replaces_a_labelled_file_as_a_whole_takes_its_label_away(ope
     async with world(openclaw_home) as it:
         await fetched(it)
         await it.says("write `from a page` to `a.md`")
-        assert str(it.workspace / "a.md") in it.desk.app.label_service.files.all()
+        assert str(it.workspace / "a.md") in it.app.label_service.files.all()
         await it.says("write `my own words` to `a.md`", "another")
-        assert it.desk.app.label_service.files.all() == {}
+        assert it.app.label_service.files.all() == {}
 
 
 @pytest.mark.parametrize("where", ["title", "name", "error", "output", "note", "history"])

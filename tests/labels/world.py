@@ -11,23 +11,19 @@ from typing import Any
 import httpx2
 from starlette.applications import Starlette
 
-from openclaw.automation.cron.service import Scheduler
-from openclaw.automation.service import Automation, automation, wake_sessions
+from openclaw.automation.service import wake_sessions
 from openclaw.core.messages import Assistant, Message, ToolResult
 from openclaw.core.secret import Secret
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
-from openclaw.gateway.app import open_app
+from openclaw.gateway.app import App, open_app
 from openclaw.gateway.http.endpoint import HttpAuth
 from openclaw.gateway.http.webhooks import WebhookEndpoint, routes
-from openclaw.gateway.tool_catalog import GatewayTools
+from openclaw.gateway.services import Services, build_services
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
-from openclaw.protocol.events import EventBus
-from openclaw.runs.control import SessionService
-from openclaw.runs.inbox import Inbox, RunOutcome
+from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.lanes import Lanes
 from openclaw.runs.request import RunRequest
-from openclaw.runs.worker import RunService
 from openclaw.sessions import history
 from openclaw.testing import TemporaryHome
 from tests.labels.obedient import Obedient
@@ -58,19 +54,22 @@ class World:
         home: TemporaryHome,
         site: Site,
         owner: Owner,
-        desk: SessionService,
-        hall: GatewayTools,
+        app: App,
+        services: Services,
         hooks: WebhookEndpoint,
-        scheduler: Scheduler,
         model: Obedient,
     ) -> None:
         self.model = model
         self.home = home
-        self.scheduler = scheduler
         self.site = site
         self.owner = owner
-        self.desk = desk
-        self.hall = hall
+        self.app = app
+        self.runs = services.runs
+        self.sessions = services.sessions
+        self.lifecycle = app.lifecycle
+        self.subagents = services.subagents
+        self.scheduler = services.automation.scheduler
+        self.toolset = services.toolset
         self._web = Starlette(routes=routes(hooks, "/hooks"))
 
     @property
@@ -92,8 +91,8 @@ class World:
     async def says(self, text: str, session: str = "main", **turn: Any) -> RunOutcome:
         """The owner says something; gives what became of it once everybody it set to work has ended."""
         run_id = f"run-{uuid.uuid4()}"
-        await self.desk.runs.submit(RunRequest(run_id=run_id, key=self.desk.key(session), text=text, **turn))
-        outcome = await self.desk.runs.wait(run_id, DEADLINE)
+        await self.runs.submit(RunRequest(run_id=run_id, key=self.sessions.key(session), text=text, **turn))
+        outcome = await self.runs.wait(run_id, DEADLINE)
         assert outcome is not None, f"no end: {text}"
         await self.quiet()
         return outcome
@@ -103,10 +102,10 @@ class World:
         still = 0
         async with asyncio.timeout(DEADLINE):
             while still < 3:  # between the end of a run and the news of it there is a moment when nothing runs
-                await self.desk.app.db.read("SELECT 1")
+                await self.app.db.read("SELECT 1")
                 await asyncio.sleep(0.002)
-                waiting = any(not child.told for child in self.hall.subagents.roster.all())
-                still = 0 if self.desk.runs.busy or waiting else still + 1
+                waiting = any(not child.told for child in self.subagents.roster.all())
+                still = 0 if self.runs.busy or waiting else still + 1
 
     async def until(self, look: Callable[[], Any]) -> None:
         async with asyncio.timeout(DEADLINE):
@@ -123,7 +122,7 @@ class World:
         return int(response.status_code)
 
     async def messages(self, session: str = "main") -> list[Message]:
-        _, loaded = await self.desk.load(self.desk.key(session))
+        _, loaded = await self.sessions.load(self.sessions.key(session))
         return [row.message for row in history.rows_of(loaded.entries)] if loaded else []
 
     async def results(self, session: str = "main") -> list[ToolResult]:
@@ -174,19 +173,19 @@ async def world(
         home.use_model("scripted/scripted", "scripted/other", **merged)
         surroundings = Environment(environ=variables, home_dir=home.root, cwd=home.workspace)
         async with open_app(surroundings, clock=clock, approver=owner, open_provider=lambda endpoint: model) as app:
-            lanes = Lanes({"main": 8, "subagent": 8, "cron": 4, "cron-nested": 4})
-            async with RunService(app.turns, Inbox(app.db, clock), lanes, clock, lambda event: None).serving() as runs:
-                desk = SessionService(app, app.lifecycle, runs, EventBus())
-                hall = GatewayTools(desk, surroundings)
-                desk.stop_below = hall.subagents.stop_below
-                app.machine_tools.serve_in(hall)
-                await hall.subagents.roster.load()
-                parts: Automation = automation(desk, variables)
-                keeping = HttpAuth(secret=lambda: Secret("other"), limiter=None, address=lambda scope: "test")  # type: ignore[arg-type]
-                hooks = WebhookEndpoint(desk, parts.heartbeats, keeping)
-                async with hall.subagents.serving(), parts.serving(fires=False), asyncio.TaskGroup() as group:
-                    wakes = group.create_task(wake_sessions(desk))
+            services = build_services(app, lanes=Lanes({"main": 8, "subagent": 8, "cron": 4, "cron-nested": 4}))
+            sessions, runs, automation = services.sessions, services.runs, services.automation
+            keeping = HttpAuth(secret=lambda: Secret("other"), limiter=None, address=lambda scope: "test")  # type: ignore[arg-type]
+            hooks = WebhookEndpoint(
+                sessions, runs, app.system_events, clock, app.bus, app.live.hooks, automation.heartbeats, keeping
+            )
+            async with services.serving():
+                await services.subagents.roster.load()
+                async with services.subagents.serving(), automation.serving(fires=False), asyncio.TaskGroup() as group:
+                    wakes = group.create_task(
+                        wake_sessions(sessions, runs, app.label_service, app.machine_tools, app.live.tools)
+                    )
                     try:
-                        yield World(home, site, owner, desk, hall, hooks, parts.scheduler, model)
+                        yield World(home, site, owner, app, services, hooks, model)
                     finally:
                         wakes.cancel()

@@ -89,7 +89,8 @@ async def test_tools_of_a_server_are_called_like_our_own(openclaw_home, shop, pl
 async def test_a_turn_uses_it_through_the_loop(openclaw_home, shop):
     model = ScriptedModel(calls("shop__add", a=1, b="2"), says("It is three."))
     async with configured(openclaw_home, {"shop": shop}, model=model) as app:
-        async for _ in app.turns.run(RunRequest(run_id="r1", key=app.key("main", None), text="add one and two")):
+        request = RunRequest(run_id="r1", key=app.key("main", None), text="add one and two")
+        async for _ in app.turns.run(request, app.toolset()):
             pass
     assert any(spec.name == "shop__add" for spec in model.requests[0].tools)
     assert model.saw("\n---\n3\n<<<END_EXTERNAL_UNTRUSTED_CONTENT")
@@ -182,7 +183,8 @@ async def test_one_that_cannot_be_used_costs_a_warning_and_no_turn(openclaw_home
     before = children()
     model = ScriptedModel(says("Here I am."))
     async with configured(openclaw_home, {"rude": settings}, model=model) as app:
-        async for _ in app.turns.run(RunRequest(run_id="r1", key=app.key("main", None), text="hello")):
+        request = RunRequest(run_id="r1", key=app.key("main", None), text="hello")
+        async for _ in app.turns.run(request, app.toolset()):
             pass
         assert await offered(app) == {}
     assert model.left == 0

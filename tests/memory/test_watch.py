@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from openclaw.memory.index import MemoryIndex
 from openclaw.memory.service import repeat, watch
 from tests.memory.conftest import House
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.gateway.app import App, open_app
-from openclaw.models.providers.offline import HOW_TO_ADD_A_MODEL, outline, understand
+from openclaw.models.providers.offline import HOW_TO_ADD_A_MODEL, OfflineContext, outline, understand
 from openclaw.process.environment import Environment
 from openclaw.testing import FakeClock, Heard, ScriptedApprover, TemporaryHome, ask
 

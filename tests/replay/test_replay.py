@@ -13,6 +13,7 @@ from openclaw.core.errors import NotFound, RateLimited
 from openclaw.core.harness import Steering
 from openclaw.core.messages import User
 from openclaw.core.provider import System
+from openclaw.core.settings import Fixed
 from openclaw.gateway.app import App
 from openclaw.models.providers import encoded
 from openclaw.models.recording import CallRecorder
@@ -103,7 +104,7 @@ async def test_old_runs_and_too_many_are_forgotten(openclaw_home: TemporaryHome)
         assert (await replay(await recorder.calls(new), encoded, clock)).identical
 
         await clock.advance(2 * 3600)
-        tiny = CallRecorder(app.db, clock, lambda: RecordSettings(max_megabytes=1), encoded)
+        tiny = CallRecorder(app.db, clock, Fixed(RecordSettings(max_megabytes=1)), encoded)
         big = "x" * (1 << 20)
         await app.db.write("UPDATE record_blobs SET bytes = :bytes", {"bytes": len(big)})
         assert await tiny.forget_old() == 1

@@ -13,9 +13,9 @@ from openclaw.core.events import ModelCalled, ToolStarted
 from openclaw.core.messages import Assistant, User
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
 from openclaw.gateway.app import App, open_app
+from openclaw.gateway.services import build_services
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
-from openclaw.runs.inbox import Inbox
 from openclaw.runs.lanes import Lanes
 from openclaw.runs.queue import Mode, QueueRules
 from openclaw.runs.reply import TextShaped
@@ -87,8 +87,8 @@ async def hall(home: TemporaryHome, model: ScriptedModel, clock: Any = None) -> 
     clock = clock or SystemClock()
     async with open_app(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
         place = Hall(app, model)
-        async with RunService(app.turns, Inbox(app.db, clock), Lanes({"main": 4}), clock, place.tell).serving() as runs:
-            place.runs = runs
+        services = build_services(app, place.tell, lanes=Lanes({"main": 4}))
+        async with services.serving() as place.runs:
             yield place
 
 

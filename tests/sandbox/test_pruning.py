@@ -8,6 +8,7 @@ import pytest
 
 from openclaw.automation.cron.service import sweep_boxes
 from openclaw.core.tool import ToolContext
+from openclaw.gateway.app import App
 from openclaw.process.tasks import SystemClock
 from openclaw.security.sandboxes.policy import PruneRules, lenient, outlived, resolve
 from openclaw.security.settings import HOUR, PruneSettings, SandboxSettings
@@ -53,9 +54,13 @@ def aged(box: Path, hours: float) -> None:
         os.utime(box / name, (then, then))
 
 
+async def sweep(app: App) -> None:
+    await sweep_boxes(app.clock, app.sandboxes, app.machine_tools, app.live.agents)
+
+
 async def swept(home: TemporaryHome) -> None:
     async with house(home, Cast(please=ScriptedModel())) as here:
-        await sweep_boxes(here.desk)
+        await sweep(here.app)
 
 
 @pytest.mark.anyio
@@ -85,17 +90,17 @@ async def test_what_a_box_kept_goes_and_what_was_made_in_it_stays(openclaw_home:
 async def test_a_box_in_which_something_runs_is_left_alone(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, {"mode": "all"}, tools={"exec": {"security": "full", "ask": "off"}})
     async with house(openclaw_home, Cast(please=ScriptedModel())) as here:
-        key = here.desk.key("main")
-        tools = {tool.spec.name: tool for tool in here.desk.app.toolset().of(key=key)}
+        key = here.sessions.key("main")
+        tools = {tool.spec.name: tool for tool in here.toolset.of(key=key)}
         context = ToolContext(call_id="1", workspace=openclaw_home.workspace, session_key=str(key))
         started = await tools["exec"].call({"command": "touch ~/a; sleep 600", "background": True}, context)
         (box,) = (openclaw_home.state / "sandboxes").iterdir()
         aged(box, 25)
-        await sweep_boxes(here.desk)
+        await sweep(here.app)
         assert (box / "home").is_dir()
         name = (started.details or {})["sessionId"]
         await tools["process"].call({"action": "kill", "sessionId": name}, context)
-        await sweep_boxes(here.desk)
+        await sweep(here.app)
         assert not box.exists()
 
 

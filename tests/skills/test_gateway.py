@@ -3,12 +3,13 @@
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openclaw.config.live import LiveConfig
 from openclaw.config.load import load
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.process.environment import Home
@@ -71,8 +72,13 @@ class Installation:
         home = Home(state=self.state, config=self.state / "openclaw.json")
         home.config.write_text(json.dumps(settings))
         home.config.chmod(0o600)
-        self.loaded = load(home, {"PATH": "/usr/bin:/bin", "SET": "1"})
-        self.skills = SkillService(self.loaded, self.state, top, self.now)
+        self.live = LiveConfig(load(home, {"PATH": "/usr/bin:/bin", "SET": "1"}))
+        self.top = top
+        self.skills = self.service(self.now)
+
+    def service(self, now: Callable[[], float]) -> SkillService:
+        live = self.live
+        return SkillService(live.skills, live.agents, live.variables, live.is_set, self.state, self.top, now)
 
     def now(self) -> float:
         return self.state.stat().st_mtime + LATER
@@ -171,16 +177,14 @@ def test_a_look_is_used_again_until_anything_on_disk_changed(tmp_path, change):
     change(skills)
     assert home.look() is not before
     after = home.look()  # by now what is new has been accepted
-    fresh = SkillService(home.loaded, home.state, tmp_path, home.now).look(
-        "main", home.workspace, home.workspace, first_use=True
-    )
+    fresh = home.service(home.now).look("main", home.workspace, home.workspace, first_use=True)
     assert after == fresh
 
 
 def test_what_changed_just_now_is_looked_at_again(tmp_path):
     home = Installation(tmp_path, {})
     put(home.workspace / "skills" / "a")
-    now = SkillService(home.loaded, home.state, tmp_path, time.time)
+    now = home.service(time.time)
     first = now.look("main", home.workspace, home.workspace, first_use=True)
     assert now.look("main", home.workspace, home.workspace, first_use=True) is not first
 

@@ -1,4 +1,4 @@
-"""A gateway's inside without a port: assistant, runs, desk and hall, with a model for each conversation."""
+"""A gateway's inside without a port: the app and its services, with a model for each conversation."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,16 +11,13 @@ from openclaw.core.messages import Assistant as Said
 from openclaw.core.messages import ToolResult, User
 from openclaw.core.provider import ModelRequest
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
-from openclaw.gateway.app import open_app
-from openclaw.gateway.tool_catalog import GatewayTools
+from openclaw.gateway.app import App, open_app
+from openclaw.gateway.services import Services, build_services
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
-from openclaw.protocol.events import EventBus
-from openclaw.runs.control import SessionService
-from openclaw.runs.inbox import Inbox
 from openclaw.runs.lanes import Lanes
 from openclaw.runs.request import RunRequest
-from openclaw.runs.worker import RunEvent, RunService, RunSettled
+from openclaw.runs.worker import RunEvent, RunSettled
 from openclaw.sessions import history
 from openclaw.testing import ScriptedModel, TemporaryHome
 
@@ -56,17 +53,21 @@ class Owner:
 
 
 class House:
-    def __init__(
-        self, desk: SessionService, hall: GatewayTools, events: list[RunEvent], changed: asyncio.Event
-    ) -> None:
-        self.desk = desk
-        self.hall = hall
-        self.roster = hall.subagents.roster
+    def __init__(self, app: App, services: Services, events: list[RunEvent], changed: asyncio.Event) -> None:
+        self.app = app
+        self.runs = services.runs
+        self.sessions = services.sessions
+        self.lifecycle = app.lifecycle
+        self.control = services.control
+        self.tools = services.tools
+        self.toolset = services.toolset
+        self.subagents = services.subagents
+        self.roster = services.subagents.roster
         self.events = events
         self._changed = changed
 
     async def say(self, run_id: str, text: str, key: str = "main", **more: Any) -> None:
-        await self.desk.runs.submit(RunRequest(run_id=run_id, key=self.desk.key(key), text=text, **more))
+        await self.runs.submit(RunRequest(run_id=run_id, key=self.sessions.key(key), text=text, **more))
 
     async def until(self, look: Callable[[], Any]) -> Any:
         """What `look` gives, as soon as it is something; looked at whenever something happens."""
@@ -94,7 +95,7 @@ class House:
         return await self.until(settled)
 
     async def messages(self, key: str = "main") -> list[User | Said | ToolResult]:
-        _, loaded = await self.desk.load(self.desk.key(key))
+        _, loaded = await self.sessions.load(self.sessions.key(key))
         return [row.message for row in history.rows_of(loaded.entries)] if loaded else []
 
     async def results(self, tool: str, key: str = "main") -> list[ToolResult]:
@@ -115,15 +116,13 @@ async def house(home: TemporaryHome, model: Any, owner: Owner | None = None, chi
     async with open_app(
         surroundings, clock=clock, approver=owner or Owner(), open_provider=lambda endpoint: model
     ) as app:
-        runs = RunService(app.turns, Inbox(app.db, clock), Lanes({"main": 8, "subagent": children}), clock, tell)
-        async with runs.serving() as active:
-            desk = SessionService(app, app.lifecycle, active, EventBus())
-            hall = GatewayTools(desk, surroundings)
-            desk.stop_below = hall.subagents.stop_below
-            app.machine_tools.serve_in(hall)
-            await hall.subagents.roster.load()
-            await active.resume()
-            async with hall.subagents.serving(), asyncio.TaskGroup() as group:
-                wakes = group.create_task(wake_sessions(desk))
-                yield House(desk, hall, events, changed)
+        services = build_services(app, tell, lanes=Lanes({"main": 8, "subagent": children}))
+        async with services.serving() as runs:
+            await services.subagents.roster.load()
+            await runs.resume()
+            async with services.subagents.serving(), asyncio.TaskGroup() as group:
+                wakes = group.create_task(
+                    wake_sessions(services.sessions, runs, app.label_service, app.machine_tools, app.live.tools)
+                )
+                yield House(app, services, events, changed)
                 wakes.cancel()

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 async def test_older_spellings_are_taken(openclaw_home):
     openclaw_home.configure(SETTINGS)
     async with house(openclaw_home, Cast(please=ScriptedModel(says("x")))) as here:
-        specs = {tool.spec.name: tool.spec for tool in here.desk.app.toolset().of()}
+        specs = {tool.spec.name: tool.spec for tool in here.toolset.of()}
     for name, given in (
         ("read", {"file_path": "a"}),
         ("edit", {"file_path": "a", "old_string": "x", "new_string": "y"}),

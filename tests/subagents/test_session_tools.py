@@ -137,7 +137,7 @@ async def test_groups_and_strangers_do_not_have_the_gateway_tool(home):
     async with house(home, Cast(please=ScriptedModel())) as it:
 
         def names(key: str) -> set[str]:
-            return {tool.spec.name for tool in it.desk.app.toolset().of(key=parse(key))}
+            return {tool.spec.name for tool in it.toolset.of(key=parse(key))}
 
         assert "gateway" in names("agent:main:main")
         assert "gateway" not in names("agent:main:telegram:group:-100")
@@ -151,7 +151,7 @@ async def test_groups_and_strangers_do_not_have_the_gateway_tool(home):
 async def test_without_process_exec_does_not_offer_the_background(home):
     open_up(home, deny=["process"])
     async with house(home, Cast(please=ScriptedModel())) as it:
-        tools = {tool.spec.name: tool for tool in it.desk.app.toolset().of()}
+        tools = {tool.spec.name: tool for tool in it.toolset.of()}
         assert "process" not in tools
         assert "background" not in tools["exec"].spec.parameters["properties"]
 
@@ -163,10 +163,10 @@ async def test_a_history_can_be_read_around_one_message(home):
             side.script(says(f"answer {number}"))
             await it.say(f"s{number}", f"side question {number}", key="agent:main:side")
             await it.outcome(f"s{number}")
-        _, loaded = await it.desk.load(it.desk.key("agent:main:side"))
+        _, loaded = await it.sessions.load(it.sessions.key("agent:main:side"))
         assert loaded is not None
         middle = history.rows_of(loaded.entries)[4]
-        tool = next(each for each in it.hall.tools(parse("main")) if each.spec.name == "sessions_history")
+        tool = next(each for each in it.tools.tools(parse("main")) if each.spec.name == "sessions_history")
         context = ToolContext(call_id="1", workspace=home.workspace, session_key="agent:main:main")
 
         async def read(**args: Any) -> Any:
@@ -182,15 +182,15 @@ async def test_what_was_said_before_starting_over_is_found_under_its_own_id(home
     open_up(home, sessions={"visibility": "agent"})
     side = ScriptedModel(says("the first answer"), says("the second answer"))
     async with house(home, Cast(side=side)) as it:
-        key = it.desk.key("agent:main:side")
+        key = it.sessions.key("agent:main:side")
         await it.say("s1", "side one", key=str(key))
         await it.outcome("s1")
-        old = await it.desk.app.index.get(key)
+        old = await it.app.index.get(key)
         assert old is not None
-        await it.desk.lifecycle.reset(key)
+        await it.lifecycle.reset(key)
         await it.say("s2", "side two", key=str(key))
         await it.outcome("s2")
-        tool = next(each for each in it.hall.tools(parse("main")) if each.spec.name == "sessions_history")
+        tool = next(each for each in it.tools.tools(parse("main")) if each.spec.name == "sessions_history")
         context = ToolContext(call_id="1", workspace=home.workspace, session_key="agent:main:main")
         earlier = await tool.call({"sessionKey": str(key), "sessionId": old.session_id}, context)
         assert "the first answer" in earlier.text
@@ -210,9 +210,9 @@ async def test_sessions_are_listed_by_their_group_and_put_away_ones_beside_the_o
         for name in ("side", "aside"):
             await it.say(name, "side talk", key=f"agent:main:{name}")
             await it.outcome(name)
-        await it.desk.lifecycle.prefer(it.desk.key("agent:main:side"), {"category": "boat"})
-        await it.desk.lifecycle.prefer(it.desk.key("agent:main:aside"), {"archived": True})
-        tool = next(each for each in it.hall.tools(parse("main")) if each.spec.name == "sessions_list")
+        await it.lifecycle.prefer(it.sessions.key("agent:main:side"), {"category": "boat"})
+        await it.lifecycle.prefer(it.sessions.key("agent:main:aside"), {"archived": True})
+        tool = next(each for each in it.tools.tools(parse("main")) if each.spec.name == "sessions_list")
         context = ToolContext(call_id="1", workspace=home.workspace, session_key="agent:main:main")
 
         async def keys(**args: Any) -> set[str]:
@@ -226,7 +226,7 @@ async def test_sessions_are_listed_by_their_group_and_put_away_ones_beside_the_o
 async def test_a_message_takes_several_files_along(home):
     async with house(home, Cast(please=ScriptedModel())) as it:
         channel = FakeChannel("pigeon")
-        tool = MessageTool(it.desk, lambda: {"pigeon": channel})
+        tool = MessageTool(it.app.run_hooks, lambda: {"pigeon": channel})
         context = ToolContext(call_id="1", workspace=home.workspace, session_key="agent:main:main")
         files = [{"media": "a.png"}, {"media": "b.png", "type": "image"}]
         sent = await tool.call({"action": "send", "target": "bob", "media": "c.png", "attachments": files}, context)
@@ -243,7 +243,7 @@ async def test_a_group_has_the_tools_its_channel_leaves_it(home):
     async with house(home, Cast(please=ScriptedModel())) as it:
 
         def names(key: str) -> set[str]:
-            return {tool.spec.name for tool in it.desk.app.toolset().of(key=it.desk.key(key))}
+            return {tool.spec.name for tool in it.toolset.of(key=it.sessions.key(key))}
 
         assert names("telegram:group:-100") == {"session_status"}
         assert "exec" in names("telegram:group:-200")

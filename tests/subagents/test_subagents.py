@@ -66,7 +66,7 @@ async def test_a_task_is_done_elsewhere_and_its_result_comes_back_by_itself(home
         first = worker.requests[0].messages[0].text
         assert first.startswith("[Subagent Context] You are a sub-agent (depth 1/5)")
         assert "[Subagent Task]\ncount the alphas" in first
-        row = await it.desk.row(child.session)
+        row = await it.sessions.row(child.session)
         assert row is not None and row["spawnedBy"] == "agent:main:main"
 
 
@@ -203,7 +203,7 @@ async def test_a_killed_child_is_silent_and_takes_its_own_along(home):
         await it.say("r2", "kill them")
         await it.outcome("r2")
         assert {child.status for child in it.roster.all()} == {"killed"}
-        await it.until(lambda: it.desk.runs.busy == 0)
+        await it.until(lambda: it.runs.busy == 0)
         assert told(await it.messages()) == []
 
 
@@ -212,8 +212,8 @@ async def test_stopping_a_conversation_stops_its_helpers(home):
     async with house(home, Cast(please=boss, alpha=ScriptedModel(stalls()))) as it:
         await it.say("r1", "please")
         await it.until(lambda: it.roster.all() and len(boss.requests) == 2)
-        await it.desk.stop(it.desk.key("main"))
-        await it.until(lambda: it.desk.runs.busy == 0)
+        await it.control.stop(it.sessions.key("main"))
+        await it.until(lambda: it.runs.busy == 0)
         assert it.roster.all()[0].status == "killed"
 
 
@@ -262,7 +262,7 @@ async def test_cleanup_removes_session_and_files(home):
         go.set()
         await it.until(lambda: it.roster.get(child.run_id).archived and boss.left == 0)
         assert not Path(child.files).exists()
-        assert await it.desk.app.index.get(child.session) is None
+        assert await it.app.index.get(child.session) is None
         await it.outcome(f"announce:{child.run_id}")
         assert told(await it.messages())
 

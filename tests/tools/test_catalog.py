@@ -46,6 +46,6 @@ def test_only_calls_that_write_reserve_anything(context, workspace):
 
 
 def test_a_terminal_library_is_only_loaded_when_needed():
-    script = "import sys, openclaw.tools.catalog; print('ptyprocess' in sys.modules)"
+    script = "import sys, openclaw.tools.build; print('ptyprocess' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == "False\n"

@@ -3,7 +3,7 @@
 import pytest
 
 from openclaw.core.provider import Model
-from openclaw.models.timeouts import StreamTimeouts, idle_limit, patience, place_of
+from openclaw.models.timeouts import StreamTimeouts, idle_limit, place_of, stream_timeouts
 
 
 def model(
@@ -96,4 +96,4 @@ def test_the_idle_limit(who: Model, run: float | None, agent: float | None, cron
 def test_the_first_word_may_take_longer_where_a_model_must_load(
     who: Model, run: float | None, expected: StreamTimeouts
 ) -> None:
-    assert patience(who, run_timeout=run) == expected
+    assert stream_timeouts(who, run_timeout=run) == expected

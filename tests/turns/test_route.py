@@ -22,7 +22,7 @@ from openclaw.models import registry
 from openclaw.models.model_set import build_model_set
 from openclaw.models.profiles import AuthProfile, Profiles
 from openclaw.models.settings import AuthSettings, ModelsSettings
-from openclaw.models.timeouts import patience
+from openclaw.models.timeouts import stream_timeouts
 from openclaw.runs.route import FailoverRoute
 from openclaw.testing import FakeClock, ScriptedModel
 
@@ -54,7 +54,7 @@ class Walk:
             open_provider=self.open,
             clock=self.clock,
             thinking=lambda model: "off",
-            patience=patience,
+            patience=stream_timeouts,
             jitter=lambda: 0.5,
         )
 

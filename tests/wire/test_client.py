@@ -21,6 +21,7 @@ from openclaw.protocol.client import (
     CallFailed,
     ConnectionLost,
     EventGap,
+    GatewayClient,
     NoAnswer,
     check_url,
     connect,
