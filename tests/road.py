@@ -12,6 +12,7 @@ import openclaw
 from openclaw.gateway.local import local_gateway
 from openclaw.process.environment import Environment
 from openclaw.protocol.client import GatewayClient
+from openclaw.protocol.frames import EventFrame
 from openclaw.testing import TemporaryHome
 
 HOUSE = str(Path(openclaw.__file__).parent)
@@ -53,6 +54,8 @@ async def _say(client: GatewayClient, text: str) -> None:
 
     async def listen() -> None:
         async for event in client.events():
+            if not isinstance(event, EventFrame):
+                continue
             payload = event.payload or {}
             if event.event == "chat" and payload.get("runId") == run_id and payload.get("state") in ("final", "error"):
                 final.set()

@@ -90,7 +90,7 @@ async def test_what_an_earlier_life_took_and_did_not_run_is_run_once(
     scripted_model.script(says("done"), says("not again"))
     async with place(openclaw_home, scripted_model, fires=False) as here:
         job = await here.scheduler.book.add({"message": "x", "at": "2027-01-15T08:00:10Z"})
-        gone = CronStore(here.desk.app.db, Owner(2**30, "an earlier life"))
+        gone = CronStore(here.app.db, Owner(2**30, "an earlier life"))
         slot = DueSlots(slot=job.state.next_run_at_ms or 0, following=None)
         fire = await gone.take(job, slot, now=1_800_000_010_000)
         assert fire is not None

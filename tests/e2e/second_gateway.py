@@ -8,12 +8,13 @@ import subprocess
 import sys
 
 from openclaw.config.load import load
-from openclaw.gateway.daemon import Control, GatewayLaunch
 from openclaw.gateway.exposure import ExposureOptions, decide, fences, listen, shared_secret
+from openclaw.gateway.launch import Control, GatewayLaunch
 from openclaw.gateway.serve import compose
 from openclaw.gateway.server import serving
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
+from tests.commandline import PATIENCE
 from tests.e2e.gateway_process import GatewayProcess
 
 
@@ -22,27 +23,25 @@ class SecondGateway(GatewayProcess):
 
     def start(self, port: int = 0) -> None:
         with (self.home.root / "second.out").open("ab") as log:
-            self.process = subprocess.Popen(
+            self._second = subprocess.Popen(
                 [sys.executable, "-m", "tests.e2e.second_gateway"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=self.home.environ,
             )
-        assert self.process.stdout is not None
-        told = self.process.stdout.readline()
+        assert self._second.stdout is not None
+        told = self._second.stdout.readline()
         assert told, self.output()
         self.port = int(told)
 
     def stop(self) -> int:
-        assert self.process is not None
-        self.process.communicate(timeout=40)
-        return self.process.returncode
+        self._second.communicate(timeout=PATIENCE)
+        return self._second.returncode
 
     def kill(self) -> None:
-        assert self.process is not None
-        self.process.kill()
-        self.process.communicate(timeout=40)
+        self._second.kill()
+        self._second.communicate(timeout=PATIENCE)
 
     def output(self) -> str:
         return (self.home.root / "second.out").read_text(errors="replace")

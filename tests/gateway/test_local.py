@@ -82,7 +82,7 @@ async def test_what_another_process_left_is_left_to_the_daemon(openclaw_home: Te
         assert (await client.call("cron.status", {}))["enabled"] is False
         assert await said(client, "hello", "r1") == "Only what was asked."
     async with state(surroundings(openclaw_home).home, clock) as (db, _):
-        assert [entry.run_id for entry in await Inbox(db, clock).unfinished()] == ["left"]
+        assert [entry.run_id for entry in await Inbox(db, clock).take_over()] == ["left"]
     assert len(model.requests) == 1
 
 

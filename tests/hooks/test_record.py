@@ -167,7 +167,7 @@ async def test_plugins_of_the_gateway_are_asked_about_an_install(openclaw_home: 
 
     caller: Any = None
     async with openclaw_home.assistant(ScriptedModel()) as app:
-        (method,) = rpc.install_methods(app.plugins, app.run_hooks, app.audit)
+        (method,) = rpc.install_methods(app.plugins, app.run_hooks.hooks, app.audit)
         check: Any = method.handler
         assert await check(QUESTION, caller) == {"blocked": False, "findings": []}
         plug(app, "before_install", guard, "guard")
