@@ -56,8 +56,10 @@ main()
 
 VERSION_BUDGET = 60
 HELP_BUDGET = 110
-LOOKING_BUDGET = 330
-GATEWAY_BUDGET = 640
+NOUN_BUDGET = 600
+"""A noun's module imports what its commands use; the gateway itself is imported by those that start one."""
+LOOKING_BUDGET = 320
+GATEWAY_BUDGET = 590
 
 
 def modules_of(arguments: list[str], home: TemporaryHome) -> tuple[str, list[str]]:
@@ -95,17 +97,15 @@ def test_the_version_costs_next_to_nothing(openclaw_home: TemporaryHome) -> None
 
 
 @pytest.mark.parametrize("words", every_command(), ids=lambda words: " ".join(words) or "openclaw")
-def test_help_answers_without_loading_the_house(words: list[str], openclaw_home: TemporaryHome) -> None:
+def test_help_answers_without_starting_anything(words: list[str], openclaw_home: TemporaryHome) -> None:
     printed, modules = modules_of([*words, "--help"], openclaw_home)
     assert "Usage: openclaw" in printed
-    assert "asyncio" not in modules
-    assert len(modules) <= HELP_BUDGET, len(modules)
-    rooms = [
-        name
-        for name in modules
-        if name.startswith("openclaw.") and name.split(".")[1] not in ("cli", "version", "core")
-    ]
-    assert rooms == [], rooms
+    assert len(modules) <= (NOUN_BUDGET if words else HELP_BUDGET), len(modules)
+    assert "openclaw.gateway.app" not in modules
+    if not words:
+        assert "asyncio" not in modules
+        packages = {name.split(".")[1] for name in modules if name.startswith("openclaw.")}
+        assert packages <= {"cli", "version", "core"}
     assert not openclaw_home.config_path.exists()
 
 
@@ -134,7 +134,7 @@ def test_a_gateway_that_waits_has_loaded_only_what_waiting_takes(openclaw_home: 
     loaded = {name.partition(".")[0] for name in modules}
     heavy = {"httpx2", "yaml", "cryptography", "numpy", "pydantic", "mcp", "textual", "playwright", "pathspec", "rich"}
     assert not heavy & loaded
-    assert not [name for name in modules if name.startswith(("openclaw.models.providers", "openclaw.tools"))]
+    assert not [name for name in modules if name.startswith(("openclaw.models.providers.", "openclaw.tools.build"))]
 
 
 def test_every_wheel_file_is_declared() -> None:

@@ -37,7 +37,6 @@ from openclaw.security.tool_policy import (
     remaining,
     unknown,
 )
-from openclaw.tools import build
 from openclaw.tools.settings import ExecSettings, ToolsSettings
 from openclaw.workspace.seed import Workspaces
 
@@ -297,6 +296,8 @@ class MachineTools:
 
     def _own(self, key: SessionKey, *, background: bool, level: Level, boxed: SandboxedRun | None) -> list[Tool]:
         """The tools that depend on nothing but the configuration and the agent: they keep nothing between calls."""
+        from openclaw.tools.build import tools as browser_tools  # first use: it loads every tool
+
         config = self._live.config
         built = machine_tools(
             config.tools,
@@ -309,7 +310,7 @@ class MachineTools:
             elevated=level,
         )
         built += self._memories.tools(key.agent)
-        return built + build.tools(config.browser, self._state, self._open_browsers)
+        return built + browser_tools(config.browser, self._state, self._open_browsers)
 
     def _open_browsers(self) -> "Browsers":
         return self.browsers
