@@ -58,6 +58,7 @@ VERSION_BUDGET = 60
 HELP_BUDGET = 110
 LOOKING_BUDGET = 330
 GATEWAY_BUDGET = 640
+TURN_BUDGET = 760
 
 
 def modules_of(arguments: list[str], home: TemporaryHome) -> tuple[str, list[str]]:
@@ -135,6 +136,13 @@ def test_a_gateway_that_waits_has_loaded_only_what_waiting_takes(openclaw_home: 
     heavy = {"httpx2", "yaml", "cryptography", "numpy", "pydantic", "mcp", "textual", "playwright", "pathspec", "rich"}
     assert not heavy & loaded
     assert not [name for name in modules if name.startswith(("openclaw.models.providers", "openclaw.tools"))]
+
+
+def test_a_turn_without_a_daemon_needs_no_web_server(openclaw_home: TemporaryHome) -> None:
+    printed, modules = modules_of(["agent", "--local", "--message", "hello"], openclaw_home)
+    assert printed.strip()
+    assert len(modules) <= TURN_BUDGET, len(modules)
+    assert not {"uvicorn", "starlette", "websockets", "watchfiles"} & {name.partition(".")[0] for name in modules}
 
 
 def test_every_wheel_file_is_declared() -> None:

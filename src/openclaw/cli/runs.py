@@ -301,21 +301,9 @@ def _short(text: str, limit: int = 160) -> str:
 
 
 def _with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
-    import asyncio
+    from openclaw.cli.client import with_assistant
 
-    from openclaw.cli.render import note
-    from openclaw.cli.screen import TerminalApprover
-    from openclaw.gateway.app import assistant
-    from openclaw.process.environment import Environment
-    from openclaw.process.tasks import SystemClock
-
-    async def main() -> None:
-        async with assistant(
-            Environment.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
-        ) as app:
-            await work(app)
-
-    asyncio.run(main())
+    with_assistant(work)
 
 
 RUN_CHARS = 12

@@ -317,7 +317,7 @@ def run_methods(desk: SessionService, commands: SlashCommands) -> list[RpcMethod
         turn = await _turn(desk, params)
         reply = await commands.answer(turn.key, turn.text, turn.channel or "agent")
         if reply is not None and not reply.message:
-            yield _said(turn, reply.text, desk.now)
+            yield await _said(desk, turn, reply.text)
             return
         turn = structs.replace(turn, text=reply.message) if reply else turn
         lane = "subagent" if params.lane == "subagent" else "main"
@@ -365,16 +365,18 @@ def identity_of(desk: SessionService, agent_id: str) -> dict[str, Any]:
     return {"agentId": found.id, "name": name, "nameSource": source, **({"emoji": emoji} if emoji else {})}
 
 
-def _said(turn: RunRequest, text: str, now: int) -> dict[str, Any]:
+async def _said(desk: SessionService, turn: RunRequest, text: str) -> dict[str, Any]:
     """The answer to a command: there was no run."""
-    meta = {"durationMs": 0, "aborted": False, "stopReason": "stop", "agentMeta": {}}
+    row = await desk.app.index.get(turn.key)
+    agent = {"sessionId": row.session_id} if row else {}
+    meta = {"durationMs": 0, "aborted": False, "stopReason": "stop", "agentMeta": agent}
     result = {"payloads": [{"text": text, "mediaUrl": None}], "meta": meta}
     return {
         "runId": turn.run_id,
         "sessionKey": str(turn.key),
         "status": "ok",
         "summary": "completed",
-        "acceptedAt": now,
+        "acceptedAt": desk.now,
         "result": result,
     }
 
