@@ -60,6 +60,7 @@ NOUN_BUDGET = 600
 """A noun's module imports what its commands use; the gateway itself is imported by those that start one."""
 LOOKING_BUDGET = 320
 GATEWAY_BUDGET = 590
+TURN_BUDGET = 760
 
 
 def modules_of(arguments: list[str], home: TemporaryHome) -> tuple[str, list[str]]:
@@ -135,6 +136,13 @@ def test_a_gateway_that_waits_has_loaded_only_what_waiting_takes(openclaw_home: 
     heavy = {"httpx2", "yaml", "cryptography", "numpy", "pydantic", "mcp", "textual", "playwright", "pathspec", "rich"}
     assert not heavy & loaded
     assert not [name for name in modules if name.startswith(("openclaw.models.providers.", "openclaw.tools.build"))]
+
+
+def test_a_turn_without_a_daemon_needs_no_web_server(openclaw_home: TemporaryHome) -> None:
+    printed, modules = modules_of(["agent", "--local", "--message", "hello"], openclaw_home)
+    assert printed.strip()
+    assert len(modules) <= TURN_BUDGET, len(modules)
+    assert not {"uvicorn", "starlette", "websockets", "watchfiles"} & {name.partition(".")[0] for name in modules}
 
 
 def test_every_wheel_file_is_declared() -> None:

@@ -1,5 +1,5 @@
 """OpenClaw: a personal AI assistant that lives on its owner's machine.
 
-Start reading at `gateway/app.py`, which builds every part, and at ARCHITECTURE.md, which walks one message through them.
+Start reading at ARCHITECTURE.md, which walks one message through the house, and at `gateway/app.py`, which builds it.
 Public addresses: `openclaw.plugin` for authors of plugins, `openclaw.testing` for tests of one's own agent.
 """

@@ -7,7 +7,7 @@ import pytest
 
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.tool import ApprovalRequest
-from openclaw.security.approvals import PendingApprovals
+from openclaw.security.approvals import PendingApprovals, unattended
 from openclaw.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -77,3 +77,20 @@ async def test_mistakes_are_named() -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_client_that_has_nobody_to_ask_says_so() -> None:
+    desk = Desk()
+    task = await asking(desk, "abcdef12")
+    desk.approvals.decline("abcd", "nobody is at a terminal", by="cli")
+    answer = await task
+    assert (answer.decision, answer.why, answer.nobody) == ("deny", "nobody is at a terminal", True)
+    assert desk.approvals.list() == [] and desk.told[-1] == ("abcdef12", "deny")
+
+
+async def test_where_nobody_is_nobody_is_asked() -> None:
+    desk = Desk()
+    with unattended("nobody can be asked here"):
+        answer = await asyncio.create_task(desk.approvals.decide(request("abcdef12")))
+    assert answer.decision == "deny" and answer.why.endswith(", and nobody can be asked here")
+    assert desk.told == []

@@ -290,6 +290,8 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "delete",
         "reset",
         "resolve",
+        "unattended",
+        "call",
         "send",
         "inject",
         "approve",

@@ -179,7 +179,13 @@ async def _stop(client: GatewayClient, screen: RunScreen, params: dict[str, Any]
     whose = {"agentId": params["agentId"]} if "agentId" in params and not screen.session_key else {}
     await client.call("chat.abort", {"sessionKey": key, "runId": screen.run_id, **whose})
     await client.call("agent.wait", {"runId": screen.run_id, "timeoutMs": int(ENDING_SECONDS * 1000)})
-    return {"runId": screen.run_id, "sessionKey": screen.session_key or key, "status": "error"}
+    history = await client.call("chat.history", {"sessionKey": key, "limit": 1, **whose})
+    return {
+        "runId": screen.run_id,
+        "sessionKey": history["sessionKey"],
+        "sessionId": history.get("sessionId"),
+        "status": "error",
+    }
 
 
 async def _watch(client: GatewayClient, screen: RunScreen, *, asks: bool) -> None:
@@ -238,8 +244,12 @@ def _document(final: dict[str, Any], stopped: str, seconds: float) -> dict[str, 
     result = final.get("result") or {"payloads": [], "meta": {"durationMs": round(seconds * 1000), "aborted": True}}
     meta = result.get("meta") or {}
     agent = meta["agentMeta"] = {
+        "sessionId": final.get("sessionId"),
+        "provider": None,
+        "model": None,
         "usage": msgspec.to_builtins(Usage()),
         "costUsd": None,
+        "assistantTurns": 0,
         **(meta.get("agentMeta") or {}),
     }
     model = agent.get("model")

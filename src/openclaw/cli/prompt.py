@@ -174,7 +174,7 @@ def build(as_json: bool, **whom: Any) -> None:
             }
         )
 
-    with_assistant(work)
+    _with_assistant(work)
 
 
 @prompt_command.command("report")
@@ -193,7 +193,7 @@ def report(run_id: str | None, detail: bool, as_json: bool, **whom: Any) -> None
         else:
             click.echo((render_detail if detail else render_list)(found))
 
-    with_assistant(work)
+    _with_assistant(work)
 
 
 @prompt_command.command("diff")
@@ -220,7 +220,7 @@ def diff(before: str, after: str, as_text: bool, as_json: bool, **whom: Any) -> 
             lines = difflib.unified_diff(old.text.splitlines(), new.text.splitlines(), before, after, lineterm="", n=1)
             click.echo("\n".join(lines))
 
-    with_assistant(work)
+    _with_assistant(work)
 
 
 @prompt_command.command("blame")
@@ -238,7 +238,7 @@ def blame(line: int | None, wanted: str | None, **whom: Any) -> None:
                 side = "cached" if item.stable else "fresh"
                 click.echo(f"{item.number:>5} {side:<6} {item.label:<9} {item.source[-32:]:<32} {item.text[:140]}")
 
-    with_assistant(work)
+    _with_assistant(work)
 
 
 @prompt_command.command("lint")
@@ -262,7 +262,7 @@ def lint(as_json: bool, **whom: Any) -> int:
         else:
             click.echo("Nothing to mend.")
 
-    with_assistant(work)
+    _with_assistant(work)
     return 1 if findings else 0
 
 
@@ -279,7 +279,7 @@ def runs(limit: int) -> None:
         else:
             click.echo("No run yet.")
 
-    with_assistant(work)
+    _with_assistant(work)
 
 
 prompt_command.add_command(listed, "audit")

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from openclaw.agent.settings import agent_ids
-from openclaw.cli.client import RUN_CAPS, ask, open_client
+from openclaw.cli.client import RUN_CAPS, ask, open_client, with_assistant
 from openclaw.cli.render import dollars, note, print_json, table, when
 from openclaw.config.load import load
 from openclaw.core.errors import InvalidRequest
@@ -304,17 +304,7 @@ def _short(text: str, limit: int = 160) -> str:
 
 
 def _with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
-
-    from openclaw.cli.screen import TerminalApprover
-    from openclaw.gateway.app import open_app
-
-    async def main() -> None:
-        async with open_app(
-            Environment.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
-        ) as app:
-            await work(app)
-
-    asyncio.run(main())
+    with_assistant(work)
 
 
 # `openclaw undo`.

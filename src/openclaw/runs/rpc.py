@@ -363,7 +363,7 @@ def run_methods(
         turn = await _turn(sessions, index, params)
         reply = await commands.answer(turn.key, turn.text, turn.channel or "agent")
         if reply is not None and not reply.message:
-            yield _said(turn, reply.text, sessions.now)
+            yield await _said(sessions, index, turn, reply.text)
             return
         lane = "subagent" if params.lane == "subagent" else "main"
         turn = structs.replace(turn, text=reply.message if reply else turn.text, lane=lane)
@@ -411,16 +411,18 @@ def identity_of(workspaces: Workspaces, agents_settings: Live[AgentsSettings], a
     return {"agentId": found.id, "name": name, "nameSource": source, **({"emoji": emoji} if emoji else {})}
 
 
-def _said(turn: RunRequest, text: str, now: int) -> dict[str, Any]:
+async def _said(sessions: SessionService, index: SessionIndex, turn: RunRequest, text: str) -> dict[str, Any]:
     """The answer to a command: there was no run."""
-    meta = {"durationMs": 0, "aborted": False, "stopReason": "stop", "agentMeta": {}}
+    row = await index.get(turn.key)
+    agent = {"sessionId": row.session_id} if row else {}
+    meta = {"durationMs": 0, "aborted": False, "stopReason": "stop", "agentMeta": agent}
     result = {"payloads": [{"text": text, "mediaUrl": None}], "meta": meta}
     return {
         "runId": turn.run_id,
         "sessionKey": str(turn.key),
         "status": "ok",
         "summary": "completed",
-        "acceptedAt": now,
+        "acceptedAt": sessions.now,
         "result": result,
     }
 
