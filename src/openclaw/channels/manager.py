@@ -12,6 +12,7 @@ from openclaw.core.channel import Channel, Inbound
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.core.settings import Live
+from openclaw.protocol.events import EventBus
 from openclaw.runs.commands import SlashCommands
 from openclaw.runs.worker import RunService
 from openclaw.sessions.service import SessionService
@@ -37,6 +38,7 @@ class ChannelManager:
         session_settings: Live[SessionSettings],
         commands: SlashCommands,
         channels: Callable[[], Mapping[str, Channel]],
+        bus: EventBus,
         clock: Clock,
     ) -> None:
         self._sessions = sessions
@@ -46,23 +48,22 @@ class ChannelManager:
         self._session_settings = session_settings
         self._commands = commands
         self._channels = channels
+        self._bus = bus
         self._clock = clock
-        self._changed = asyncio.Event()
         self._listening: dict[str, tuple[Channel, asyncio.Task[None]]] = {}
         self._answering: set[asyncio.Task[None]] = set()
         self._hearing: InboundHandler | None = None
 
-    def changed(self) -> None:
-        """Says that a channel may have been added or removed."""
-        self._changed.set()
-
     async def keep(self) -> None:
         """Starts and stops listeners as channels come and go, until it is cancelled."""
         try:
-            while True:
-                self._changed.clear()
+            # Listens before it looks: a plugin that starts in between is not missed.
+            with self._bus.listening() as listener:
                 await self._follow()
-                await self._changed.wait()
+                async for notice in listener:
+                    if notice.event == "plugins.changed" or listener.missed:
+                        listener.missed = 0
+                        await self._follow()
         finally:
             tasks = [*(task for _, task in self._listening.values()), *self._answering]
             self._listening.clear()

@@ -293,7 +293,7 @@ class ClientApi:
             for method in group:
                 own_methods.add(method)
         self.channels = ChannelManager(
-            sessions, runs, app.home.state, live, live.session, commands, app.plugins.channels, clock
+            sessions, runs, app.home.state, live, live.session, commands, app.plugins.channels, bus, clock
         )
         gatekeeping = self._gatekeeping(limiter)
         hooks = WebhookEndpoint(
