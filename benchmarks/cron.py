@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from openclaw.automation.cron.jobs import build
-from openclaw.automation.cron.schedule import CronSchedule, due, next_fire
-from openclaw.automation.cron.store import CronStore, scheduled
-from openclaw.storage.migrations import STATE
+from openclaw.automation.cron.schedule import CronSchedule, next_fire, plan_due_slot
+from openclaw.automation.cron.store import CronStore, with_next_slot
+from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite
 
 JOBS = 10_000
@@ -24,10 +24,10 @@ LOOKS = 500
 async def main() -> None:
     now = round(time.time() * 1000)
     with tempfile.TemporaryDirectory() as place:
-        db = await Sqlite.open(Path(place) / "state.sqlite", STATE)
+        db = await Sqlite.open(Path(place) / "state.sqlite", STATE_MIGRATIONS)
         store = CronStore(db)
         jobs = [
-            scheduled(
+            with_next_slot(
                 build({"message": "x", "expr": f"{n % 60} {n % 24} * * *"}, job_id=str(n), now=now, local="UTC"), now
             )
             for n in range(JOBS)
@@ -52,13 +52,15 @@ async def main() -> None:
             await store.next_wake()
         looked = (time.perf_counter() - began) / LOOKS
         spent = (time.process_time() - cpu) / LOOKS
-        await store.add(scheduled(build({"message": "x", "everyMs": 1000}, job_id="due", now=now, local="UTC"), now))
+        await store.add(
+            with_next_slot(build({"message": "x", "everyMs": 1000}, job_id="due", now=now, local="UTC"), now)
+        )
         late = []
         for _ in range(100):
             started = time.perf_counter()
             (job,) = await store.due(now + 3_600_000)
             slot = job.state.next_run_at_ms or 0
-            plan = due(job.schedule, slot, slot, job_id=job.id, misfire="once")
+            plan = plan_due_slot(job.schedule, slot, slot, job_id=job.id, misfire="once")
             fire = await store.take(job, plan, now=slot)
             assert fire is not None
             late.append(time.perf_counter() - started)

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from openclaw.security.install_scan import inspect
+from openclaw.security.install_scan import scan_files
 from openclaw.skills.accepted import AcceptedSkills
-from openclaw.skills.catalog import compose, line_of, take
+from openclaw.skills.catalog import compose, line_of, take_snapshot
 from openclaw.skills.gate import MachineFacts
 from openclaw.skills.roots import SkillRoots
 from openclaw.skills.settings import LimitSettings, SkillsSettings
@@ -76,7 +76,7 @@ def main() -> None:
         later = time.time() + 3_600  # a file that has just changed is read again, which is not what is measured
 
         def library() -> SkillStore:
-            return SkillStore(AcceptedSkills(places.state), inspect, lambda: later)
+            return SkillStore(AcceptedSkills(places.state), scan_files, lambda: later)
 
         began = time.perf_counter()
         library().look(places, settings, machine, first_use=True)
@@ -91,7 +91,7 @@ def main() -> None:
         lines = [line_of(item, str(top)) for item in shelf.items]
         block = least(lambda: compose(lines, limits.max_skills_in_prompt, limits.max_skills_prompt_chars))
         taken = least(
-            lambda: take(shelf, home=str(top), max_skills=limits.max_skills_in_prompt, max_chars=30_000, now=1)
+            lambda: take_snapshot(shelf, home=str(top), max_skills=limits.max_skills_in_prompt, max_chars=30_000, now=1)
         )
     print(f"{len(shelf.items)} skills, {read} files read cold, 0 read warm")
     print(f"{'':<34} {'ms':>8} {'x stat':>7}")

@@ -12,15 +12,15 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from openclaw.core.sandbox import Mount, SandboxedRun, SandboxSpec
+from openclaw.core.sandbox import BoundSandbox, Mount, SandboxSpec
 from openclaw.core.tool import Tool, ToolContext
 from openclaw.process.tasks import SystemClock
 from openclaw.security.exec_policy import ExecGrant, decide
-from openclaw.security.label_service import wrap
+from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.sandboxes.bubblewrap import Bubblewrap
 from openclaw.security.settings import AgentToolSettings
-from openclaw.security.tool_policy import GROUPS, ToolRequest, layers, remaining
-from openclaw.tools.build import ToolState, WebToolSettings, build, build_web
+from openclaw.security.tool_policy import GROUPS, ToolRequest, apply_layers, build_layers
+from openclaw.tools.build import ToolState, WebToolSettings, build_tools, build_web
 from openclaw.tools.settings import ToolsSettings
 from openclaw.tools.web_guard import AddressRules
 
@@ -68,7 +68,7 @@ def named(tools: list[Tool]) -> dict[str, Tool]:
 
 async def on_the_machine(context: ToolContext, standing: ToolState) -> None:
     env = {"PATH": os.environ["PATH"]}
-    tools = named(build(shell="/bin/sh", env=env, background=standing.background))
+    tools = named(build_tools(shell="/bin/sh", env=env, background=standing.background))
     print(f"read                 {await timed(lambda: tools['read'].call({'path': 'a.txt'}, context)):8.2f} ms")
 
     async def bare() -> None:
@@ -85,7 +85,7 @@ async def from_the_web(context: ToolContext, standing: ToolState) -> None:
     port = server.sockets[0].getsockname()[1]
     fence = AddressRules(allow_private=True)
     settings = WebToolSettings(fence=fence, fetch_cached_for=0.0)
-    fetch = named(build_web(standing, wrap, settings))["web_fetch"]
+    fetch = named(build_web(standing, wrap_untrusted, settings))["web_fetch"]
     count = iter(range(CALLS * 2))
     spent = await timed(lambda: fetch.call({"url": f"http://127.0.0.1:{port}/{next(count)}"}, context), 50)
     print(f"web_fetch, loopback  {spent:8.2f} ms")
@@ -107,8 +107,8 @@ def decided() -> None:
         lambda: decide(command, "/w", "allowlist", "on-miss", grants, lambda word: f"/usr/bin/{word}", ("head",))
     )
     print(f"policy: a command    {spent:8.1f} µs   100 programs on the list")
-    rules = layers(ToolsSettings(deny=("cron",)), AgentToolSettings(), ToolRequest(boxed=True))
-    print(f"policy: {len(names)} tools     {each(lambda: remaining(names, rules)):8.1f} µs   {len(rules)} layers")
+    rules = build_layers(ToolsSettings(deny=("cron",)), AgentToolSettings(), ToolRequest(boxed=True))
+    print(f"policy: {len(names)} tools     {each(lambda: apply_layers(names, rules)):8.1f} µs   {len(rules)} layers")
 
 
 async def in_a_box(context: ToolContext, standing: ToolState, root: Path) -> None:
@@ -117,7 +117,7 @@ async def in_a_box(context: ToolContext, standing: ToolState, root: Path) -> Non
     if why := await engine.problem(box):
         print(f"sandbox              not measured: {why}")
         return
-    tools = named(build(shell="/bin/sh", env={}, boxed=SandboxedRun(engine, box), workers=standing.workers))
+    tools = named(build_tools(shell="/bin/sh", env={}, boxed=BoundSandbox(engine, box), workers=standing.workers))
     began = time.perf_counter()
     await tools["read"].call({"path": "a.txt"}, context)
     print(f"sandbox: first read  {(time.perf_counter() - began) * 1000:8.2f} ms   starts the file tools inside")

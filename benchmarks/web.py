@@ -27,7 +27,7 @@ def main() -> int:
     from openclaw.gateway.http.pages import BUILT, read
     from openclaw.testing import TemporaryHome, says
     from openclaw.testing.server import MockModelServer
-    from tests.ui.support import CHROMIUM, long_conversation, say, site, wait_idle
+    from tests.web.support import CHROMIUM, long_conversation, say, site, wait_idle
 
     weight = {name: len(gzip.compress(file.data)) for name, file in read(BUILT, "").items() if "assets" in name}
     print(f"page weight, gzip: {sum(weight.values()):,} bytes ({', '.join(weight)})")

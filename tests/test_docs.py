@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 import pytest
 
-from openclaw.cli.main import NOUNS, root
+from openclaw.cli.main import NOUNS
+from openclaw.cli.root import root
 from openclaw.core.hooks import POINTS
 
 TOP = Path(__file__).parent.parent

@@ -15,7 +15,7 @@ channels/chunking channels/settings config/migrate config/redact config/schema c
 core/errors core/events core/hooks core/keys core/messages core/provider core/sandbox core/text models/failover
 models/refs models/registry models/settings models/thinking models/timeouts plugins/admit plugins/hooks/manifest
 plugins/hooks/points plugins/manifest plugins/settings plugins/wire prompt/build prompt/diff prompt/facts prompt/fit
-prompt/lint prompt/report prompt/sections/stable prompt/sections/tools prompt/sections/volatile runs/stuck
+prompt/lint prompt/report prompt/sections/stable prompt/sections/tools prompt/sections/volatile
 security/audit security/exec_policy security/external security/install_scan security/labels security/sandboxes/policy
 security/scan security/settings security/shell security/tool_policy security/undo_plan sessions/compaction/plan
 sessions/compaction/summary sessions/reply_parse sessions/reply_text sessions/settings sessions/transcript

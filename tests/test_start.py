@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 import pytest
 
-from openclaw.cli.main import NOUNS, root
+from openclaw.cli.main import NOUNS
+from openclaw.cli.root import root
 from openclaw.testing import TemporaryHome
 
 COUNT = """
@@ -31,7 +32,7 @@ import json, os, signal, sys, threading, time, urllib.request
 before = set(sys.modules)
 
 def watch():
-    from openclaw.gateway.process import running
+    from openclaw.gateway.process import running_gateway as running
     from pathlib import Path
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.agent.loop import run
-from openclaw.agent.repeats import RepeatLimits, Repeats
+from openclaw.agent.repeats import RepeatDetector, RepeatLimits
 from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.errors import ProviderError
 from openclaw.core.events import Event, RunEnded, ToolEnded
@@ -75,7 +75,7 @@ class OneModel:
 
 def toolbox(*tools: Tool, limits: RepeatLimits | None = None, cap: int = 16_000, gate: Any = None) -> ToolRunner:
     context = ToolContext(call_id="", workspace=Path("/nowhere"))
-    repeats = Repeats(limits or RepeatLimits())
+    repeats = RepeatDetector(limits or RepeatLimits())
     return ToolRunner(tools, context, gate or OpenGate(), FakeClock(), repeats=repeats, cap=cap)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw.agent.arguments import MAX_ECHO_CHARS, ArgumentsAccepted, ArgumentsRejected, prepare
+from openclaw.agent.arguments import MAX_ECHO_CHARS, ArgumentsAccepted, ArgumentsRejected, prepare_arguments
 
 SCHEMA = {
     "type": "object",
@@ -31,7 +31,7 @@ ALIASES = {"file_path": "path", "old_string": "oldText"}
 
 
 def checked(**arguments: Any) -> ArgumentsAccepted | ArgumentsRejected:
-    return prepare("draw", SCHEMA, ALIASES, {"path": "p", **arguments})
+    return prepare_arguments("draw", SCHEMA, ALIASES, {"path": "p", **arguments})
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_what_is_not_gets_a_sentence(sent: dict[str, Any], problem: str) -> None
 
 
 def test_every_problem_is_named_at_once() -> None:
-    rejected = prepare("draw", SCHEMA, {}, {"limit": "x", "deep": "y"})
+    rejected = prepare_arguments("draw", SCHEMA, {}, {"limit": "x", "deep": "y"})
     assert isinstance(rejected, ArgumentsRejected)
     assert rejected.text.count("\n- ") == 3  # limit, deep, and path is missing
 
@@ -113,7 +113,7 @@ def test_an_echo_is_never_longer_than_needed() -> None:
 
 
 def test_a_tool_without_a_list_of_parameters_takes_what_comes() -> None:
-    assert prepare("free", {"type": "object"}, {}, {"a": 1}) == ArgumentsAccepted({"a": 1})
+    assert prepare_arguments("free", {"type": "object"}, {}, {"a": 1}) == ArgumentsAccepted({"a": 1})
 
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -127,7 +127,7 @@ names = st.sampled_from([*SCHEMA["properties"], "file_path", "old_text", "nothin
 @settings(max_examples=400, deadline=None)
 @given(st.dictionaries(names, values | plausible, max_size=6))
 def test_whatever_comes_the_tool_gets_what_its_schema_promises(arguments: dict[str, Any]) -> None:
-    match prepare("draw", SCHEMA, ALIASES, arguments):
+    match prepare_arguments("draw", SCHEMA, ALIASES, arguments):
         case ArgumentsAccepted(arguments=got):
             assert valid(got, SCHEMA), got
         case ArgumentsRejected(text=text):

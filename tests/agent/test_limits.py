@@ -2,7 +2,15 @@
 
 import pytest
 
-from openclaw.agent.repeats import NoRepeat, RepeatBlocked, RepeatLimits, Repeats, RepeatWarning, result_cap, shorten
+from openclaw.agent.repeats import (
+    NoRepeat,
+    RepeatBlocked,
+    RepeatDetector,
+    RepeatLimits,
+    RepeatWarning,
+    result_cap,
+    shorten,
+)
 from openclaw.core.messages import Text
 from openclaw.core.tool import Output
 
@@ -29,13 +37,13 @@ def test_what_fits_is_left_alone() -> None:
     assert shorten(output, 100) is output
 
 
-def same(repeats: Repeats, times: int, tool: str = "draw", answer: str = "same", **args: object) -> None:
+def same(repeats: RepeatDetector, times: int, tool: str = "draw", answer: str = "same", **args: object) -> None:
     for _ in range(times):
         repeats.after(tool, args, Output.of(answer))
 
 
 def test_ten_equal_calls_are_fine_the_eleventh_is_warned() -> None:
-    repeats = Repeats(RepeatLimits())
+    repeats = RepeatDetector(RepeatLimits())
     same(repeats, 9)
     assert repeats.before("draw", {}) == NoRepeat()
     same(repeats, 1)
@@ -43,14 +51,14 @@ def test_ten_equal_calls_are_fine_the_eleventh_is_warned() -> None:
 
 
 def test_equal_calls_with_new_answers_are_never_blocked() -> None:
-    repeats = Repeats(RepeatLimits())
+    repeats = RepeatDetector(RepeatLimits())
     for number in range(60):
         assert not isinstance(repeats.before("poll", {"id": 1}), RepeatBlocked)
         repeats.after("poll", {"id": 1}, Output.of(f"{number} %"))
 
 
 def test_the_order_of_arguments_does_not_hide_a_repeat() -> None:
-    repeats = Repeats(RepeatLimits())
+    repeats = RepeatDetector(RepeatLimits())
     for number in range(20):
         args = {"a": 1, "b": 2} if number % 2 else {"b": 2, "a": 1}
         repeats.after("draw", args, Output.of("same"))
@@ -58,19 +66,19 @@ def test_the_order_of_arguments_does_not_hide_a_repeat() -> None:
 
 
 def test_durations_do_not_hide_a_repeat() -> None:
-    repeats = Repeats(RepeatLimits())
+    repeats = RepeatDetector(RepeatLimits())
     for number in range(20):
         repeats.after("exec", {"command": "x"}, Output.of("failed", exitCode=1, durationMs=number))
     assert isinstance(repeats.before("exec", {"command": "x"}), RepeatBlocked)
 
 
-def ping_pong(repeats: Repeats, times: int) -> None:
+def ping_pong(repeats: RepeatDetector, times: int) -> None:
     for number in range(times):
         repeats.after("ping" if number % 2 == 0 else "pong", {}, Output.of("same"))
 
 
 def test_two_calls_that_alternate_are_warned_and_then_blocked() -> None:
-    repeats = Repeats(RepeatLimits(history=100, breaker=100, warn=10, block=20))
+    repeats = RepeatDetector(RepeatLimits(history=100, breaker=100, warn=10, block=20))
     ping_pong(repeats, 8)
     assert repeats.before("ping", {}) == NoRepeat()
     ping_pong(repeats, 2)
@@ -80,7 +88,7 @@ def test_two_calls_that_alternate_are_warned_and_then_blocked() -> None:
 
 
 def test_many_variants_with_the_same_answer_are_warned() -> None:
-    repeats = Repeats(RepeatLimits())
+    repeats = RepeatDetector(RepeatLimits())
     for number in range(10):
         repeats.after("grep", {"pattern": str(number % 3)}, Output.of("no matches"))
     assert repeats.before("grep", {"pattern": "new"}) == RepeatWarning(
@@ -89,14 +97,14 @@ def test_many_variants_with_the_same_answer_are_warned() -> None:
 
 
 def test_thirty_calls_that_bring_nothing_new_are_enough() -> None:
-    repeats = Repeats(RepeatLimits())
+    repeats = RepeatDetector(RepeatLimits())
     for number in range(35):
         repeats.after("draw", {"n": number % 5}, Output.of("same"))
     assert isinstance(repeats.before("other", {}), RepeatBlocked)
 
 
 def test_one_new_answer_resets_the_count() -> None:
-    repeats = Repeats(RepeatLimits())
+    repeats = RepeatDetector(RepeatLimits())
     for number in range(34):
         repeats.after("draw", {"n": number % 5}, Output.of("same"))
     repeats.after("draw", {"n": 99}, Output.of("news"))

@@ -9,7 +9,7 @@ from openclaw.core.keys import SessionKey
 from openclaw.gateway.app import App
 from openclaw.gateway.services import Services, build_services
 from openclaw.protocol.events import BusEvent
-from openclaw.runs.lanes import Lanes
+from openclaw.runs.queue import Lanes
 from openclaw.sessions.files import load
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome
 

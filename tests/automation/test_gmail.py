@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from openclaw.automation.settings import WebhookMapping, WebhookMatch, WebhookSettings
-from openclaw.automation.webhooks import PRESETS, AgentCall, Incoming, act, each, find
+from openclaw.automation.webhooks import PRESETS, AgentCall, WebhookCall, find_mapping, map_call, split_call
 from openclaw.testing import TemporaryHome
 from tests.automation.test_process import TOKEN, post
 from tests.e2e.gateway_process import GatewayProcess
@@ -16,12 +16,12 @@ pytestmark = pytest.mark.anyio
 MAIL = {"id": "m1", "from": "Ann <ann@example.com>", "subject": "Boat", "snippet": "It is", "body": "It is blue."}
 
 
-def incoming(payload: Any, path: str = "gmail") -> Incoming:
-    return Incoming(path=path, payload=payload, headers={}, query={}, now="now")
+def incoming(payload: Any, path: str = "gmail") -> WebhookCall:
+    return WebhookCall(path=path, payload=payload, headers={}, query={}, now="now")
 
 
 def calls(mapping: WebhookMapping, payload: Any) -> list[AgentCall]:
-    found = [act(mapping, part) for part in each(mapping, incoming(payload))]
+    found = [map_call(mapping, part) for part in split_call(mapping, incoming(payload))]
     return [call for call in found if isinstance(call, AgentCall)]
 
 
@@ -50,9 +50,9 @@ def test_what_a_caller_writes_cannot_choose_another_conversation() -> None:
 
 def test_your_own_mapping_comes_before_the_ready_made_one_and_it_is_off_by_default() -> None:
     own = WebhookMapping(id="mine", match=WebhookMatch(path="gmail"))
-    assert find(WebhookSettings(), incoming({})) is None
-    assert find(WebhookSettings(presets=("gmail",)), incoming({})) is PRESETS["gmail"]
-    assert find(WebhookSettings(presets=("gmail",), mappings=(own,)), incoming({})) is own
+    assert find_mapping(WebhookSettings(), incoming({})) is None
+    assert find_mapping(WebhookSettings(presets=("gmail",)), incoming({})) is PRESETS["gmail"]
+    assert find_mapping(WebhookSettings(presets=("gmail",), mappings=(own,)), incoming({})) is own
 
 
 def test_a_path_without_our_words_is_one_in_the_body() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from openclaw.core.keys import SessionKey
 from openclaw.runs.recovery import report_resumed
-from openclaw.runs.worker import INTERRUPTED, ResumedRun
+from openclaw.runs.request import ResumedRun
+from openclaw.runs.worker import INTERRUPTED
 from openclaw.testing import ScriptedModel, TemporaryHome, says
 from openclaw.testing.server import Hangs, MockModelServer
 from tests.automation.support import MAIN, Place, place

@@ -3,8 +3,8 @@
 import pytest
 
 from openclaw.automation.cron.jobs import JobResult
-from openclaw.automation.cron.schedule import due
-from openclaw.automation.cron.service import disposable
+from openclaw.automation.cron.schedule import plan_due_slot
+from openclaw.automation.cron.service import is_single_run
 from openclaw.automation.cron.store import KEPT_RUNS
 from openclaw.core.keys import SessionKey
 from openclaw.runs.request import RunRequest
@@ -63,8 +63,8 @@ def test_only_conversations_of_single_runs_are_disposable() -> None:
     def key(rest: str) -> SessionKey:
         return SessionKey("main", rest)
 
-    assert disposable(key("cron:j1:run:r1")) and disposable(key("boot:r1"))
-    assert not any(disposable(key(rest)) for rest in ("main", "cron:j1", "telegram:direct:1", "bootstrap", "hook:x"))
+    assert is_single_run(key("cron:j1:run:r1")) and is_single_run(key("boot:r1"))
+    assert not any(is_single_run(key(rest)) for rest in ("main", "cron:j1", "telegram:direct:1", "bootstrap", "hook:x"))
 
 
 async def test_the_history_of_a_job_keeps_a_week_and_its_latest_runs(
@@ -85,7 +85,7 @@ async def test_the_history_of_a_job_keeps_a_week_and_its_latest_runs(
                     {"at": at, "run": f"run-{number}", "id": job.id},
                 )
         later = now + (KEPT_RUNS + 25) * 1_000
-        plan = due(quiet.schedule, quiet.state.next_run_at_ms or 0, later, job_id=quiet.id, misfire="once")
+        plan = plan_due_slot(quiet.schedule, quiet.state.next_run_at_ms or 0, later, job_id=quiet.id, misfire="once")
         fire = await store.take(quiet, plan, now=later)
         assert fire is not None
         await store.finish(fire, JobResult(status="ok", started_at=later, ended_at=later), delivers=False)

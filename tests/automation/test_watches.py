@@ -23,7 +23,7 @@ from openclaw.automation.cron.watch import (
     MailWatch,
     SilenceWatch,
     Watch,
-    changes,
+    changed_results,
     due_lines,
 )
 from openclaw.runs.request import RunRequest
@@ -48,7 +48,7 @@ class Eyes:
     async def news(self) -> bool:
         looking = WatchProbes(self._workspace, self._environ, self.clock, self.contact, UTC)
         (look,) = await looking.all([self._watch])
-        found = changes([look], self._seen)
+        found = changed_results([look], self._seen)
         self._seen |= {look.name: look.mark} if look.mark else {}
         self.says = look.says
         return bool(found)

@@ -15,7 +15,7 @@ from openclaw.budget import service
 from openclaw.budget.ledger import CallEnd, ReservedCall, SpendLedger
 from openclaw.budget.limits import BudgetLimit, BudgetRules, Estimate, OverLimit, Proceed
 from openclaw.core.messages import Cost, Usage
-from openclaw.storage.migrations import STATE
+from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite
 from openclaw.testing import FakeClock
 
@@ -43,7 +43,7 @@ def spent(amount: float, tokens: int = 10) -> CallEnd:
 
 @asynccontextmanager
 async def book(folder: Path, clock: FakeClock | None = None) -> AsyncIterator[SpendLedger]:
-    db = await Sqlite.open(folder / f"{uuid.uuid4().hex}.sqlite", STATE)
+    db = await Sqlite.open(folder / f"{uuid.uuid4().hex}.sqlite", STATE_MIGRATIONS)
     try:
         yield SpendLedger(db, clock or FakeClock(), UTC)
     finally:
@@ -118,13 +118,13 @@ async def test_sums_by_model_agent_session_and_day(tmp_path: Path) -> None:
         await ledger.reserve(unknown, None, BudgetRules())
         await ledger.commit(unknown, CallEnd(usage=Usage(3, 4, 0, 0, 7)), BudgetRules())
         db = ledger._db
-        by_model = await service.sums(db, "model", service.ReportSpan())
+        by_model = await service.sum_by(db, "model", service.ReportSpan())
         assert list(by_model) == ["p/dear", "p/cheap", "p/unpriced"]
         assert by_model["p/cheap"].calls == 2 and by_model["p/cheap"].total_cost == pytest.approx(0.2)
         assert by_model["p/unpriced"].missing == 1 and by_model["p/unpriced"].total_cost == 0
-        assert set(await service.sums(db, "agent", service.ReportSpan())) == {"main", "ada"}
-        assert set(await service.sums(db, "day", service.ReportSpan())) == {"2027-01-15"}
-        days = await service.daily(db, service.ReportSpan(agent_id="ada"), UTC)
+        assert set(await service.sum_by(db, "agent", service.ReportSpan())) == {"main", "ada"}
+        assert set(await service.sum_by(db, "day", service.ReportSpan())) == {"2027-01-15"}
+        days = await service.sum_by_day(db, service.ReportSpan(agent_id="ada"), UTC)
         assert days["2027-01-15"].tokens == 7
 
 

@@ -6,17 +6,17 @@ from openclaw.budget.limits import (
     BudgetLimit,
     BudgetRules,
     Estimate,
-    Level,
+    LimitLevel,
     OverLimit,
     Proceed,
     Size,
     WaitForBudget,
-    crossed,
+    crossed_warnings,
+    degradation_step,
     estimate,
     estimate_usage,
     judge,
     rules_for,
-    rung,
 )
 from openclaw.budget.settings import Allowance, BudgetSettings
 from openclaw.core.messages import Usage
@@ -58,24 +58,24 @@ def test_the_worst_case_is_bound_by_the_window_and_the_output_limit() -> None:
     ],
 )
 def test_a_call_fits_or_waits_or_is_refused(spent: float, held: float, likely: float, ruling: type) -> None:
-    got = judge("a/b", Estimate(likely, likely * 2), [Level(DAY, spent, held)], RULES)
+    got = judge("a/b", Estimate(likely, likely * 2), [LimitLevel(DAY, spent, held)], RULES)
     assert isinstance(got, ruling)
 
 
 def test_a_refusal_names_the_budget_what_is_left_and_what_to_do() -> None:
-    got = judge("a/b", Estimate(2.0, 4.0), [Level(DAY, 9.0)], RULES)
+    got = judge("a/b", Estimate(2.0, 4.0), [LimitLevel(DAY, 9.0)], RULES)
     assert got == OverLimit(
         "not sent: a call to a/b costs about $2.00, and of today's budget ($10.00) $1.00 is left; "
         "raise budget.day to go on"
     )
-    used_up = judge("a/b", Estimate(2.0, 4.0), [Level(DAY, 10.0)], RULES)
+    used_up = judge("a/b", Estimate(2.0, 4.0), [LimitLevel(DAY, 10.0)], RULES)
     assert used_up == OverLimit("not sent: today's budget ($10.00) is used up; raise budget.day to go on")
 
 
 def test_a_model_without_a_price_is_refused_under_a_budget_unless_allowed() -> None:
-    refused = judge("a/b", None, [Level(DAY, 0)], RULES)
+    refused = judge("a/b", None, [LimitLevel(DAY, 0)], RULES)
     assert isinstance(refused, OverLimit) and "price of a/b is not known" in refused.why
-    assert judge("a/b", None, [Level(DAY, 0)], BudgetRules(limits=(DAY,), unknown_price="allow")) == Proceed()
+    assert judge("a/b", None, [LimitLevel(DAY, 0)], BudgetRules(limits=(DAY,), unknown_price="allow")) == Proceed()
     assert judge("a/b", None, [], BudgetRules()) == Proceed()
 
 
@@ -83,11 +83,11 @@ def test_a_model_without_a_price_is_refused_under_a_budget_unless_allowed() -> N
     ("spent", "step"), [(0, "normal"), (7.9, "normal"), (8, "cheaper"), (9, "no-background"), (10, "stop")]
 )
 def test_the_ladder_goes_down_as_the_budget_fills(spent: float, step: str) -> None:
-    assert rung([Level(DAY, spent), Level(RUN, 1.0)], RULES)[0] == step
+    assert degradation_step([LimitLevel(DAY, spent), LimitLevel(RUN, 1.0)], RULES)[0] == step
 
 
 def test_background_work_is_refused_before_a_person_is() -> None:
-    levels = [Level(DAY, 9.0)]
+    levels = [LimitLevel(DAY, 9.0)]
     refused = judge("a/b", Estimate(0.1, 0.1), levels, BudgetRules(limits=(DAY,), background=True))
     assert isinstance(refused, OverLimit) and "no background work" in refused.why and "90 %" in refused.why
     assert judge("a/b", Estimate(0.1, 0.1), levels, RULES) == Proceed()
@@ -95,7 +95,7 @@ def test_background_work_is_refused_before_a_person_is() -> None:
 
 def test_each_mark_is_told_once_and_the_highest_of_several() -> None:
     def told(before: float, after: float) -> tuple[str, ...]:
-        return crossed([Level(DAY, before)], [Level(DAY, after)], (0.5, 0.8, 1.0))
+        return crossed_warnings([LimitLevel(DAY, before)], [LimitLevel(DAY, after)], (0.5, 0.8, 1.0))
 
     assert told(4.9, 5.0) == ("50 % of today's budget is spent: $5.00 of $10.00",)
     assert told(5.0, 7.9) == ()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from openclaw.cli import main
+from openclaw.cli import root
 from openclaw.cli.config import NEXT_START
 from openclaw.core.secret import REDACTED
 from openclaw.process.environment import Home
@@ -31,7 +31,7 @@ def run(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
     def call(*args: str, text: str = "", code: int = 0) -> Result:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        got = main.run(["config", *args])
+        got = root.run(["config", *args])
         out = capsys.readouterr()
         assert got == code, out
         return Result(out.out, out.err)

@@ -20,7 +20,7 @@ from openclaw.config import tree
 from openclaw.config.edit import LOST_COMMENTS, Editor
 from openclaw.config.files import BACKUPS
 from openclaw.config.load import load, read
-from openclaw.config.tree import show
+from openclaw.config.tree import format_path
 from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, NotFound, StateError
 from openclaw.core.secret import REDACTED
 from openclaw.process.environment import Home
@@ -222,7 +222,7 @@ def test_comments_are_given_up_only_with_a_warning():
     from openclaw.config import edit, source
 
     text, problems = edit._rewrite("/* c */ 5", [tree.TreeEdit("put", ("a",), 1)], {"a": 1})
-    assert text == source.fresh({"a": 1})
+    assert text == source.render_new({"a": 1})
     assert [problem.message for problem in problems] == [LOST_COMMENTS]
 
 
@@ -239,7 +239,7 @@ values = st.recursive(
 def test_what_is_set_can_be_got(editor, home, changes):
     home.config.unlink(missing_ok=True)
     for parts, value in changes:
-        path = show(("agents", "defaults", "params", *parts))
+        path = format_path(("agents", "defaults", "params", *parts))
         try:
             editor.set(path, value)
         except InvalidRequest:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.config.load import LoadedConfig, load, read, remember_good
+from openclaw.config.load import LoadedConfig, load, read, save_last_good
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import REDACTED
 from openclaw.process.environment import Home
@@ -160,16 +160,16 @@ def test_the_root_must_be_an_object(home, write):
 
 def test_a_broken_edit_keeps_the_last_good_configuration_running(home, write):
     write("{logging: {level: 'debug'}}")
-    assert remember_good(home, load(home, {}))
+    assert save_last_good(home, load(home, {}))
     assert home.last_good.stat().st_mode & 0o777 == 0o600
-    assert not remember_good(home, load(home, {}))
+    assert not save_last_good(home, load(home, {}))
     write("{logging: {level: 'loud'}, tools: {deny: 1}}")
     loaded = load(home, {})
     assert loaded.used_last_good
     assert loaded.config.logging.level == "debug"
     assert [problem.path for problem in loaded.issues] == ["logging.level", "tools.deny"]
     assert loaded.hash == read(home.config).hash
-    assert not remember_good(home, loaded)
+    assert not save_last_good(home, loaded)
     write("{ not json")
     assert load(home, {}).used_last_good
 
@@ -185,7 +185,7 @@ def test_without_a_good_one_every_problem_is_told(home, write):
 def test_the_last_good_one_does_not_depend_on_included_files(home, write):
     write("{logging: {level: 'debug'}}", "more.json5")
     write("{$include: './more.json5'}")
-    assert remember_good(home, load(home, {}))
+    assert save_last_good(home, load(home, {}))
     write("{", "more.json5")
     loaded = load(home, {})
     assert (loaded.used_last_good, loaded.config.logging.level) == (True, "debug")
@@ -193,7 +193,7 @@ def test_the_last_good_one_does_not_depend_on_included_files(home, write):
 
 def test_a_file_with_placeholders_is_not_remembered(home, write):
     write(f"{{agents: {{defaults: {{workspace: '{REDACTED}'}}}}}}")
-    assert not remember_good(home, load(home, {}))
+    assert not save_last_good(home, load(home, {}))
     assert not home.last_good.exists()
 
 

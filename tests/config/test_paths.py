@@ -53,7 +53,7 @@ def test_a_profile_cannot_lead_elsewhere(profile):
     ],
 )
 def test_a_path_is_read_with_dots_and_brackets(text, path):
-    assert tree.parse(text) == path
+    assert tree.parse_path(text) == path
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_a_path_is_read_with_dots_and_brackets(text, path):
 )  # fmt: skip
 def test_a_path_that_cannot_be_is_refused_with_an_example(text):
     with pytest.raises(InvalidRequest):
-        tree.parse(text)
+        tree.parse_path(text)
 
 
 @given(st.lists(st.text(max_size=6) | st.integers(0, 999), min_size=1, max_size=6))
 def test_a_path_is_written_as_it_is_read(parts):
     path = tuple(parts)
     if not tree.BLOCKED & set(path):
-        assert tree.parse(tree.show(path)) == path
+        assert tree.parse_path(tree.format_path(path)) == path

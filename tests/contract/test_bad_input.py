@@ -9,7 +9,7 @@ import pytest
 
 from openclaw.core.tool import Output, ToolContext
 from openclaw.process.tasks import SystemClock
-from openclaw.tools.build import ToolState, build
+from openclaw.tools.build import ToolState, build_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +87,7 @@ async def test_bad_input_is_answered_with_what_is_wrong(
     (workspace / "binary").write_bytes(bytes(range(256)))
     os.mkfifo(workspace / "pipe")
     before = sorted(path.name for path in workspace.iterdir())
-    tools = build(shell="/bin/sh", env={"PATH": os.environ["PATH"]}, background=standing.background, look=look)
+    tools = build_tools(shell="/bin/sh", env={"PATH": os.environ["PATH"]}, background=standing.background, look=look)
     tool = next(tool for tool in tools if tool.spec.name == name)
     context = ToolContext(call_id="c", workspace=workspace, session_key="agent:main:main")
     answer = await tool.call(args, context)

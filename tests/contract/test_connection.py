@@ -11,24 +11,25 @@ from msgspec.structs import replace
 from openclaw.devices import signature
 from openclaw.gateway.connections import Connections, Presence, Transport, attend
 from openclaw.gateway.exposure import HostRules, listen
-from openclaw.gateway.server import HttpService, serving
-from openclaw.gateway.sockets import Sockets
+from openclaw.gateway.launch import HttpService
+from openclaw.gateway.server import serving
+from openclaw.gateway.sockets import WebSocketServer
 from openclaw.process.tasks import SystemClock
 from openclaw.protocol import client, memory
 from openclaw.protocol.auth import AuthPolicy
-from openclaw.protocol.client import CallFailed, ConnectionLost, EventGap, GatewayClient, Introduction
-from openclaw.protocol.connect import HelloSnapshot, Offer
+from openclaw.protocol.client import CallFailed, ConnectionLost, ConnectOptions, EventGap, GatewayClient
+from openclaw.protocol.connect import HelloSnapshot, ServerFeatures
 from openclaw.protocol.connection import GatewayAuthChanged
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.frames import MAX_BUFFERED_BYTES, EventFrame, StateVersion
 from openclaw.protocol.params import NoParams, Params
 from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
-from tests.wire.support import Desk, Unlimited
+from tests.protocol.support import Desk, Unlimited
 
 pytestmark = pytest.mark.anyio
 
-OWNER = Introduction(version="0", platform="test", scopes=(READ, WRITE))
+OWNER = ConnectOptions(version="0", platform="test", scopes=(READ, WRITE))
 MIB = 1 << 20
 
 
@@ -53,10 +54,10 @@ class Door:
                 RpcMethod("config.set", NoParams, self._hang, ADMIN),
             )
         )
-        self.sockets = Sockets(
+        self.sockets = WebSocketServer(
             policy=lambda: AuthPolicy(mode="none"),
             registry=registry,
-            offer=lambda: Offer(version="1", methods=registry.advertised(), events=("chat",)),
+            offer=lambda: ServerFeatures(version="1", methods=registry.advertised(), events=("chat",)),
             snapshot=self._snapshot,
             audience=self.connections,
             devices=Desk(),
@@ -89,7 +90,7 @@ class Door:
 
 
 @asynccontextmanager
-async def over_websocket(door: Door, who: Introduction) -> AsyncIterator[GatewayClient]:
+async def over_websocket(door: Door, who: ConnectOptions) -> AsyncIterator[GatewayClient]:
     async with serving(listen(("127.0.0.1",), 0), HostRules()) as server:
         server.front.offer(HttpService(connection=door.sockets.serve))
         async with client.connect(f"ws://127.0.0.1:{server.port}", who) as connected:
@@ -97,12 +98,12 @@ async def over_websocket(door: Door, who: Introduction) -> AsyncIterator[Gateway
 
 
 @asynccontextmanager
-async def in_memory(door: Door, who: Introduction) -> AsyncIterator[GatewayClient]:
+async def in_memory(door: Door, who: ConnectOptions) -> AsyncIterator[GatewayClient]:
     async with memory.connect(lambda line: attend(door.sockets.serve, Transport(memory.PEER, "/", line)), who) as found:
         yield found
 
 
-Joins = Callable[[Door, Introduction], AbstractAsyncContextManager[GatewayClient]]
+Joins = Callable[[Door, ConnectOptions], AbstractAsyncContextManager[GatewayClient]]
 
 
 @pytest.fixture(params=[over_websocket, in_memory], ids=["websocket", "memory"])

@@ -8,7 +8,7 @@ import pytest
 
 from openclaw.core.errors import StateError
 from openclaw.storage.database import Database, Migration
-from openclaw.storage.migrations import STATE
+from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite
 
 pytestmark = pytest.mark.anyio
@@ -281,7 +281,7 @@ async def test_a_migration_that_fails_changes_nothing(open_db: Open) -> None:
 
 
 async def test_the_state_schema_is_one_text_for_every_engine(open_db: Open) -> None:
-    db = await open_db(STATE)
+    db = await open_db(STATE_MIGRATIONS)
     assert list(await db.read("SELECT * FROM sessions")) == []
     await db.close()
-    assert [migration.version for migration in STATE] == list(range(1, len(STATE) + 1))
+    assert [migration.version for migration in STATE_MIGRATIONS] == list(range(1, len(STATE_MIGRATIONS) + 1))

@@ -12,20 +12,20 @@ from openclaw.core.errors import (
     BadResponse,
     ContextTooLong,
     ModelNotFound,
+    ModelRefused,
     NetworkFailed,
     Overloaded,
     ProviderError,
     ProviderTimeout,
     RateLimited,
-    Refused,
     ServerFailed,
 )
 from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolResult, User
 from openclaw.core.provider import ListsModels, ModelRequest, Provider, System
 from openclaw.core.tool import ToolSpec
-from tests.providers.loopback import Answer, Loopback, loopback, pieces
-from tests.providers.recorded import CALLS, DIALECTS, GREETING, KEY, THOUGHT, Dialect
+from tests.models.providers.loopback import Answer, Loopback, loopback, pieces
+from tests.models.providers.recorded import CALLS, DIALECTS, GREETING, KEY, THOUGHT, Dialect
 
 pytestmark = pytest.mark.anyio
 
@@ -293,7 +293,7 @@ async def test_an_error_inside_the_stream_is_understood(dialect: Dialect, server
 async def test_a_refusal_is_not_an_answer(dialect: Dialect, server: Loopback, provider: Provider) -> None:
     server.will(says(dialect, dialect.refusal))
 
-    assert type(await fails(provider, asks(dialect))) is Refused
+    assert type(await fails(provider, asks(dialect))) is ModelRefused
 
 
 @pytest.mark.parametrize("body", [b"<html><body>Sign in</body></html>", b"data: {not json}\n\n", b"what?\n"])

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import Unavailable
-from openclaw.core.sandbox import BoxLimits, Mount, Sandbox, SandboxLaunch, SandboxSpec
+from openclaw.core.sandbox import Mount, Sandbox, SandboxLaunch, SandboxLimits, SandboxSpec
 from openclaw.security.sandboxes.bubblewrap import Bubblewrap
 from openclaw.security.sandboxes.docker import Docker
 from openclaw.security.sandboxes.engines import build
-from openclaw.security.sandboxes.none import Nothing
+from openclaw.security.sandboxes.none import NoEngine
 from openclaw.testing import FakeSandbox
 
 pytestmark = pytest.mark.anyio
 
-ENGINE = Path(__file__).parent.parent / "sandbox" / "engine.py"
+ENGINE = Path(__file__).parent.parent / "security" / "sandboxes" / "engine.py"
 NEEDS_BWRAP = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap (bwrap) is not installed")
 
 
@@ -46,7 +46,7 @@ def box(tmp_path: Path) -> SandboxSpec:
         access="rw",
         mounts=(Mount(str(work), "/workspace", True), Mount(str(shared), "/shared")),
         env={"GIVEN": "yes"},
-        limits=BoxLimits(processes=64),
+        limits=SandboxLimits(processes=64),
     )
 
 
@@ -136,7 +136,7 @@ class TestIsolation:
 
 
 async def test_no_engine_refuses_every_launch_and_says_what_to_install(box: SandboxSpec) -> None:
-    nothing = Nothing("The sandbox needs bubblewrap: apt install bubblewrap.")
+    nothing = NoEngine("The sandbox needs bubblewrap: apt install bubblewrap.")
     assert "apt install bubblewrap" in await nothing.problem(box)
     with pytest.raises(Unavailable, match="apt install bubblewrap"):
         await nothing.launch(box, ["true"], cwd="/", env={})

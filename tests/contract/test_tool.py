@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.arguments import ArgumentsAccepted, ArgumentsRejected, prepare
+from openclaw.agent.arguments import ArgumentsAccepted, ArgumentsRejected, prepare_arguments
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.process.group import members
-from openclaw.tools.build import build
+from openclaw.tools.build import build_tools
 
 pytestmark = pytest.mark.anyio
 
-TOOLS = build(shell="/bin/sh", env={"PATH": os.environ["PATH"]})
+TOOLS = build_tools(shell="/bin/sh", env={"PATH": os.environ["PATH"]})
 MINIMAL: dict[str, dict[str, Any]] = {
     "read": {"path": "a.txt"},
     "write": {"path": "new.txt", "content": "x"},
@@ -42,7 +42,7 @@ def context(tmp_path: Path) -> ToolContext:
 
 
 def prepared(tool: Tool, arguments: Mapping[str, Any]) -> ArgumentsAccepted | ArgumentsRejected:
-    return prepare(tool.spec.name, tool.spec.parameters, tool.spec.aliases, arguments)
+    return prepare_arguments(tool.spec.name, tool.spec.parameters, tool.spec.aliases, arguments)
 
 
 def test_every_tool_of_the_catalog_is_looked_at_here() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.keys import MAX_KEY_CHARS, ChatRoute, SessionKey, normalise_agent, parse
+from openclaw.core.keys import MAX_KEY_CHARS, ChatRoute, SessionKey, normalise_agent, parse_session_key
 
 FORMS = [
     # whole keys
@@ -55,16 +55,16 @@ FORMS = [
 
 @pytest.mark.parametrize(("text", "stored"), FORMS)
 def test_a_key_is_stored_in_one_form(text: str, stored: str) -> None:
-    assert str(parse(text)) == stored
-    assert str(parse(stored)) == stored
+    assert str(parse_session_key(text)) == stored
+    assert str(parse_session_key(stored)) == stored
 
 
 def test_bare_forms_belong_to_the_default_agent_and_its_main_key() -> None:
-    assert parse("main", "ops", "Home") == SessionKey("ops", "home")
-    assert parse("HOME", "ops", "Home") == SessionKey("ops", "home")
-    assert parse("telegram:direct:1", "ops") == SessionKey("ops", "telegram:direct:1")
-    assert parse("agent:main:main", "ops", "home") == SessionKey("main", "main")
-    assert parse("global", "ops") == SessionKey("ops", "global")
+    assert parse_session_key("main", "ops", "Home") == SessionKey("ops", "home")
+    assert parse_session_key("HOME", "ops", "Home") == SessionKey("ops", "home")
+    assert parse_session_key("telegram:direct:1", "ops") == SessionKey("ops", "telegram:direct:1")
+    assert parse_session_key("agent:main:main", "ops", "home") == SessionKey("main", "main")
+    assert parse_session_key("global", "ops") == SessionKey("ops", "global")
 
 
 HOSTILE = [
@@ -94,7 +94,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_key_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(InvalidRequest, match=r"agent:main:main|agent id|write agent:"):
-        parse(text)
+        parse_session_key(text)
 
 
 @pytest.mark.parametrize("agent", ["", "ä", "a/b", "a.b", "a\n", "_x"])
@@ -119,10 +119,10 @@ texts = st.one_of(
 @given(texts)
 def test_what_is_formatted_parses_to_the_same_key(text: str) -> None:
     try:
-        key = parse(text, "ops", "home")
+        key = parse_session_key(text, "ops", "home")
     except InvalidRequest:
         return
-    assert parse(str(key), key.agent, "home") == key
+    assert parse_session_key(str(key), key.agent, "home") == key
     assert len(str(key)) <= MAX_KEY_CHARS
     assert str(key).isprintable() or not text.isprintable()
 
@@ -130,7 +130,7 @@ def test_what_is_formatted_parses_to_the_same_key(text: str) -> None:
 @given(texts)
 def test_relations_hold_for_any_key(text: str) -> None:
     try:
-        key = parse(text)
+        key = parse_session_key(text)
     except InvalidRequest:
         return
     assert (key.thread is None) == (key.parent == key)
@@ -162,15 +162,15 @@ def test_relations_hold_for_any_key(text: str) -> None:
     ],
 )
 def test_predicates(text: str, true: set[str]) -> None:
-    key = parse(text)
+    key = parse_session_key(text)
     names = {"is_main", "is_cron", "is_cron_run", "is_subagent", "is_acp", "is_hook", "is_group"}
     assert {name for name in names if getattr(key, name)} == true
 
 
 def test_subagents_are_counted_by_their_depth() -> None:
-    assert parse("main").subagent_depth == 0
-    assert parse("subagent:a").subagent_depth == 1
-    assert parse("subagent:a:subagent:b").subagent_depth == 2
+    assert parse_session_key("main").subagent_depth == 0
+    assert parse_session_key("subagent:a").subagent_depth == 1
+    assert parse_session_key("subagent:a:subagent:b").subagent_depth == 2
 
 
 @pytest.mark.parametrize(
@@ -188,12 +188,12 @@ def test_subagents_are_counted_by_their_depth() -> None:
     ],
 )
 def test_a_chat_key_says_where_to_deliver(text: str, route: ChatRoute | None) -> None:
-    assert parse(text).route == route
+    assert parse_session_key(text).route == route
 
 
 def test_a_thread_is_split_at_the_last_mark() -> None:
-    key = parse("slack:channel:c:thread:a:thread:b")
+    key = parse_session_key("slack:channel:c:thread:a:thread:b")
     assert key.thread == "b"
     assert str(key.parent) == "agent:main:slack:channel:c:thread:a"
-    assert parse("thread:x").thread is None
-    assert parse("x:thread:").thread is None
+    assert parse_session_key("thread:x").thread is None
+    assert parse_session_key("x:thread:").thread is None

@@ -11,7 +11,7 @@ from openclaw.core.secret import Secret
 from openclaw.devices import pairing
 from openclaw.devices.pairing import DevicePairing
 from openclaw.protocol.auth import DeviceClaim
-from openclaw.storage.migrations import STATE
+from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ WIDER = replace(CLAIM, scopes=("operator.read", "operator.write"))
 
 @pytest.fixture
 async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
-    db = await Sqlite.open(tmp_path / "state.sqlite", STATE)
+    db = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
     yield db
     await db.close()
 
@@ -198,10 +198,10 @@ async def test_a_device_can_be_renamed(book: DevicePairing) -> None:
 
 async def test_the_book_survives_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "again.sqlite"
-    db = await Sqlite.open(path, STATE)
+    db = await Sqlite.open(path, STATE_MIGRATIONS)
     issued = await DevicePairing(db).admit(CLAIM, approve=True, issue=True, now=1)
     await db.close()
-    db = await Sqlite.open(path, STATE)
+    db = await Sqlite.open(path, STATE_MIGRATIONS)
     assert issued is not None
     standing = await DevicePairing(db).standing(CLAIM, issued.token)
     await db.close()
@@ -211,5 +211,5 @@ async def test_the_book_survives_a_restart(tmp_path: Path) -> None:
 def test_a_token_matches_only_its_own_hash() -> None:
     one, two = pairing.issue(), pairing.issue()
     assert one != two
-    assert pairing.matches(one, pairing.hashed(one))
-    assert not pairing.matches(two, pairing.hashed(one))
+    assert pairing.matches(one, pairing.hash_token(one))
+    assert not pairing.matches(two, pairing.hash_token(one))

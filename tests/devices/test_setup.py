@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from openclaw.core.secret import Secret
 from openclaw.devices.pairing import GOOD_FOR_MS, MOST_OPEN, PROFILES, SET_UP, DevicePairing, Profile, SetupCodes
-from openclaw.protocol.auth import SetUp
-from openclaw.storage.migrations import STATE
+from openclaw.protocol.auth import SetupTokens
+from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite
 from tests.devices.test_pairing import CLAIM
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def book(tmp_path: Path) -> AsyncIterator[DevicePairing]:
-    db = await Sqlite.open(tmp_path / "state.sqlite", STATE)
+    db = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
     yield DevicePairing(db)
     await db.close()
 
@@ -65,7 +65,7 @@ async def test_a_device_that_asks_for_more_gets_nothing_and_the_code_stays(
     book: DevicePairing, profile: Profile, role: str, scopes: tuple[str, ...]
 ) -> None:
     made = book.codes.make(profile, 0)
-    assert await book.set_up(replace(CLAIM, role=role, scopes=scopes), made.token, now=1) == SetUp(())
+    assert await book.set_up(replace(CLAIM, role=role, scopes=scopes), made.token, now=1) == SetupTokens(())
     assert await book.paired() == ()
     assert book.codes.grants(made.token, 2) == PROFILES[profile]
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 from openclaw.core.secret import Secret
-from openclaw.protocol.client import Introduction, connect_request, read_challenge
+from openclaw.protocol.client import ConnectOptions, connect_request, read_challenge
 from openclaw.protocol.frames import EventFrame, encode, parse_from_server
 from openclaw.protocol.scopes import SCOPES
 from tests.e2e.gateway_process import GatewayProcess
@@ -102,7 +102,7 @@ class Listener(asyncio.Protocol):
             if not data.startswith(b'"seq":%d' % self.heard, number):
                 self.gaps += 1
         elif isinstance(frame := parse_from_server(bytes(data[start:end])), EventFrame):
-            card = Introduction(version="0", platform="test", scopes=SCOPES, token=self._token)
+            card = ConnectOptions(version="0", platform="test", scopes=SCOPES, token=self._token)
             self._say(TEXT, encode(connect_request(card, read_challenge(frame), "connect", None)))
         else:
             self.ready.set_result(None)

@@ -11,8 +11,8 @@ from typing import Any
 
 from openclaw.core.secret import Secret
 from openclaw.gateway.exposure import own_token
-from openclaw.gateway.process import ask, running
-from openclaw.protocol.client import GatewayClient, Introduction, connect
+from openclaw.gateway.process import ask_health, running_gateway
+from openclaw.protocol.client import ConnectOptions, GatewayClient, connect
 from openclaw.protocol.scopes import SCOPES
 from openclaw.testing import TemporaryHome
 from tests.commandline import PATIENCE, Child
@@ -41,8 +41,8 @@ class GatewayProcess:
         while True:
             assert self.process.poll() is None, self.output()
             assert time.monotonic() < deadline, self.output()
-            found = running(self.home.state)
-            if found is not None and found.pid == self.process.pid and found.port and ask(found).ready:
+            found = running_gateway(self.home.state)
+            if found is not None and found.pid == self.process.pid and found.port and ask_health(found).ready:
                 self.port, self.fingerprint = found.port, found.fingerprint
                 return
             time.sleep(0.02)
@@ -70,7 +70,7 @@ class GatewayProcess:
     async def client(
         self, *, scopes: tuple[str, ...] = SCOPES, caps: tuple[str, ...] = ()
     ) -> AsyncIterator[GatewayClient]:
-        card = Introduction(version="0", platform="test", scopes=scopes, caps=caps, token=self.token)
+        card = ConnectOptions(version="0", platform="test", scopes=scopes, caps=caps, token=self.token)
         scheme = "wss" if self.fingerprint else "ws"
         async with connect(f"{scheme}://127.0.0.1:{self.port}", card, pinned=self.fingerprint) as client:
             yield client

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from openclaw.config.load import load
-from openclaw.gateway.exposure import ExposureOptions, decide, fences, listen, shared_secret
+from openclaw.gateway.exposure import ExposureOptions, decide, host_rules, listen, shared_secret
 from openclaw.gateway.launch import Control, GatewayLaunch
 from openclaw.gateway.serve import compose
 from openclaw.gateway.server import serving
@@ -52,7 +52,7 @@ async def main() -> None:
     loaded = load(surroundings.home, surroundings.environ)
     settings, wishes = loaded.config.gateway, ExposureOptions(port=0)
     exposure = decide(settings, loaded.variables, wishes)
-    async with serving(listen(exposure.hosts, 0), fences(settings, (), exposure.proxy)) as server:
+    async with serving(listen(exposure.hosts, 0), host_rules(settings, (), exposure.proxy)) as server:
         launch = GatewayLaunch(
             surroundings=surroundings,
             wishes=wishes,

@@ -342,12 +342,12 @@ async def test_config_is_changed_over_the_wire_and_takes_effect(openclaw_home: T
 
 async def test_a_wrong_token_is_refused_and_slowed_down(openclaw_home: TemporaryHome) -> None:
     from openclaw.core.secret import Secret
-    from openclaw.protocol.client import Introduction, connect
+    from openclaw.protocol.client import ConnectOptions, connect
 
     with GatewayProcess(openclaw_home) as gateway:
         codes = []
         for _ in range(12):
-            card = Introduction(version="0", platform="test", token=Secret("wrong" * 8))
+            card = ConnectOptions(version="0", platform="test", token=Secret("wrong" * 8))
             try:
                 async with connect(f"ws://127.0.0.1:{gateway.port}", card):
                     raise AssertionError("let in")
@@ -501,12 +501,12 @@ async def test_commands_are_answered_by_the_gateway_and_never_by_the_model(openc
 
 async def test_a_new_token_closes_the_old_connections_at_once(openclaw_home: TemporaryHome) -> None:
     from openclaw.core.secret import Secret
-    from openclaw.protocol.client import Introduction, connect
+    from openclaw.protocol.client import ConnectOptions, connect
 
     first, second = "first-token-" + "x" * 24, "second-token-" + "y" * 24
 
-    def card(token: str) -> Introduction:
-        return Introduction(version="0", platform="test", token=Secret(token))
+    def card(token: str) -> ConnectOptions:
+        return ConnectOptions(version="0", platform="test", token=Secret(token))
 
     openclaw_home.configure({"gateway": {"auth": {"token": first}}})
     with GatewayProcess(openclaw_home) as gateway:

@@ -10,7 +10,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
-from openclaw.protocol.client import Introduction, connect_request, read_challenge
+from openclaw.protocol.client import ConnectOptions, connect_request, read_challenge
 from openclaw.protocol.frames import EventFrame, encode, parse_from_server
 from openclaw.protocol.scopes import READ
 from openclaw.testing import TemporaryHome
@@ -19,7 +19,7 @@ from tests.e2e.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.anyio
 
-PAGE = Introduction(client_id="openclaw-control-ui", mode="ui", version="0", platform="test", scopes=(READ,))
+PAGE = ConnectOptions(client_id="openclaw-control-ui", mode="ui", version="0", platform="test", scopes=(READ,))
 ANN = {"x-forwarded-for": "203.0.113.9", "x-forwarded-user": "ann@example.org"}
 HOST = "chat.example.org"
 

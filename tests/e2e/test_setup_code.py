@@ -10,7 +10,7 @@ from websockets.asyncio.client import connect
 
 from openclaw.core.secret import Secret
 from openclaw.devices.signature import DeviceIdentity
-from openclaw.protocol.client import Introduction, Signer, connect_request, read_challenge
+from openclaw.protocol.client import ConnectOptions, Signer, connect_request, read_challenge
 from openclaw.protocol.frames import EventFrame, encode, parse_from_server
 from openclaw.protocol.scopes import READ, WRITE
 from openclaw.testing import TemporaryHome
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 async def knock(gateway: GatewayProcess, phone: Signer, **credentials: Any) -> Any:
     """What a device on another network is answered."""
-    card = Introduction(
+    card = ConnectOptions(
         client_id="openclaw-ios", mode="ui", version="1", platform="ios", scopes=(READ, WRITE), **credentials
     )
     headers = {"x-forwarded-for": "203.0.113.7"}

@@ -23,9 +23,9 @@ from websockets.asyncio.client import connect as websocket
 
 from openclaw.config.settings import TlsSettings
 from openclaw.core.errors import ConfigError
-from openclaw.gateway.certificates import certificate
-from openclaw.gateway.process import running
-from openclaw.protocol.client import ConnectionLost, Introduction, connect
+from openclaw.gateway.certificates import load_certificate
+from openclaw.gateway.process import running_gateway
+from openclaw.protocol.client import ConnectionLost, ConnectOptions, connect
 from openclaw.testing import TemporaryHome
 from tests.commandline import typed
 from tests.e2e.gateway_process import GatewayProcess
@@ -73,7 +73,7 @@ async def test_our_own_commands_know_the_gateway_by_its_certificate(openclaw_hom
         assert done.code == 0 and '"ok": true' in done.out, done.err
         status = await asyncio.to_thread(typed(openclaw_home), "gateway", "status")
         assert status.code == 0 and ", encrypted" in status.out, status.out
-        card = Introduction(version="0", platform="test", token=gateway.token)
+        card = ConnectOptions(version="0", platform="test", token=gateway.token)
         with pytest.raises(ConnectionLost, match="another certificate"):
             async with connect(f"wss://127.0.0.1:{gateway.port}", card, pinned="0" * 64):
                 pass
@@ -102,21 +102,21 @@ async def test_files_of_ones_own_are_shown_to_clients_that_trust_them(
 
 def test_what_was_made_is_kept_until_it_nears_its_end(tmp_path: Path) -> None:
     settings = TlsSettings(enabled=True)
-    first = certificate(settings, tmp_path, ("localhost", "127.0.0.1"), NOW)
-    again = certificate(settings, tmp_path, ("localhost", "127.0.0.1"), NOW + 700 * DAY)
-    renewed = certificate(settings, tmp_path, ("localhost", "127.0.0.1"), NOW + 800 * DAY)
+    first = load_certificate(settings, tmp_path, ("localhost", "127.0.0.1"), NOW)
+    again = load_certificate(settings, tmp_path, ("localhost", "127.0.0.1"), NOW + 700 * DAY)
+    renewed = load_certificate(settings, tmp_path, ("localhost", "127.0.0.1"), NOW + 800 * DAY)
     assert first and again and renewed
     assert first.fingerprint == again.fingerprint != renewed.fingerprint
 
 
 def test_no_encryption_unless_it_is_asked_for(tmp_path: Path) -> None:
-    assert certificate(TlsSettings(), tmp_path, (), NOW) is None
+    assert load_certificate(TlsSettings(), tmp_path, (), NOW) is None
     assert list(tmp_path.iterdir()) == []
 
 
 def refusal(settings: TlsSettings, state: Path) -> str:
     with pytest.raises(ConfigError) as refused:
-        certificate(settings, state, ("localhost",), NOW)
+        load_certificate(settings, state, ("localhost",), NOW)
     return refused.value.message
 
 
@@ -149,7 +149,7 @@ def test_a_gateway_with_a_bad_certificate_does_not_start(openclaw_home: Temporar
     )
     done = typed(openclaw_home)("gateway", "run", "--port", "0")
     assert done.code != 0 and "expired on" in done.err and "Traceback" not in done.err
-    assert running(openclaw_home.state) is None
+    assert running_gateway(openclaw_home.state) is None
 
 
 def test_the_doctor_looks_at_the_certificate(openclaw_home: TemporaryHome, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from openclaw.core.errors import (
     AuthFailed,
     BadResponse,
     ContextTooLong,
+    ModelRefused,
     NetworkFailed,
     ProviderError,
     RateLimited,
-    Refused,
 )
 from openclaw.core.events import AttemptFailed
 from openclaw.core.messages import Assistant
@@ -35,7 +35,7 @@ from openclaw.testing import (
     stalls,
 )
 from tests.gateway.support import roles, spoken, written
-from tests.providers.loopback import Answer, loopback, pieces
+from tests.models.providers.loopback import Answer, loopback, pieces
 
 pytestmark = pytest.mark.anyio
 
@@ -144,7 +144,7 @@ async def test_after_a_turn_that_failed_the_next_one_works(openclaw_home: Tempor
     assert heard.text == "Better now."
 
 
-@pytest.mark.parametrize("error", [ContextTooLong("too long for the model"), Refused("I will not")])
+@pytest.mark.parametrize("error", [ContextTooLong("too long for the model"), ModelRefused("I will not")])
 async def test_a_refusal_or_a_conversation_too_long_never_goes_to_another_model(
     openclaw_home: TemporaryHome, error: ProviderError
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.local import local_gateway
-from openclaw.gateway.process import running, state
+from openclaw.gateway.process import open_state, running_gateway
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.protocol.client import CallFailed, GatewayClient
@@ -41,7 +41,7 @@ async def test_it_answers_like_a_gateway_and_is_none_to_others(openclaw_home: Te
         assert all(isinstance(event, EventFrame) for event in kinds)
         with pytest.raises(CallFailed, match="no agent"):
             await client.call("agent", {"message": "hi", "idempotencyKey": "r3", "agentId": "nobody"})
-        assert running(openclaw_home.state) is None
+        assert running_gateway(openclaw_home.state) is None
     assert not list(openclaw_home.state.rglob("*token*")), "no credential is made for it"
     assert len(openclaw_home.transcripts()) == 1
 
@@ -68,7 +68,7 @@ async def test_what_another_process_left_is_left_to_the_daemon(openclaw_home: Te
     openclaw_home.use_model()
     clock = SystemClock()
     model = ScriptedModel(says("Only what was asked."))
-    async with state(surroundings(openclaw_home).home, clock) as (db, _):
+    async with open_state(surroundings(openclaw_home).home, clock) as (db, _):
         await Inbox(db, clock).accept("left", str(SessionKey("main", "other")), "{}")
     async with local_gateway(surroundings(openclaw_home), open_provider=lambda endpoint: model) as client:
         job = {
@@ -81,7 +81,7 @@ async def test_what_another_process_left_is_left_to_the_daemon(openclaw_home: Te
         await client.call("cron.add", job)
         assert (await client.call("cron.status", {}))["enabled"] is False
         assert await said(client, "hello", "r1") == "Only what was asked."
-    async with state(surroundings(openclaw_home).home, clock) as (db, _):
+    async with open_state(surroundings(openclaw_home).home, clock) as (db, _):
         assert [entry.run_id for entry in await Inbox(db, clock).take_over()] == ["left"]
     assert len(model.requests) == 1
 

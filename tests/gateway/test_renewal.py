@@ -2,12 +2,12 @@
 
 import pytest
 
-from openclaw.core.keys import parse
+from openclaw.core.keys import parse_session_key
 from openclaw.runs.request import RunRequest, SessionRenewed
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, says
-from tests.chaos.support import hall
+from tests.gateway.chaos.support import hall
 
-KEY = parse("agent:main:main")
+KEY = parse_session_key("agent:main:main")
 
 
 async def turn(place, run_id: str, text: str, **more) -> None:

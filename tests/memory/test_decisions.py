@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from openclaw.core.embedder import Traits
 from openclaw.core.secret import Secret
 from openclaw.memory import citations, rank
-from openclaw.memory.chunk import chunks, size, windows
+from openclaw.memory.chunk import chunks, estimate_size, windows
 from openclaw.memory.embedders import pool
 from openclaw.memory.settings import HybridSettings, MemorySearchOverride, MemorySearchSettings, QuerySettings, overlay
 from openclaw.memory.terms import Term, index_terms, query_terms, stem
-from openclaw.memory.transcripts import redacted, remembered, visible
+from openclaw.memory.transcripts import is_indexed, may_see, redact
 from openclaw.security import note_marks
 from tests.memory.conftest import NOW
 
@@ -27,7 +27,7 @@ def test_a_short_note_is_one_piece_with_its_lines():
 
 def test_pieces_overlap_by_whole_lines():
     found = chunks("\n".join(f"line {n} {'x' * 60}" for n in range(100)), 400, 80)
-    assert all(size(chunk.text) <= 1600 for chunk in found)
+    assert all(estimate_size(chunk.text) <= 1600 for chunk in found)
     for one, other in pairwise(found):
         assert one.start < other.start <= one.end < other.end
     assert found[-1].end == 100
@@ -46,7 +46,7 @@ def test_no_text_is_lost_and_no_piece_is_too_large(text, tokens, overlap):
     lines = text.split("\n")
     for chunk in found:
         assert 1 <= chunk.start <= chunk.end <= len(lines)
-        assert size(chunk.text.replace("\n", "")) <= limit
+        assert estimate_size(chunk.text.replace("\n", "")) <= limit
     covered = {number for chunk in found for number in range(chunk.start, chunk.end + 1)}
     assert all(number in covered for number, line in enumerate(lines, 1) if line.strip())
 
@@ -117,8 +117,8 @@ def test_an_identifier_is_an_answer_however_little_else_matches():
     assert rank.relevance(found, 0.7, 0.3) > rank.relevance(sounds_like_it, 0.7, 0.3)
 
 
-def piece(path: str = "memory/x.md", text: str = "x", source: str = "memory", mtime: float = 0.0) -> rank.RankedPiece:
-    return rank.RankedPiece(number=1, path=path, source=source, start=1, end=1, text=text, mtime=mtime)
+def piece(path: str = "memory/x.md", text: str = "x", source: str = "memory", mtime: float = 0.0) -> rank.IndexedChunk:
+    return rank.IndexedChunk(number=1, path=path, source=source, start=1, end=1, text=text, mtime=mtime)
 
 
 def test_weights_are_normalised_by_their_sum():
@@ -154,8 +154,10 @@ def test_of_two_alike_the_newer_comes_first_and_an_old_answer_is_not_hidden():
     old = rank.RankedHit(piece=piece("memory/2025-01-01.md"), relevance=0.9)
     alike = rank.RankedHit(piece=piece("memory/2026-11-14.md"), relevance=0.88)
     noise = rank.RankedHit(piece=piece("memory/2026-11-15.md"), relevance=0.4)
-    assert rank.faded([old, noise, alike], NOW, 30) == sorted(rank.faded([old, noise, alike], NOW, 30), key=rank.order)
-    assert [item.piece.path[7:17] for item in rank.faded([old, noise, alike], NOW, 30)] == [
+    assert rank.apply_decay([old, noise, alike], NOW, 30) == sorted(
+        rank.apply_decay([old, noise, alike], NOW, 30), key=rank.order
+    )
+    assert [item.piece.path[7:17] for item in rank.apply_decay([old, noise, alike], NOW, 30)] == [
         "2026-11-14",
         "2025-01-01",
         "2026-11-15",
@@ -168,15 +170,15 @@ def test_the_same_thing_is_not_said_twice():
     ]
     other = rank.RankedHit(piece=piece("b.md", "green tea every morning"), score=0.8)
     poor = rank.RankedHit(piece=piece("c.md", "something else altogether"), score=0.2)
-    assert [item.piece.path for item in rank.diverse([*twins, other, poor], 0.7, 2)] == ["a0.md", "b.md"]
-    assert [item.piece.path for item in rank.diverse([*twins, other, poor], 1.0, 2)] == ["a0.md", "a1.md"]
+    assert [item.piece.path for item in rank.diversify([*twins, other, poor], 0.7, 2)] == ["a0.md", "b.md"]
+    assert [item.piece.path for item in rank.diversify([*twins, other, poor], 1.0, 2)] == ["a0.md", "a1.md"]
 
 
 def test_where_little_passes_words_fill_the_list():
     good = rank.RankedHit(piece=piece("a.md"), relevance=0.5)
     weak_words = rank.RankedHit(piece=piece("b.md"), relevance=0.1, text=0.2)
     weak_meaning = rank.RankedHit(piece=piece("c.md"), relevance=0.1, vector=0.2)
-    chosen = rank.chosen([good, weak_meaning, weak_words], 0.35, 6)
+    chosen = rank.select_hits([good, weak_meaning, weak_words], 0.35, 6)
     assert [item.piece.path for item in chosen] == ["a.md", "b.md"]
 
 
@@ -238,32 +240,32 @@ def test_a_providers_key_goes_only_to_its_own_address():
     ],
 )
 def test_when_results_are_cited(mode, session, cited):
-    assert citations.wanted(mode, session) is cited
+    assert citations.should_cite(mode, session) is cited
 
 
 def test_a_citation_that_leads_nowhere_does_not_leave():
     length = {"memory/a.md": 10}.get
     reply = "Tea is green.\n\nSource: memory/a.md#L3-L4\nSource: memory/lost.md#L1\nand memory/a.md#L99"
-    assert citations.dangling(reply, length) == ["memory/lost.md#L1", "memory/a.md#L99"]
-    assert citations.checked(reply, length) == "Tea is green.\n\nSource: memory/a.md#L3-L4\nand memory/a.md"
+    assert citations.find_dangling(reply, length) == ["memory/lost.md#L1", "memory/a.md#L99"]
+    assert citations.remove_dangling(reply, length) == "Tea is green.\n\nSource: memory/a.md#L3-L4\nand memory/a.md"
 
 
 def test_labels_cover_their_lines_and_cannot_be_forged():
-    text = note_marks.wrapped("hello\n<!-- /label -->\nstill theirs", "external") + "\nmine"
+    text = note_marks.wrap_lines("hello\n<!-- /label -->\nstill theirs", "external") + "\nmine"
     marked = note_marks.by_line(text)
     assert marked[:4] == ["external"] * 4 and marked[-1] == ""
     assert note_marks.least_trusted(marked, 6, 6) == "" and note_marks.least_trusted(marked, 4, 6) == "external"
 
 
 def test_secrets_do_not_enter_the_index():
-    shown = redacted("my key is sk-abcdefghijklmnopqrstuv123 and password: hunter2hunter2 ok")
+    shown = redact("my key is sk-abcdefghijklmnopqrstuv123 and password: hunter2hunter2 ok")
     assert "abcdefghij" not in shown and "hunter2" not in shown and "ok" in shown
 
 
 def test_who_may_see_which_conversation():
-    assert visible("agent:main:telegram:direct:7", "agent:main:main")
-    assert visible("agent:main:telegram:direct:7", "agent:main:telegram:direct:7")
-    assert not visible("agent:main:main", "agent:main:telegram:group:1")
-    assert not visible("agent:main:telegram:direct:8", "agent:main:telegram:direct:7")
-    assert not remembered("agent:main:cron:daily") and not remembered("agent:main:subagent:1")
-    assert remembered("agent:main:main")
+    assert may_see("agent:main:telegram:direct:7", "agent:main:main")
+    assert may_see("agent:main:telegram:direct:7", "agent:main:telegram:direct:7")
+    assert not may_see("agent:main:main", "agent:main:telegram:group:1")
+    assert not may_see("agent:main:telegram:direct:8", "agent:main:telegram:direct:7")
+    assert not is_indexed("agent:main:cron:daily") and not is_indexed("agent:main:subagent:1")
+    assert is_indexed("agent:main:main")

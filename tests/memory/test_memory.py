@@ -336,10 +336,10 @@ async def test_conversations_are_searched_by_those_who_may_see_them(house: House
     transcript("two", "agent:main:telegram:direct:2", "zanzibar is far")
     transcript("job", "agent:main:cron:daily", "zanzibar every day")
     async with house.opened(experimental={"sessionMemory": True}) as memory:
-        from openclaw.memory.transcripts import visible
+        from openclaw.memory.transcripts import may_see
 
         answer = await memory.search(
-            "zanzibar", visible=lambda piece: visible(piece.owner, "agent:main:telegram:direct:1")
+            "zanzibar", visible=lambda piece: may_see(piece.owner, "agent:main:telegram:direct:1")
         )
         assert [item.piece.path for item in answer.results] == ["sessions/one.jsonl"]
         assert answer.withheld == 1

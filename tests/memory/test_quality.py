@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from openclaw.core.embedder import EmbedderEndpoint
 from openclaw.memory import embedders
-from openclaw.memory.evaluate import Figures, ask, figures, sample_questions, write_sample
+from openclaw.memory.evaluate import EvalMetrics, ask, compute_metrics, sample_questions, write_sample
 from openclaw.memory.service import open_memory
 from openclaw.memory.settings import HybridSettings, MemorySearchSettings, QuerySettings
 from tests.memory.conftest import StillClock
@@ -18,7 +18,7 @@ WORDS = replace(BOTH, provider="none")
 MEANING = replace(BOTH, query=QuerySettings(hybrid=HybridSettings(enabled=False)))
 
 
-async def measured(folder: Path, settings: MemorySearchSettings) -> dict[str, Figures]:
+async def measured(folder: Path, settings: MemorySearchSettings) -> dict[str, EvalMetrics]:
     write_sample(folder / "workspace")
     memory = open_memory(
         settings,
@@ -33,7 +33,7 @@ async def measured(folder: Path, settings: MemorySearchSettings) -> dict[str, Fi
     )
     try:
         await memory.sync()
-        return {row.kind: row for row in figures(await ask(memory, sample_questions()))}
+        return {row.kind: row for row in compute_metrics(await ask(memory, sample_questions()))}
     finally:
         await memory.close()
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from openclaw.memory.index import MemoryIndex
-from openclaw.memory.service import repeat, watch
+from openclaw.memory.service import sync_periodically, watch
 from tests.memory.conftest import House
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +69,7 @@ async def test_a_memory_directory_that_appears_later_is_followed(house: House):
 async def test_every_so_often_means_every_so_often(house: House):
     house.write("memory/a.md", "zanzibar\n")
     async with house.opened(sync={"onSearch": False}) as memory:
-        task = asyncio.ensure_future(repeat(memory, house.clock, 5))
+        task = asyncio.ensure_future(sync_periodically(memory, house.clock, 5))
         await until(memory, "zanzibar", lambda found: found == ["memory/a.md"])
         task.cancel()
         with suppress(asyncio.CancelledError):

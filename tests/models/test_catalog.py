@@ -96,7 +96,7 @@ def test_importing_it_reads_nothing():
 def test_what_is_said_of_a_model_wins_over_its_provider():
     base = Compat(supports_store=False, max_tokens_field="max_tokens")
     over = Compat(supports_store=True, unsupported_tool_schema_keywords=("pattern",))
-    assert registry.overlay(base, over) == Compat(
+    assert registry.merge_compat(base, over) == Compat(
         supports_store=True, max_tokens_field="max_tokens", unsupported_tool_schema_keywords=("pattern",)
     )
-    assert registry.overlay(base, Compat()) == base
+    assert registry.merge_compat(base, Compat()) == base

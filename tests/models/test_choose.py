@@ -13,9 +13,9 @@ from openclaw.models.failover import (
     Retry,
     StopTrying,
     backoff,
-    candidates,
-    exhausted,
-    may_try_resting,
+    exhausted_message,
+    list_candidates,
+    may_probe_cooling,
     next_step,
 )
 from openclaw.models.refs import ModelRef
@@ -41,12 +41,12 @@ LAST = FailoverState(attempts=50, since_success=1000, rotations=1)
     ],
 )
 def test_the_chain_of_a_turn(given, chain):
-    assert candidates(A, **given) == chain
+    assert list_candidates(A, **given) == chain
 
 
 def test_a_pinned_request_keeps_its_profile_in_the_chain():
     pinned = ModelRef("p", "a", "work")
-    assert candidates(pinned, primary=A, fallbacks=(B,)) == (pinned, B)
+    assert list_candidates(pinned, primary=A, fallbacks=(B,)) == (pinned, B)
 
 
 # reason: fresh failure, after waiting long enough, after one rotation, with nothing left
@@ -171,16 +171,16 @@ def test_a_step_never_leads_to_something_that_is_not_there(reason, state):
 )
 def test_when_a_resting_provider_is_probed(reason, more, tried):
     asked = {"is_primary": True, "since_probe": None, "probed_this_run": False, **more}
-    assert may_try_resting(reason, **asked) is tried
+    assert may_probe_cooling(reason, **asked) is tried
 
 
 def test_when_nothing_answered_the_person_sees_each_attempt_and_when_to_return():
-    text = exhausted(
+    text = exhausted_message(
         [CandidateFailed("a/x", "rate_limit", "slow down"), CandidateFailed("b/y", "timeout")], back_in=200
     )
     assert text == (
         "none of 2 models answered: a/x: slow down (rate_limit); b/y: timeout (timeout)."
         " The first is available again in 3 min"
     )
-    assert exhausted([CandidateFailed("a/x", "auth", "no key")]) == "a/x did not answer: no key"
-    assert exhausted([CandidateFailed("a/x", "auth")], back_in=7300).endswith("in 2 h")
+    assert exhausted_message([CandidateFailed("a/x", "auth", "no key")]) == "a/x did not answer: no key"
+    assert exhausted_message([CandidateFailed("a/x", "auth")], back_in=7300).endswith("in 2 h")

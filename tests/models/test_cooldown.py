@@ -5,18 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.models.failover import (
-    BLAMELESS,
     DAY,
     HOUR,
     MINUTE,
+    NO_COOLDOWN_REASONS,
     SECOND,
     CredentialStats,
-    after_failure,
-    after_success,
     block_reason,
     blocked_until,
-    length,
-    settled,
+    cooldown_ms,
+    drop_expired,
+    record_failure,
+    record_success,
 )
 
 NOW = 1_800_000_000_000
@@ -36,16 +36,16 @@ NOW = 1_800_000_000_000
     ],
 )
 def test_repeated_failures_rest_longer(reason, lengths):
-    assert tuple(length(reason, nth) for nth in range(1, 5)) == lengths
+    assert tuple(cooldown_ms(reason, nth) for nth in range(1, 5)) == lengths
 
 
 @pytest.mark.parametrize("reason", ["rate_limit", "billing"])
 def test_no_rest_is_longer_than_a_day(reason):
-    assert length(reason, 10_000) == DAY
+    assert cooldown_ms(reason, 10_000) == DAY
 
 
 def test_a_rate_limit_is_for_one_model_only():
-    stats = after_failure(CredentialStats(), "rate_limit", "big", NOW)
+    stats = record_failure(CredentialStats(), "rate_limit", "big", NOW)
     assert blocked_until(stats, "big", NOW) == NOW + 30 * SECOND
     assert blocked_until(stats, "small", NOW) is None
     assert block_reason(stats, "big", NOW) == "rate_limit"
@@ -53,63 +53,63 @@ def test_a_rate_limit_is_for_one_model_only():
 
 
 def test_two_models_in_trouble_mean_the_credential_is():
-    stats = after_failure(CredentialStats(), "rate_limit", "big", NOW)
-    stats = after_failure(stats, "rate_limit", "small", NOW + SECOND)
+    stats = record_failure(CredentialStats(), "rate_limit", "big", NOW)
+    stats = record_failure(stats, "rate_limit", "small", NOW + SECOND)
     assert blocked_until(stats, "third", NOW + SECOND) == NOW + 30 * SECOND
 
 
 def test_other_trouble_is_for_all_models():
-    stats = after_failure(CredentialStats(), "server_error", "big", NOW)
+    stats = record_failure(CredentialStats(), "server_error", "big", NOW)
     assert blocked_until(stats, "small", NOW) == NOW + 30 * SECOND
 
 
 def test_an_open_window_is_never_made_longer():
-    stats = after_failure(CredentialStats(), "timeout", "m", NOW)
-    later = after_failure(stats, "timeout", "m", NOW + 20 * SECOND)
+    stats = record_failure(CredentialStats(), "timeout", "m", NOW)
+    later = record_failure(stats, "timeout", "m", NOW + 20 * SECOND)
     assert later.cooldown_until == NOW + 30 * SECOND
     assert later.error_count == 2
-    broke = after_failure(CredentialStats(), "billing", "m", NOW)
-    assert after_failure(broke, "billing", "m", NOW + 1).disabled_until == NOW + 10 * MINUTE
+    broke = record_failure(CredentialStats(), "billing", "m", NOW)
+    assert record_failure(broke, "billing", "m", NOW + 1).disabled_until == NOW + 10 * MINUTE
 
 
 def test_a_lapsed_window_takes_its_counters_along():
-    stats = after_failure(CredentialStats(), "timeout", "m", NOW)
-    again = after_failure(stats, "timeout", "m", NOW + 31 * SECOND)
+    stats = record_failure(CredentialStats(), "timeout", "m", NOW)
+    again = record_failure(stats, "timeout", "m", NOW + 31 * SECOND)
     assert again.cooldown_until == NOW + 31 * SECOND + 30 * SECOND
     assert again.error_count == 1
 
 
 def test_counters_outlive_a_window_while_another_is_open():
-    stats = after_failure(CredentialStats(), "billing", "m", NOW)
-    stats = after_failure(stats, "timeout", "m", NOW + 1)
-    later = after_failure(stats, "timeout", "m", NOW + MINUTE)
+    stats = record_failure(CredentialStats(), "billing", "m", NOW)
+    stats = record_failure(stats, "timeout", "m", NOW + 1)
+    later = record_failure(stats, "timeout", "m", NOW + MINUTE)
     assert later.cooldown_until == NOW + MINUTE + MINUTE  # the second of its kind
 
 
 def test_failures_a_day_apart_are_not_counted_together():
     old = CredentialStats(error_count=5, failure_counts={"timeout": 5}, last_failure_at=NOW - DAY - 1)
-    assert settled(old, NOW).error_count == 0
-    assert after_failure(old, "timeout", "m", NOW).cooldown_until == NOW + 30 * SECOND
+    assert drop_expired(old, NOW).error_count == 0
+    assert record_failure(old, "timeout", "m", NOW).cooldown_until == NOW + 30 * SECOND
     recent = CredentialStats(error_count=2, failure_counts={"timeout": 2}, last_failure_at=NOW - HOUR)
-    assert after_failure(recent, "timeout", "m", NOW).cooldown_until == NOW + 5 * MINUTE
+    assert record_failure(recent, "timeout", "m", NOW).cooldown_until == NOW + 5 * MINUTE
 
 
 @pytest.mark.parametrize("reason", ["billing", "auth_permanent"])
 def test_a_lasting_problem_disables_the_profile(reason):
-    stats = after_failure(CredentialStats(), reason, "m", NOW)
+    stats = record_failure(CredentialStats(), reason, "m", NOW)
     assert (stats.disabled_until, stats.disabled_reason) == (NOW + 10 * MINUTE, reason)
     assert blocked_until(stats, "other", NOW) == NOW + 10 * MINUTE
     assert block_reason(stats, "other", NOW) == reason
 
 
-@pytest.mark.parametrize("reason", sorted(BLAMELESS))
+@pytest.mark.parametrize("reason", sorted(NO_COOLDOWN_REASONS))
 def test_what_is_not_the_credentials_fault_leaves_it_alone(reason):
-    assert after_failure(CredentialStats(), reason, "m", NOW) == CredentialStats()
+    assert record_failure(CredentialStats(), reason, "m", NOW) == CredentialStats()
 
 
 def test_success_forgives_everything():
-    stats = after_failure(after_failure(CredentialStats(), "billing", "m", NOW), "timeout", "m", NOW)
-    assert after_success(stats, NOW + 1) == CredentialStats(last_used=NOW + 1, last_failure_at=NOW)
+    stats = record_failure(record_failure(CredentialStats(), "billing", "m", NOW), "timeout", "m", NOW)
+    assert record_success(stats, NOW + 1) == CredentialStats(last_used=NOW + 1, last_failure_at=NOW)
 
 
 @given(
@@ -126,7 +126,7 @@ def test_no_history_blocks_a_credential_for_more_than_a_day(history):
     stats, now = CredentialStats(), NOW
     for reason, model, wait in history:
         now += wait
-        stats = after_failure(stats, reason, model, now)
+        stats = record_failure(stats, reason, model, now)
         until = blocked_until(stats, model, now)
         assert until is None or now < until <= now + DAY
-        assert reason in BLAMELESS or until is not None
+        assert reason in NO_COOLDOWN_REASONS or until is not None

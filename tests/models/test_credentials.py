@@ -9,9 +9,9 @@ from openclaw.core.errors import AuthFailed
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef
 from openclaw.models import registry
-from openclaw.models.credentials import Credential, Keyring, candidates, missing, unusable
+from openclaw.models.credentials import Credential, Keyring, list_credentials, missing_key_message, unusable
 from openclaw.models.failover import CredentialStats
-from openclaw.models.profiles import AuthProfile, Profiles, merge, order
+from openclaw.models.profiles import AuthProfile, Profiles, merge, sort_profiles
 from openclaw.models.registry import ModelRegistry, ProviderFacts
 from openclaw.models.settings import AuthProfileSettings, AuthSettings, ModelsSettings, ProviderSettings
 
@@ -38,7 +38,7 @@ def sources(found: Iterable[Credential]) -> list[str]:
 
 def test_profiles_come_before_the_environment_and_that_before_the_configuration():
     keyring = Keyring(environ={"ANTHROPIC_API_KEY": "env"}, stored=store(default=key("stored")))
-    found = candidates(facts(api_key=Secret("conf")), keyring, NOW)
+    found = list_credentials(facts(api_key=Secret("conf")), keyring, NOW)
     assert sources(found) == [
         "profile: anthropic:default",
         "env: ANTHROPIC_API_KEY",
@@ -49,19 +49,19 @@ def test_profiles_come_before_the_environment_and_that_before_the_configuration(
 
 def test_the_first_variable_that_is_set_counts_and_blank_ones_do_not():
     environ = {"GEMINI_API_KEY": "  ", "GOOGLE_API_KEY": "g"}
-    assert sources(candidates(facts("google"), Keyring(environ=environ), NOW)) == ["env: GOOGLE_API_KEY"]
+    assert sources(list_credentials(facts("google"), Keyring(environ=environ), NOW)) == ["env: GOOGLE_API_KEY"]
 
 
 def test_a_sign_in_token_from_the_environment_is_a_bearer():
-    (found,) = candidates(facts(), Keyring(environ={"ANTHROPIC_OAUTH_TOKEN": "t"}), NOW)
+    (found,) = list_credentials(facts(), Keyring(environ={"ANTHROPIC_OAUTH_TOKEN": "t"}), NOW)
     assert found.bearer
-    (found,) = candidates(facts(), Keyring(environ={"ANTHROPIC_API_KEY": "t"}), NOW)
+    (found,) = list_credentials(facts(), Keyring(environ={"ANTHROPIC_API_KEY": "t"}), NOW)
     assert not found.bearer
 
 
 def test_a_missing_key_says_exactly_where_it_could_be():
     with pytest.raises(AuthFailed) as error:
-        candidates(facts(), Keyring(environ={}), NOW)
+        list_credentials(facts(), Keyring(environ={}), NOW)
     for part in (
         "no API key for anthropic: set ANTHROPIC_API_KEY or ANTHROPIC_OAUTH_TOKEN",
         "models.providers.anthropic.apiKey",
@@ -72,43 +72,45 @@ def test_a_missing_key_says_exactly_where_it_could_be():
 
 @pytest.mark.parametrize("provider", ["ollama", "lmstudio", "llama-cpp", "vllm", "offline"])
 def test_a_model_on_this_machine_needs_no_key(provider):
-    (found,) = candidates(facts(provider), Keyring(environ={}), NOW)
+    (found,) = list_credentials(facts(provider), Keyring(environ={}), NOW)
     assert (found.kind, found.key) == ("none", None)
 
 
 def test_a_custom_server_may_go_without_a_key_but_a_hosted_ollama_may_not():
-    assert candidates(facts("box", base_url="https://llm.example.com/v1"), Keyring(environ={}), NOW)[0].key is None
+    assert (
+        list_credentials(facts("box", base_url="https://llm.example.com/v1"), Keyring(environ={}), NOW)[0].key is None
+    )
     with pytest.raises(AuthFailed, match="OLLAMA_API_KEY"):
-        candidates(facts("ollama", base_url="https://ollama.com"), Keyring(environ={}), NOW)
+        list_credentials(facts("ollama", base_url="https://ollama.com"), Keyring(environ={}), NOW)
 
 
 def test_a_pinned_profile_is_the_only_one():
     keyring = Keyring(environ={"ANTHROPIC_API_KEY": "env"}, stored=store(default=key("a"), work=key("b")))
-    (found,) = candidates(facts(), keyring, NOW, pinned="anthropic:work")
+    (found,) = list_credentials(facts(), keyring, NOW, pinned="anthropic:work")
     assert found.key == Secret("b")
 
 
 def test_a_profile_that_is_not_there_is_answered_with_those_that_are():
     keyring = Keyring(environ={}, stored=store(default=key()))
     with pytest.raises(AuthFailed, match="no profile 'work' for anthropic: it has anthropic:default"):
-        candidates(facts(), keyring, NOW, pinned="work")
+        list_credentials(facts(), keyring, NOW, pinned="work")
 
 
 def test_an_expired_sign_in_is_not_used_and_the_person_is_told():
     token = AuthProfile(provider="anthropic", type="oauth", secret=Secret("t"), expires=NOW + 4 * MINUTE)
     keyring = Keyring(environ={}, stored=store(mail=token))
     with pytest.raises(AuthFailed, match=r"anthropic:mail \(expired: sign in again\)"):
-        candidates(facts(), keyring, NOW)
+        list_credentials(facts(), keyring, NOW)
     fresh = AuthProfile(provider="anthropic", type="oauth", secret=Secret("t"), expires=NOW + 6 * MINUTE)
-    assert candidates(facts(), Keyring(environ={}, stored=store(mail=fresh)), NOW)[0].bearer
+    assert list_credentials(facts(), Keyring(environ={}, stored=store(mail=fresh)), NOW)[0].bearer
 
 
 def test_a_profile_may_point_to_a_variable():
     profile = AuthProfile(provider="anthropic", ref=SecretRef(source="env", id="MY_KEY"))
     keyring = Keyring(environ={"MY_KEY": "v"}, stored=store(ref=profile))
-    assert candidates(facts(), keyring, NOW)[0].key == Secret("v")
+    assert list_credentials(facts(), keyring, NOW)[0].key == Secret("v")
     with pytest.raises(AuthFailed, match="MY_KEY is not set"):
-        candidates(facts(), Keyring(environ={}, stored=store(ref=profile)), NOW)
+        list_credentials(facts(), Keyring(environ={}, stored=store(ref=profile)), NOW)
 
 
 def test_a_resting_profile_comes_last_and_is_marked():
@@ -117,7 +119,7 @@ def test_a_resting_profile_comes_last_and_is_marked():
         stats={"anthropic:a": CredentialStats(cooldown_until=NOW + 9, cooldown_reason="timeout")},
     )
     keyring = Keyring(environ={"ANTHROPIC_API_KEY": "env"}, stored=stored)
-    found = candidates(facts(), keyring, NOW)
+    found = list_credentials(facts(), keyring, NOW)
     assert sources(found) == ["env: ANTHROPIC_API_KEY", "profile: anthropic:a"]
     assert [credential.rests_until for credential in found] == [None, NOW + 9]
     assert [(item.profile_id, item.why) for item in unusable(facts(), keyring, NOW)] == [("anthropic:a", "timeout")]
@@ -126,18 +128,18 @@ def test_a_resting_profile_comes_last_and_is_marked():
 def test_the_configured_order_and_declared_profiles_are_respected():
     stored = store(a=key("a"), b=key("b"), c=key("c"))
     auth = AuthSettings(order={"anthropic": ("anthropic:c", "anthropic:gone", "anthropic:a")})
-    found = candidates(facts(), Keyring(environ={}, auth=auth, stored=stored), NOW)
+    found = list_credentials(facts(), Keyring(environ={}, auth=auth, stored=stored), NOW)
     assert [item.profile_id for item in found] == ["anthropic:c", "anthropic:a"]
     declared = AuthSettings(profiles={"anthropic:b": AuthProfileSettings(provider="anthropic")})
-    found = candidates(facts(), Keyring(environ={}, auth=declared, stored=stored), NOW)
+    found = list_credentials(facts(), Keyring(environ={}, auth=declared, stored=stored), NOW)
     assert [item.profile_id for item in found] == ["anthropic:b"]
 
 
 def test_a_credential_never_shows_its_key():
     keyring = Keyring(environ={"ANTHROPIC_API_KEY": "sk-very-secret-value"})
-    found = candidates(facts(api_key=Secret("sk-other-secret")), keyring, NOW)
+    found = list_credentials(facts(api_key=Secret("sk-other-secret")), keyring, NOW)
     assert "secret" not in repr(found)
-    assert "secret" not in missing(facts(api_key=Secret("sk-other-secret")))
+    assert "secret" not in missing_key_message(facts(api_key=Secret("sk-other-secret")))
 
 
 def test_without_an_order_sign_ins_come_first_then_the_one_that_rested_longest():
@@ -159,20 +161,20 @@ def test_without_an_order_sign_ins_come_first_then_the_one_that_rested_longest()
             "broke": CredentialStats(disabled_until=NOW + 3),
         },
     )
-    assert order(stored, "anthropic", "m", NOW) == ("mail", "tok", "k-old", "k-new", "stale", "broke", "tired")
+    assert sort_profiles(stored, "anthropic", "m", NOW) == ("mail", "tok", "k-old", "k-new", "stale", "broke", "tired")
 
 
 def test_a_rest_for_one_model_does_not_move_a_profile_for_another():
     stored = Profiles(
         profiles={"a": key(), "b": key()}, stats={"a": CredentialStats(cooldown_until=NOW + 5, cooldown_model="big")}
     )
-    assert order(stored, "anthropic", "big", NOW) == ("b", "a")
-    assert order(stored, "anthropic", "small", NOW) == ("a", "b")
+    assert sort_profiles(stored, "anthropic", "big", NOW) == ("b", "a")
+    assert sort_profiles(stored, "anthropic", "small", NOW) == ("a", "b")
 
 
 def test_a_stored_order_beats_a_configured_one():
     stored = Profiles(profiles={"a": key(), "b": key()}, order={"anthropic": ("b", "a", "b")})
-    assert order(stored, "anthropic", None, NOW, wanted=("a", "b")) == ("b", "a")
+    assert sort_profiles(stored, "anthropic", None, NOW, wanted=("a", "b")) == ("b", "a")
 
 
 def test_an_agents_own_profiles_lie_over_the_shared_ones():

@@ -17,8 +17,8 @@ from openclaw.models.discover import (
     MAX_BYTES,
     SERVERS,
     DiscoveredModel,
+    LocalModel,
     LocalServer,
-    Served,
     configured_pick,
     pick,
     probe_servers,
@@ -29,14 +29,14 @@ from openclaw.models.settings import ModelEntry, ModelsSettings, ProviderSetting
 
 SHIPPED = registry.load()
 PROVIDERS = ModelRegistry(ModelsSettings(), SHIPPED).providers
-OLLAMA = Served("ollama", "http://127.0.0.1:11434", "llama3.3:70b", None)
+OLLAMA = LocalModel("ollama", "http://127.0.0.1:11434", "llama3.3:70b", None)
 
 
-def nobody() -> tuple[Served, ...]:
+def nobody() -> tuple[LocalModel, ...]:
     return ()
 
 
-def not_asked() -> tuple[Served, ...]:
+def not_asked() -> tuple[LocalModel, ...]:
     raise AssertionError("there was no need to ask")
 
 
@@ -59,7 +59,7 @@ def test_without_a_key_the_offline_model_answers(environ):
 
 
 def test_a_local_server_is_used_without_a_key():
-    found = pick({}, lambda: (Served("vllm", "http://127.0.0.1:8000", "qwen", 32_768), OLLAMA), PROVIDERS)
+    found = pick({}, lambda: (LocalModel("vllm", "http://127.0.0.1:8000", "qwen", 32_768), OLLAMA), PROVIDERS)
     assert found == DiscoveredModel("vllm/qwen", "vllm answers on http://127.0.0.1:8000", 32_768)
 
 
@@ -152,7 +152,7 @@ def openai_list(*ids: str, **more: object) -> str:
 def test_a_vllm_server_is_found_with_its_window():
     with serving(says(openai_list("Qwen/Qwen3-8B", owned_by="vllm", max_model_len=40_960))) as server:
         (found,) = probe_servers([server])
-    assert found == Served("vllm", server.address, "Qwen/Qwen3-8B", 40_960)
+    assert found == LocalModel("vllm", server.address, "Qwen/Qwen3-8B", 40_960)
 
 
 def test_an_ollama_server_is_found_and_its_embedding_and_hosted_models_are_passed_over():

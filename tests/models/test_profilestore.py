@@ -10,7 +10,7 @@ import pytest
 
 from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
-from openclaw.models.failover import CredentialStats, after_failure, after_success
+from openclaw.models.failover import CredentialStats, record_failure, record_success
 from openclaw.models.profiles import ProfileStore
 from openclaw.storage.locks import Holder, KernelLock
 
@@ -65,7 +65,7 @@ def test_every_kind_of_profile_is_read(store):
 
 def test_an_update_changes_its_profile_and_keeps_everything_else(store):
     fill(store, FILE)
-    store.update("anthropic:default", lambda stats: after_failure(stats, "rate_limit", "m", NOW))
+    store.update("anthropic:default", lambda stats: record_failure(stats, "rate_limit", "m", NOW))
     written = json.loads(store.path.read_text())
     assert written["usageStats"]["anthropic:default"] == {
         "lastUsed": 5, "errorCount": 2, "future": [1], "failureCounts": {"rate_limit": 1}, "lastFailureAt": NOW,
@@ -77,8 +77,8 @@ def test_an_update_changes_its_profile_and_keeps_everything_else(store):
 
 def test_success_is_remembered_and_takes_old_trouble_away(store):
     fill(store, FILE)
-    store.update("anthropic:default", lambda stats: after_failure(stats, "timeout", "m", NOW))
-    store.update("anthropic:default", lambda stats: after_success(stats, NOW + 1), good_for="anthropic")
+    store.update("anthropic:default", lambda stats: record_failure(stats, "timeout", "m", NOW))
+    store.update("anthropic:default", lambda stats: record_success(stats, NOW + 1), good_for="anthropic")
     written = json.loads(store.path.read_text())
     assert written["lastGood"]["anthropic"] == "anthropic:default"
     assert written["usageStats"]["anthropic:default"] == {"future": [1], "lastUsed": NOW + 1, "lastFailureAt": NOW}

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.models.refs import AliasBook, ModelRef, aliases_of, allowed, check_allowed, parse, resolve
+from openclaw.models.refs import ModelNames, ModelRef, aliases_of, allowed, check_allowed, parse, resolve
 
-BOOK = AliasBook(
+BOOK = ModelNames(
     providers=frozenset({"anthropic", "openai", "openrouter", "zai", "box", "cloud"}),
     configured=("box/llama-3.3", "box/shared", "cloud/shared"),
     known=("anthropic/claude-opus-5-5", "anthropic/claude-sonnet-5-5", "openai/gpt-5", "openrouter/meta/llama-3.3"),
@@ -109,12 +109,12 @@ def test_nonsense_is_refused_without_a_guess():
 
 def test_default_without_a_default_says_what_to_set():
     with pytest.raises(InvalidRequest, match=r"agents\.defaults\.model"):
-        resolve("default", AliasBook(providers={"openai"}))
+        resolve("default", ModelNames(providers={"openai"}))
 
 
 def test_a_provider_of_ones_own_is_not_taken_for_a_built_in_one():
-    assert resolve("gemini/x", AliasBook(providers={"gemini", "google"})).provider == "gemini"
-    assert resolve("gemini/x", AliasBook(providers={"google"})).provider == "google"
+    assert resolve("gemini/x", ModelNames(providers={"gemini", "google"})).provider == "gemini"
+    assert resolve("gemini/x", ModelNames(providers={"google"})).provider == "google"
 
 
 def test_aliases_are_read_from_the_configured_map():

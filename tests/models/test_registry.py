@@ -9,7 +9,7 @@ from openclaw.core.errors import ConfigError, NotFound
 from openclaw.core.provider import Price
 from openclaw.core.secret import Secret
 from openclaw.models import registry as models_registry
-from openclaw.models.registry import ModelRegistry, input_by_id, is_own_address
+from openclaw.models.registry import ModelRegistry, input_by_id, is_private_address
 from openclaw.models.settings import ModelsSettings
 
 
@@ -192,4 +192,4 @@ def test_what_a_model_reads_is_judged_by_its_name(model, sees):
     ],
 )  # fmt: skip
 def test_an_address_is_ones_own_or_not(address, own):
-    assert is_own_address(address) is own
+    assert is_private_address(address) is own

@@ -8,14 +8,14 @@ import pytest
 from openclaw.core.errors import AuthFailed, ConfigError
 from openclaw.core.secret import Secret
 from openclaw.models import registry
-from openclaw.models.discover import Served
+from openclaw.models.discover import LocalModel
 from openclaw.models.model_set import ModelSet, build_model_set
 from openclaw.models.profiles import AuthProfile, Profiles
 from openclaw.models.refs import ModelRef
 from openclaw.models.settings import AuthSettings, ModelsSettings
 
 NOW = 1_800_000_000_000
-LOCAL = Served("vllm", "http://127.0.0.1:8000", "qwen3", 32_768)
+LOCAL = LocalModel("vllm", "http://127.0.0.1:8000", "qwen3", 32_768)
 
 
 def now(**given: Any) -> ModelSet:
@@ -25,7 +25,7 @@ def now(**given: Any) -> ModelSet:
 
 
 def test_a_configured_primary_is_used_and_nobody_is_asked():
-    def not_asked() -> tuple[Served, ...]:
+    def not_asked() -> tuple[LocalModel, ...]:
         raise AssertionError("there was no need to ask")
 
     found = now(primary="fast", aliases={"openai/gpt-5": "Fast", "openai/o3": None}, probe=not_asked)

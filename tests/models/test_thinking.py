@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.provider import Compat, Model
-from openclaw.models.thinking import LEVELS, choose, clamp, levels, parse
+from openclaw.models.thinking import LEVELS, choose, clamp, parse, supported_levels
 
 THINKS = Model(provider="p", id="m", api="openai-completions", reasoning=True)
 PLAIN = Model(provider="p", id="m", api="openai-completions")
@@ -42,9 +42,9 @@ def test_an_unknown_word_is_refused_with_the_valid_ones(text):
 
 
 def test_what_a_model_can_be_asked_for():
-    assert levels(PLAIN) == ("off",)
-    assert levels(THINKS) == (*LEVELS, "adaptive")
-    assert levels(MAPPED) == ("off", "low", "high")
+    assert supported_levels(PLAIN) == ("off",)
+    assert supported_levels(THINKS) == (*LEVELS, "adaptive")
+    assert supported_levels(MAPPED) == ("off", "low", "high")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_a_model_can_be_asked_for():
      ("adaptive", "low")],
 )  # fmt: skip
 def test_a_stored_level_bends_to_the_model(level, becomes):
-    assert clamp(level, levels(MAPPED)) == becomes
+    assert clamp(level, supported_levels(MAPPED)) == becomes
 
 
 def test_a_model_that_cannot_turn_thinking_off_gets_its_least():

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from openclaw.core.plugin import Brought
+from openclaw.core.plugin import PluginContributions
 from openclaw.core.tool import Output, Tool, ToolContext
 from openclaw.plugins.find import FoundPlugin
 from openclaw.plugins.manager import PluginManager, PluginStatus
@@ -50,14 +50,14 @@ class Bench:
 
     def __init__(self, state: Path, settings: Mapping[str, Any]) -> None:
         self.settings = msgspec.convert(settings, PluginsSettings)
-        self.here: dict[str, Brought] = {}
+        self.here: dict[str, PluginContributions] = {}
         self.plugins = PluginManager(state, lambda given: [Path(path) for path in given.load.paths], SystemClock())
 
     def taken(self, plugin: str) -> Mapping[str, Iterable[str]]:
         others = [brought.names() for name, brought in self.here.items() if name != plugin]
         return {"tools": ["exec", *(tool for names in others for tool in names["tools"])]}
 
-    def join(self, plugin: FoundPlugin, entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
+    def join(self, plugin: FoundPlugin, entry: PluginEntry, brought: PluginContributions) -> tuple[str, ...]:
         self.here[plugin.id] = brought
         return ()
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from openclaw.core.plugin import Api, Brought, Command, FunctionTool, HttpAnswer, HttpRoute, Method
+from openclaw.core.plugin import Api, Command, FunctionTool, HttpAnswer, HttpRoute, Method, PluginContributions
 from openclaw.plugins.admit import PluginVerdict, admit, judge, unknown_entries
-from openclaw.plugins.find import FoundPlugin, UnusablePlugin, look, one
+from openclaw.plugins.find import FoundPlugin, UnusablePlugin, discover_plugins, read_plugin
 from openclaw.plugins.manifest import PluginManifest
 from openclaw.plugins.settings import PluginsSettings
 from tests.plugins.support import write
@@ -83,7 +83,7 @@ def test_the_first_found_wins_and_the_other_is_told(tmp_path: Path) -> None:
     write(tmp_path / "one", "same", "")
     write(tmp_path / "two", "same", "")
     write(tmp_path / "installed", "same", "")
-    plugins, broken = look([tmp_path / "one", tmp_path / "two" / "same"], tmp_path / "installed")
+    plugins, broken = discover_plugins([tmp_path / "one", tmp_path / "two" / "same"], tmp_path / "installed")
     assert [(each.id, each.directory.parent.name) for each in plugins] == [("same", "one")]
     assert len(broken) == 2 and all("comes first" in each.why for each in broken)
 
@@ -91,7 +91,7 @@ def test_the_first_found_wins_and_the_other_is_told(tmp_path: Path) -> None:
 def test_what_others_can_write_to_is_no_plugin(tmp_path: Path) -> None:
     directory = write(tmp_path, "open", "")
     directory.chmod(0o777)
-    unusable = one(directory)
+    unusable = read_plugin(directory)
     assert isinstance(unusable, UnusablePlugin) and "chmod o-w" in unusable.why
 
 
@@ -99,15 +99,15 @@ def test_links_and_pipes_are_no_manifest(tmp_path: Path) -> None:
     real = write(tmp_path / "elsewhere", "real", "")
     (tmp_path / "installed").mkdir()
     (tmp_path / "installed" / "linked").symlink_to(real)
-    _, broken = look([], tmp_path / "installed")
+    _, broken = discover_plugins([], tmp_path / "installed")
     assert "link" in broken[0].why
     piped = tmp_path / "piped"
     piped.mkdir(mode=0o755)
     os.mkfifo(piped / "openclaw.plugin.json")
-    assert isinstance(one(piped), UnusablePlugin)
+    assert isinstance(read_plugin(piped), UnusablePlugin)
     (piped / "openclaw.plugin.json").unlink()
     (piped / "openclaw.plugin.json").symlink_to(real / "openclaw.plugin.json")
-    assert isinstance(one(piped), UnusablePlugin)
+    assert isinstance(read_plugin(piped), UnusablePlugin)
 
 
 def test_a_package_is_found_by_its_entry_point_and_not_imported(tmp_path: Path, monkeypatch: Any) -> None:
@@ -119,12 +119,12 @@ def test_a_package_is_found_by_its_entry_point_and_not_imported(tmp_path: Path, 
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-plugin\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[openclaw.plugins]\ntheirs = their_plugin.plugin:register\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    plugins, _ = look([], tmp_path / "nothing")
+    plugins, _ = discover_plugins([], tmp_path / "nothing")
     theirs = next(each for each in plugins if each.id == "theirs")
     assert (theirs.source, theirs.entry) == ("package", "their_plugin.plugin:register")
 
 
-def brought(**names: list[str]) -> Brought:
+def brought(**names: list[str]) -> PluginContributions:
     api = Api("mine")
     for name in names.get("tools", []):
         api.tool(FunctionTool(name, "", {}, lambda args, context: ""))
@@ -179,5 +179,5 @@ def test_registering_nonsense_is_an_error_at_once() -> None:
 
 def test_manifests_in_the_examples_are_good() -> None:
     for path in (Path(__file__).parents[2] / "examples").glob("*/openclaw.plugin.json"):
-        assert isinstance(one(path.parent), FoundPlugin), path
+        assert isinstance(read_plugin(path.parent), FoundPlugin), path
         assert json.loads(path.read_text())["id"] == path.parent.name

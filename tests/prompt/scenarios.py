@@ -8,9 +8,8 @@ from pathlib import Path
 from msgspec import structs
 
 from openclaw.core.secret import Secret
-from openclaw.core.text import ContextFile, PromptText, tokens
+from openclaw.core.text import ContextFile, PromptText, estimate_tokens
 from openclaw.prompt.build import build
-from openclaw.prompt.digest import policy_digest
 from openclaw.prompt.facts import (
     DEFAULT_HEARTBEAT,
     Elevated,
@@ -21,10 +20,11 @@ from openclaw.prompt.facts import (
     SandboxFacts,
     ToolLine,
 )
-from openclaw.prompt.fit import allowance, fit, resolve
+from openclaw.prompt.fit import fit, resolve, token_budget
+from openclaw.prompt.policy_digest import policy_digest
 from openclaw.prompt.report import ReportHeader, report
 from openclaw.prompt.sections.tools import KNOWN_TOOLS, authorized_senders
-from openclaw.workspace.budget import Kind, choose
+from openclaw.workspace.budget import Kind, select_files
 from openclaw.workspace.budget import fit as cut
 from openclaw.workspace.files import WorkspaceFile
 from openclaw.workspace.seed import template
@@ -60,7 +60,7 @@ def fresh_files(kind: Kind = "direct", *, bootstrap: bool = False) -> tuple[Cont
             name="MEMORY.md", path=f"{HOME}/MEMORY.md", content="- Ada drinks tea.\n- The boat is called Lark."
         )
     )
-    return cut(choose(files, kind)).files
+    return cut(select_files(files, kind)).files
 
 
 RUNTIME = RuntimeFacts(
@@ -185,7 +185,7 @@ def tiny() -> PromptFacts:
         contribution=resolve("ollama", "llama3.2:3b", context_window=8_192),
         runtime=structs.replace(RUNTIME, model="ollama/llama3.2:3b", default_model="ollama/llama3.2:3b"),
     )
-    return fit(facts, allowance(8_192)).facts
+    return fit(facts, token_budget(8_192)).facts
 
 
 def none() -> PromptFacts:
@@ -213,7 +213,7 @@ def expected(name: str) -> dict[str, str]:
     numbers = {
         "sha256": made.system_prompt.hash,
         "chars": made.system_prompt.chars,
-        "tokens": tokens(made.system_prompt.chars),
+        "tokens": estimate_tokens(made.system_prompt.chars),
         "sections": [
             f"{line.side} {line.id} {line.injected_chars} ({line.label}: {line.source})" for line in made.sections
         ],

@@ -5,13 +5,13 @@ import pytest
 from msgspec import structs
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.text import CACHE_BOUNDARY, ContextFile, PromptText, units
+from openclaw.core.text import CACHE_BOUNDARY, ContextFile, PromptText, utf16_length
 from openclaw.core.tool import ToolSpec
-from openclaw.prompt.brief import Additions, apply
 from openclaw.prompt.build import Prompt, build
-from openclaw.prompt.diff import at, blame, diff
+from openclaw.prompt.builder import Additions, apply
+from openclaw.prompt.diff import blame, blame_line, diff
 from openclaw.prompt.facts import PromptFacts, ToolLine
-from openclaw.prompt.fit import allowance, fit
+from openclaw.prompt.fit import fit, token_budget
 from openclaw.prompt.lint import lint
 from openclaw.prompt.report import PromptReport, ReportHeader, TruncationPart, render_detail, render_list, report
 from tests.prompt.scenarios import SCENARIOS, SKILLS, group, main_direct
@@ -23,7 +23,7 @@ READ = ToolSpec(
 
 def context(name: str, content: str, **more: object) -> ContextFile:
     fields = {"name": name, "path": f"/w/{name}", "content": PromptText(content, f"/w/{name}", "workspace")}
-    return ContextFile(**{**fields, "raw_chars": units(content), **more})  # type: ignore[arg-type]
+    return ContextFile(**{**fields, "raw_chars": utf16_length(content), **more})  # type: ignore[arg-type]
 
 
 def kinds(facts: PromptFacts) -> list[tuple[str, str, int]]:
@@ -35,14 +35,14 @@ def test_the_report_accounts_for_every_character(name):
     facts = SCENARIOS[name]()
     prompt = build(facts)
     made = report(prompt, facts, ReportHeader())
-    marker = units(CACHE_BOUNDARY) - 1 if prompt.dynamic else 0
-    assert made.system_prompt.chars == units(prompt.text)
-    assert sum(line.injected_chars + 1 for line in made.sections) - 1 + marker == units(prompt.text)
+    marker = utf16_length(CACHE_BOUNDARY) - 1 if prompt.dynamic else 0
+    assert made.system_prompt.chars == utf16_length(prompt.text)
+    assert sum(line.injected_chars + 1 for line in made.sections) - 1 + marker == utf16_length(prompt.text)
     start = prompt.text.find("\n# Project Context\n")
     if start >= 0:
         end = prompt.text.find("\n## Silent Replies\n")
         end = end if end >= 0 else prompt.text.index(CACHE_BOUNDARY)
-        assert made.system_prompt.project_context_chars == units(prompt.text[start:end])
+        assert made.system_prompt.project_context_chars == utf16_length(prompt.text[start:end])
 
 
 def test_a_report_never_holds_the_text_and_survives_the_wire():
@@ -58,7 +58,10 @@ def test_a_report_never_holds_the_text_and_survives_the_wire():
         '{"type":"object","properties":{"path":{},"limit":{}}}'
     )
     assert raw["skills"]["entries"] == [
-        {"name": "weather", "blockChars": units(SKILLS.text) - len("<available_skills>\n  \n</available_skills>")}
+        {
+            "name": "weather",
+            "blockChars": utf16_length(SKILLS.text) - len("<available_skills>\n  \n</available_skills>"),
+        }
     ]
 
 
@@ -147,11 +150,11 @@ def test_blame_covers_the_prompt_line_by_line(name):
 def test_blame_names_the_file_a_line_came_from():
     prompt = build(main_direct())
     number = prompt.text.splitlines().index("- The boat is called Lark.") + 1
-    line = at(prompt, number)
+    line = blame_line(prompt, number)
     assert (line.source, line.label, line.stable) == ("/home/ada/.openclaw/workspace/MEMORY.md", "workspace", True)
-    assert at(prompt, 1).source == "openclaw"
+    assert blame_line(prompt, 1).source == "openclaw"
     with pytest.raises(InvalidRequest, match="there is no line 0"):
-        at(prompt, 0)
+        blame_line(prompt, 0)
 
 
 def test_a_file_that_imitates_its_heading_is_still_blamed_for_it():
@@ -202,7 +205,7 @@ def test_fitting_gives_things_up_in_the_documented_order():
     )
     seen: list[str] = []
     for window in range(40_000, 2_000, -500):
-        degraded = list(fit(facts, allowance(window)).degraded)
+        degraded = list(fit(facts, token_budget(window)).degraded)
         assert degraded[: len(seen)] == seen
         seen = degraded
     assert seen[:4] == [

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from openclaw.core.text import CACHE_BOUNDARY, ContextFile, PromptText, markers
+from openclaw.core.text import CACHE_BOUNDARY, ContextFile, PromptText, find_markers
 from openclaw.prompt import boundary
-from openclaw.prompt.build import build, build_agent_system_prompt, forget
+from openclaw.prompt.build import build, build_agent_system_prompt, clear_memo
 from openclaw.prompt.facts import (
     VOLATILE,
     Contribution,
@@ -98,10 +98,10 @@ def test_a_dynamic_suffix_leaves_the_prefix_alone():
 
 
 def test_a_remembered_prompt_equals_a_rebuilt_one():
-    forget()
+    clear_memo()
     cold = build(main_direct())
     warm = build(main_direct())
-    forget()
+    clear_memo()
     assert cold == warm == build(main_direct())
 
 
@@ -214,7 +214,7 @@ def test_a_file_cannot_close_its_fence_or_move_the_cache_boundary():
 @given(st.text(alphabet=st.sampled_from('<>＜‹ENDWORKSPACE_FILE \n\u200b\u202e"id=!-x'), max_size=120) | st.text())
 def test_no_file_content_makes_a_second_fence(content):
     facts = PromptFacts(workspace_dir="/w", fence_id="beef", context_files=(file("A.md", content + "."),))
-    assert len(list(markers(build(facts).stable))) == 2
+    assert len(list(find_markers(build(facts).stable))) == 2
 
 
 @given(st.text(max_size=60))

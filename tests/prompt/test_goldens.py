@@ -2,9 +2,9 @@
 
 import pytest
 
-from openclaw.core.text import CACHE_BOUNDARY, tokens, units
+from openclaw.core.text import CACHE_BOUNDARY, estimate_tokens, utf16_length
 from openclaw.prompt.build import build
-from openclaw.prompt.fit import allowance, fit
+from openclaw.prompt.fit import fit, token_budget
 from openclaw.prompt.sections.stable import IDENTITY
 from tests.prompt.scenarios import GOLDEN, SCENARIOS, drift, expected, fresh_files, main_direct, tiny
 
@@ -43,14 +43,14 @@ def test_a_fresh_workspace_with_all_tools_costs_at_most_6000_tokens():
         acp_enabled=True,
         silent_replies="generic",
     )
-    assert tokens(units(build(facts).text)) <= 6_000
+    assert estimate_tokens(utf16_length(build(facts).text)) <= 6_000
 
 
 def test_an_8k_model_pays_at_most_2500_tokens_for_a_fresh_workspace():
-    assert tokens(units(build(tiny()).text)) <= 2_500
-    assert allowance(8_192) <= 2_500
+    assert estimate_tokens(utf16_length(build(tiny()).text)) <= 2_500
+    assert token_budget(8_192) <= 2_500
 
 
 def test_a_large_model_gives_nothing_up():
-    fitted = fit(main_direct(), allowance(200_000))
+    fitted = fit(main_direct(), token_budget(200_000))
     assert fitted.facts == main_direct() and fitted.degraded == () and fitted.fits

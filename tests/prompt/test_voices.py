@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.secret import Secret
-from openclaw.core.text import PromptText, units
-from openclaw.prompt.digest import policy_digest
+from openclaw.core.text import PromptText, utf16_length
 from openclaw.prompt.facts import Contribution
-from openclaw.prompt.fit import merge, of_plugin, resolve
+from openclaw.prompt.fit import merge, parse_contribution, resolve
+from openclaw.prompt.policy_digest import policy_digest
 from openclaw.prompt.sections.tools import authorized_senders
 
 ENDING = ". These senders are allowlisted; do not assume they are the owner."
@@ -91,11 +91,11 @@ def test_a_plugin_may_override_three_sections_and_nothing_else():
         "dynamicSuffix": "today",
         "wholePrompt": "x",
     }
-    made = of_plugin(answer, "plugin p")
+    made = parse_contribution(answer, "plugin p")
     assert made == Contribution(
         execution_bias=PromptText("## Mine", "plugin p", "tool"), dynamic_suffix=PromptText("today", "plugin p", "tool")
     )
-    assert of_plugin({"sectionOverrides": "all"}, "p") == Contribution()
+    assert parse_contribution({"sectionOverrides": "all"}, "p") == Contribution()
     both = merge(resolve("openai", "gpt-5"), made)
     assert both.execution_bias == made.execution_bias and both.stable_prefix == resolve("openai", "gpt-5").stable_prefix
 
@@ -135,4 +135,4 @@ def test_a_short_digest_keeps_the_strictest_rules_in_order():
 
 @given(st.text(), st.integers(min_value=0, max_value=400))
 def test_the_digest_stays_within_its_budget(text, limit):
-    assert units(policy_digest(text, limit)) <= limit
+    assert utf16_length(policy_digest(text, limit)) <= limit

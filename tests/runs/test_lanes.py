@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from openclaw.runs.lanes import Lane, Lanes, Priority
+from openclaw.runs.queue import Lane, Lanes, Priority
 
 pytestmark = pytest.mark.anyio
 

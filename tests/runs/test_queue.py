@@ -17,7 +17,7 @@ from openclaw.runs.queue import (
     SteerRun,
     collect,
     decide,
-    overflow,
+    drop_overflow,
     overflow_note,
     parse_drop,
     parse_duration,
@@ -55,7 +55,7 @@ def items(*names: str, target: str = "") -> list[QueuedMessage]:
 
 def test_the_oldest_fall_out_unless_protected() -> None:
     queue = [QueuedMessage(run_id="a", text="a", protected=True), *items("b", "c", "d")]
-    kept, gone = overflow(queue, QueueRules(cap=2))
+    kept, gone = drop_overflow(queue, QueueRules(cap=2))
     assert [item.run_id for item in kept] == ["a", "d"]
     assert [item.run_id for item in gone] == ["b", "c"]
     assert overflow_note(gone).splitlines() == [
@@ -68,7 +68,7 @@ def test_the_oldest_fall_out_unless_protected() -> None:
 @given(st.integers(0, 30), st.integers(1, 25))
 def test_overflow_loses_nothing_unsaid(count: int, cap: int) -> None:
     queue = items(*(str(number) for number in range(count)))
-    kept, gone = overflow(queue, QueueRules(cap=cap))
+    kept, gone = drop_overflow(queue, QueueRules(cap=cap))
     assert sorted(item.run_id for item in (*kept, *gone)) == sorted(item.run_id for item in queue)
     assert len(kept) <= max(cap, 0) or not gone
 

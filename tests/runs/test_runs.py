@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.core.errors import InvalidRequest, Refused, Unavailable
+from openclaw.core.errors import InvalidRequest, ModelRefused, Unavailable
 from openclaw.core.events import ModelCalled, ToolStarted
 from openclaw.core.messages import Assistant, User
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
@@ -16,11 +16,11 @@ from openclaw.gateway.app import App, open_app
 from openclaw.gateway.services import build_services
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
-from openclaw.runs.lanes import Lanes
-from openclaw.runs.queue import Mode, QueueRules
+from openclaw.runs.events import RunEvent, RunSettled
+from openclaw.runs.queue import Lanes, Mode, QueueRules
 from openclaw.runs.reply import TextShaped
 from openclaw.runs.request import RunRequest
-from openclaw.runs.worker import INTERRUPTED, RunEvent, RunService, RunSettled
+from openclaw.runs.worker import INTERRUPTED, RunService
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, fails, says, stalls
@@ -398,7 +398,7 @@ async def test_a_run_that_waits_for_a_place_can_be_stopped(
 async def test_a_late_word_keeps_its_own_wishes(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
     """A message handed to a run that ends before it listens again becomes a turn as its sender asked for it."""
     go = asyncio.Event()
-    scripted_model.script([says("one"), stalls(go), fails(Refused("no"))], says("two"))
+    scripted_model.script([says("one"), stalls(go), fails(ModelRefused("no"))], says("two"))
     async with hall(openclaw_home, scripted_model) as place:
         key = place.app.key("main", None)
         await place.runs.submit(RunRequest(run_id="r1", key=key, text="first", extra="Only for the first."))

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from openclaw.core.messages import Assistant, Message, Text, ToolCall, ToolResult, User
 from openclaw.sessions.files import TranscriptFile, load
-from openclaw.sessions.history import Conversation, ConversationCache, conversation, extended
+from openclaw.sessions.history import Conversation, ConversationCache, build_conversation, extend_conversation
 from openclaw.sessions.transcript import AnyEntry, Compaction, Custom, MessageEntry, ResetEntry, TranscriptHeader
 
 IDS = st.sampled_from(["a", "b", "c"])
@@ -38,11 +38,11 @@ def chained(entries: list[AnyEntry]) -> list[AnyEntry]:
 @given(st.lists(ENTRIES, max_size=12), st.integers(0, 12))
 def test_what_is_added_gives_what_reading_all_of_it_gives(entries: list[AnyEntry], at: int) -> None:
     entries = chained(entries)
-    before = conversation(entries[:at])
-    after = extended(before, entries[at:])
+    before = build_conversation(entries[:at])
+    after = extend_conversation(before, entries[at:])
     if after is None:
         return
-    whole = conversation(entries)
+    whole = build_conversation(entries)
     assert after.path == whole.path
     assert after.context.messages == whole.context.messages
     assert after.context.summary == whole.context.summary
@@ -52,8 +52,11 @@ def test_what_is_added_gives_what_reading_all_of_it_gives(entries: list[AnyEntry
 
 def test_a_question_and_its_answer_are_simply_added() -> None:
     entries = chained([MessageEntry(message=User(content="?")), MessageEntry(message=Assistant(content=(Text("!"),)))])
-    assert extended(Conversation(), entries) == conversation(entries)
-    assert extended(Conversation(), chained([Compaction(summary="", first_kept_entry_id="", tokens_before=1)])) is None
+    assert extend_conversation(Conversation(), entries) == build_conversation(entries)
+    assert (
+        extend_conversation(Conversation(), chained([Compaction(summary="", first_kept_entry_id="", tokens_before=1)]))
+        is None
+    )
 
 
 def written(path: Path, *messages: Message) -> TranscriptFile:
@@ -73,14 +76,14 @@ def file(tmp_path: Path) -> Path:
 def held(file: Path, most: int = 1 << 20) -> ConversationCache:
     holding = ConversationCache(most)
     loaded = load(file)
-    holding.keep(file, conversation(loaded.entries), {entry.id for entry in loaded.entries})
+    holding.keep(file, build_conversation(loaded.entries), {entry.id for entry in loaded.entries})
     return holding
 
 
 def test_what_was_left_is_there_once(file: Path) -> None:
     holding = held(file)
     found = holding.take(file)
-    assert found is not None and found.conversation == conversation(load(file).entries)
+    assert found is not None and found.conversation == build_conversation(load(file).entries)
     assert holding.take(file) is None
 
 
@@ -112,11 +115,11 @@ def test_the_longest_unasked_goes_when_there_is_too_much(tmp_path: Path) -> None
         written(path, User(content="x" * 1000)).close()
     holding = ConversationCache(3000)
     for path in paths:
-        holding.keep(path, conversation(load(path).entries), set())
+        holding.keep(path, build_conversation(load(path).entries), set())
     assert [holding.take(path) is not None for path in paths] == [False, True, True]
     large = tmp_path / "large.jsonl"
     written(large, User(content="x" * 4000)).close()
-    holding.keep(large, conversation(load(large).entries), set())
+    holding.keep(large, build_conversation(load(large).entries), set())
     assert holding.take(large) is None
 
 
@@ -127,4 +130,4 @@ def test_going_on_writes_what_reopening_would(file: Path) -> None:
     said = transcript.say(Assistant(content=(Text("yes"),)), 0.0)
     transcript.close()
     assert transcript.added == [said]
-    assert [message.text for message in conversation(load(file).entries).context.messages] == ["hello", "yes"]
+    assert [message.text for message in build_conversation(load(file).entries).context.messages] == ["hello", "yes"]

@@ -21,9 +21,9 @@ from openclaw.sessions.transcript import (
     CustomMessage,
     Leaf,
     MessageEntry,
-    Opaque,
     SessionInfo,
     TranscriptHeader,
+    UnknownEntry,
     build_context,
 )
 
@@ -314,9 +314,9 @@ def entry(**fields: Any) -> bytes:
 
 def test_an_unknown_kind_keeps_its_place_without_a_word(path: Path) -> None:
     value, trouble = decode_line(entry(type="from_the_future", payload={"a": [1]}))
-    assert (value, trouble) == (Opaque(type="from_the_future", id="e", parent_id=None), "")
+    assert (value, trouble) == (UnknownEntry(type="from_the_future", id="e", parent_id=None), "")
     value, trouble = decode_line(entry(type="message", message={"role": "bashExecution", "command": "ls"}))
-    assert (type(value), trouble) == (Opaque, "")
+    assert (type(value), trouble) == (UnknownEntry, "")
 
 
 def test_unknown_blocks_are_left_out(path: Path) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.core.keys import parse
+from openclaw.core.keys import parse_session_key
 from openclaw.core.messages import Assistant, Cost, Text, Usage, User
 from openclaw.sessions.files import TranscriptFile, WriteLocks, iso, load, lock_path
-from openclaw.sessions.index import Rebuilt, SessionIndex, SessionRow, counted
+from openclaw.sessions.index import Rebuilt, SessionIndex, SessionRow, with_totals
 from openclaw.sessions.transcript import SessionInfo, TranscriptHeader, tally
-from openclaw.storage.migrations import STATE
+from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite
 from openclaw.testing import FakeClock
 
@@ -31,7 +31,7 @@ class Home:
         self.index: SessionIndex
 
     async def open(self) -> None:
-        self.db = await Sqlite.open(self.state / "state" / "openclaw-py.sqlite", STATE)
+        self.db = await Sqlite.open(self.state / "state" / "openclaw-py.sqlite", STATE_MIGRATIONS)
         self.index = SessionIndex(self.db, self.state, self.clock)
 
     async def forget(self) -> None:
@@ -42,7 +42,7 @@ class Home:
 
     async def run(self, key: str, question: str, answer: str = "fine", *, end: bool = True) -> SessionRow:
         """One turn, recorded the way `turns` records it."""
-        row = await self.index.resolve(parse(key))
+        row = await self.index.resolve(parse_session_key(key))
         path = self.index.path(row.agent_id, row.session_id)
         header = TranscriptHeader(id=row.session_id, timestamp=iso(row.created_at / 1000), session_key=row.session_key)
         transcript = TranscriptFile.reopen(path, header)[0] if path.exists() else TranscriptFile.create(path, header)
@@ -56,7 +56,7 @@ class Home:
             )
             transcript.say(said, self.clock.now())
             await self._tick()
-            row = counted(row, tally(load(path).entries))
+            row = with_totals(row, tally(load(path).entries))
             size = path.stat().st_size
             await self.index.ended(row, run_id, status="done", stop_reason="stop", error="", usage=usage, size=size)
         transcript.close()
@@ -162,12 +162,12 @@ async def test_a_title_stays_until_the_session_is_renamed(home: Home) -> None:
 
 
 async def test_a_key_keeps_its_session_and_a_new_key_gets_one(home: Home) -> None:
-    first = await home.index.resolve(parse("main"))
-    assert await home.index.resolve(parse("main")) == first
-    other = await home.index.resolve(parse("other"))
+    first = await home.index.resolve(parse_session_key("main"))
+    assert await home.index.resolve(parse_session_key("main")) == first
+    other = await home.index.resolve(parse_session_key("other"))
     assert other.session_id != first.session_id
-    assert await home.index.get(parse("main")) == first
-    assert await home.index.get(parse("nowhere")) is None
+    assert await home.index.get(parse_session_key("main")) == first
+    assert await home.index.get(parse_session_key("nowhere")) is None
     assert await home.index.list() == []  # nothing was said yet
 
 
@@ -268,7 +268,7 @@ async def test_the_keys_of_an_existing_home_are_honoured(home: Home) -> None:
         "id-6": "agent:ops:main",
     }
     assert len(rebuilt.problems) == 2
-    row = await home.index.resolve(parse("main"))
+    row = await home.index.resolve(parse_session_key("main"))
     assert row.session_id == "id-1"  # and the conversation goes on where it was
 
 

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from openclaw.core.keys import parse
-from openclaw.sessions.reset import Contact, policy_of, stale
+from openclaw.core.keys import parse_session_key
+from openclaw.sessions.reset import LastContact, policy_of, reset_reason
 from openclaw.sessions.settings import ResetSettings, SessionSettings
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -52,7 +52,7 @@ def at(text: str, zone: ZoneInfo = BERLIN) -> int:
 )
 def test_a_conversation_is_stale(rule: dict[str, Any], started: str, last: str, now: str, why: str | None) -> None:
     policy = msgspec.convert(rule, ResetSettings)
-    assert stale(policy, Contact(at(started), at(last)), at(now), BERLIN) == why
+    assert reset_reason(policy, LastContact(at(started), at(last)), at(now), BERLIN) == why
 
 
 SETTINGS = {
@@ -74,9 +74,9 @@ SETTINGS = {
 )
 def test_the_rule_of_a_conversation(key: str, channel: str, expected: tuple[Any, ...] | None) -> None:
     settings = msgspec.convert(SETTINGS, SessionSettings)
-    policy = policy_of(settings, parse(key), channel)
+    policy = policy_of(settings, parse_session_key(key), channel)
     assert (policy and (policy.mode, policy.at_hour, policy.idle_minutes)) == expected
 
 
 def test_nothing_starts_over_unless_somebody_wants_it() -> None:
-    assert policy_of(SessionSettings(), parse("agent:main:main")) is None
+    assert policy_of(SessionSettings(), parse_session_key("agent:main:main")) is None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.security.install_scan import inspect
+from openclaw.security.install_scan import scan_files
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
 from openclaw.skills.roots import SkillRoots
@@ -42,7 +42,7 @@ class Bench:
         for path in (self.workspace, self.cwd):
             path.mkdir(parents=True)
         self.time = max(path.stat().st_mtime for path in (self.home, self.cwd)) + LATER
-        self.library = SkillStore(AcceptedSkills(self.state), inspect, lambda: self.time)
+        self.library = SkillStore(AcceptedSkills(self.state), scan_files, lambda: self.time)
         self.bins: set[str] = set()
         self.env: set[str] = set()
         self.config: set[str] = set()

@@ -11,7 +11,7 @@ import pytest
 from openclaw.skills.roots import bundled
 from openclaw.skills.seal import digests
 from openclaw.skills.settings import SkillsSettings
-from openclaw.skills.store import shipped
+from openclaw.skills.store import shipped_digests
 from tests.skills.loopback import serving
 
 NAMES = ["git", "healthcheck", "notes", "pdf-and-docs", "python", "skill-creator", "weather"]
@@ -28,8 +28,8 @@ def run(script: str, *arguments: str, cwd: Path | None = None) -> subprocess.Com
 
 
 def test_the_digests_are_those_of_the_files():
-    assert digests() == shipped(), "a shipped skill was edited: python -m openclaw.skills.seal"
-    assert sorted(shipped()) == NAMES
+    assert digests() == shipped_digests(), "a shipped skill was edited: python -m openclaw.skills.seal"
+    assert sorted(shipped_digests()) == NAMES
 
 
 def test_all_are_offered_and_trusted(bench):
@@ -47,7 +47,7 @@ def test_all_are_offered_and_trusted(bench):
 def test_commands_named_in_the_skills_exist():
     import re
 
-    from openclaw.cli.skills import skills_command
+    from openclaw.cli.extensions.skills import skills_command
 
     known = set(skills_command.commands)
     for path in bundled().glob("*/SKILL.md"):

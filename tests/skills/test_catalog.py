@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw.core.text import units
+from openclaw.core.text import utf16_length
 from openclaw.prompt.fit import _DETAILS
-from openclaw.skills.catalog import CatalogLine, compose, escape, render, shorten, shortened, take
+from openclaw.skills.catalog import CatalogLine, compose, escape, render, shorten, shorten_path, take_snapshot
 from openclaw.skills.manifest import MAX_DESCRIPTION
 from openclaw.skills.settings import LimitSettings
 from tests.skills.conftest import put
@@ -34,11 +34,11 @@ def lines(count: int, chars: int = 800) -> list[CatalogLine]:
 
 
 def test_the_sizes_are_the_specified_ones():
-    assert units(render(lines(1), 1_024)) == 969 + 38
-    assert units(render(lines(1), 0)) == 137 + 38
-    assert units(render(lines(30), 1_024)) == 29_108
-    assert units(render(lines(31), 1_024)) == 30_077
-    assert units(render(lines(31), 0)) == 4_285
+    assert utf16_length(render(lines(1), 1_024)) == 969 + 38
+    assert utf16_length(render(lines(1), 0)) == 137 + 38
+    assert utf16_length(render(lines(30), 1_024)) == 29_108
+    assert utf16_length(render(lines(31), 1_024)) == 30_077
+    assert utf16_length(render(lines(31), 0)) == 4_285
 
 
 def test_thirty_fit_and_thirty_one_are_shortened():
@@ -114,18 +114,18 @@ def test_it_never_takes_more_than_it_may(found, count, chars):
     made = compose(
         [CatalogLine(name=n, description=d, location="~/x", version="v", rank=r) for n, d, r in found], count, chars
     )
-    assert units(made.text) <= chars or made.text == ""
+    assert utf16_length(made.text) <= chars or made.text == ""
     assert len(made.included) <= count
 
 
 def test_the_home_directory_is_shortened():
-    assert shortened("/home/me/x/SKILL.md", "/home/me") == "~/x/SKILL.md"
-    assert shortened("/home/meg/x", "/home/me") == "/home/meg/x"
-    assert shortened("/x", "") == "/x"
+    assert shorten_path("/home/me/x/SKILL.md", "/home/me") == "~/x/SKILL.md"
+    assert shorten_path("/home/meg/x", "/home/me") == "/home/meg/x"
+    assert shorten_path("/x", "") == "/x"
 
 
 def snapshot(bench, previous=None, **more) -> Any:
-    return take(
+    return take_snapshot(
         bench.look(**more), home=str(bench.home), max_skills=N, max_chars=C, now=int(bench.time), previous=previous
     )
 
@@ -166,5 +166,5 @@ def test_the_version_follows_the_content_alone(bench):
 
 
 def test_without_skills_there_is_no_text(bench):
-    made = take(bench.look(), home="", max_skills=N, max_chars=C, now=1)
+    made = take_snapshot(bench.look(), home="", max_skills=N, max_chars=C, now=1)
     assert made.text is None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.cli.main import run
+from openclaw.cli.root import run
 from openclaw.testing import TemporaryHome
 from tests.skills.conftest import put
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw.skills.record import PRECEDENCE
-from openclaw.skills.roots import PluginDirectory, expanded, package_directories, roots
+from openclaw.skills.roots import PluginDirectory, expand_path, package_directories, roots
 from openclaw.skills.settings import LimitSettings, SkillsSettings
 from tests.skills.conftest import Bench, names, put, usable
 
@@ -288,10 +288,10 @@ def test_a_file_that_just_changed_is_read_again_to_be_sure(bench):
 
 def test_paths_in_the_settings_start_at_home_or_here(tmp_path):
     home, here = tmp_path / "h", tmp_path / "w"
-    assert expanded("~/x", home, here) == home / "x"
-    assert expanded("~", home, here) == home
-    assert expanded("x", home, here) == here / "x"
-    assert expanded("/abs", home, here) == Path("/abs")
+    assert expand_path("~/x", home, here) == home / "x"
+    assert expand_path("~", home, here) == home
+    assert expand_path("x", home, here) == here / "x"
+    assert expand_path("/abs", home, here) == Path("/abs")
 
 
 def test_a_package_is_found_by_its_entry_point_and_never_imported(bench, tmp_path, monkeypatch):

@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from openclaw.cli.skills import skills_command
+from openclaw.cli.extensions.skills import skills_command
 from openclaw.config.load import load
 from openclaw.process.environment import Home
 from openclaw.skills.record import PRECEDENCE
 from openclaw.skills.settings import SkillsSettings
-from openclaw.skills.store import shipped
+from openclaw.skills.store import shipped_digests
 
 PAGE = (Path(__file__).parents[2] / "docs" / "skills.md").read_text(encoding="utf-8")
 
@@ -50,7 +50,7 @@ def test_the_tables_are_complete():
     sources = re.findall(r"^\| `([\w-]+)` \| .* \| (?:yours|ours|somebody's) \|$", PAGE, re.MULTILINE)
     assert tuple(sources) == PRECEDENCE
     section = PAGE.partition("## Shipped skills")[2]
-    assert re.findall(r"^\| `([\w-]+)`", section, re.MULTILINE) == sorted(shipped())
+    assert re.findall(r"^\| `([\w-]+)`", section, re.MULTILINE) == sorted(shipped_digests())
 
 
 def test_every_setting_is_a_setting():

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from openclaw.core.secret import Secret
-from openclaw.skills.invoke import SkillCall, Unknown, commands, inject, instruction, objection, parse
+from openclaw.skills.invoke import (
+    SkillCall,
+    Unknown,
+    collect_variables,
+    commands,
+    instruction,
+    parse,
+    variable_objection,
+)
 from openclaw.skills.settings import SkillEntrySettings, SkillsSettings
 from tests.skills.conftest import put
 
@@ -16,7 +24,7 @@ NEEDS = "metadata: {openclaw: {primaryEnv: API_KEY, requires: {env: [API_KEY, OT
 def injected(bench, environ=None, **entry) -> Any:
     put(bench.mine / "a", more=NEEDS)
     settings = SkillsSettings(entries={"a": SkillEntrySettings(**entry)})
-    return inject(bench.look(settings).usable, settings.entries, environ or {})
+    return collect_variables(bench.look(settings).usable, settings.entries, environ or {})
 
 
 def test_a_skill_gets_its_key_and_the_process_does_not(bench):
@@ -48,7 +56,7 @@ def test_a_skill_that_cannot_be_used_gets_nothing(bench):
     "GIT_SSH_COMMAND CC OPENSSL_CONF ld_preload 1A A-B".split(),
 )
 def test_some_variables_are_never_set(name):
-    assert objection(name, Secret("x"), {name})
+    assert variable_objection(name, Secret("x"), {name})
 
 
 def test_what_looks_like_a_credential_must_be_declared(bench):
@@ -58,7 +66,7 @@ def test_what_looks_like_a_credential_must_be_declared(bench):
         "a: AWS_SECRET_ACCESS_KEY was not set: it looks like a credential, and the skill does not declare it "
         "(requires.env or primaryEnv)",
     )
-    assert objection("A", Secret("x\0y"), set())
+    assert variable_objection("A", Secret("x\0y"), set())
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.secret import Secret
-from openclaw.skills.gate import command, shown, steps_for
+from openclaw.skills.gate import command, describe_step, steps_for
 from openclaw.skills.manifest import parse
 from openclaw.skills.roots import PluginDirectory
 from openclaw.skills.settings import DependencySettings, SkillEntrySettings, SkillsSettings
@@ -125,7 +125,7 @@ def test_install_steps_are_plain_command_lines(bench):
         "g": "go install example.com/x/cmd/x@latest",
         "d": "",
     }
-    assert "never downloaded" in shown(manifest.install[-1], DependencySettings())
+    assert "never downloaded" in describe_step(manifest.install[-1], DependencySettings())
 
 
 def test_a_missing_program_comes_with_how_to_get_it(bench):

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from openclaw.core.tool import Effects
-from openclaw.skills.accepted import accepted
-from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard, allows
+from openclaw.skills.accepted import make_entry
+from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard, covers_tool
 from openclaw.skills.settings import SkillsSettings
 from tests.skills.conftest import put
 
@@ -97,7 +97,7 @@ def test_a_changed_skill_is_not_read_in_the_next_run_either(bench):
 def test_a_refused_skill_is_not_read(bench):
     path = put(bench.mine / "a")
     skill = bench.one("a").skill
-    bench.library.ledger.refuse(skill.base_dir, accepted(skill, "owner", 1))
+    bench.library.ledger.refuse(skill.base_dir, make_entry(skill, "owner", 1))
     assert isinstance(reads(guard(bench), path, bench.workspace), GuardRefuses)
 
 
@@ -159,7 +159,7 @@ def test_a_reference_out_of_the_skill_is_asked_about_while_it_is_active(bench):
     ],
 )
 def test_names_of_other_programs_tools_are_understood(declared, tool, covered):
-    assert allows(declared, tool) is covered
+    assert covers_tool(declared, tool) is covered
 
 
 @pytest.mark.parametrize("args", [{}, {"path": 3}, {"path": "a\0b"}, {"command": "echo 'open"}, {"paths": ["x", None]}])

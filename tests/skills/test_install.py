@@ -16,20 +16,20 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
-from openclaw.security.install_scan import inspect
+from openclaw.security.install_scan import scan_files
 from openclaw.skills.install import (
     SkillReview,
     StagedSkill,
     install,
     lookalikes,
-    mend_unlocked,
     new,
     origin_of,
     pack,
     remove,
+    repair_interrupted,
     slug_of,
 )
-from openclaw.storage.archives import MAX_FILES, ArchiveRefused, checked, pieces
+from openclaw.storage.archives import MAX_FILES, ArchiveRefused, read_package, safe_member_path
 from tests.skills.conftest import Bench, put, skill_text
 
 SKILL = skill_text("packed").encode()
@@ -62,7 +62,7 @@ def put_in(bench: Bench, source: Path, **more) -> Any:
         bench.mine,
         "openclaw-workspace",
         ledger=bench.library.ledger,
-        inspect=inspect,
+        inspect=scan_files,
         now=bench.time,
         stamp="2026-11-15T00:00:00Z",
         **more,
@@ -211,7 +211,7 @@ def test_links_and_pipes_in_a_directory_are_refused(bench, tmp_path):
 
 @pytest.mark.parametrize("name", ["a/./b", "a//b", "x", ".hidden/y"])
 def test_plain_paths_stay_plain(name):
-    assert ".." not in checked(name)
+    assert ".." not in safe_member_path(name)
 
 
 def test_what_is_there_is_kept_unless_replacing_is_asked_for(bench, tmp_path):
@@ -275,10 +275,10 @@ def test_the_report_shows_what_was_found(bench, tmp_path):
 def test_a_replacement_that_was_cut_off_is_mended(bench, tmp_path):
     put_in(bench, put(tmp_path / "src", "a").parent)
     (bench.mine / "a").rename(bench.mine / ".openclaw-old-a")
-    mend_unlocked(bench.mine)
+    repair_interrupted(bench.mine)
     assert bench.one("a").trust.state == "trusted"
     (bench.mine / ".openclaw-old-a").mkdir()
-    mend_unlocked(bench.mine)
+    repair_interrupted(bench.mine)
     assert left(bench) == ["a"]
 
 
@@ -361,7 +361,7 @@ def test_packing_and_installing_gives_the_same_skill(bench, tmp_path, ending):
     two = pack(source, Path(f"two{ending}"), tmp_path)
     assert one.read_bytes() == two.read_bytes()
     put_in(bench, one)
-    assert pieces(bench.mine / "a", "SKILL.md") == pieces(source, "SKILL.md")
+    assert read_package(bench.mine / "a", "SKILL.md") == read_package(source, "SKILL.md")
     with pytest.raises(Conflict):
         pack(source, Path(f"one{ending}"), tmp_path)
     with pytest.raises(InvalidRequest, match=r"\.tgz or \.zip"):

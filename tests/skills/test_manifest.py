@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openclaw.skills import manifest
-from openclaw.skills.manifest import MAX_NAME, Malformed, SkillManifest, leaving, parse, words
+from openclaw.skills.manifest import MAX_NAME, Malformed, SkillManifest, find_outside_references, parse, split_words
 from openclaw.skills.store import read_manifest
 from tests.skills.corpus import CASES, Case
 
@@ -106,7 +106,7 @@ def test_a_download_step_may_not_write_elsewhere():
     [("a, b ,a", ("a", "b")), ("a b", ("a", "b")), ("Bash(git add:*) Read", ("Bash(git add:*)", "Read")), ("", ())],
 )
 def test_lists_may_be_written_as_text(text: str, expected: tuple[str, ...]):
-    assert words(text) == expected
+    assert split_words(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_lists_may_be_written_as_text(text: str, expected: tuple[str, ...]):
     ],
 )
 def test_a_reference_that_leaves_is_seen(path: str):
-    (found,) = leaving(f"first\nRead `{path}` now", 10)
+    (found,) = find_outside_references(f"first\nRead `{path}` now", 10)
     assert found.line == 11
     assert found.path == path
 
@@ -133,4 +133,4 @@ def test_a_reference_that_leaves_is_seen(path: str):
      "/usr/bin/env python", "a ./b/../c", "/status", "10/12/2026", "s3://bucket/x", "curl wttr.in/London"],
 )  # fmt: skip
 def test_a_reference_that_stays_is_not_an_issue(text: str):
-    assert leaving(text) == ()
+    assert find_outside_references(text) == ()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.skills.accepted import AcceptedSkills, accepted
+from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.settings import SkillsSettings
 from openclaw.storage.digests import Hasher, Unverifiable
 from tests.skills.conftest import Bench, put, usable
@@ -18,7 +18,7 @@ LOCKED, OFF = SkillsSettings(trust="locked"), SkillsSettings(trust="off")
 
 def accept(bench: Bench, name: str, **more) -> None:
     item = bench.one(name, **more)
-    bench.library.ledger.accept({item.skill.base_dir: accepted(item.skill, "owner", 1)})
+    bench.library.ledger.accept({item.skill.base_dir: make_entry(item.skill, "owner", 1)})
 
 
 def test_your_own_skill_is_trusted_from_its_first_use(bench):
@@ -121,7 +121,7 @@ def test_a_link_inside_a_skill_cannot_be_vouched_for(bench):
     item = bench.one("a")
     assert item.trust.state == "blocked" and "link is a link" in item.trust.why
     with pytest.raises(StateError, match="cannot be accepted"):
-        accepted(item.skill, "owner", 1)
+        make_entry(item.skill, "owner", 1)
 
 
 def test_alarming_content_is_not_trusted_unseen(bench):
@@ -163,7 +163,7 @@ def test_without_verification_a_change_is_let_through(bench):
 def test_a_refused_skill_stays_out_until_accepted(bench):
     put(bench.mine / "a")
     skill = bench.one("a").skill
-    bench.library.ledger.refuse(skill.base_dir, accepted(skill, "owner", 1))
+    bench.library.ledger.refuse(skill.base_dir, make_entry(skill, "owner", 1))
     assert bench.one("a").trust.state == "blocked"
     accept(bench, "a")
     assert bench.one("a").trust.state == "trusted"
@@ -207,7 +207,7 @@ def test_two_ledgers_at_once_lose_nothing(bench):
     shelf = bench.look(first_use=False)
     for ledger, name in ((first, "a"), (second, "b")):
         skill = shelf.get(name).skill
-        ledger.accept({skill.base_dir: accepted(skill, "owner", 1)})
+        ledger.accept({skill.base_dir: make_entry(skill, "owner", 1)})
     assert {entry.name for entry in AcceptedSkills(bench.state).read().values()} == {"a", "b"}
 
 

@@ -10,7 +10,7 @@ import pytest
 from openclaw.core.tool import Output, Tool, ToolContext
 from openclaw.process.tasks import SystemClock
 from openclaw.tools.background import Background
-from openclaw.tools.exec import Exec
+from openclaw.tools.exec import ExecTool
 from openclaw.tools.process import ProcessTool
 
 Call = Callable[..., Awaitable[Output]]
@@ -45,8 +45,8 @@ async def background() -> AsyncIterator[Background]:
 
 
 @pytest.fixture
-def run(background: Background) -> Exec:
-    return Exec(shell="/bin/bash", env=ENV, background=background)
+def run(background: Background) -> ExecTool:
+    return ExecTool(shell="/bin/bash", env=ENV, background=background)
 
 
 @pytest.fixture

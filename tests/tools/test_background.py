@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, ToolContext
-from openclaw.process.child import Piped
+from openclaw.process.child import PipedProcess
 from openclaw.process.group import members
 from openclaw.process.tasks import SystemClock
 from openclaw.testing import FakeClock
 from openclaw.tools.background import DISCARDED, Background, Retention, fresh_name
-from openclaw.tools.exec import Exec
-from openclaw.tools.process import ProcessTool, key, pasted, typed
+from openclaw.tools.exec import ExecTool
+from openclaw.tools.process import ProcessTool, encode_input, encode_key, encode_paste
 from tests.tools.conftest import ENV
 
 pytestmark = pytest.mark.anyio
@@ -122,7 +122,7 @@ async def test_another_session_does_not_see_it(run, process, call, workspace):
 
 async def test_closing_the_house_leaves_nothing_behind(workspace):
     background = Background(SystemClock())
-    tool = Exec(shell="/bin/bash", env=ENV, background=background)
+    tool = ExecTool(shell="/bin/bash", env=ENV, background=background)
     context = ToolContext(call_id="c", workspace=workspace)
     pids = [
         ((await tool.call({"command": command, "background": True}, context)).details or {})["pid"]
@@ -135,7 +135,7 @@ async def test_closing_the_house_leaves_nothing_behind(workspace):
 
 async def test_a_command_that_was_only_just_started_is_ended_too(workspace):
     background = Background(SystemClock())
-    child = Piped(["sleep", "60"], cwd=workspace, env=ENV, fed=True)
+    child = PipedProcess(["sleep", "60"], cwd=workspace, env=ENV, fed=True)
     background.start(child, command="sleep 60", cwd=workspace, owner="agent:main:main", timeout=None)
     await background.close()  # nothing ran in between: the task that attends to it had not begun
     assert child.input is None
@@ -144,7 +144,7 @@ async def test_a_command_that_was_only_just_started_is_ended_too(workspace):
 
 async def test_two_who_end_the_same_command_leave_nothing_open(workspace):
     background = Background(SystemClock())
-    child = Piped(["sh", "-c", "trap '' TERM; sleep 60 & wait"], cwd=workspace, env=ENV, fed=True)
+    child = PipedProcess(["sh", "-c", "trap '' TERM; sleep 60 & wait"], cwd=workspace, env=ENV, fed=True)
     job = background.start(child, command="", cwd=workspace, owner="agent:main:main", timeout=None, most=100)
     await asyncio.gather(background.kill(job), background.close(), background.kill(job))
     assert child.input is None
@@ -214,7 +214,7 @@ async def test_an_end_that_a_poll_saw_is_not_announced_again(run, process, call,
 
 async def test_too_many_at_once_are_refused_and_room_comes_back(workspace):
     background = Background(SystemClock(), Retention(running=2))
-    tool = Exec(shell="/bin/bash", env=ENV, background=background)
+    tool = ExecTool(shell="/bin/bash", env=ENV, background=background)
     context = ToolContext(call_id="c", workspace=workspace)
     first = await tool.call({"command": "sleep 60", "background": True}, context)
     await tool.call({"command": "sleep 60", "background": True}, context)
@@ -229,7 +229,7 @@ async def test_too_many_at_once_are_refused_and_room_comes_back(workspace):
 async def test_finished_commands_are_forgotten_by_age_and_number(workspace):
     clock = FakeClock()
     background = Background(clock, Retention(finished=2, seconds=60))
-    tool = Exec(shell="/bin/bash", env=ENV, background=background)
+    tool = ExecTool(shell="/bin/bash", env=ENV, background=background)
     context = ToolContext(call_id="c", workspace=workspace)
     names = []
     for _ in range(3):
@@ -243,7 +243,7 @@ async def test_finished_commands_are_forgotten_by_age_and_number(workspace):
 
 
 async def test_without_process_every_command_is_waited_for(workspace):
-    tool = Exec(shell="/bin/bash", env=ENV)
+    tool = ExecTool(shell="/bin/bash", env=ENV)
     assert "yieldMs" not in tool.spec.parameters["properties"]
     context = ToolContext(call_id="c", workspace=workspace)
     output = await tool.call({"command": "sleep 0.2; echo done", "background": True, "yieldMs": 10}, context)
@@ -277,30 +277,30 @@ def test_typing_counts_as_running_code_and_looking_does_not():
      ("Up", "\x1b[A"), ("q", "q"), ("C-Space", "\0"), ("M-Up", "\x1b\x1b[A"), ("é", "é")],
 )  # fmt: skip
 def test_keys_are_what_a_terminal_sends(name, sent):
-    assert key(name) == sent
+    assert encode_key(name) == sent
 
 
 @pytest.mark.parametrize("name", ["Nope", "C-Enter", "", "C-é", "F13"])
 def test_unknown_keys_are_named(name):
     with pytest.raises(InvalidRequest):
-        key(name)
+        encode_key(name)
 
 
 def test_literal_hex_and_keys_come_in_this_order():
-    assert typed("ab", ["0x1b", "5b"], ["Enter"]) == b"ab\x1b[\r"
+    assert encode_input("ab", ["0x1b", "5b"], ["Enter"]) == b"ab\x1b[\r"
     with pytest.raises(InvalidRequest):
-        typed("", ["zz"], [])
+        encode_input("", ["zz"], [])
 
 
 def test_a_paste_cannot_end_itself():
-    assert pasted("a\x1b[201~rm\r", bracketed=True) == b"\x1b[200~arm\r\x1b[201~"
-    assert pasted("a\x1b[2\x1b[201~01~rm", bracketed=True) == b"\x1b[200~arm\x1b[201~"
+    assert encode_paste("a\x1b[201~rm\r", bracketed=True) == b"\x1b[200~arm\r\x1b[201~"
+    assert encode_paste("a\x1b[2\x1b[201~01~rm", bracketed=True) == b"\x1b[200~arm\x1b[201~"
 
 
 @given(st.text())
 def test_any_key_name_gives_bytes_or_a_clear_error(name):
     with contextlib.suppress(OpenClawError):
-        assert isinstance(key(name), str)
+        assert isinstance(encode_key(name), str)
 
 
 def test_names_do_not_repeat():

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from openclaw.core.tool import Effects
-from openclaw.tools.build import build
+from openclaw.tools.build import build_tools
 
-TOOLS = {tool.spec.name: tool for tool in build(shell="/bin/sh", env={})}
+TOOLS = {tool.spec.name: tool for tool in build_tools(shell="/bin/sh", env={})}
 
 
 def test_they_come_in_the_order_of_the_prompt():

@@ -6,7 +6,7 @@ import pytest
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.process.environment import check_overrides, safe_env
-from openclaw.tools.exec import forbidden
+from openclaw.tools.exec import find_forbidden
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_what_is_no_variable_is_refused(env):
     ],
 )
 def test_what_a_person_must_do_is_refused(command):
-    assert forbidden(command)
+    assert find_forbidden(command)
 
 
 @pytest.mark.parametrize(
@@ -136,13 +136,13 @@ def test_what_a_person_must_do_is_refused(command):
     ],
 )
 def test_other_commands_are_not(command):
-    assert forbidden(command) is None
+    assert find_forbidden(command) is None
 
 
 def test_a_long_command_is_judged_quickly():
     started = time.process_time()
-    assert forbidden("echo " + "x" * 120_000) is None
-    assert forbidden("echo '" + "\\" * 120_000) is None
-    assert forbidden('"' * 50_001 + "'" * 50_001) is None
-    assert "write it to a file" in str(forbidden("echo " + "x" * 3_000_000))
+    assert find_forbidden("echo " + "x" * 120_000) is None
+    assert find_forbidden("echo '" + "\\" * 120_000) is None
+    assert find_forbidden('"' * 50_001 + "'" * 50_001) is None
+    assert "write it to a file" in str(find_forbidden("echo " + "x" * 3_000_000))
     assert time.process_time() - started < 2

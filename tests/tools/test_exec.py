@@ -14,7 +14,7 @@ import pytest
 from openclaw.core.tool import Effects, ToolContext
 from openclaw.process.group import members
 from openclaw.tools.background import DISCARDED
-from openclaw.tools.exec import Exec, pick_shell
+from openclaw.tools.exec import ExecTool, pick_shell
 from tests.tools.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ ENV = {"PATH": os.environ["PATH"], "HOME": "/tmp", "LANG": "C.UTF-8"}
 
 @pytest.fixture
 def tool():
-    return Exec(shell="/bin/bash", env=ENV)
+    return ExecTool(shell="/bin/bash", env=ENV)
 
 
 def alive(pid: int) -> bool:
@@ -107,7 +107,7 @@ async def test_the_environment_is_the_one_handed_in(tool, workspace, monkeypatch
 async def test_directories_can_be_put_before_the_path(workspace, call):
     (workspace / "hello").write_text("#!/bin/sh\necho from us\n")
     (workspace / "hello").chmod(0o755)
-    tool = Exec(shell="/bin/sh", env=ENV, path_prepend=[str(workspace)])
+    tool = ExecTool(shell="/bin/sh", env=ENV, path_prepend=[str(workspace)])
     assert (await call(tool, command="hello")).text == "from us"
 
 
@@ -280,7 +280,7 @@ def test_a_directory_that_cannot_be_entered_leaves_no_second_self(tmp_path):
     script = """
 import asyncio, os, sys
 from pathlib import Path
-from openclaw.process.child import InTerminal; from openclaw.process.child import attend
+from openclaw.process.child import TerminalProcess as InTerminal, wait_for_child as attend
 seen = []
 child = InTerminal(["/bin/echo", "ran"], cwd=Path(sys.argv[1]), env={})
 ended = asyncio.run(attend(child, [seen.append], timeout=5))

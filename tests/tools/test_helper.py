@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from openclaw.core.sandbox import SandboxedRun, SandboxLaunch, SandboxSpec
-from openclaw.process.child import Piped, attend
+from openclaw.core.sandbox import BoundSandbox, SandboxLaunch, SandboxSpec
+from openclaw.process.child import PipedProcess, wait_for_child
 from openclaw.process.group import members
 from openclaw.process.worker import Worker, WorkerSpec
 from openclaw.tools.sandboxed import SandboxWorker
@@ -56,7 +56,7 @@ class Deaf:
 
 
 async def test_a_file_call_into_a_sandbox_that_hears_nothing_can_be_cancelled(tmp_path: Path) -> None:
-    worker = SandboxWorker(SandboxedRun(Deaf(), SandboxSpec(name="b", root=str(tmp_path))))  # type: ignore[arg-type]
+    worker = SandboxWorker(BoundSandbox(Deaf(), SandboxSpec(name="b", root=str(tmp_path))))  # type: ignore[arg-type]
     try:
         asking = asyncio.create_task(worker.ask(Asked(id=0, tool="write", args={"content": LARGE}, workspace="/")))
         async with asyncio.timeout(120):
@@ -74,8 +74,8 @@ async def test_a_file_call_into_a_sandbox_that_hears_nothing_can_be_cancelled(tm
 
 async def test_what_is_to_be_run_afterwards_is_run_however_often_the_call_is_cancelled(tmp_path: Path) -> None:
     mark = tmp_path / "cleared"
-    child = Piped(["/bin/sleep", "600"], cwd=tmp_path, env=ENV, after=("/usr/bin/touch", str(mark)))
-    attending = asyncio.create_task(attend(child, [lambda chunk: None], timeout=None, most=1000))
+    child = PipedProcess(["/bin/sleep", "600"], cwd=tmp_path, env=ENV, after=("/usr/bin/touch", str(mark)))
+    attending = asyncio.create_task(wait_for_child(child, [lambda chunk: None], timeout=None, most=1000))
     await asyncio.sleep(0)
     async with asyncio.timeout(60):
         while not attending.done():

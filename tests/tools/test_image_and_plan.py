@@ -17,7 +17,7 @@ from openclaw.security.external import (
     truncate_sanitized,
     wrap_external_content,
 )
-from openclaw.tools.image import ViewImage
+from openclaw.tools.image import ImageTool
 from openclaw.tools.plan import UpdatePlan
 
 pytestmark = pytest.mark.anyio
@@ -33,14 +33,14 @@ async def described(agent: str, prompt: str, images: Sequence[Image]) -> str:
 
 async def test_a_model_that_sees_is_shown_the_images(workspace, call):
     (workspace / "a.png").write_bytes(PNG)
-    output = await call(ViewImage(described), image="a.png", images=["a.png"])
+    output = await call(ImageTool(described), image="a.png", images=["a.png"])
     assert [block.mime_type for block in output.content if isinstance(block, Image)] == ["image/png"]
 
 
 async def test_one_that_does_not_is_told(workspace, context):
     (workspace / "a.png").write_bytes(PNG)
     blind = structs.replace(context, accepts_images=False)
-    output = await ViewImage(described).call({"image": "a.png", "prompt": "what colour?"}, blind)
+    output = await ImageTool(described).call({"image": "a.png", "prompt": "what colour?"}, blind)
     assert output.text == "1 seen for 'what colour?'"
 
 
@@ -58,7 +58,7 @@ async def test_one_that_does_not_is_told(workspace, context):
 async def test_what_is_no_image_is_refused(workspace, call, args, says):
     (workspace / "a.png").write_bytes(PNG)
     (workspace / "text.png").write_text("not a picture")
-    output = await call(ViewImage(described), **args)
+    output = await call(ImageTool(described), **args)
     assert output.is_error
     assert says in output.text
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.arguments import ArgumentsAccepted, ArgumentsRejected, prepare
+from openclaw.agent.arguments import ArgumentsAccepted, ArgumentsRejected, prepare_arguments
 from openclaw.automation.cron.tool import CronTool
 from openclaw.core.tool import ToolSpec
 from openclaw.gateway import tool_catalog
@@ -19,8 +19,8 @@ from openclaw.memory.tools import MemoryGet, MemorySearch
 from openclaw.process.tasks import SystemClock
 from openclaw.tools.background import Background
 from openclaw.tools.browser.tool import BrowserTool
-from openclaw.tools.build import build
-from openclaw.tools.image import ViewImage
+from openclaw.tools.build import build_tools
+from openclaw.tools.image import ImageTool
 from openclaw.tools.nodes import CanvasTool, NodesTool
 from openclaw.tools.plan import UpdatePlan
 from openclaw.tools.web_fetch import WebFetch
@@ -33,7 +33,7 @@ CLASSES = (
     MemoryGet,
     MemorySearch,
     BrowserTool,
-    ViewImage,
+    ImageTool,
     NodesTool,
     CanvasTool,
     UpdatePlan,
@@ -65,7 +65,7 @@ DIFFERENT: dict[str, str] = {
 
 def specs() -> dict[str, ToolSpec]:
     background = Background(SystemClock())
-    machine = build(shell="/bin/sh", env={}, background=background)
+    machine = build_tools(shell="/bin/sh", env={}, background=background)
     return {
         **{tool.spec.name: tool.spec for tool in machine},
         **{each.spec.name: each.spec for each in (*CLASSES, WebSearch, WebFetch)},
@@ -133,7 +133,7 @@ def test_what_is_absent_is_written_down_nowhere_else():
 @pytest.mark.parametrize(("name", "parameter"), [(name, each) for name, spec in SPECS.items() for each in spec.absent])
 def test_a_parameter_that_can_have_no_effect_is_refused_with_the_reason(name, parameter):
     spec = SPECS[name]
-    refused = prepare(name, spec.parameters, spec.aliases, {parameter: "x"}, spec.absent)
+    refused = prepare_arguments(name, spec.parameters, spec.aliases, {parameter: "x"}, spec.absent)
     assert isinstance(refused, ArgumentsRejected)
     assert f"- {parameter}: {spec.absent[parameter]}" in refused.text
 
@@ -141,12 +141,14 @@ def test_a_parameter_that_can_have_no_effect_is_refused_with_the_reason(name, pa
 def test_one_that_asks_for_nothing_is_passed_over():
     spec = SPECS["sessions_spawn"]
     given = {"task": "x", "visible": False, "groupId": None, "worktreeName": "", "collect": True}
-    refused = prepare(spec.name, spec.parameters, spec.aliases, given, spec.absent)
+    refused = prepare_arguments(spec.name, spec.parameters, spec.aliases, given, spec.absent)
     assert isinstance(refused, ArgumentsRejected)
     assert "collect" in refused.text.partition("Received")[0]
     assert "visible" not in refused.text.partition("Received")[0]
     del given["collect"]
-    assert prepare(spec.name, spec.parameters, spec.aliases, given, spec.absent) == ArgumentsAccepted({"task": "x"})
+    assert prepare_arguments(spec.name, spec.parameters, spec.aliases, given, spec.absent) == ArgumentsAccepted(
+        {"task": "x"}
+    )
 
 
 def test_no_schema_begins_with_a_choice():

@@ -13,7 +13,7 @@ from openclaw.process.group import members
 from openclaw.process.tasks import SystemClock
 from openclaw.testing import Heard, ScriptedModel, TemporaryHome, ask, calls, says
 from openclaw.tools.background import Background
-from openclaw.tools.exec import Exec
+from openclaw.tools.exec import ExecTool
 from tests.tools.conftest import Call
 
 pytestmark = pytest.mark.anyio
@@ -21,9 +21,9 @@ ENV = {"PATH": os.environ["PATH"], "HOME": "/tmp", "LANG": "C.UTF-8"}
 
 
 @pytest.fixture
-def few() -> Exec:
+def few() -> ExecTool:
     """exec that takes a crowd for one early, so that the machine of the tests stays usable."""
-    return Exec(shell="/bin/bash", env=ENV, timeout=120, most_processes=60)
+    return ExecTool(shell="/bin/bash", env=ENV, timeout=120, most_processes=60)
 
 
 def alive(marker: str) -> list[str]:
@@ -48,7 +48,7 @@ def alive(marker: str) -> list[str]:
     ids=["a fork bomb", "thousands of processes", "thousands in groups of their own"],
 )
 async def test_a_command_that_multiplies_is_ended_with_everything_it_started(
-    few: Exec, call: Call, command: str
+    few: ExecTool, call: Call, command: str
 ) -> None:
     async with asyncio.timeout(110):
         answer = await call(few, command=command)
@@ -59,7 +59,7 @@ async def test_a_command_that_multiplies_is_ended_with_everything_it_started(
 
 async def test_a_crowd_in_the_background_is_ended_too(call: Call) -> None:
     background = Background(SystemClock())
-    tool = Exec(shell="/bin/bash", env=ENV, background=background, most_processes=60)
+    tool = ExecTool(shell="/bin/bash", env=ENV, background=background, most_processes=60)
     try:
         async with asyncio.timeout(110):
             answer = await call(tool, command="for i in $(seq 3000); do sleep 62.5 & done; wait", yieldMs=100_000)
@@ -69,7 +69,7 @@ async def test_a_crowd_in_the_background_is_ended_too(call: Call) -> None:
         await background.close()
 
 
-async def test_an_ordinary_number_of_processes_is_left_alone(few: Exec, call: Call) -> None:
+async def test_an_ordinary_number_of_processes_is_left_alone(few: ExecTool, call: Call) -> None:
     async with asyncio.timeout(100):
         answer = await call(few, command="for i in $(seq 30); do sleep 0.3 & done; wait; echo done")
     assert answer.text == "done"
@@ -88,7 +88,7 @@ async def test_a_gigabyte_of_output_is_kept_by_its_end_and_the_loop_turns(call: 
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     beside = asyncio.create_task(turn())
-    tool = Exec(shell="/bin/bash", env=ENV, timeout=120)
+    tool = ExecTool(shell="/bin/bash", env=ENV, timeout=120)
     async with asyncio.timeout(150):
         answer = await call(tool, command="head -c 1000000000 /dev/zero | tr '\\0' x; echo; echo END")
     beside.cancel()
@@ -106,14 +106,14 @@ async def test_a_program_that_waits_for_typing_gets_the_end_of_its_input(call: C
     if shutil.which(command.split()[0]) is None and command.split()[0] != "read":
         pytest.skip(f"{command.split()[0]} is not installed")
     async with asyncio.timeout(60):
-        answer = await call(Exec(shell="/bin/bash", env=ENV, timeout=30), command=command)
+        answer = await call(ExecTool(shell="/bin/bash", env=ENV, timeout=30), command=command)
     assert answer.details is not None
     assert not answer.details["timedOut"]
 
 
 async def test_many_commands_at_once_come_back_or_are_told_that_there_are_too_many(workspace: Path) -> None:
     background = Background(SystemClock())
-    tool = Exec(shell="/bin/sh", env=ENV, background=background)
+    tool = ExecTool(shell="/bin/sh", env=ENV, background=background)
     context = ToolContext(call_id="c", workspace=workspace, session_key="agent:main:main")
     try:
         async with asyncio.timeout(110):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from openclaw.core.errors import InvalidRequest
 from openclaw.process.group import members
 from openclaw.tools import search
-from openclaw.tools.search import Find, Glob, Grep, RecordReader, RipgrepMatch, expand
+from openclaw.tools.search import FindTool, Glob, GrepTool, RecordReader, RipgrepMatch, expand
 from tests.tools.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -29,12 +29,12 @@ def program(request):
 
 @pytest.fixture
 def grep(program):
-    return Grep(env=dict(os.environ), program=lambda env: program)
+    return GrepTool(env=dict(os.environ), program=lambda env: program)
 
 
 @pytest.fixture
 def find(program):
-    return Find(env=dict(os.environ), program=lambda env: program)
+    return FindTool(env=dict(os.environ), program=lambda env: program)
 
 
 @pytest.fixture
@@ -171,8 +171,8 @@ async def test_a_confined_search_stays_inside(workspace, tmp_path, call):
     (tmp_path / "secret.txt").write_text("secret\n")
     (workspace / "door").symlink_to(tmp_path)
     for path in ("..", "door"):
-        assert (await call(Grep(env={}, workspace_only=True), pattern="secret", path=path)).is_error
-        assert (await call(Find(env={}, workspace_only=True), pattern="*", path=path)).is_error
+        assert (await call(GrepTool(env={}, workspace_only=True), pattern="secret", path=path)).is_error
+        assert (await call(FindTool(env={}, workspace_only=True), pattern="*", path=path)).is_error
 
 
 async def test_files_are_found_by_name(tree, find, call):
@@ -199,7 +199,7 @@ async def test_outside_the_workspace_paths_are_absolute(tmp_path, find, call):
 async def test_a_pattern_that_takes_forever_is_stopped(workspace, call):
     """The plain search backtracks; it must neither freeze us nor outlive its time."""
     (workspace / "a.txt").write_text("a" * 200 + "\n")
-    slow = Grep(env=dict(os.environ), program=lambda env: None, timeout=1.0)
+    slow = GrepTool(env=dict(os.environ), program=lambda env: None, timeout=1.0)
     beats = 0
 
     async def heart() -> None:
@@ -218,7 +218,7 @@ async def test_a_pattern_that_takes_forever_is_stopped(workspace, call):
 
 async def test_cancelling_ends_the_search_program(workspace, call):
     (workspace / "a.txt").write_text("a" * 200 + "\n")
-    slow = Grep(env=dict(os.environ), program=lambda env: None)
+    slow = GrepTool(env=dict(os.environ), program=lambda env: None)
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: call(slow, pattern="(a+)+$b"))
         children = await until(_children)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.tools.background import DISCARDED, OutputTail, readable
+from openclaw.tools.background import DISCARDED, OutputTail, decode_output
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,12 @@ from openclaw.tools.background import DISCARDED, OutputTail, readable
     ],
 )
 def test_what_a_person_would_have_seen(raw, text):
-    assert readable(raw) == text
+    assert decode_output(raw) == text
 
 
 @given(st.binary())
 def test_no_bytes_leave_control_characters(data):
-    text = readable(data)
+    text = decode_output(data)
     assert not any(ord(char) < 32 and char not in "\n\t" for char in text)
     text.encode()
 

@@ -13,12 +13,12 @@ from importlib.util import find_spec
 import pytest
 
 from openclaw.core.secret import Secret
-from openclaw.security.label_service import wrap
+from openclaw.security.label_service import wrap_untrusted
 from openclaw.testing import FakeClock
 from openclaw.tools.web_fetch import FetchLimits, FetchRules, PageFetcher, WebCache, WebFetch, system_resolve
 from openclaw.tools.web_guard import AddressRules
-from openclaw.tools.web_readable import readable
-from openclaw.tools.web_search import Engines, WebSearch, choose
+from openclaw.tools.web_readable import extract_readable
+from openclaw.tools.web_search import EngineSettings, WebSearch, choose_engine
 from tests.tools.site import Site
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +48,7 @@ def fetcher(fence: AddressRules | None = None, clock: FakeClock | None = None, *
     """The tool, in a world where every name leads to this machine and only site.test may."""
     clock = clock or FakeClock()
     pages = PageFetcher(fence or AddressRules(allowed_hosts=("site.test",)), FetchLimits(**limits), look_up)
-    return WebFetch(pages, WebCache(clock), wrap, clock, FetchRules())
+    return WebFetch(pages, WebCache(clock), wrap_untrusted, clock, FetchRules())
 
 
 def inside(wrapped: str) -> str:
@@ -140,7 +140,7 @@ async def test_a_second_look_up_cannot_change_the_address(site, call):
     clock = FakeClock()
     site.put("/", "home", "text/plain")
     pages = PageFetcher(AddressRules(), FetchLimits(), rebinding)
-    tool = WebFetch(pages, WebCache(clock), wrap, clock, FetchRules())
+    tool = WebFetch(pages, WebCache(clock), wrap_untrusted, clock, FetchRules())
     output = await call(tool, url=f"http://rebind.test:{site.port}/")
     assert output.is_error
     assert "private, loopback or special" in output.text
@@ -226,10 +226,10 @@ The <b>moon</b></a><a class="result__snippet" href="x">It pulls.
 
 def searcher(site: Site, **settings) -> WebSearch:
     base = f"http://127.0.0.1:{site.port}"
-    engines = Engines(
+    engines = EngineSettings(
         brave=f"{base}/brave", duckduckgo=f"{base}/duck", fence=AddressRules(allowed_hosts=("127.0.0.1",)), **settings
     )
-    return WebSearch(choose(engines), WebCache(FakeClock()), wrap)
+    return WebSearch(choose_engine(engines), WebCache(FakeClock()), wrap_untrusted)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ async def test_failures_of_an_engine_say_what_to_do(site, call):
     refused = await call(searcher(site, brave_key=Secret("key-of-brave")), query="x")
     assert "check the key" in refused.text
     assert "key-of-brave" not in refused.text
-    nobody = WebSearch(None, WebCache(FakeClock()), partial(wrap))
+    nobody = WebSearch(None, WebCache(FakeClock()), partial(wrap_untrusted))
     assert "no provider is available" in (await call(nobody, query="x")).text
     assert (await call(searcher(site), query="  ")).is_error
 
@@ -281,7 +281,7 @@ async def test_failures_of_an_engine_say_what_to_do(site, call):
     "html", ["", "<", "<a href=", "<p>" * 5000, "</p></p>", "<title>", "<li><li><td>x", "<![CDATA["]
 )
 def test_broken_pages_are_read_as_far_as_they_go(html):
-    assert isinstance(readable(html, "http://x.example/", markdown=True).text, str)
+    assert isinstance(extract_readable(html, "http://x.example/", markdown=True).text, str)
 
 
 async def test_snippets_stay_within_the_tokens_that_were_given(site, call):

@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.process.tasks import offload
+from openclaw.process.tasks import run_in_thread
 from openclaw.tools import paths
-from openclaw.tools.read import Write
+from openclaw.tools.files import WriteTool
 from tests.tools.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -24,21 +24,21 @@ def leftovers(directory: Path) -> list[str]:
 
 
 async def test_a_new_file_gets_its_parents(workspace, call):
-    output = await call(Write(), path="a/b/c.txt", content="h\u00e9llo\n")
+    output = await call(WriteTool(), path="a/b/c.txt", content="h\u00e9llo\n")
     assert output.text == "Successfully wrote 7 bytes to a/b/c.txt"
     assert (workspace / "a/b/c.txt").read_bytes() == "h\u00e9llo\n".encode()
     assert output.details["changed"] is True
 
 
 async def test_line_endings_are_written_as_given(workspace, call):
-    await call(Write(), path="a.txt", content="one\r\ntwo\n")
+    await call(WriteTool(), path="a.txt", content="one\r\ntwo\n")
     assert (workspace / "a.txt").read_bytes() == b"one\r\ntwo\n"
 
 
 async def test_the_same_content_again_is_no_change(workspace, call):
     (workspace / "a.txt").write_text("same")
     before = (workspace / "a.txt").stat()
-    output = await call(Write(), path="a.txt", content="same")
+    output = await call(WriteTool(), path="a.txt", content="same")
     assert output.details["changed"] is False
     assert (workspace / "a.txt").stat().st_ino == before.st_ino
 
@@ -47,13 +47,13 @@ async def test_the_mode_of_a_file_is_kept(workspace, call):
     script = workspace / "run.sh"
     script.write_text("old")
     script.chmod(0o750)
-    await call(Write(), path="run.sh", content="new")
+    await call(WriteTool(), path="run.sh", content="new")
     assert stat.S_IMODE(script.stat().st_mode) == 0o750
 
 
 async def test_a_new_file_has_the_mode_of_any_new_file(workspace, call):
     (workspace / "ordinary").write_text("x")
-    await call(Write(), path="ours", content="x")
+    await call(WriteTool(), path="ours", content="x")
     assert (workspace / "ours").stat().st_mode == (workspace / "ordinary").stat().st_mode
 
 
@@ -61,7 +61,7 @@ async def test_a_link_stays_a_link_and_its_target_is_written(workspace, tmp_path
     target = tmp_path / "real.txt"
     target.write_text("old")
     (workspace / "link.txt").symlink_to(target)
-    await call(Write(), path="link.txt", content="new")
+    await call(WriteTool(), path="link.txt", content="new")
     assert (workspace / "link.txt").is_symlink()
     assert target.read_text() == "new"
 
@@ -71,38 +71,38 @@ async def test_a_confined_write_does_not_go_through_a_link(workspace, tmp_path, 
     (workspace / "door").symlink_to(tmp_path / "out")
     (workspace / "dangling").symlink_to(tmp_path / "out" / "new.txt")
     for path in ("door/x.txt", "dangling", "../x.txt"):
-        assert (await call(Write(workspace_only=True), path=path, content="x")).is_error
+        assert (await call(WriteTool(workspace_only=True), path=path, content="x")).is_error
     assert list((tmp_path / "out").iterdir()) == []
 
 
 async def test_outside_the_workspace_is_allowed_when_not_confined(tmp_path, call):
-    assert not (await call(Write(), path="../free.txt", content="x")).is_error
+    assert not (await call(WriteTool(), path="../free.txt", content="x")).is_error
     assert (tmp_path / "free.txt").read_text() == "x"
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
 async def test_what_is_not_a_file_is_not_written(workspace, call, make):
     make(workspace / "thing")
-    output = await call(Write(), path="thing", content="x")
+    output = await call(WriteTool(), path="thing", content="x")
     assert output.is_error
     assert "not a file" in output.text
 
 
 async def test_a_file_in_the_way_of_a_directory_is_an_error(workspace, call):
     (workspace / "a").write_text("file")
-    output = await call(Write(), path="a/b/c.txt", content="x")
+    output = await call(WriteTool(), path="a/b/c.txt", content="x")
     assert output.is_error
     assert (workspace / "a").read_text() == "file"
 
 
 async def test_half_a_character_is_refused(workspace, call):
-    output = await call(Write(), path="a.txt", content="bad \ud83d")
+    output = await call(WriteTool(), path="a.txt", content="bad \ud83d")
     assert output.is_error
     assert not (workspace / "a.txt").exists()
 
 
 async def test_a_name_too_long_leaves_nothing_behind(workspace, call):
-    output = await call(Write(), path="new/dir/" + "x" * 300, content="x")
+    output = await call(WriteTool(), path="new/dir/" + "x" * 300, content="x")
     assert output.is_error
     assert "No file was created" in output.text
     assert list(workspace.iterdir()) == []
@@ -158,7 +158,7 @@ async def test_a_cancelled_call_waits_for_its_thread():
         finished.set()
 
     async with anyio.create_task_group() as group:
-        group.start_soon(offload, work)
+        group.start_soon(run_in_thread, work)
         await until(entered.is_set)
         group.cancel_scope.cancel()
     assert finished.is_set()
@@ -167,6 +167,6 @@ async def test_a_cancelled_call_waits_for_its_thread():
 async def test_calls_for_one_file_share_its_name_however_it_is_spelled(workspace, context):
     (workspace / "real.txt").write_text("x")
     (workspace / "link.txt").symlink_to("real.txt")
-    names = [Write().resources({"path": path, "content": ""}, context) for path in ("real.txt", "./link.txt")]
+    names = [WriteTool().resources({"path": path, "content": ""}, context) for path in ("real.txt", "./link.txt")]
     assert names[0] == names[1] == {str(workspace / "real.txt")}
-    assert Write().resources({"path": "", "content": ""}, context) == frozenset()
+    assert WriteTool().resources({"path": "", "content": ""}, context) == frozenset()

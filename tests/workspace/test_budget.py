@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.core.text import head, tail, units
-from openclaw.workspace.budget import SIGNATURES_KEPT, FileBudget, FileCut, fit, shorten, warn
+from openclaw.core.text import head, tail, utf16_length
+from openclaw.workspace.budget import SIGNATURES_KEPT, FileBudget, FileCut, fit, shorten, should_warn
 from openclaw.workspace.files import WorkspaceFile
 
 
@@ -31,7 +31,7 @@ def sizes(cut: FileCut) -> list[int]:
 )
 def test_the_cut_keeps_both_ends(name, size, limit, result, kept):
     text = shorten("a" * size, name, limit)
-    assert units(text) == result and kept in text
+    assert utf16_length(text) == result and kept in text
 
 
 def test_the_marker_tells_where_the_rest_is():
@@ -90,31 +90,31 @@ def test_the_same_cut_has_the_same_signature():
 
 def test_the_warning_is_given_never_once_or_always():
     cut, whole = fit([file("A.md", "a" * 30_000)]), fit([file("A.md", "a")])
-    assert warn(cut, "off") == (False, ()) and warn(whole, "always") == (False, ())
-    shown, seen = warn(cut, "once")
+    assert should_warn(cut, "off") == (False, ()) and should_warn(whole, "always") == (False, ())
+    shown, seen = should_warn(cut, "once")
     assert shown and seen == (cut.signature,)
-    assert warn(cut, "once", seen) == (False, seen) and warn(cut, "always", seen) == (True, seen)
+    assert should_warn(cut, "once", seen) == (False, seen) and should_warn(cut, "always", seen) == (True, seen)
     many = tuple(f"cut {n}" for n in range(40))
-    assert len(warn(cut, "once", many)[1]) == SIGNATURES_KEPT
+    assert len(should_warn(cut, "once", many)[1]) == SIGNATURES_KEPT
 
 
 @given(st.text(max_size=3_000), st.integers(min_value=1, max_value=1_500))
 def test_no_cut_is_longer_than_its_limit_or_splits_a_character(text, limit):
     cut = shorten(text, "SOUL.md", limit)
-    assert units(cut) <= limit
+    assert utf16_length(cut) <= limit
     cut.encode()
-    if units(text) <= limit:
+    if utf16_length(text) <= limit:
         assert cut == text
 
 
 @given(st.text(), st.integers(min_value=-2, max_value=40))
 def test_ends_are_real_ends(text, count):
-    assert text.startswith(head(text, count)) and units(head(text, count)) <= max(0, count)
-    assert text.endswith(tail(text, count)) and units(tail(text, count)) <= max(0, count)
+    assert text.startswith(head(text, count)) and utf16_length(head(text, count)) <= max(0, count)
+    assert text.endswith(tail(text, count)) and utf16_length(tail(text, count)) <= max(0, count)
 
 
 def test_a_pair_of_surrogates_counts_two_and_stays_whole():
-    assert units("🦞") == 2 and head("🦞🦞", 3) == "🦞" and tail("🦞🦞", 3) == "🦞"
+    assert utf16_length("🦞") == 2 and head("🦞🦞", 3) == "🦞" and tail("🦞🦞", 3) == "🦞"
 
 
 @given(

@@ -4,8 +4,8 @@ import pytest
 from msgspec import structs
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.keys import parse
-from openclaw.workspace.budget import choose, kind_of, merge
+from openclaw.core.keys import parse_session_key
+from openclaw.workspace.budget import kind_of, merge, select_files
 from openclaw.workspace.files import WorkspaceFile
 from openclaw.workspace.locate import AgentDirectory, WorkspaceRoots, every_workspace, locate
 
@@ -62,7 +62,7 @@ FILES = tuple(WorkspaceFile(name=name, path=f"/w/{name}", inode=f"1:{n}") for n,
 
 
 def chosen(key: str, **more: object) -> list[str]:
-    return [file.name for file in choose(FILES, kind_of(parse(key)), **more)]  # type: ignore[arg-type]
+    return [file.name for file in select_files(FILES, kind_of(parse_session_key(key)), **more)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_heartbeats_off_means_no_checklist():
 
 
 def test_a_light_heartbeat_sees_only_its_checklist():
-    kind = kind_of(parse("agent:main:main"), light_heartbeat=True)
-    assert [file.name for file in choose(FILES, kind)] == ["HEARTBEAT.md"]
+    kind = kind_of(parse_session_key("agent:main:main"), light_heartbeat=True)
+    assert [file.name for file in select_files(FILES, kind)] == ["HEARTBEAT.md"]
 
 
 def test_the_channel_can_say_that_it_is_a_group():
-    assert kind_of(parse("agent:main:main"), group=True) == "group"
+    assert kind_of(parse_session_key("agent:main:main"), group=True) == "group"
 
 
 def test_skipping_means_nothing():
@@ -107,14 +107,14 @@ def test_skipping_means_nothing():
     ],
 )
 def test_a_hook_cannot_bring_memory_back_into_a_group(smuggled):
-    files, _ = merge(choose(FILES, "group"), [smuggled])
-    assert choose(files, "group", known=FILES) == choose(FILES, "group")
+    files, _ = merge(select_files(FILES, "group"), [smuggled])
+    assert select_files(files, "group", known=FILES) == select_files(FILES, "group")
 
 
 def test_a_hook_cannot_pass_memory_off_as_tools_for_a_sub_agent():
     disguised = WorkspaceFile(name="TOOLS.md", path="/w/TOOLS.md", inode="1:7")
-    files, _ = merge(choose(FILES, "subagent"), [disguised])
-    assert [file.name for file in choose(files, "subagent", known=FILES)] == ["AGENTS.md"]
+    files, _ = merge(select_files(FILES, "subagent"), [disguised])
+    assert [file.name for file in select_files(files, "subagent", known=FILES)] == ["AGENTS.md"]
 
 
 def test_hooks_replace_and_add_files_and_broken_entries_are_named():

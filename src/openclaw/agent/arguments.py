@@ -26,7 +26,7 @@ class ArgumentsRejected(Struct, frozen=True):
     text: str
 
 
-def prepare(
+def prepare_arguments(
     tool: str,
     schema: Mapping[str, Any],
     aliases: Mapping[str, str],

@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 from msgspec import structs
 
-from openclaw.agent.stream_timeout import watched
+from openclaw.agent.stream_timeout import with_stream_timeout
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import BadResponse, ContextTooLong, OpenClawError, ProviderError, Unavailable
 from openclaw.core.events import (
@@ -175,7 +175,7 @@ def _request(job: RunJob, messages: tuple[Message, ...], attempt: Attempt, tools
 async def _stream(
     request: ModelRequest, attempt: Attempt, clock: Clock
 ) -> AsyncGenerator[TextDelta | ThinkingDelta | CallDelta | MessageEnded, None]:
-    stream = watched(
+    stream = with_stream_timeout(
         attempt.provider.stream(request),
         clock,
         first=attempt.first_event_timeout,

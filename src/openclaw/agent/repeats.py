@@ -83,7 +83,7 @@ def signature(tool: str, arguments: Mapping[str, Any]) -> str:
     return _hash(tool.encode() + b"\0" + msgspec.json.encode(arguments, order="deterministic"))
 
 
-def outcome(output: Output) -> str:
+def hash_outcome(output: Output) -> str:
     """A hash of the result, without what differs every time (durations, ids)."""
     details = output.details or {}
     exit_code = details.get("exitCode")
@@ -94,7 +94,7 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-class Repeats:
+class RepeatDetector:
     """The recent calls of one run, and whether the next one is a loop."""
 
     def __init__(self, limits: RepeatLimits) -> None:
@@ -144,7 +144,7 @@ class Repeats:
         return NoRepeat()
 
     def after(self, tool: str, arguments: Mapping[str, Any], output: Output) -> None:
-        seen = _Seen(signature(tool, arguments), outcome(output), tool)
+        seen = _Seen(signature(tool, arguments), hash_outcome(output), tool)
         self._seen.append(seen)
         if self._fresh is not None:
             self._fresh.append(seen)

@@ -136,7 +136,7 @@ class AgentsSettings(Settings, frozen=True):
     list: Annotated[tuple[AgentEntry, ...], doc("the agents; without any there is one called main")] = ()
 
 
-class AgentView(Struct, frozen=True, kw_only=True):
+class ResolvedAgent(Struct, frozen=True, kw_only=True):
     """The resolved settings of one agent, for a turn."""
 
     id: str
@@ -159,7 +159,7 @@ def agent_ids(agents: AgentsSettings) -> tuple[str, ...]:
     return tuple(normalise_agent(entry.id) for entry in agents.list) or (DEFAULT_AGENT,)
 
 
-def view(agents: AgentsSettings, agent_id: str) -> AgentView:
+def resolve_agent(agents: AgentsSettings, agent_id: str) -> ResolvedAgent:
     """The resolved agent called `agent_id`."""
     wanted = normalise_agent(agent_id)
     known = agent_ids(agents)
@@ -170,7 +170,7 @@ def view(agents: AgentsSettings, agent_id: str) -> AgentView:
     own, shared = _choice(entry.model), _choice(defaults.model)
     # An agent with a model as plain text uses that model without the defaults' fallbacks.
     fallbacks = own.fallbacks if own.primary else shared.fallbacks
-    return AgentView(
+    return ResolvedAgent(
         id=wanted,
         is_default=wanted == default_agent(agents),
         workspace=entry.workspace,

@@ -33,7 +33,7 @@ class _Watch:
             await self._clock.sleep(min(left, self._step) if left > 0 else self._step)
 
 
-async def watched(
+async def with_stream_timeout(
     events: AsyncIterator[T], clock: Clock, *, first: float, idle: float, who: str
 ) -> AsyncGenerator[T, None]:
     """`events`, or `ProviderTimeout` after `first` silent seconds at the start or `idle` later on; 0 = no limit.

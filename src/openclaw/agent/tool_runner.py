@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.agent.arguments import ArgumentsRejected, prepare
-from openclaw.agent.repeats import RepeatBlocked, Repeats, RepeatWarning, shorten
+from openclaw.agent.arguments import ArgumentsRejected, prepare_arguments
+from openclaw.agent.repeats import RepeatBlocked, RepeatDetector, RepeatWarning, shorten
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
 from openclaw.core.harness import CallObserver, Gate, LabelTracker, NoLabels, ToolEvent
 from openclaw.core.messages import Message, Text, ToolCall, ToolResult
-from openclaw.core.text import whole
+from openclaw.core.text import replace_surrogates
 from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class ToolRunner:
         gate: Gate,
         clock: Clock,
         *,
-        repeats: Repeats,
+        repeats: RepeatDetector,
         cap: int,
         interceptor: CallObserver | None = None,
         labels: LabelTracker | None = None,
@@ -159,7 +159,7 @@ class ToolRunner:
                 f'Validation failed for tool "{name}":\n- the arguments are not a JSON object, or were cut off: '
                 f"send the call again, shorter if it was long\n\nReceived arguments:\n{call.broken}"
             )
-        prepared = prepare(name, tool.spec.parameters, tool.spec.aliases, call.arguments, tool.spec.absent)
+        prepared = prepare_arguments(name, tool.spec.parameters, tool.spec.aliases, call.arguments, tool.spec.absent)
         args = call.arguments if isinstance(prepared, ArgumentsRejected) else prepared.arguments
         verdict = self._repeats.before(name, args)
         if isinstance(verdict, RepeatBlocked):
@@ -223,7 +223,7 @@ class ToolRunner:
             raise _Objection(decided)
         if decided is plan.args:
             return plan
-        prepared = prepare(spec.name, spec.parameters, spec.aliases, decided, spec.absent)
+        prepared = prepare_arguments(spec.name, spec.parameters, spec.aliases, decided, spec.absent)
         if isinstance(prepared, ArgumentsRejected):
             raise _Objection(f"Not run: a plugin changed the arguments, and they do not fit. {prepared.text}")
         return structs.replace(plan, args=prepared.arguments)
@@ -251,7 +251,9 @@ class ToolRunner:
         return await self._labels.after(plan.tool, plan.args, context, began, shorten(output, self._cap))
 
     def _result(self, call: ToolCall, output: Output) -> ToolResult:
-        content = [Text(whole(block.text)) if isinstance(block, Text) else block for block in output.content]
+        content = [
+            Text(replace_surrogates(block.text)) if isinstance(block, Text) else block for block in output.content
+        ]
         return ToolResult(
             tool_call_id=call.id,
             tool_name=call.name,
@@ -274,5 +276,5 @@ def _storable(details: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def _failed(body: Mapping[str, str], **details: str) -> Output:
     """A failure that the model reads as JSON."""
-    plain = {name: whole(value) for name, value in body.items()}
+    plain = {name: replace_surrogates(value) for name, value in body.items()}
     return Output.failed(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode(), **details)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from openclaw.automation.cron.schedule import duration, zone
+from openclaw.automation.cron.schedule import load_zone, parse_duration
 from openclaw.core.errors import InvalidRequest
 
 ACK = "HEARTBEAT_OK"
@@ -72,7 +72,7 @@ def decide(pulse: HeartbeatState) -> BeatNow | SkipBeat | WaitBeat:
     """Whether a heartbeat asks the model."""
     if not pulse.enabled:
         return SkipBeat("disabled")
-    if pulse.hours is not None and not within(pulse.hours, pulse.now):
+    if pulse.hours is not None and not is_within(pulse.hours, pulse.now):
         return SkipBeat("quiet-hours")
     if not pulse.events:
         if pulse.woken:
@@ -93,32 +93,32 @@ def is_empty(text: str) -> bool:
     return all(_BLANK.fullmatch(line) for line in _COMMENT.sub("", text).splitlines())
 
 
-def interval(every: str) -> int:
+def parse_interval(every: str) -> int:
     """Milliseconds between two heartbeats; a bare number is minutes, 0 is never."""
     text = every.strip().lower()
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return round(float(text) * 60_000)
-    found = duration(text)
+    found = parse_duration(text)
     if 0 < found < 1_000:
         raise InvalidRequest(f"a heartbeat every {every} is too often: the shortest is 1s")
     return found
 
 
-def hours(start: str, end: str, tz: str) -> Hours:
-    zone(tz)
+def parse_hours(start: str, end: str, tz: str) -> Hours:
+    load_zone(tz)
     return Hours(start=_minutes(start), end=_minutes(end), tz=tz)
 
 
-def within(rule: Hours, now: int) -> bool:
+def is_within(rule: Hours, now: int) -> bool:
     """Whether `now` is inside the hours; they may wrap midnight, and equal ends mean never."""
-    local = datetime.fromtimestamp(now / 1000, UTC).astimezone(zone(rule.tz))
+    local = datetime.fromtimestamp(now / 1000, UTC).astimezone(load_zone(rule.tz))
     minute = local.hour * 60 + local.minute
     if rule.start <= rule.end:
         return rule.start <= minute < rule.end
     return minute >= rule.start or minute < rule.end
 
 
-def answer(text: str, most: int = ACK_CHARS) -> str:
+def visible_answer(text: str, most: int = ACK_CHARS) -> str:
     """The part of an answer that people should read; empty when it only acknowledges."""
     text = text.strip()
     if text in ("NO_REPLY", "no_reply"):

@@ -14,15 +14,15 @@ from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent
 from openclaw.automation.cron.service import Scheduler
 from openclaw.automation.cron.tool import CronTool
 from openclaw.automation.heartbeat import is_empty
-from openclaw.automation.heartbeats import HeartbeatService
+from openclaw.automation.heartbeat_service import HeartbeatService
 from openclaw.automation.settings import CronSettings
 from openclaw.budget.service import BudgetService
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
-from openclaw.core.keys import SessionKey, parse
+from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.core.messages import Assistant, User
 from openclaw.core.settings import Live
-from openclaw.core.text import Origin, block
+from openclaw.core.text import Origin, sanitize_block
 from openclaw.plugins.hooks.events import NOTHING, HookEvent, HookFileAnswer
 from openclaw.plugins.settings import HookEntrySettings
 from openclaw.process.environment import Home
@@ -111,14 +111,14 @@ def build_automation(
         return await scheduler.run_now(job_id, only_due=only_due)
 
     async def wake(session_key: str, text: str, mode: str, origins: Sequence[Origin]) -> None:
-        key = parse(session_key)
+        key = parse_session_key(session_key)
         await system_events.add(key, text, str(uuid.uuid4()), origins)
         if mode == "now":
             heartbeats.wake(key, "wake")
 
     async def recent(session_key: str, count: int) -> Sequence[str]:
         """The last things that people and the assistant said in a conversation."""
-        _, loaded = await sessions.load(parse(session_key))
+        _, loaded = await sessions.load(parse_session_key(session_key))
         if loaded is None:
             return []
         said = build_context(loaded.entries).messages
@@ -179,7 +179,7 @@ class BootRunner:
             log.info("%s of %s: a run of an earlier start goes on and counts for this one", FILE, agent)
             return
         limit = self._agents_settings.current.defaults.bootstrap_max_chars
-        shown = shorten(block(text).strip(), FILE, limit if limit > 0 else PER_FILE)
+        shown = shorten(sanitize_block(text).strip(), FILE, limit if limit > 0 else PER_FILE)
         run_id = str(uuid.uuid4())
         turn = RunRequest(
             run_id=run_id,
@@ -218,7 +218,7 @@ TAIL_CHARS = 400
 MARK = "[OpenClaw exec completion]"
 
 
-async def wake_sessions(
+async def run_on_command_end(
     sessions: SessionService,
     runs: RunService,
     label_service: LabelService,

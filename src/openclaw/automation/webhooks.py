@@ -43,7 +43,7 @@ class AgentCall(Struct, frozen=True, kw_only=True, rename="camel"):
     wait_for_completion: bool = False
 
 
-class Incoming(Struct, frozen=True, kw_only=True):
+class WebhookCall(Struct, frozen=True, kw_only=True):
     """A call as a mapping sees it."""
 
     path: str
@@ -70,7 +70,7 @@ PRESETS = {
 MOST_CALLS = 200
 
 
-def find(settings: WebhookSettings, call: Incoming) -> WebhookMapping | None:
+def find_mapping(settings: WebhookSettings, call: WebhookCall) -> WebhookMapping | None:
     """The first mapping that matches; presets come last."""
     source = call.payload.get("source") if isinstance(call.payload, dict) else None
     for mapping in (*settings.mappings, *(PRESETS[name] for name in settings.presets)):
@@ -81,7 +81,7 @@ def find(settings: WebhookSettings, call: Incoming) -> WebhookMapping | None:
     return None
 
 
-def each(mapping: WebhookMapping, call: Incoming) -> list[Incoming]:
+def split_call(mapping: WebhookMapping, call: WebhookCall) -> list[WebhookCall]:
     """Splits a call: one for each entry of the list a mapping names, or the call itself."""
     if mapping.for_each is None:
         return [call]
@@ -89,10 +89,10 @@ def each(mapping: WebhookMapping, call: Incoming) -> list[Incoming]:
     return [structs.replace(call, payload=entry) for entry in found[:MOST_CALLS]] if isinstance(found, list) else []
 
 
-def act(mapping: WebhookMapping, call: Incoming) -> WakeCall | AgentCall | None:
+def map_call(mapping: WebhookMapping, call: WebhookCall) -> WakeCall | AgentCall | None:
     """The event or run a mapped call becomes; None when its template comes out empty."""
     template = mapping.text_template if mapping.action == "wake" else mapping.message_template
-    text = fill(template or "{{payload}}", call).strip()
+    text = fill_template(template or "{{payload}}", call).strip()
     if not text:
         return None
     if mapping.action == "wake":
@@ -112,12 +112,12 @@ def act(mapping: WebhookMapping, call: Incoming) -> WakeCall | AgentCall | None:
     )
 
 
-def fill(template: str, call: Incoming) -> str:
+def fill_template(template: str, call: WebhookCall) -> str:
     """Fills in `{{payload.a.b[0]}}`, `{{headers.x}}`, `{{query.k}}`, `{{path}}` and `{{now}}`."""
     return _SLOT.sub(lambda match: _text(_at(match[1], call))[:FILLED_CHARS], template)
 
 
-def _key(mapping: WebhookMapping, call: Incoming) -> str | None:
+def _key(mapping: WebhookMapping, call: WebhookCall) -> str | None:
     """The session a mapping names. What a caller puts into it cannot change which kind it is."""
     if not mapping.session_key:
         return None
@@ -128,7 +128,7 @@ def _key(mapping: WebhookMapping, call: Incoming) -> str | None:
     return _SLOT.sub(lambda match: next(inert), mapping.session_key)[:KEY_CHARS]
 
 
-def _at(path: str, call: Incoming) -> Any:
+def _at(path: str, call: WebhookCall) -> Any:
     """The value at `path`, None where there is none. A path without one of our prefixes is one in the body."""
     found = {"payload": call.payload, "headers": call.headers, "query": call.query, "path": call.path, "now": call.now}
     steps = _STEP.findall(path)
@@ -149,13 +149,13 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def checked_agent(settings: WebhookSettings, agent_id: str | None) -> str | None:
+def check_agent(settings: WebhookSettings, agent_id: str | None) -> str | None:
     if agent_id and settings.allowed_agent_ids and agent_id not in settings.allowed_agent_ids:
         raise InvalidRequest(f"hooks may not reach the agent {agent_id}: add it to hooks.allowedAgentIds")
     return agent_id
 
 
-def session_of(settings: WebhookSettings, asked: str | None, fresh: SessionKey) -> str:
+def choose_session(settings: WebhookSettings, asked: str | None, fresh: SessionKey) -> str:
     """The session of a run: the caller's if that is allowed, the configured one, or a new one."""
     if asked is None:
         return settings.default_session_key or str(fresh)

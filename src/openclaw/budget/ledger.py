@@ -14,12 +14,12 @@ from msgspec import Struct
 from openclaw.budget.limits import (
     BudgetRules,
     Estimate,
-    Level,
+    LimitLevel,
     OverLimit,
     Proceed,
     Scope,
     WaitForBudget,
-    crossed,
+    crossed_warnings,
     judge,
 )
 from openclaw.core.clock import Clock, millis
@@ -27,9 +27,9 @@ from openclaw.core.messages import Cost, Usage
 from openclaw.storage.database import Database, Row, Transaction
 
 TOPIC = "budget"
-PATIENCE = 30.0
+MAX_WAIT_SECONDS = 30.0
 """Seconds a call waits for running ones before it is refused."""
-LOOK_AGAIN = 2.0
+POLL_SECONDS = 2.0
 """Seconds between polls: calls of another process end without a notification."""
 STALE_MS = 3_600_000
 """A reservation this old belongs to a dead process: it counts with its likely cost."""
@@ -75,7 +75,7 @@ class CallEnd(Struct, frozen=True, kw_only=True):
     """Whether the provider counted the tokens; otherwise they are an estimate."""
 
 
-class Spent(Struct, frozen=True, kw_only=True):
+class ModelTotals(Struct, frozen=True, kw_only=True):
     """Totals of one model's calls since the process started."""
 
     ends: dict[str, int]
@@ -87,7 +87,7 @@ class Spent(Struct, frozen=True, kw_only=True):
     dollars: float = 0.0
 
     @classmethod
-    def of(cls, end: "CallEnd") -> "Spent":
+    def of(cls, end: "CallEnd") -> "ModelTotals":
         usage = end.usage
         return cls(
             ends={end.reason: 1},
@@ -98,11 +98,11 @@ class Spent(Struct, frozen=True, kw_only=True):
             dollars=usage.cost.total if usage.cost else 0.0,
         )
 
-    def __add__(self, other: "Spent") -> "Spent":
+    def __add__(self, other: "ModelTotals") -> "ModelTotals":
         ends = dict(self.ends)
         for reason, count in other.ends.items():
             ends[reason] = ends.get(reason, 0) + count
-        return Spent(
+        return ModelTotals(
             ends=ends,
             input=self.input + other.input,
             output=self.output + other.output,
@@ -145,7 +145,7 @@ class SpendLedger:
         self._db = db
         self._clock = clock
         self.zone = zone
-        self.spent: dict[str, Spent] = {}
+        self.spent: dict[str, ModelTotals] = {}
         """By model, since this process started; for metrics, which must not query the database."""
 
     def day(self, at_ms: int) -> str:
@@ -162,7 +162,7 @@ class SpendLedger:
         self, call: ReservedCall, estimate: Estimate | None, rules: BudgetRules
     ) -> Proceed | WaitForBudget | OverLimit:
         """Tries again whenever a call ends, for at most `PATIENCE` seconds."""
-        deadline = self._clock.now() + PATIENCE
+        deadline = self._clock.now() + MAX_WAIT_SECONDS
         changed = asyncio.Event()
         async with self._db.listen(TOPIC) as changes:
             hearing = asyncio.create_task(_hear(changes, changed), name=f"budget:{call.call_id}")
@@ -173,7 +173,7 @@ class SpendLedger:
                     left = deadline - self._clock.now()
                     if not isinstance(ruling, WaitForBudget) or left <= 0:
                         return ruling
-                    await self._until(changed, min(left, LOOK_AGAIN))
+                    await self._until(changed, min(left, POLL_SECONDS))
             finally:
                 hearing.cancel()
                 await asyncio.gather(hearing, return_exceptions=True)
@@ -220,7 +220,7 @@ class SpendLedger:
 
     async def commit(self, call: ReservedCall, end: CallEnd, rules: BudgetRules) -> tuple[str, ...]:
         """Settles a call; returns warnings about the limits it filled."""
-        ref, one = f"{call.provider}/{call.model}", Spent.of(end)
+        ref, one = f"{call.provider}/{call.model}", ModelTotals.of(end)
         self.spent[ref] = self.spent[ref] + one if ref in self.spent else one
         now = millis(self._clock)
         async with self._db.transaction() as transaction:
@@ -228,7 +228,7 @@ class SpendLedger:
             await transaction.write(_SETTLE, {"call": call.call_id, "now": now, **_ended(end)})
             after = await self._levels(transaction, call.run_id, call.agent_id, rules, now)
         await self._db.notify(TOPIC)
-        return crossed(before, after, rules.warn_at)
+        return crossed_warnings(before, after, rules.warn_at)
 
     async def release(self, call_id: str) -> None:
         """Deletes the reservation of a call that was never sent."""
@@ -242,13 +242,13 @@ class SpendLedger:
             {"call": call_id, "reason": reason, "error": error},
         )
 
-    async def levels(self, run_id: str, agent_id: str, rules: BudgetRules) -> list[Level]:
+    async def levels(self, run_id: str, agent_id: str, rules: BudgetRules) -> list[LimitLevel]:
         """How full each limit is."""
         return await self._levels(self._db, run_id, agent_id, rules, millis(self._clock))
 
     async def _levels(
         self, db: Transaction | Database, run_id: str, agent_id: str, rules: BudgetRules, now: int
-    ) -> list[Level]:
+    ) -> list[LimitLevel]:
         today = self.day(now)
         params = {
             "run": run_id,
@@ -265,7 +265,7 @@ class SpendLedger:
                 rows = await db.read(f"SELECT {_COUNTED} FROM model_calls WHERE {where}", named)  # noqa: S608
                 counted[limit.scope] = rows[0]
         return [
-            Level(limit, counted[limit.scope]["spent"] or 0.0, counted[limit.scope]["held"] or 0.0)
+            LimitLevel(limit, counted[limit.scope]["spent"] or 0.0, counted[limit.scope]["held"] or 0.0)
             for limit in rules.limits
         ]
 

@@ -74,7 +74,7 @@ class BudgetLimit(Struct, frozen=True):
     """Its name for people: `today's budget`."""
 
 
-class Level(Struct, frozen=True):
+class LimitLevel(Struct, frozen=True):
     """How full a limit is."""
 
     limit: BudgetLimit
@@ -102,7 +102,7 @@ class OverLimit(Struct, frozen=True):
 
 
 Ruling = Proceed | WaitForBudget | OverLimit
-Rung = Literal["normal", "cheaper", "no-background", "stop"]
+DegradationStep = Literal["normal", "cheaper", "no-background", "stop"]
 
 
 class BudgetRules(Struct, frozen=True, kw_only=True):
@@ -141,7 +141,7 @@ def rules_for(settings: BudgetSettings, agent_id: str, *, background: bool) -> B
     )
 
 
-def rung(levels: Sequence[Level], rules: BudgetRules) -> tuple[Rung, Level | None]:
+def degradation_step(levels: Sequence[LimitLevel], rules: BudgetRules) -> tuple[DegradationStep, LimitLevel | None]:
     """The current degradation step, and the limit that causes it."""
     fullest = max(
         (level for level in levels if level.limit.scope in PERIODS), key=lambda level: level.share, default=None
@@ -155,12 +155,12 @@ def rung(levels: Sequence[Level], rules: BudgetRules) -> tuple[Rung, Level | Non
     return ("cheaper", fullest) if fullest.share >= rules.cheaper_at else ("normal", None)
 
 
-def judge(model: str, estimate: Estimate | None, levels: Sequence[Level], rules: BudgetRules) -> Ruling:
+def judge(model: str, estimate: Estimate | None, levels: Sequence[LimitLevel], rules: BudgetRules) -> Ruling:
     """Decides whether a call may be sent. `levels` are the current levels of the limits in `rules`."""
     if not levels:
         return Proceed()
     if rules.background:
-        step, level = rung(levels, rules)
+        step, level = degradation_step(levels, rules)
         if level is not None and step in ("no-background", "stop"):
             return OverLimit(
                 f"not sent: no background work is begun while {percent(level.share)} of {level.limit.name} is spent "
@@ -173,7 +173,7 @@ def judge(model: str, estimate: Estimate | None, levels: Sequence[Level], rules:
             f"not sent: the price of {model} is not known, so {levels[0].limit.name} cannot be kept. Set its cost "
             "under models.providers, or budget.unknownPrice to allow"
         )
-    held: Level | None = None
+    held: LimitLevel | None = None
     for level in levels:
         if level.spent + estimate.likely > level.limit.amount:
             return OverLimit(_too_dear(model, estimate, level))
@@ -187,7 +187,7 @@ def judge(model: str, estimate: Estimate | None, levels: Sequence[Level], rules:
     )
 
 
-def _too_dear(model: str, estimate: Estimate, level: Level) -> str:
+def _too_dear(model: str, estimate: Estimate, level: LimitLevel) -> str:
     limit = level.limit
     if level.spent >= limit.amount:
         return f"not sent: {limit.name} ({dollars(limit.amount)}) is used up; raise {limit.setting} to go on"
@@ -197,7 +197,9 @@ def _too_dear(model: str, estimate: Estimate, level: Level) -> str:
     )
 
 
-def crossed(before: Sequence[Level], after: Sequence[Level], marks: Sequence[float]) -> tuple[str, ...]:
+def crossed_warnings(
+    before: Sequence[LimitLevel], after: Sequence[LimitLevel], marks: Sequence[float]
+) -> tuple[str, ...]:
     """Warnings about limits that were filled up to a mark, one line each."""
     lines = []
     for old, new in zip(before, after, strict=True):

@@ -46,12 +46,12 @@ def usage_methods(sessions: SessionService, db: Database, budget: BudgetService)
         zone = _zone(params.mode, params.time_zone, params.utc_offset, ledger.zone)
         first, last = _dates(params.start_date, params.end_date, params.days or DEFAULT_DAYS, sessions.now, zone)
         agent = sessions.key("main", params.agent_id).agent if params.agent_id else None
-        days = await service.daily(db, _span(first, last, zone, agent), zone)
+        days = await service.sum_by_day(db, _span(first, last, zone, agent), zone)
         return {
             "updatedAt": sessions.now,
             "days": (last - first).days + 1,
-            "daily": [{"date": day, **service.document(part)} for day, part in sorted(days.items())],
-            "totals": service.document(service.total(days.values())),
+            "daily": [{"date": day, **service.sum_to_json(part)} for day, part in sorted(days.items())],
+            "totals": service.sum_to_json(service.add_up(days.values())),
             "cacheStatus": _fresh(sessions.now),
         }
 
@@ -83,7 +83,7 @@ def usage_methods(sessions: SessionService, db: Database, budget: BudgetService)
 
 async def _sessions(sessions: SessionService, db: Database, span: ReportSpan, limit: int) -> list[dict[str, Any]]:
     """The conversations money was spent on, the dearest first, then the others."""
-    spent = await service.sums(db, "session", span)
+    spent = await service.sum_by(db, "session", span)
     rows = {row["key"]: row for row in await sessions.list(span.agent_id)}
     keys = [*spent, *(key for key in rows if key not in spent)]
     wanted = [key for key in keys if key in rows and span.session_key in (None, key)][:limit]
@@ -94,7 +94,7 @@ async def _sessions(sessions: SessionService, db: Database, span: ReportSpan, li
             "scope": "instance",
             "updatedAt": rows[key]["updatedAt"],
             "agentId": rows[key]["agentId"],
-            "usage": service.document(spent[key]) if key in spent else None,
+            "usage": service.sum_to_json(spent[key]) if key in spent else None,
             "hasContextWeight": False,
             **({"label": rows[key]["label"]} if rows[key].get("label") else {}),
         }
@@ -103,15 +103,15 @@ async def _sessions(sessions: SessionService, db: Database, span: ReportSpan, li
 
 
 async def _aggregates(db: Database, span: ReportSpan, zone: tzinfo, count: int) -> dict[str, Any]:
-    by_model = await service.sums(db, "model", span)
-    agents = await service.sums(db, "agent", span)
-    days = await service.daily(db, span, zone)
+    by_model = await service.sum_by(db, "model", span)
+    agents = await service.sum_by(db, "agent", span)
+    days = await service.sum_by_day(db, span, zone)
     providers: dict[str, SpendSum] = {}
     for ref, part in by_model.items():
         provider = ref.partition("/")[0]
         providers[provider] = providers.get(provider, SpendSum()) + part
     return {
-        "totals": service.document(service.total(days.values())),
+        "totals": service.sum_to_json(service.add_up(days.values())),
         "aggregates": {
             "sessionCount": count,
             "byModel": [
@@ -122,14 +122,14 @@ async def _aggregates(db: Database, span: ReportSpan, zone: tzinfo, count: int) 
             "byAgent": [{"agentId": name, **_counted(part)} for name, part in agents.items()],
             "byChannel": [],
             "byCreator": [],
-            "daily": [{"date": day, **service.document(part)} for day, part in sorted(days.items())],
+            "daily": [{"date": day, **service.sum_to_json(part)} for day, part in sorted(days.items())],
             "costDaily": [{"date": day, "totalCost": part.total_cost} for day, part in sorted(days.items())],
         },
     }
 
 
 def _counted(part: SpendSum) -> dict[str, Any]:
-    return {"count": part.calls, "failed": part.failed, "totals": service.document(part)}
+    return {"count": part.calls, "failed": part.failed, "totals": service.sum_to_json(part)}
 
 
 def _fresh(now: int) -> dict[str, Any]:

@@ -8,22 +8,22 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from msgspec import Struct
 
 from openclaw.budget.ledger import SpendLedger
-from openclaw.budget.limits import PERIODS, BudgetRules, dollars, percent, rules_for, rung
-from openclaw.budget.metering import KeepProfile, MeterAccount, RunMeter, explained
+from openclaw.budget.limits import PERIODS, BudgetRules, degradation_step, dollars, percent, rules_for
+from openclaw.budget.meter import KeepProfile, MeterAccount, RunMeter, explain_run
 from openclaw.budget.settings import BudgetSettings, RecordSettings
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live
 from openclaw.models.model_set import ModelSet
-from openclaw.models.providers import encoded
+from openclaw.models.providers import encode_request
 from openclaw.models.recording import CallRecorder
 from openclaw.models.refs import ModelRef
 from openclaw.storage.database import Database, Row
 
 # Sums.
 
-By = Literal["model", "agent", "session", "day"]
+GroupBy = Literal["model", "agent", "session", "day"]
 SLOT_MS = 900_000
 """A quarter of an hour: midnight falls on a slot boundary in every time zone."""
 
@@ -37,7 +37,7 @@ _SUMS = (
     "SUM(CASE WHEN cost_usd IS NULL AND state <> 'open' AND input_tokens + output_tokens > 0 THEN 1 ELSE 0 END) "
     "AS missing"
 )
-_KEYS: dict[By, str] = {
+_KEYS: dict[GroupBy, str] = {
     "model": "provider || '/' || model",
     "agent": "agent_id",
     "session": "session_key",
@@ -79,7 +79,7 @@ class ReportSpan(Struct, frozen=True, kw_only=True):
     session_key: str | None = None
 
 
-async def sums(db: Database, by: By, span: ReportSpan) -> dict[str, SpendSum]:
+async def sum_by(db: Database, by: GroupBy, span: ReportSpan) -> dict[str, SpendSum]:
     """Sums the calls in `span` by key, highest cost first; days in order."""
     where, params = _where(span)
     order = "name" if by == "day" else "total_cost DESC, name"
@@ -91,7 +91,7 @@ async def sums(db: Database, by: By, span: ReportSpan) -> dict[str, SpendSum]:
     return {row["name"]: _sum(row) for row in rows}
 
 
-async def daily(db: Database, span: ReportSpan, zone: tzinfo) -> dict[str, SpendSum]:
+async def sum_by_day(db: Database, span: ReportSpan, zone: tzinfo) -> dict[str, SpendSum]:
     """Sums the calls in `span` by day of `zone`, which may differ from the zone they were recorded in."""
     where, params = _where(span)
     rows = await db.read(
@@ -106,14 +106,14 @@ async def daily(db: Database, span: ReportSpan, zone: tzinfo) -> dict[str, Spend
     return days
 
 
-def total(parts: Iterable[SpendSum]) -> SpendSum:
+def add_up(parts: Iterable[SpendSum]) -> SpendSum:
     whole = SpendSum()
     for part in parts:
         whole = whole + part
     return whole
 
 
-def document(part: SpendSum) -> dict[str, int | float]:
+def sum_to_json(part: SpendSum) -> dict[str, int | float]:
     """The sum as JSON for the protocol."""
     return {
         "input": part.input,
@@ -177,7 +177,7 @@ class BudgetService:
         self._clock = clock
         self._settings = settings
         self.ledger = SpendLedger(db, clock, zone)
-        self.recorder = CallRecorder(db, clock, record, encoded)
+        self.recorder = CallRecorder(db, clock, record, encode_request)
         self.probes: dict[str, float] = {}
         """When a provider in cooldown was last probed."""
 
@@ -211,7 +211,7 @@ class BudgetService:
         except (InvalidRequest, NotFound) as error:
             raise InvalidRequest(f"budget.cheaperModel: {error.message}") from error
         others = tuple(ref for ref in wanted if ref.key != cheaper.key)
-        step, level = rung(await spending.levels(), spending.rules)
+        step, level = degradation_step(await spending.levels(), spending.rules)
         if step == "normal" or level is None or not others:
             return wanted if len(others) < len(wanted) else (*wanted, cheaper)
         spending.tell(f"{cheaper} is asked first: {percent(level.share)} of {level.limit.name} is spent")
@@ -219,7 +219,7 @@ class BudgetService:
 
     async def standing(self, key: SessionKey) -> list[str]:
         """The lines of `/status`: who answered last and why, and the level of each budget."""
-        told = explained(await self.ledger.last_run(str(key)), self.ledger.zone)
+        told = explain_run(await self.ledger.last_run(str(key)), self.ledger.zone)
         levels = await self.ledger.levels("", key.agent, self.rules(key))
         lines = [f"Last run: {told}."] if told else []
         for level in levels:
@@ -232,9 +232,9 @@ class BudgetService:
         """The lines of `/usage`: this session, today, this month."""
         now = round(self._clock.now() * 1000)
         today = self.ledger.day(now)
-        days = await sums(self._db, "day", ReportSpan(since=now - MONTH_MS))
-        month = total(part for day, part in days.items() if day[:7] == today[:7])
-        here = total((await sums(self._db, "session", ReportSpan(session_key=str(key)))).values())
+        days = await sum_by(self._db, "day", ReportSpan(since=now - MONTH_MS))
+        month = add_up(part for day, part in days.items() if day[:7] == today[:7])
+        here = add_up((await sum_by(self._db, "session", ReportSpan(session_key=str(key)))).values())
         return [
             f"This conversation: {render_amount(here)}.",
             f"Today: {render_amount(days.get(today, SpendSum()))}.",

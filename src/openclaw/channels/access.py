@@ -11,7 +11,7 @@ from msgspec import Struct
 from openclaw.channels.settings import ChannelSettings, GroupSettings
 from openclaw.core.channel import Inbound
 from openclaw.core.keys import peer_part
-from openclaw.core.text import block, literal, neutralise
+from openclaw.core.text import neutralise, sanitize_block, sanitize_line
 from openclaw.security.settings import Id
 
 EVERYBODY = "*"
@@ -111,12 +111,14 @@ def session_key_of(message: Inbound, *, owner: bool, scope: str) -> str:
     return f"{peer_part(message.channel)}{account}:direct:{peer_part(message.sender)}"
 
 
-def to_message(message: Inbound, *, owner: bool) -> str:
+def to_prompt_text(message: Inbound, *, owner: bool) -> str:
     """The text for the model: prefixed with the sender's name, unless the owner writes alone."""
     if owner and message.group is None:
         return message.text
-    who = " ".join(literal(f"{message.sender_name or ''} {message.sender}".replace("\n", " ")).split())[:LABEL_CHARS]
-    name = literal(message.channel)
+    who = " ".join(sanitize_line(f"{message.sender_name or ''} {message.sender}".replace("\n", " ")).split())[
+        :LABEL_CHARS
+    ]
+    name = sanitize_line(message.channel)
     # A line that looks like such a prefix would attribute words to somebody else.
-    text = re.sub(rf"(?m)^(\s*)\[(?={re.escape(name)}\b)", r"\1(", neutralise(block(message.text)))
+    text = re.sub(rf"(?m)^(\s*)\[(?={re.escape(name)}\b)", r"\1(", neutralise(sanitize_block(message.text)))
     return f"[{name} {who.replace('[', '(').replace(']', ')')}] {text}"

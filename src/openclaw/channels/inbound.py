@@ -10,16 +10,16 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from openclaw.channels.access import Admit, AskToPair, Ignore, Verdict, judge, session_key_of, to_message
+from openclaw.channels.access import Admit, AskToPair, Ignore, Verdict, judge, session_key_of, to_prompt_text
 from openclaw.channels.pairing import SenderPairing
 from openclaw.config.live import LiveConfig
 from openclaw.core.channel import Channel, Inbound, Outbound
 from openclaw.core.clock import Clock
-from openclaw.core.commands import parse
+from openclaw.core.commands import parse_command
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live
-from openclaw.core.text import origin
+from openclaw.core.text import make_origin
 from openclaw.runs.commands import SlashCommands
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
@@ -30,7 +30,7 @@ from openclaw.sessions.settings import SessionSettings
 log = logging.getLogger("openclaw.channels")
 
 WAIT_SECONDS = 60.0
-SORRY = "Sorry, that did not work."
+FAILURE_REPLY = "Sorry, that did not work."
 """What others than the owner are told of a failure; the reason is for the owner only."""
 
 
@@ -80,7 +80,7 @@ class InboundHandler:
             settings,
             config.commands.owner_allow_from,
             self._people(message.channel).let_in() if pairs else (),
-            command=parse(message.text) is not None,
+            command=parse_command(message.text) is not None,
         )
 
     def _people(self, channel: str) -> SenderPairing:
@@ -107,11 +107,11 @@ class InboundHandler:
         """What is said in answer to a message."""
         key = self._sessions.key(session_key_of(message, owner=owner, scope=self._session_settings.current.dm_scope))
         if not owner:  # commands are the owner's; a stranger's slash is a word like any other
-            return await self._asked(message, key, to_message(message, owner=False), owner=False)
+            return await self._asked(message, key, to_prompt_text(message, owner=False), owner=False)
         reply = await self._commands.answer(key, message.text)
         if reply is not None and not reply.message:
             return (reply.text,)
-        text = reply.message if reply is not None else to_message(message, owner=True)
+        text = reply.message if reply is not None else to_prompt_text(message, owner=True)
         return (*((reply.text,) if reply is not None else ()), *await self._asked(message, key, text, owner=True))
 
     async def _asked(self, message: Inbound, key: SessionKey, text: str, *, owner: bool) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class InboundHandler:
         mark = hashlib.sha256(
             f"{message.channel}\0{message.account}\0{message.sender}\0{message.id}".encode(errors="surrogatepass")
         ).hexdigest()
-        who = () if owner else (origin("stranger", f"{message.sender} on {message.channel}"),)
+        who = () if owner else (make_origin("stranger", f"{message.sender} on {message.channel}"),)
         turn = RunRequest(
             run_id=f"channel-{mark[:32]}",
             key=key,
@@ -135,5 +135,5 @@ class InboundHandler:
         while (outcome := await self._runs.wait(turn.run_id, WAIT_SECONDS)) is None:
             pass
         if outcome.status == "error" and not outcome.texts:
-            return (f"That did not work: {outcome.error}" if owner else SORRY,)
+            return (f"That did not work: {outcome.error}" if owner else FAILURE_REPLY,)
         return outcome.texts

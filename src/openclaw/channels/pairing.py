@@ -13,7 +13,7 @@ from msgspec import Struct
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.storage.atomic import JsonFile
-from openclaw.storage.locks import holding
+from openclaw.storage.locks import hold_lock
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 CODE_CHARS = 8
@@ -93,4 +93,4 @@ class SenderPairing:
             self._let_in.write(PairedSender(allow_from=tuple(each for each in known if each != sender)))
 
     def _alone(self) -> AbstractContextManager[None]:
-        return holding(self._lock, f"the list of people on {self._channel}")
+        return hold_lock(self._lock, f"the list of people on {self._channel}")

@@ -9,15 +9,15 @@ from openclaw.core.channel import Address, Channel, Outbound
 from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.runs.hooks import RunHooks
-from openclaw.tools.base import ELSEWHERE, SimpleTool, json_output, taken, tool_spec
+from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, taken, tool_spec
 
 MOST_TARGETS = 50
 
 
 _AS_FILE = "write the content to a file and give its path as media"
 _PLAIN = "the connected channels send plain messages and files; leave it out"
-ABSENT = {
-    **ELSEWHERE,
+UNSUPPORTED_PARAMS = {
+    **UNSUPPORTED_PARAMETERS,
     **dict.fromkeys(("buffer", "filename", "contentType", "mimeType"), _AS_FILE),
     **dict.fromkeys(("asVoice", "voiceText", "voiceProvider", "voiceId"), "there is no voice here; send it as text"),
     **dict.fromkeys(("effect", "effectId", "silent", "gifPlayback", "forceDocument", "asDocument"), _PLAIN),
@@ -88,7 +88,7 @@ class MessageTool(SimpleTool):
         },
         "action",
         aliases={"to": "target", "text": "message", "content": "message"},
-        absent=ABSENT,
+        absent=UNSUPPORTED_PARAMS,
     )
 
     def __init__(self, run_hooks: RunHooks, channels: Callable[[], Mapping[str, Channel]]) -> None:

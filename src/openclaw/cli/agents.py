@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from openclaw.agent.settings import agent_ids, default_agent, view
+from openclaw.agent.settings import agent_ids, default_agent, resolve_agent
 from openclaw.cli.render import note, print_json, table
 from openclaw.config.edit import Editor
 from openclaw.config.load import load
@@ -36,7 +36,7 @@ def list_agents(as_json: bool) -> None:
     surroundings, config, _ = _here()
     rows: list[dict[str, Any]] = []
     for agent_id in agent_ids(config.agents):
-        agent = view(config.agents, agent_id)
+        agent = resolve_agent(config.agents, agent_id)
         place = workspace_of(config.agents, agent_id, surroundings)
         written = place / "IDENTITY.md"
         identity = parse(written.read_text(errors="replace")) if written.is_file() else parse("")
@@ -116,7 +116,9 @@ def capabilities(ctx: click.Context, agent_id: str | None, as_json: bool, keep: 
         async with open_app(
             Environment.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
         ) as app:
-            wanted = [view(app.live.config.agents, agent_id).id] if agent_id else agent_ids(app.live.config.agents)
+            wanted = (
+                [resolve_agent(app.live.config.agents, agent_id).id] if agent_id else agent_ids(app.live.config.agents)
+            )
             return [await found.capabilities(app, app.toolset(), each) for each in wanted]
 
     documents = asyncio.run(look())
@@ -126,7 +128,9 @@ def capabilities(ctx: click.Context, agent_id: str | None, as_json: bool, keep: 
             click.echo(f"kept in {found.save(state, document)}")
         return
     if compare:
-        different = {each["agent"]: found.changes(found.saved(state, each["agent"]), each) for each in documents}
+        different = {
+            each["agent"]: found.diff_documents(found.load_saved(state, each["agent"]), each) for each in documents
+        }
         if as_json:
             print_json({"ok": not any(different.values()), "changes": different})
         else:
@@ -150,7 +154,7 @@ def delete(agent_id: str, yes: bool) -> None:
     """Take the agent ID out of the configuration. Its files and conversations stay on disk."""
 
     surroundings, config, editor = _here()
-    agent = view(config.agents, agent_id)
+    agent = resolve_agent(config.agents, agent_id)
     if agent.is_default:
         raise InvalidRequest(f"{agent.id} is the default agent: make another one the default first")
     place = workspace_of(config.agents, agent.id, surroundings)
@@ -180,7 +184,7 @@ def set_identity(
     """Give an agent a name, an emoji, a manner, a picture."""
 
     surroundings, config, editor = _here()
-    agent = view(config.agents, agent_id or default_agent(config.agents))
+    agent = resolve_agent(config.agents, agent_id or default_agent(config.agents))
     given = {"name": name, "emoji": emoji, "theme": theme, "avatar": avatar}
     if from_identity:
         path = workspace_of(config.agents, agent.id, surroundings) / "IDENTITY.md"

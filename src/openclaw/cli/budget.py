@@ -10,17 +10,17 @@ import msgspec
 
 from openclaw.budget import service
 from openclaw.budget.ledger import CallRow, SpendLedger
-from openclaw.budget.metering import explained
+from openclaw.budget.meter import explain_run
 from openclaw.budget.service import zone_of
 from openclaw.cli.render import dollars, print_json, table, tokens, when
 from openclaw.config.load import load
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.gateway.process import state
+from openclaw.gateway.process import open_state
 from openclaw.process.environment import Environment, local_timezone
 from openclaw.process.tasks import SystemClock
 
 if TYPE_CHECKING:
-    from openclaw.budget.service import By, SpendSum
+    from openclaw.budget.service import GroupBy, SpendSum
 
 BY = click.Choice(["model", "agent", "session", "day"])
 
@@ -31,7 +31,7 @@ BY = click.Choice(["model", "agent", "session", "day"])
 @click.option("--agent", "agent_id", metavar="ID", help="Only this agent.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_context
-def cost_command(ctx: click.Context, by: "By", days: int, agent_id: str | None, as_json: bool) -> None:
+def cost_command(ctx: click.Context, by: "GroupBy", days: int, agent_id: str | None, as_json: bool) -> None:
     """What calls to models cost. A call whose price is not known is counted, not guessed."""
     if ctx.invoked_subcommand is None:
         _show(by, days, agent_id, as_json)
@@ -54,7 +54,7 @@ def explain(run: str, as_json: bool) -> None:
             if not rows:
                 raise NotFound(f"no run {run!r} has called a model: `openclaw runs list` shows what there is")
             calls = await ledger.of_run(run if len(rows) > 1 else rows[0]["run_id"])
-            return calls, explained(calls, ledger.zone)
+            return calls, explain_run(calls, ledger.zone)
 
     calls, told = asyncio.run(read())
     if as_json:
@@ -108,18 +108,20 @@ def _call(call: Any) -> dict[str, Any]:
     }
 
 
-def _show(by: "By", days: int, agent_id: str | None, as_json: bool) -> None:
+def _show(by: "GroupBy", days: int, agent_id: str | None, as_json: bool) -> None:
 
     async def read() -> dict[str, service.SpendSum]:
         async with _books() as (db, _):
             since = round(time.time() * 1000) - days * 86_400_000
-            return await service.sums(db, by, service.ReportSpan(since=since, agent_id=agent_id))
+            return await service.sum_by(db, by, service.ReportSpan(since=since, agent_id=agent_id))
 
     found = asyncio.run(read())
-    whole = service.total(found.values())
+    whole = service.add_up(found.values())
     if as_json:
-        rows = [{by: name, "calls": part.calls, **service.document(part)} for name, part in found.items()]
-        print_json({"by": by, "days": days, "rows": rows, "totals": {"calls": whole.calls, **service.document(whole)}})
+        rows = [{by: name, "calls": part.calls, **service.sum_to_json(part)} for name, part in found.items()]
+        print_json(
+            {"by": by, "days": days, "rows": rows, "totals": {"calls": whole.calls, **service.sum_to_json(whole)}}
+        )
         return
     if not found:
         click.echo(f"No model was called in the last {days} days.")
@@ -148,7 +150,7 @@ def _books() -> Any:
         surroundings = Environment.of_process()
         loaded = load(surroundings.home, surroundings.environ)
         clock = SystemClock()
-        async with state(surroundings.home, clock) as (db, _):
+        async with open_state(surroundings.home, clock) as (db, _):
             named = loaded.config.agents.defaults.user_timezone or local_timezone(surroundings.environ)
             yield db, SpendLedger(db, clock, zone_of(named))
 

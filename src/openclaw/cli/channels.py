@@ -11,7 +11,7 @@ from openclaw.channels.pairing import SenderPairing
 from openclaw.cli.render import print_json, table, when
 from openclaw.config.edit import Editor
 from openclaw.config.load import load
-from openclaw.core.text import printable
+from openclaw.core.text import strip_unprintable
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 
@@ -43,11 +43,11 @@ def listed(channel: str | None, as_json: bool) -> None:
         )
         return
     rows = [
-        (name, printable(each.id), f"waits since {when(each.created_at)}", each.code)
+        (name, strip_unprintable(each.id), f"waits since {when(each.created_at)}", each.code)
         for name, one in found.items()
         for each in one.waiting()
     ]
-    rows += [(name, printable(who), "let in", "") for name, one in found.items() for who in one.let_in()]
+    rows += [(name, strip_unprintable(who), "let in", "") for name, one in found.items() for who in one.let_in()]
     click.echo(table(rows, ("channel", "who", "", "code")) if rows else "Nobody waits, and nobody was let in.")
 
 
@@ -60,12 +60,14 @@ def approve(channel: str, code: str, guest: bool) -> None:
 
     here = _here()
     let_in = _senders(here, channel).approve(code)
-    click.echo(printable(f"{let_in.id} is heard on {channel} from now on."))
+    click.echo(strip_unprintable(f"{let_in.id} is heard on {channel} from now on."))
     if load(here.home, here.environ).config.commands.owner_allow_from or guest:
         return
     name = f"{channel}:{let_in.id}"
     Editor(here.home, here.environ).set("commands.ownerAllowFrom", [name])
-    click.echo(printable(f"There was no owner yet: {name} may command the assistant now (commands.ownerAllowFrom)."))
+    click.echo(
+        strip_unprintable(f"There was no owner yet: {name} may command the assistant now (commands.ownerAllowFrom).")
+    )
 
 
 @pairing_command.command("remove")
@@ -75,7 +77,7 @@ def remove(channel: str, sender: str) -> None:
     """Take back that SENDER was let in on CHANNEL."""
 
     _senders(_here(), channel).remove(sender)
-    click.echo(printable(f"{sender} has to ask again on {channel}."))
+    click.echo(strip_unprintable(f"{sender} has to ask again on {channel}."))
 
 
 def _here() -> Environment:

@@ -15,12 +15,12 @@ from openclaw.cli.render import note, print_json
 from openclaw.cli.screen import RunScreen, TerminalApprover, interruptible
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.core.messages import Usage
-from openclaw.core.text import origin, printable
+from openclaw.core.text import make_origin, strip_unprintable
 from openclaw.core.tool import ApprovalRequest
 from openclaw.gateway import process
-from openclaw.gateway.client_target import call_gateway, find, joined
-from openclaw.gateway.process import RunningGateway, running
-from openclaw.gateway.status import services_of, wait_ready
+from openclaw.gateway.client_target import call_gateway, connect_to, find_gateway
+from openclaw.gateway.process import RunningGateway, running_gateway
+from openclaw.gateway.status import service_manager, wait_ready
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.protocol.client import CallFailed, EventGap, GatewayClient
@@ -48,7 +48,7 @@ def objection(
 ) -> str:
     """Why a plugin stops the install; empty when none does. Without a gateway no plugin listens; a gateway that does
     not answer is a reason to stop."""
-    found = running(surroundings.home.state)
+    found = running_gateway(surroundings.home.state)
     if found is None or not found.port:
         return ""
     params = {
@@ -61,7 +61,7 @@ def objection(
         "findings": list(findings),
     }
     try:
-        answer = call_gateway(find(surroundings), "install.check", params, timeout=SECONDS)
+        answer = call_gateway(find_gateway(surroundings), "install.check", params, timeout=SECONDS)
     except (OpenClawError, OSError) as error:
         why = error.message if isinstance(error, OpenClawError) else str(error)
         return f"the plugins of the running gateway could not be asked ({why}). Stop it, or try again"
@@ -85,7 +85,7 @@ def with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
 
 def is_alone(surroundings: Environment, local: bool) -> bool:
     """Whether a command does without the running gateway: it is to be `local`, or none runs."""
-    return local or running(surroundings.home.state) is None
+    return local or running_gateway(surroundings.home.state) is None
 
 
 @asynccontextmanager
@@ -107,7 +107,7 @@ def connect_running(
     surroundings: Environment, *, caps: tuple[str, ...] = ()
 ) -> AbstractAsyncContextManager[GatewayClient]:
     """A client of the gateway that runs."""
-    return joined(find(surroundings), caps)
+    return connect_to(find_gateway(surroundings), caps)
 
 
 RUN_CAPS = ("tool-events",)
@@ -227,7 +227,7 @@ def approval_request(payload: dict[str, Any]) -> ApprovalRequest:
         session_key=str(request.get("sessionKey")),
         why=str(request.get("warningText") or ""),
         origins=tuple(
-            origin("external", f"{each.get('source')}")
+            make_origin("external", f"{each.get('source')}")
             for each in request.get("origins") or ()
             if isinstance(each, dict)
         ),
@@ -282,7 +282,7 @@ def _exit_code(final: dict[str, Any], stopped: str, *, quiet: bool) -> int:
     if final.get("status") == "ok":
         return 0
     if not quiet:
-        click.echo(f"error: {printable(str(final.get('summary') or 'the run failed'))}", err=True)
+        click.echo(f"error: {strip_unprintable(str(final.get('summary') or 'the run failed'))}", err=True)
     return 1
 
 
@@ -290,12 +290,12 @@ def gateway_up(surroundings: Environment) -> RunningGateway:
     """The running gateway; the installed service is started, or a process in the background."""
 
     state = surroundings.home.state
-    found = running(state)
+    found = running_gateway(state)
     if found is not None and found.port:
         return found
     if found is not None:
         return wait_ready(surroundings)
-    services = services_of(surroundings)
+    services = service_manager(surroundings)
     if services.state().installed:
         services.start()
         return wait_ready(surroundings)

@@ -12,10 +12,10 @@ from openclaw.cli.render import print_json
 from openclaw.config import tree as config_tree
 from openclaw.config.check import lookup as check_lookup
 from openclaw.config.edit import Editor
-from openclaw.config.load import problems_of, read, survey
+from openclaw.config.load import analyse_text, problems_of, read
 from openclaw.config.schema import json_schema
 from openclaw.config.source import parse, parse_value
-from openclaw.config.tree import show
+from openclaw.config.tree import format_path
 from openclaw.core.errors import ConfigError, InvalidRequest, NotFound
 from openclaw.process.environment import locate
 
@@ -67,7 +67,7 @@ def set_(path: str, value: str, strict_json: bool, merge: bool, replace: bool, d
 
     editor = _editor()
     data = _parse_value(value, strict_json)
-    parts = config_tree.parse(path)
+    parts = config_tree.parse_path(path)
     source = read(editor.home.config)
     whole = parse(source.text, str(source.path))
     current = config_tree.find(whole, parts) if config_tree.has(whole, parts) else None
@@ -133,7 +133,7 @@ def validate(as_json: bool) -> None:
     issues: tuple[ConfigProblem, ...] = ()
     warnings: tuple[ConfigProblem, ...] = ()
     try:
-        seen = survey(read(path).text, editor.home, editor.environ)
+        seen = analyse_text(read(path).text, editor.home, editor.environ)
         issues, warnings = seen.errors, seen.warnings
     except ConfigError as error:
         issues = problems_of(error)
@@ -207,13 +207,13 @@ def _parse_value(text: str, strict: bool) -> Any:
 
 def _refuse_loss(parts: tuple[str | int, ...], current: Any, new: Any) -> None:
 
-    guarded = show(parts) in PROTECTED or show(parts[:2]) == "models.providers"
+    guarded = format_path(parts) in PROTECTED or format_path(parts[:2]) == "models.providers"
     if not guarded or not isinstance(current, dict):
         return
     lost = sorted(set(current) - set(new if isinstance(new, dict) else ()))
     if lost:
         raise InvalidRequest(
-            f"{show(parts)} would lose {', '.join(lost)}: add --merge to keep them or --replace if that is meant"
+            f"{format_path(parts)} would lose {', '.join(lost)}: add --merge to keep them or --replace if that is meant"
         )
 
 

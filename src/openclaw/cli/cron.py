@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from openclaw.automation.cron.schedule import CronSchedule, Schedule, duration, fires, moment, zone
+from openclaw.automation.cron.schedule import CronSchedule, Schedule, load_zone, next_fires, parse_duration, parse_time
 from openclaw.cli.client import open_client
 from openclaw.cli.render import ago, dollars, print_json, table, when
 from openclaw.core.errors import Unavailable
-from openclaw.core.text import printable
-from openclaw.gateway.client_target import call_gateway, find
-from openclaw.gateway.process import running
+from openclaw.core.text import strip_unprintable
+from openclaw.gateway.client_target import call_gateway, find_gateway
+from openclaw.gateway.process import running_gateway
 from openclaw.process.environment import Environment, local_timezone
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def list_(everything: bool, as_json: bool) -> None:
         if last and "lastRunAtMs" in job:
             last += f" {ago(job['lastRunAtMs'], time.time())} ago"
         following = when(job["nextRunAtMs"]) if "nextRunAtMs" in job else "off" if not job["enabled"] else "-"
-        rows.append([job["id"][:8], printable(job["name"])[:40], _schedule(job["schedule"]), following, last])
+        rows.append([job["id"][:8], strip_unprintable(job["name"])[:40], _schedule(job["schedule"]), following, last])
     click.echo(table(rows, ["id", "name", "schedule", "next", "last"]))
 
 
@@ -159,15 +159,15 @@ def show(job: str, as_json: bool) -> None:
         print_json(found)
         return
     state = found["state"]
-    click.echo(f"{printable(found['name'])}  ({found['id']})")
+    click.echo(f"{strip_unprintable(found['name'])}  ({found['id']})")
     click.echo(f"schedule  {_schedule(found['schedule'])}")
-    click.echo(f"does      {printable(found['payload'].get('message') or found['payload'].get('text', ''))}")
+    click.echo(f"does      {strip_unprintable(found['payload'].get('message') or found['payload'].get('text', ''))}")
     click.echo(f"delivery  {found['delivery']['mode']}")
     _say_next(found)
     if "autoDisabled" in state:
-        click.echo(f"off since it failed: {printable(state['autoDisabled']['reason'])}")
+        click.echo(f"off since it failed: {strip_unprintable(state['autoDisabled']['reason'])}")
     elif "lastError" in state:
-        click.echo(f"last error  {printable(state['lastError'])}")
+        click.echo(f"last error  {strip_unprintable(state['lastError'])}")
 
 
 @cron_command.command("rm")
@@ -219,11 +219,11 @@ def runs(job: str | None, limit: int, as_json: bool) -> None:
     rows = [
         [
             when(entry["runAtMs"]),
-            printable(entry["jobName"])[:30],
+            strip_unprintable(entry["jobName"])[:30],
             entry["status"],
             f"{entry.get('durationMs', 0) / 1000:.1f} s",
             dollars(entry.get("costUsd")),
-            printable(entry.get("error") or entry.get("summary") or "").replace("\n", " ")[:60],
+            strip_unprintable(entry.get("error") or entry.get("summary") or "").replace("\n", " ")[:60],
         ]
         for entry in entries
     ]
@@ -241,9 +241,9 @@ def next_(job: str | None, count: int, expr: str | None, tz: str | None, as_json
 
     if (job is None) == (expr is None):
         raise click.UsageError("name a job, or give an expression with --cron")
-    place = zone(tz) if tz else None
+    place = load_zone(tz) if tz else None
     if expr is not None:
-        found = fires(CronSchedule(expr=expr, tz=tz or _local_zone()), round(time.time() * 1000), count=count)
+        found = next_fires(CronSchedule(expr=expr, tz=tz or _local_zone()), round(time.time() * 1000), count=count)
     else:
         found = _call("next", name=job, count=count)
     if as_json:
@@ -310,15 +310,15 @@ def _schedule_of(given: dict[str, Any]) -> dict[str, Any] | None:
     if sum(given[name] is not None for name in ("at", "every", "expr")) > 1:
         raise click.UsageError("give one of --at, --every and --cron")
     if given["at"] is not None:
-        at = moment(given["at"], given["tz"], now=round(time.time() * 1000))
+        at = parse_time(given["at"], given["tz"], now=round(time.time() * 1000))
         return {"kind": "at", "at": datetime.fromtimestamp(at / 1000, UTC).isoformat()}
     if given["every"] is not None:
-        return {"kind": "every", "everyMs": duration(given["every"])}
+        return {"kind": "every", "everyMs": parse_duration(given["every"])}
     if given["expr"] is None:
         return None
     schedule: dict[str, Any] = {"kind": "cron", "expr": given["expr"], "tz": given["tz"] or _local_zone()}
     if given["exact"] or given["stagger"]:
-        schedule["staggerMs"] = 0 if given["exact"] else duration(given["stagger"])
+        schedule["staggerMs"] = 0 if given["exact"] else parse_duration(given["stagger"])
     return schedule
 
 
@@ -340,7 +340,7 @@ def _watches(given: dict[str, Any]) -> list[dict[str, Any]]:
         *({"kind": "http", "url": url} for url in given["when_url"]),
         *({"kind": "mail", "path": str(Path(path).expanduser().absolute())} for path in given["when_mail"]),
         *([_imap(given["when_imap"])] if given["when_imap"] else []),
-        *([{"kind": "silence", "longerThanMs": duration(given["when_silent"])}] if given["when_silent"] else []),
+        *([{"kind": "silence", "longerThanMs": parse_duration(given["when_silent"])}] if given["when_silent"] else []),
         *([{"kind": "due"}] if given["when_due"] else []),
     ]
 
@@ -376,7 +376,7 @@ def _call(action: str, **given: Any) -> Any:
     """Does what a command asks; gives jobs and runs as the wire shows them."""
 
     surroundings = Environment.of_process()
-    if action == "run" and running(surroundings.home.state) is None:
+    if action == "run" and running_gateway(surroundings.home.state) is None:
         raise Unavailable("no gateway is running: start one with openclaw gateway start")
 
     async def main() -> Any:
@@ -423,7 +423,7 @@ def _coming(job: dict[str, Any], count: int) -> list[int]:
     if not job["enabled"] or first is None:
         return []
     schedule: Schedule = msgspec.convert(job["schedule"], Schedule)
-    return [first, *fires(schedule, first, job["id"], count - 1)]
+    return [first, *next_fires(schedule, first, job["id"], count - 1)]
 
 
 def _name(job: dict[str, Any]) -> str:
@@ -468,7 +468,7 @@ def last(as_json: bool) -> None:
     if found is None:
         _show(None, as_json, "none since the gateway started")
         return
-    line = f"{when(found['ts'])}  {found['status']}  {printable(found['reason'] or found['preview'])}".rstrip()
+    line = f"{when(found['ts'])}  {found['status']}  {strip_unprintable(found['reason'] or found['preview'])}".rstrip()
     _show(found, as_json, line)
 
 
@@ -497,6 +497,6 @@ def _show(document: Any, as_json: bool, line: str) -> None:
 def _ask(method: str, params: dict[str, Any]) -> Any:
 
     surroundings = Environment.of_process()
-    if running(surroundings.home.state) is None:
+    if running_gateway(surroundings.home.state) is None:
         raise click.ClickException("the gateway is not running: start it with openclaw gateway start")
-    return call_gateway(find(surroundings), method, params, timeout=30.0)
+    return call_gateway(find_gateway(surroundings), method, params, timeout=30.0)

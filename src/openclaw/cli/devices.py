@@ -8,8 +8,8 @@ import click
 
 from openclaw.cli.render import ago, print_json, table
 from openclaw.core.errors import NotFound
-from openclaw.core.text import printable
-from openclaw.gateway.client_target import call_gateway, find
+from openclaw.core.text import strip_unprintable
+from openclaw.gateway.client_target import call_gateway, find_gateway
 from openclaw.process.environment import Environment
 
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -112,7 +112,7 @@ def _waiting(wanted: str | None) -> Mapping[str, Any]:
 
 def _ask(method: str, params: Mapping[str, Any]) -> Any:
 
-    return call_gateway(find(Environment.of_process()), method, params, timeout=30.0)
+    return call_gateway(find_gateway(Environment.of_process()), method, params, timeout=30.0)
 
 
 def _id(each: Mapping[str, Any], name: str) -> str:
@@ -122,7 +122,7 @@ def _id(each: Mapping[str, Any], name: str) -> str:
 def _who(each: Mapping[str, Any]) -> str:
 
     name = each.get("label") or each.get("displayName") or each.get("clientId") or each.get("deviceId")
-    return printable(" ".join(f"{name} ({each.get('platform') or 'unknown'})".split()))
+    return strip_unprintable(" ".join(f"{name} ({each.get('platform') or 'unknown'})".split()))
 
 
 def _from(each: Mapping[str, Any]) -> str:

@@ -13,13 +13,13 @@ from openclaw.cli.client import RUN_CAPS, connect_running, gateway_up, is_alone,
 from openclaw.cli.render import print_json
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
-from openclaw.core.text import printable
+from openclaw.core.text import strip_unprintable
 from openclaw.gateway import daemon, process
 from openclaw.gateway import status as gateway_status
-from openclaw.gateway.client_target import call_gateway, exposure_of, find
+from openclaw.gateway.client_target import call_gateway, exposure_of, find_gateway
 from openclaw.gateway.exposure import ExposureOptions, shared_secret
-from openclaw.gateway.process import running
-from openclaw.gateway.status import services_of, wait_ready
+from openclaw.gateway.process import running_gateway
+from openclaw.gateway.status import service_manager, wait_ready
 from openclaw.process.environment import Environment
 from openclaw.protocol.client import CallFailed
 from openclaw.version import __version__
@@ -119,7 +119,7 @@ def start(port: int | None, as_json: bool) -> None:
 
     surroundings, services = _here(port)
     state = surroundings.home.state
-    found, plainly = running(state), ""
+    found, plainly = running_gateway(state), ""
     if found is None and services.state().installed:
         services.start()
         found = _ready(surroundings)
@@ -153,14 +153,14 @@ def restart(as_json: bool) -> None:
 
     surroundings, services = _here()
     state = surroundings.home.state
-    found = running(state)
+    found = running_gateway(state)
     if services.state().active:
         services.restart()
         found = _ready(surroundings, not_pid=found.pid if found else 0)
     elif found is None:
         found = process.start([], surroundings.environ, state)
     elif found.version == __version__ and sys.platform != "win32":
-        found = process.restarted(state, found, process.RESTART_SECONDS + process.START_SECONDS)
+        found = process.restart_gateway(state, found, process.RESTART_SECONDS + process.START_SECONDS)
     else:
         # A new version of the program needs a new process.
         process.stop(state, process.STOP_SECONDS)
@@ -253,7 +253,7 @@ def call(
         given = json.loads(params)
     except ValueError as error:
         raise click.UsageError(f"--params is not JSON: {error}") from error
-    target = find(
+    target = find_gateway(
         Environment.of_process(), url=url, port=port, token=token, password=password, fingerprint=tls_fingerprint
     )
     print_json(call_gateway(target, method, given, timeout=timeout / 1000, expect_final=expect_final))
@@ -262,7 +262,7 @@ def call(
 def _here(port: int | None = None) -> "tuple[Environment, ServiceManager]":
 
     surroundings = Environment.of_process()
-    return surroundings, services_of(surroundings, port)
+    return surroundings, service_manager(surroundings, port)
 
 
 def _ready(surroundings: "Environment", not_pid: int = 0) -> Any:
@@ -307,7 +307,7 @@ def dashboard_command(no_open: bool, as_json: bool) -> None:
     surroundings = Environment.of_process()
     address = web_address(gateway_up(surroundings))
     try:
-        link = call_gateway(find(surroundings), "dashboard.link", {}, timeout=10)
+        link = call_gateway(find_gateway(surroundings), "dashboard.link", {}, timeout=10)
     except CallFailed as error:
         if not error.message.startswith("unknown method"):
             raise
@@ -341,8 +341,8 @@ def doctor_command(fix: bool, yes: bool, as_json: bool) -> None:
     from openclaw.gateway.doctor import CHECKS
 
     surroundings = Environment.of_process()
-    scene = doctor.look(surroundings)
-    findings = doctor.examine(scene, CHECKS)
+    scene = doctor.collect_context(surroundings)
+    findings = doctor.run_checks(scene, CHECKS)
     if not as_json:
         _show(findings)
     repaired: list[tuple[doctor.DoctorFinding, str]] = []
@@ -351,8 +351,8 @@ def doctor_command(fix: bool, yes: bool, as_json: bool) -> None:
             _show_plan(findings)
         if yes or (not as_json and sys.stdin.isatty() and click.confirm("Do this?")):
             repaired = list(doctor.repair(findings))
-            scene = doctor.look(surroundings)
-            findings = doctor.examine(scene, CHECKS)
+            scene = doctor.collect_context(surroundings)
+            findings = doctor.run_checks(scene, CHECKS)
         elif not as_json:
             click.echo("Nothing was changed. Add --yes to go on without a question.")
     counts = doctor.summary(findings)
@@ -382,9 +382,9 @@ def _show(findings: "Sequence[DoctorFinding]") -> None:
         click.echo("Everything is fine.")
     for finding in findings:
         mark = click.style(f"{finding.severity:<8}", fg=COLOURS[finding.severity])
-        click.echo(f"{mark} {printable(finding.title)}  [{finding.id}]")
+        click.echo(f"{mark} {strip_unprintable(finding.title)}  [{finding.id}]")
         for line in finding.detail.splitlines():
-            click.echo(f"           {printable(line)}")
+            click.echo(f"           {strip_unprintable(line)}")
         if finding.remediation:
             click.echo(f"         → {finding.remediation}")
 

@@ -5,15 +5,8 @@ import the packages they need when they run.
 """
 
 import gc
-import importlib
-import os
 import sys
-from collections.abc import Sequence
 
-import click
-
-from openclaw.cli.render import print_error
-from openclaw.core.errors import OpenClawError
 from openclaw.version import __version__
 
 NOUNS: dict[str, tuple[str, str]] = {
@@ -44,11 +37,14 @@ NOUNS: dict[str, tuple[str, str]] = {
         "What text from elsewhere may bring about, and which files hold some.",
     ),
     "hooks": (
-        "openclaw.cli.hooks:hooks_command",
+        "openclaw.cli.extensions.hooks:hooks_command",
         "Small programs of your own that are told what happens: list, enable.",
     ),
     "logs": ("openclaw.cli.status:logs_command", "What the gateway wrote down."),
-    "mcp": ("openclaw.cli.mcp:mcp_command", "Servers that lend us tools (MCP), and our tools for other programs."),
+    "mcp": (
+        "openclaw.cli.extensions.mcp:mcp_command",
+        "Servers that lend us tools (MCP), and our tools for other programs.",
+    ),
     "memory": ("openclaw.cli.memory:memory_command", "Search the notes the assistant keeps."),
     "models": ("openclaw.cli.models:models_command", "Which models there are and which one answers."),
     "onboard": ("openclaw.cli.onboard:onboard_command", "Set the assistant up with a few questions."),
@@ -57,7 +53,7 @@ NOUNS: dict[str, tuple[str, str]] = {
         "People who ask to be heard on a channel: list, approve, remove.",
     ),
     "plugins": (
-        "openclaw.cli.plugins:plugins_command",
+        "openclaw.cli.extensions.plugins:plugins_command",
         "What others wrote for the assistant, as code: list, install, check.",
     ),
     "prompt": ("openclaw.cli.prompt:prompt_command", "Build, explain and compare the system prompt."),
@@ -66,7 +62,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "sessions": ("openclaw.cli.sessions:sessions_command", "List, show and export conversations."),
     "setup": ("openclaw.cli.onboard:setup_command", "Make the home and the workspace."),
     "skills": (
-        "openclaw.cli.skills:skills_command",
+        "openclaw.cli.extensions.skills:skills_command",
         "What the assistant can do beyond its tools: list, install, accept.",
     ),
     "status": ("openclaw.cli.status:status_command", "What is set up here, in a few lines."),
@@ -84,130 +80,6 @@ def main() -> None:
         return
     # Imports create many objects and no garbage; the default threshold would trigger about a hundred collections.
     gc.set_threshold(20_000, 20, 20)
+    from openclaw.cli.root import run
 
     sys.exit(run(arguments))
-
-
-class Nouns(click.Group):
-    """Commands by name from the table; only the one that is used gets imported."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(NOUNS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in NOUNS:
-            return None
-        module, _, name = NOUNS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in NOUNS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], NOUNS, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise click.UsageError(f"there is no command {args[0]!r}.{hint} See openclaw --help.", ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in NOUNS.items()])
-
-
-@click.group(
-    cls=Nouns,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="OpenClaw: a personal assistant that lives on your machine. A bare openclaw opens a chat.",
-)
-@click.option("--profile", metavar="NAME", help="Use ~/.openclaw-NAME instead of ~/.openclaw.")
-@click.option("--dev", is_flag=True, help="The same as --profile dev.")
-@click.option("--log-level", metavar="LEVEL", help="error, warn, info or debug; logs go to standard error.")
-@click.option("--no-color", is_flag=True, help="No colours.")
-@click.option("-V", "--version", is_flag=True, help="Print the version.")
-@click.pass_context
-def root(
-    ctx: click.Context, profile: str | None, dev: bool, log_level: str | None, no_color: bool, version: bool
-) -> None:
-    if version:
-        from openclaw.version import __version__
-
-        click.echo(f"openclaw {__version__}")
-        ctx.exit()
-    if profile or dev:
-        os.environ["OPENCLAW_PROFILE"] = profile or "dev"
-    if no_color:
-        os.environ["NO_COLOR"] = "1"
-    if log_level:
-        _log_to_stderr(log_level)
-    if ctx.invoked_subcommand is None:
-        _begin(ctx)
-
-
-def _begin(ctx: click.Context) -> None:
-    """Sets up the home, starts the gateway and prints its address; at a terminal it opens the chat."""
-    from openclaw.cli.onboard import begin
-    from openclaw.cli.render import note
-
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        click.echo(begin())
-        return
-    chat = root.get_command(ctx, "chat")
-    assert chat is not None
-    try:
-        note(begin())
-    except OpenClawError as error:
-        # A chat in this process is better than none.
-        note(f"the gateway is not running: {error.message}")
-        ctx.invoke(chat, local=True)
-    else:
-        ctx.invoke(chat)
-
-
-def _log_to_stderr(level: str) -> None:
-    import logging
-
-    known = {"error": 40, "warn": 30, "warning": 30, "info": 20, "debug": 10, "trace": 10}
-    if level.lower() not in known:
-        raise click.UsageError(f"--log-level is one of error, warn, info, debug, not {level!r}")
-    logging.basicConfig(level=known[level.lower()], stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Runs a command line; gives the exit code (0 done, 1 failed, 2 usage error, 130 interrupted)."""
-    as_json = "--json" in arguments
-    try:
-        outcome = root.main(args=list(arguments), prog_name="openclaw", standalone_mode=False)
-        return outcome if isinstance(outcome, int) else 0
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except click.UsageError as error:
-        if as_json:
-            print_error(error.format_message(), as_json=True)
-        else:
-            error.show()
-        return 2
-    except (click.Abort, KeyboardInterrupt):
-        asked = not sys.stdin.isatty()
-        click.echo(
-            "nobody is at a terminal to answer: see --help for a way to agree beforehand" if asked else "stopped",
-            err=True,
-        )
-        return 130
-    except click.ClickException as error:
-        print_error(error.format_message(), as_json=as_json)
-        return 1
-    except OpenClawError as error:
-        print_error(error.message, as_json=as_json)
-        return 1
-    except BrokenPipeError:
-        # The reader closed the pipe, e.g. `head`: not an error, but Python would complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print_error(f"{where}{error.strerror or error}. Check that the place exists and is yours.", as_json=as_json)
-        return 1

@@ -3,7 +3,7 @@
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 
-from openclaw.core.text import printable
+from openclaw.core.text import strip_unprintable
 
 
 def parser() -> MarkdownIt:
@@ -17,4 +17,4 @@ def _printable(state: StateCore) -> None:
     for token in state.tokens:
         for each in (token, *(token.children or ())):
             if not each.content.isprintable():
-                each.content = printable(each.content)
+                each.content = strip_unprintable(each.content)

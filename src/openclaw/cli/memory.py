@@ -21,23 +21,23 @@ from openclaw.config.load import load
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.plugin import OpensEmbedder
 from openclaw.core.settings import Fixed
-from openclaw.core.text import printable
+from openclaw.core.text import strip_unprintable
 from openclaw.memory import notes
-from openclaw.memory.citations import PARTS, citation, status_document, why_document
-from openclaw.memory.embedders.pool import EmbedderRegistry, usual_keys
-from openclaw.memory.evaluate import ask, compare, figures, parse_questions
+from openclaw.memory.citations import PARTS, explain_search, format_citation, status_to_json
+from openclaw.memory.embedders.pool import EmbedderRegistry, provider_keys
+from openclaw.memory.evaluate import ask, compare, compute_metrics, parse_questions
 from openclaw.memory.indexer import remove
-from openclaw.memory.service import forget_lines, lines_of, open_memory
+from openclaw.memory.service import forget_lines, open_memory, parse_citation
 from openclaw.memory.settings import BUILT_IN, overlay
-from openclaw.memory.tools import MemorySearch, page
-from openclaw.plugins.find import look
+from openclaw.memory.tools import MemorySearch, excerpt_to_json
+from openclaw.plugins.find import discover_plugins
 from openclaw.plugins.hooks.dispatch import HookDispatcher
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.plugins.settings import MEMORY_CORE
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.protocol.events import EventBus
-from openclaw.skills.roots import expanded
+from openclaw.skills.roots import expand_path
 from openclaw.workspace.seed import workspace_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from openclaw.config.schema import Config
     from openclaw.core.clock import Clock
     from openclaw.core.secret import Secret
-    from openclaw.memory.evaluate import EvalQuestion, Figures
+    from openclaw.memory.evaluate import EvalMetrics, EvalQuestion
     from openclaw.memory.index import MemoryIndex, SearchAnswer
     from openclaw.memory.settings import MemorySearchSettings
     from openclaw.plugins.find import FoundPlugin
@@ -78,7 +78,7 @@ def status(deep: bool, refresh: bool, agent: str | None, as_json: bool) -> None:
             await memory.sync(progress=_progress(as_json))
         found = await memory.status()
         tried = await memory.means.tried() if deep else None
-        document = status_document(found, memory, tried)
+        document = status_to_json(found, memory, tried)
         if as_json:
             print_json(document)
         else:
@@ -116,7 +116,7 @@ def index(force: bool, verbose: bool, agent: str | None, as_json: bool) -> None:
         elif now.reason:
             note(f"words only: {now.reason}")
         for problem in report.problems if verbose else report.problems[:3]:
-            note(printable(problem))
+            note(strip_unprintable(problem))
 
     _with_memory(agent, run)
 
@@ -142,8 +142,8 @@ def search(
         if not answer.results:
             click.echo("Nothing found.")
         for found in answer.results:
-            click.echo(f"{found.score:.2f}  {click.style(citation(found.piece), bold=True)}")
-            lines = [line for line in printable(found.piece.text).split("\n") if line.strip()]
+            click.echo(f"{found.score:.2f}  {click.style(format_citation(found.piece), bold=True)}")
+            lines = [line for line in strip_unprintable(found.piece.text).split("\n") if line.strip()]
             for line in lines[:4]:
                 click.echo(f"      {line[:160]}")
         if answer.mode == "keyword":
@@ -163,7 +163,7 @@ def why(query: tuple[str, ...], agent: str | None, as_json: bool) -> None:
 
         answer = await memory.search(" ".join(query))
         _refuse(answer)
-        document = why_document(answer)
+        document = explain_search(answer)
         if as_json:
             print_json(document)
             return
@@ -189,11 +189,11 @@ def get(path: str, start: int | None, lines: int | None, agent: str | None, as_j
 
         scope = memory.plan.scope
         file = notes.resolve(path, scope)
-        document = page(notes.excerpt(file, scope.name(file), start, lines))
+        document = excerpt_to_json(notes.excerpt(file, scope.name(file), start, lines))
         if as_json:
             print_json(document)
         else:
-            click.echo(printable(document["text"]))
+            click.echo(strip_unprintable(document["text"]))
 
     _with_memory(agent, run)
 
@@ -206,13 +206,13 @@ def get(path: str, start: int | None, lines: int | None, agent: str | None, as_j
 def forget(citation: str, yes: bool, agent: str | None, as_json: bool) -> None:
     """Remove lines (memory/x.md#L3-L5) from a note, the index and the cache for good."""
 
-    path, start, end = lines_of(citation)
+    path, start, end = parse_citation(citation)
 
     async def run(memory: MemoryIndex) -> None:
 
         if not yes:
             file = notes.resolve(path, memory.plan.scope)
-            note(printable(notes.excerpt(file, path, start, end - start + 1).text))
+            note(strip_unprintable(notes.excerpt(file, path, start, end - start + 1).text))
             click.confirm("Forget these lines?", abort=True, err=True)
         await forget_lines(memory, path, start, end, time.time())
         if as_json:
@@ -267,14 +267,14 @@ def _with_memory(agent: str | None, work: Callable[[MemoryIndex], Awaitable[None
     config = loaded.config
     if (slot := config.plugins.slots.memory) != MEMORY_CORE:
         raise InvalidRequest(f"the built-in memory is not in use: plugins.slots.memory is {slot}, not {MEMORY_CORE}")
-    found = agents.view(config.agents, agent or agents.default_agent(config.agents))
+    found = agents.resolve_agent(config.agents, agent or agents.default_agent(config.agents))
     settings = _settings(config, found.id)
     if not settings.enabled:
         raise InvalidRequest(f"memory search is off for {found.id}: set agents.defaults.memorySearch.enabled to true")
 
     async def main() -> None:
         names = (settings.provider, settings.fallback)
-        async with for_one_command(names, config.plugins, surroundings, SystemClock()) as embedders:
+        async with open_embedders(names, config.plugins, surroundings, SystemClock()) as embedders:
             memory = _open(
                 settings,
                 found.id,
@@ -328,7 +328,7 @@ def _keys(config: Config, environ: Mapping[str, str]) -> dict[str, Secret]:
     """The providers' own keys, from the configuration or the environment."""
 
     configured = {name: section.api_key for name, section in config.models.providers.items() if section.api_key}
-    return usual_keys(environ, configured)
+    return provider_keys(environ, configured)
 
 
 def _progress(quiet: bool) -> Callable[[int, int], None] | None:
@@ -359,13 +359,13 @@ def _print_status(document: dict[str, Any]) -> None:
     if "meaning" in document:
         lines.append(("tried", document["meaning"]))
     for name, value in lines:
-        click.echo(f"{name:<9} {printable(value)}")
+        click.echo(f"{name:<9} {strip_unprintable(value)}")
     if document["waiting"]:
         note(f"{document['waiting']} pieces wait for their vectors: openclaw memory index")
     if document["outdated"]:
         note("The index was made with other settings: openclaw memory index makes it anew.")
     for problem in document["problems"]:
-        note(printable(problem))
+        note(strip_unprintable(problem))
 
 
 def _refuse(answer: SearchAnswer) -> None:
@@ -396,12 +396,12 @@ def _evaluate_sample(as_json: bool) -> None:
     _print_figures(found, as_json)
 
 
-async def _figures(memory: MemoryIndex, questions: Sequence[EvalQuestion]) -> list[Figures]:
+async def _figures(memory: MemoryIndex, questions: Sequence[EvalQuestion]) -> list[EvalMetrics]:
 
-    return figures(await ask(memory, questions))
+    return compute_metrics(await ask(memory, questions))
 
 
-def _print_figures(found: dict[str, list[Figures]], as_json: bool) -> None:
+def _print_figures(found: dict[str, list[EvalMetrics]], as_json: bool) -> None:
 
     if as_json:
         print_json({name: [msgspec.to_builtins(row) for row in rows] for name, rows in found.items()})
@@ -415,7 +415,7 @@ def _print_figures(found: dict[str, list[Figures]], as_json: bool) -> None:
 
 
 @asynccontextmanager
-async def for_one_command(
+async def open_embedders(
     names: Iterable[str], plugins: PluginsSettings, surroundings: Environment, clock: Clock
 ) -> AsyncIterator[EmbedderRegistry]:
     """Opens the embedders for a command without a gateway: starts only plugins that declare one of `names`."""
@@ -425,7 +425,7 @@ async def for_one_command(
         return
 
     state, home = surroundings.home.state, surroundings.home_dir
-    found, _ = look([expanded(text, home, home) for text in plugins.load.paths], state / "extensions")
+    found, _ = discover_plugins([expand_path(text, home, home) for text in plugins.load.paths], state / "extensions")
     wanted = _with_needed([each for each in found if foreign & set(each.manifest.contracts.embedders)], found)
     narrowed = structs.replace(plugins, deny=(*plugins.deny, *({each.id for each in found} - wanted)))
     hooks = HookDispatcher(clock)

@@ -20,7 +20,7 @@ from openclaw.models.discover import probe_servers
 from openclaw.models.model_set import build_model_set
 from openclaw.models.profiles import ProfileStore
 from openclaw.models.refs import ModelRef
-from openclaw.models.registry import is_own_address
+from openclaw.models.registry import is_private_address
 from openclaw.process.environment import locate
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ def status(as_json: bool, probe: bool) -> None:
         _print_status(report)
 
 
-def situation(config: Config, environ: Mapping[str, str], home: Home, probe: Probe) -> ModelSet:
+def load_model_set(config: Config, environ: Mapping[str, str], home: Home, probe: Probe) -> ModelSet:
     """The models as the default agent sees them."""
 
-    agent = settings.view(config.agents, settings.default_agent(config.agents))
+    agent = settings.resolve_agent(config.agents, settings.default_agent(config.agents))
     folders = dict.fromkeys(home.state / "agents" / name / "agent" for name in (DEFAULT_AGENT, agent.id))
     shared, *own = (ProfileStore.of_agent(folder).load() for folder in folders)
     return build_model_set(
@@ -129,7 +129,7 @@ def model_rows(found: ModelSet, served: Probe, provider: str | None = None) -> l
                 "name": model.name,
                 "input": "+".join(model.input),
                 "contextWindow": model.context_window,
-                "local": is_own_address(model.base_url) or model.api == "offline",
+                "local": is_private_address(model.base_url) or model.api == "offline",
                 "available": usable[ref.provider],
                 "tags": _tags(found, ref, aliases, running=ref in local),
             }
@@ -167,7 +167,7 @@ def status_report(config_path: Path, found: ModelSet) -> dict[str, Any]:
         broken = credentials.unusable(facts, found.keyring, now)
         resting += [{"profileId": item.profile_id, "provider": facts.id, "why": item.why} for item in broken]
         try:
-            first, *more = credentials.candidates(facts, found.keyring, now)
+            first, *more = credentials.list_credentials(facts, found.keyring, now)
         except AuthFailed as error:
             if facts.id in in_use:
                 problems.append(error.message)
@@ -227,7 +227,7 @@ def _here() -> tuple[Home, ModelSet, Probe]:
     loaded = load(home, os.environ)
     for problem in (*loaded.issues, *loaded.warnings):
         note(f"{home.config}: {problem}")
-    return home, situation(loaded.config, loaded.variables, home, served), served
+    return home, load_model_set(loaded.config, loaded.variables, home, served), served
 
 
 def _now() -> int:

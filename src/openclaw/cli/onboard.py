@@ -18,7 +18,7 @@ import msgspec
 from openclaw.agent import settings
 from openclaw.agent.settings import agent_ids, default_agent
 from openclaw.cli.client import gateway_up, web_address
-from openclaw.cli.plugins import PluginView
+from openclaw.cli.extensions.plugins import PluginView
 from openclaw.cli.render import note, print_json
 from openclaw.config.edit import Editor
 from openclaw.config.load import load
@@ -28,14 +28,14 @@ from openclaw.core.keys import DEFAULT_AGENT
 from openclaw.core.messages import User
 from openclaw.core.provider import ModelRequest
 from openclaw.core.secret import Secret
-from openclaw.core.text import printable
-from openclaw.gateway.process import running
-from openclaw.gateway.status import services_of
+from openclaw.core.text import strip_unprintable
+from openclaw.gateway.process import running_gateway
+from openclaw.gateway.status import service_manager
 from openclaw.models import registry
 from openclaw.models.discover import probe_servers
 from openclaw.models.model_set import ModelSet, build_model_set
 from openclaw.models.profiles import AuthProfile, ProfileStore
-from openclaw.models.providers import Providers
+from openclaw.models.providers import ProviderPool
 from openclaw.models.refs import ModelRef
 from openclaw.models.timeouts import stream_timeouts
 from openclaw.process.environment import Environment
@@ -43,7 +43,7 @@ from openclaw.process.tasks import SystemClock
 from openclaw.runs.route import FailoverRoute
 from openclaw.storage import atomic
 from openclaw.workspace import files
-from openclaw.workspace.seed import Seeded, ensure, workspace_of
+from openclaw.workspace.seed import SeedResult, ensure, workspace_of
 
 if TYPE_CHECKING:
     from openclaw.config.load import LoadedConfig
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 # Making the home.
 
 
-def make_home(surroundings: Environment) -> list[Seeded]:
+def make_home(surroundings: Environment) -> list[SeedResult]:
     """Creates the home and the workspaces with their starter files; overwrites nothing."""
     surroundings.home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     agents = load(surroundings.home, surroundings.environ).config.agents
@@ -61,11 +61,11 @@ def make_home(surroundings: Environment) -> list[Seeded]:
     return [ensure(workspace_of(agents, agent, surroundings), now) for agent in agent_ids(agents)]
 
 
-def begin() -> str:
+def start_home() -> str:
     """Creates the home and starts the gateway when none runs; gives one line with its address."""
     surroundings = Environment.of_process()
     make_home(surroundings)
-    was_there = running(surroundings.home.state) is not None
+    was_there = running_gateway(surroundings.home.state) is not None
     address = web_address(gateway_up(surroundings))
     stays = "" if was_there else " and stays in the background (openclaw gateway stop ends it)"
     return f"The gateway is on {address}{stays}; openclaw dashboard opens the web page."
@@ -245,7 +245,7 @@ class _Setup:
         """The models as configured, or with another key."""
 
         loaded = self._load()
-        agent = settings.view(loaded.config.agents, settings.default_agent(loaded.config.agents))
+        agent = settings.resolve_agent(loaded.config.agents, settings.default_agent(loaded.config.agents))
         stored = self._store().load()
         if provider is not None and key is not None:
             profile = f"{provider}:default"
@@ -280,7 +280,7 @@ class _Setup:
             typed = click.prompt("2. What shall the assistant be called?", default=default).strip()
             name = None if typed == default else typed
         if name and name != before:
-            atomic.replace(path, named(text, " ".join(name.split())[:80]).encode(), mode=0o644)
+            atomic.replace_file(path, with_name(text, " ".join(name.split())[:80]).encode(), mode=0o644)
         self.done["name"] = files.parse(path.read_text(errors="replace")).name if path.is_file() else ""
 
     # Channels.
@@ -289,8 +289,8 @@ class _Setup:
         """Who the owner is on the channels of plugins; asked only when there is one."""
 
         now = self._load().config.commands.owner_allow_from
-        channels, notes = available()
-        given = owners_in(" ".join(owners), channels)
+        channels, notes = available_channels()
+        given = parse_owners(" ".join(owners), channels)
         if not given and ask and channels:
             given = ask_owner(channels, now, self.say)
         elif ask:
@@ -322,7 +322,7 @@ class _Setup:
 
     def choose_autostart(self, wanted: bool | None, *, ask: bool) -> None:
 
-        services = services_of(self._surroundings)
+        services = service_manager(self._surroundings)
         installed = services.state().installed
         if services.manager == "background":
             if wanted:
@@ -349,7 +349,7 @@ def _columns(names: list[str]) -> str:
     return "\n".join(lines)
 
 
-def named(text: str, name: str) -> str:
+def with_name(text: str, name: str) -> str:
     """An IDENTITY.md with this name in it."""
 
     line = re.compile(r"^(\s*[-*]\s*(?:\*\*)?\s*name\s*:?\s*(?:\*\*)?\s*:?)[^\n]*$", re.IGNORECASE | re.MULTILINE)
@@ -368,7 +368,7 @@ def _now() -> int:
 NONE = "   Other places to talk come as plugins: openclaw plugins install DIRECTORY, then run this again."
 
 
-def available() -> tuple[dict[str, str], list[str]]:
+def available_channels() -> tuple[dict[str, str], list[str]]:
     """The channels of enabled plugins, each with its plugin; and notes about those that are not."""
 
     here = PluginView()
@@ -383,7 +383,7 @@ def available() -> tuple[dict[str, str], list[str]]:
     return running, notes
 
 
-def owners_in(text: str, channels: Collection[str]) -> tuple[str, ...]:
+def parse_owners(text: str, channels: Collection[str]) -> tuple[str, ...]:
     """Parses a typed list of `channel:id`; raises with what is wrong."""
     given = [part for part in text.replace(",", " ").split() if part]
     for each in given:
@@ -398,16 +398,16 @@ def ask_owner(channels: Collection[str], now: Sequence[str], say: Callable[[str]
     """Asks for the owner until the answer is valid."""
 
     here = [each for each in now if each.partition(":")[0] in channels]
-    say(f"3. You can also talk to it on: {', '.join(printable(each) for each in channels)}.")
+    say(f"3. You can also talk to it on: {', '.join(strip_unprintable(each) for each in channels)}.")
     say("   Strangers are not heard there until you let them in. Who are you there?")
     first = next(iter(channels))
-    hint = f"as it is: {printable(', '.join(here))}" if here else "nobody for now"
+    hint = f"as it is: {strip_unprintable(', '.join(here))}" if here else "nobody for now"
     while True:
         typed = click.prompt(f"   such as {first}:your-id (Enter: {hint})", default="", show_default=False)
         try:
-            return owners_in(typed, channels)
+            return parse_owners(typed, channels)
         except InvalidRequest as error:
-            say(f"   {printable(error.message)}")
+            say(f"   {strip_unprintable(error.message)}")
 
 
 # `openclaw setup`.
@@ -450,7 +450,7 @@ QUESTION = "Answer with the single word: ready"
 
 async def try_model(situation: ModelSet, ref: ModelRef, clock: Clock, seconds: float = SECONDS) -> str:
     """Sends one question to `ref`; gives why it does not answer, or nothing."""
-    providers = Providers()
+    providers = ProviderPool()
     try:
         async with asyncio.timeout(seconds):
             route = FailoverRoute(

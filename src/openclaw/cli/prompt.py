@@ -12,7 +12,7 @@ import msgspec
 from openclaw.cli.client import with_assistant
 from openclaw.cli.render import print_json, table, when
 from openclaw.core.errors import OpenClawError
-from openclaw.core.text import printable
+from openclaw.core.text import strip_unprintable
 from openclaw.prompt import diff as blaming
 from openclaw.prompt.diff import diff as compare
 from openclaw.prompt.lint import lint as check
@@ -21,8 +21,8 @@ from openclaw.security.audit import digest
 
 if TYPE_CHECKING:
     from openclaw.gateway.app import App
-    from openclaw.prompt.brief import BuiltPrompt
     from openclaw.prompt.build import Prompt
+    from openclaw.prompt.builder import BuiltPrompt
     from openclaw.security.audit import AuditEntry
 
 
@@ -91,7 +91,9 @@ def _line(entry: "AuditEntry") -> str:
     change = f"refused: {entry.refused}" if entry.refused else f"{entry.before_chars:,} → {entry.after_chars:,} chars"
     note = f" ({entry.note})" if entry.note else ""
     run = f" run {entry.run_id[:8]}" if entry.run_id else ""
-    return printable(f"{entry.seq:>5} {when(entry.at)}{run} {entry.plugin} {entry.hook} {entry.field}: {change}{note}")
+    return strip_unprintable(
+        f"{entry.seq:>5} {when(entry.at)}{run} {entry.plugin} {entry.hook} {entry.field}: {change}{note}"
+    )
 
 
 def _text(texts: dict[int, str], seq: int) -> dict[str, Any]:
@@ -233,7 +235,7 @@ def blame(line: int | None, wanted: str | None, **whom: Any) -> None:
     async def work(app: "App") -> None:
 
         prompt = (await _preview(app, whom)).prompt
-        for item in (blaming.at(prompt, line),) if line else blaming.blame(prompt):
+        for item in (blaming.blame_line(prompt, line),) if line else blaming.blame(prompt):
             if wanted is None or wanted.lower() in item.text.lower():
                 side = "cached" if item.stable else "fresh"
                 click.echo(f"{item.number:>5} {side:<6} {item.label:<9} {item.source[-32:]:<32} {item.text[:140]}")

@@ -8,9 +8,6 @@ from typing import Any
 
 import click
 
-from openclaw.core.text import printable as printable
-from openclaw.core.text import spelled as spelled
-
 
 def print_json(value: Any) -> None:
     """Prints one JSON document, and nothing else on standard output."""

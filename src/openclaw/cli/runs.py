@@ -15,21 +15,21 @@ from openclaw.cli.client import RUN_CAPS, ask, open_client, with_assistant
 from openclaw.cli.render import dollars, note, print_json, table, when
 from openclaw.config.load import load
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.text import printable
+from openclaw.core.text import strip_unprintable
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
-from openclaw.security.label_service import journal
+from openclaw.security.label_service import open_journal
 from openclaw.security.redaction import Redactor, secret_variables, secrets_in
-from openclaw.security.undo import carry_out, difference, steps
-from openclaw.storage.atomic import replace
+from openclaw.security.undo import apply_undo, diff_step, plan_undo
+from openclaw.storage.atomic import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from openclaw.gateway.app import App
     from openclaw.models.recording import RecordedCall
-    from openclaw.security.undo import Journal
-    from openclaw.security.undo_plan import Story, UndoStep
+    from openclaw.security.undo import UndoJournal
+    from openclaw.security.undo_plan import RunChanges, UndoStep
 
 
 # `openclaw agent`.
@@ -171,11 +171,11 @@ def show(run: str, as_json: bool, requests: bool) -> None:
                 f"{len(request.messages)} messages, request {call.wire[:12]}"
             )
             for message in request.messages[seen:] if seen <= len(request.messages) else request.messages:
-                click.echo(f"  {type(message).__name__.lower()}: {_short(printable(message.text))}")
+                click.echo(f"  {type(message).__name__.lower()}: {_short(strip_unprintable(message.text))}")
             seen = len(request.messages)
             click.echo(f"  -> {_ending(call)}")
             if requests:
-                click.echo(printable(encode(request).decode(errors="replace")))
+                click.echo(strip_unprintable(encode(request).decode(errors="replace")))
 
     _with_assistant(work)
 
@@ -237,7 +237,7 @@ def export(run: str, output: str | None) -> None:
         if output is None:
             click.echo(data.decode(), nl=False)
         else:
-            replace(Path(output), data)
+            replace_file(Path(output), data)
             note(f"{output}: {len(calls)} call(s), {len(data):,} bytes")
 
     _with_assistant(work)
@@ -251,8 +251,8 @@ async def _compared(app: "App", run_id: str, calls: "list[RecordedCall]", ref: s
         if not as_json:
             click.echo(f"call {each.call}: {'the same' if each.same else 'different'}")
             if not each.same:
-                click.echo(f"  recorded: {_short(printable(_gist(each.recorded)))}")
-                click.echo(f"  {ref}: {_short(printable(_gist(each.now)))}")
+                click.echo(f"  recorded: {_short(strip_unprintable(_gist(each.recorded)))}")
+                click.echo(f"  {ref}: {_short(strip_unprintable(_gist(each.now)))}")
     if as_json:
         print_json({"runId": run_id, "model": ref, "calls": rows})
 
@@ -266,7 +266,7 @@ def _ending(call: "RecordedCall") -> str:
 
     if call.failure is not None:
         return f"failed: {call.failure.message} ({call.failure.reason})"
-    return _short(printable(_gist(call.reply))) if call.reply is not None else "broke off"
+    return _short(strip_unprintable(_gist(call.reply))) if call.reply is not None else "broke off"
 
 
 def _shown(call: "RecordedCall", encode: "Callable[[Any], bytes] | None") -> dict[str, Any]:
@@ -347,20 +347,20 @@ def undo_command(run: str | None, listing: bool, dry_run: bool, yes: bool, force
         raise InvalidRequest(f"{len(left)} file(s) were left as they are: look at the difference, then use --force")
 
 
-def _journal() -> "Journal":
+def _journal() -> "UndoJournal":
 
     here = Environment.of_process()
-    return journal(here.home.state, load(here.home, here.environ).config.security, SystemClock())
+    return open_journal(here.home.state, load(here.home, here.environ).config.security, SystemClock())
 
 
-def _steps(journal: "Journal", told: "Story") -> "list[UndoStep]":
+def _steps(journal: "UndoJournal", told: "RunChanges") -> "list[UndoStep]":
 
-    return steps(journal, told)
+    return plan_undo(journal, told)
 
 
-def _carry_out(journal: "Journal", told: "Story", chosen: "list[UndoStep]") -> list[str]:
+def _carry_out(journal: "UndoJournal", told: "RunChanges", chosen: "list[UndoStep]") -> list[str]:
 
-    return carry_out(journal, told, chosen, f"undo-{uuid.uuid4().hex[:12]}")
+    return apply_undo(journal, told, chosen, f"undo-{uuid.uuid4().hex[:12]}")
 
 
 def _agrees(question: str) -> bool:
@@ -369,20 +369,20 @@ def _agrees(question: str) -> bool:
     return click.confirm(question, default=False, err=True)
 
 
-def _show(journal: "Journal", told: "Story", steps: "list[UndoStep]", force: bool) -> None:
+def _show(journal: "UndoJournal", told: "RunChanges", steps: "list[UndoStep]", force: bool) -> None:
 
     words = {"restore": "put back", "remove": "remove (it was new)", "nothing": "nothing", "conflict": "CHANGED SINCE"}
     for step in steps:
         what = words.get(step.does, "cannot be undone")
-        click.echo(printable(f"{what}: {step.path}{f' ({step.why})' if step.why else ''}"))
+        click.echo(strip_unprintable(f"{what}: {step.path}{f' ({step.why})' if step.why else ''}"))
         if step.does == "conflict" and not force:
-            click.echo(printable(difference(journal, step)))
+            click.echo(strip_unprintable(diff_step(journal, step)))
     for ran in told.commands:
-        click.echo(printable(f"not undone: the command {ran}"))
+        click.echo(strip_unprintable(f"not undone: the command {ran}"))
 
 
 def _report(
-    told: "Story", steps: "list[UndoStep]", done: list[str], left: list[str], *, as_json: bool, dry_run: bool
+    told: "RunChanges", steps: "list[UndoStep]", done: list[str], left: list[str], *, as_json: bool, dry_run: bool
 ) -> None:
 
     if as_json:
@@ -394,7 +394,7 @@ def _report(
         click.echo(f"{len(done)} file(s) are as they were before {told.run.run_id}.")
 
 
-def _list(stories: "list[Story]", as_json: bool) -> None:
+def _list(stories: "list[RunChanges]", as_json: bool) -> None:
 
     if as_json:
         print_json(
@@ -417,5 +417,7 @@ def _list(stories: "list[Story]", as_json: bool) -> None:
     for each in stories:
         names = ", ".join(path.rpartition("/")[2] for path in list(each.changes)[:3])
         more = f" and {len(each.changes) - 3} more" if len(each.changes) > 3 else ""
-        rows.append([each.run.run_id[:RUN_CHARS], when(each.run.at), each.run.session_key, printable(names + more)])
+        rows.append(
+            [each.run.run_id[:RUN_CHARS], when(each.run.at), each.run.session_key, strip_unprintable(names + more)]
+        )
     click.echo(table(rows, ("run", "when", "session", "files")))

@@ -11,7 +11,7 @@ import click
 
 from openclaw.cli.render import note
 from openclaw.core.events import CompactionEnded
-from openclaw.core.text import printable, spelled
+from openclaw.core.text import spell_out_invisible, strip_unprintable
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Decision
 
 DEFAULT_TIMEOUT = 600.0
@@ -36,12 +36,12 @@ class TerminalApprover:
                 "(run it in a terminal, or set tools.exec.security to full)",
                 nobody=True,
             )
-        click.echo(f"\nThe assistant wants to run, in {spelled(request.cwd)}:", err=True)
-        click.echo(f"\n    {spelled(request.command)}\n", err=True)
+        click.echo(f"\nThe assistant wants to run, in {spell_out_invisible(request.cwd)}:", err=True)
+        click.echo(f"\n    {spell_out_invisible(request.command)}\n", err=True)
         if request.why:
-            click.echo(f"Why you are asked: {spelled(request.why)}", err=True)
+            click.echo(f"Why you are asked: {spell_out_invisible(request.why)}", err=True)
         for each in request.origins[:SOURCES]:
-            click.echo(f"  read before it: {spelled(each.source)} ({each.label})", err=True)
+            click.echo(f"  read before it: {spell_out_invisible(each.source)} ({each.label})", err=True)
         choice = "[y]es, [a]lways, [N]o" if request.standing else "[y]es, [N]o"
         click.echo(f"Run it? {choice}: ", nl=False, err=True)
         decision = _DECISIONS.get((await _typed()).strip().lower(), "deny")
@@ -117,19 +117,19 @@ class RunScreen:
     def show(self, text: str) -> None:
         """What was said without a run: the answer to a command."""
         if self._live:
-            click.echo(printable(text))
+            click.echo(strip_unprintable(text))
 
     def notice(self, text: str) -> None:
         if self._live:
             self.close_line()
-            note(printable(text))
+            note(strip_unprintable(text))
 
     def _say(self, text: str) -> None:
         if self._between and self.streamed:
             text = text.removeprefix(GAP)
         self._between, self.streamed = False, True
         if self._live and text:
-            click.echo(printable(text), nl=False)
+            click.echo(strip_unprintable(text), nl=False)
             sys.stdout.flush()
             self._line_open = not text.endswith("\n")
 
@@ -137,7 +137,7 @@ class RunScreen:
         if data.get("complete"):
             self.notice(f"Reasoning:\n{data.get('text')}")
         elif self._live:
-            click.echo(printable(str(data.get("delta", ""))), nl=False, err=True)
+            click.echo(strip_unprintable(str(data.get("delta", ""))), nl=False, err=True)
 
     def _tool(self, data: Mapping[str, Any]) -> None:
         call = str(data.get("toolCallId"))
@@ -177,7 +177,7 @@ class RunScreen:
 def short(arguments: Mapping[str, Any]) -> str:
     """The arguments of a call in a few words."""
     values = [str(value).replace("\n", "⏎") for value in arguments.values()]
-    text = printable(" ".join(values))
+    text = strip_unprintable(" ".join(values))
     return text if len(text) <= ARGUMENT_CHARS else text[: ARGUMENT_CHARS - 1] + "…"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from openclaw.agent.settings import agent_ids, default_agent, view
+from openclaw.agent.settings import agent_ids, default_agent, resolve_agent
 from openclaw.cli.render import ago, note, print_json
 from openclaw.cli.render import table as render_table
 from openclaw.config.edit import Editor
@@ -20,20 +20,20 @@ from openclaw.config.live import LiveConfig
 from openclaw.config.load import load
 from openclaw.core.clock import millis
 from openclaw.core.errors import InvalidRequest, NotFound, Unavailable
-from openclaw.core.keys import DEFAULT_AGENT, normalise_agent, parse
-from openclaw.core.text import printable
-from openclaw.gateway.client_target import call_gateway, find
-from openclaw.gateway.process import running
+from openclaw.core.keys import DEFAULT_AGENT, normalise_agent, parse_session_key
+from openclaw.core.text import strip_unprintable
+from openclaw.gateway.client_target import call_gateway, find_gateway
+from openclaw.gateway.process import running_gateway
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.toolset import USUAL, exec_policy
 from openclaw.security.approvals import ApprovalFile
 from openclaw.security.exec_policy import stricter
 from openclaw.security.label_service import labelled_files
+from openclaw.security.labels import build_table as made
 from openclaw.security.labels import render_table as labels_render_table
-from openclaw.security.labels import table as made
-from openclaw.security.sandboxes.service import RECIPE, SandboxService, explained, renew
-from openclaw.security.sandboxes.service import listed as service_listed
+from openclaw.security.sandboxes.service import RECIPE, SandboxService, explain_sandbox, recreate_sandbox
+from openclaw.security.sandboxes.service import list_sandboxes as service_listed
 from openclaw.workspace.seed import workspace_of
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def list_grants(agent_id: str | None, as_json: bool) -> None:
         )
         return
     cells = [
-        (str(row.get("id") or "-"), row["agent"], printable(row["pattern"]), printable(_arguments(row))) for row in rows
+        (str(row.get("id") or "-"), row["agent"], strip_unprintable(row["pattern"]), strip_unprintable(_arguments(row)))
+        for row in rows
     ]
     click.echo(render_table(cells, ("id", "agent", "program", "arguments")))
 
@@ -159,9 +160,9 @@ def pending(as_json: bool) -> None:
         click.echo("No question waits.")
     for question in found:
         request = question["request"]
-        click.echo(f"{question['id']}  {request['agentId']}  in {printable(request['cwd'])}")
-        click.echo(f"    {printable(request['command'])}")
-        click.echo(f"    {printable(request['warningText'])}")
+        click.echo(f"{question['id']}  {request['agentId']}  in {strip_unprintable(request['cwd'])}")
+        click.echo(f"    {strip_unprintable(request['command'])}")
+        click.echo(f"    {strip_unprintable(request['warningText'])}")
 
 
 @approvals_command.command("resolve")
@@ -186,9 +187,9 @@ def _now() -> int:
 def _ask(method: str, params: dict[str, Any]) -> Any:
 
     surroundings = Environment.of_process()
-    if running(surroundings.home.state) is None:
+    if running_gateway(surroundings.home.state) is None:
         raise click.ClickException("the gateway is not running, so no question waits: openclaw gateway start")
-    return call_gateway(find(surroundings), method, params, timeout=30.0)
+    return call_gateway(find_gateway(surroundings), method, params, timeout=30.0)
 
 
 # `openclaw exec-policy`.
@@ -292,7 +293,7 @@ def listed(as_json: bool) -> None:
         )
         return
     for path, origins in sorted(found.items()):
-        click.echo(printable(f"{path}: {'; '.join(f'{each.label} ({each.source})' for each in origins)}"))
+        click.echo(strip_unprintable(f"{path}: {'; '.join(f'{each.label} ({each.source})' for each in origins)}"))
     if not found:
         note("no file carries a label")
 
@@ -333,10 +334,10 @@ def explain(agent_id: str | None, session: str | None, as_json: bool) -> None:
     """Whether a session is in a box, what it sees there, and why."""
 
     boxes, loaded = _sandboxes()
-    agent = view(loaded.config.agents, agent_id or default_agent(loaded.config.agents)).id
-    key = parse(session or "main", agent, loaded.config.session.main_key)
-    view(loaded.config.agents, key.agent)
-    document = asyncio.run(explained(boxes, loaded.config.tools, key))
+    agent = resolve_agent(loaded.config.agents, agent_id or default_agent(loaded.config.agents)).id
+    key = parse_session_key(session or "main", agent, loaded.config.session.main_key)
+    resolve_agent(loaded.config.agents, key.agent)
+    document = asyncio.run(explain_sandbox(boxes, loaded.config.tools, key))
     if as_json:
         print_json(document)
         return
@@ -381,7 +382,7 @@ def recreate(names: tuple[str, ...], everything: bool, yes: bool) -> None:
     if not yes:
         click.confirm(f"End what runs in {len(chosen)} box(es) and empty their home and /tmp?", abort=True, err=True)
     for name in chosen:
-        asyncio.run(renew(boxes, loaded.config.agents, rows[name]))
+        asyncio.run(recreate_sandbox(boxes, loaded.config.agents, rows[name]))
         click.echo(f"{name} is new")
 
 

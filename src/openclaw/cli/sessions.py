@@ -24,8 +24,8 @@ from openclaw.cli.markdown import parser
 from openclaw.cli.render import ago, dollars, note, print_json, table, tokens, when
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.messages import Assistant, Image, Message, ToolCall, ToolResult
-from openclaw.core.text import printable, spelled
-from openclaw.gateway.process import state
+from openclaw.core.text import spell_out_invisible, strip_unprintable
+from openclaw.gateway.process import open_state
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.sessions.files import load
@@ -55,7 +55,7 @@ def list_sessions(agent_id: str | None, limit: int, as_json: bool) -> None:
     async def work(index: "SessionIndex", now: float) -> None:
 
         for problem in (await index.rebuild()).problems:
-            note(printable(problem))
+            note(strip_unprintable(problem))
         rows = await index.list(agent_id=agent_id)
         shown = rows[:limit]
         if as_json:
@@ -112,7 +112,7 @@ def show(session: str, tools: bool, as_json: bool) -> None:
             note(f"{problem.kind}: {problem.detail}")
         for message in context.messages:
             for who, text in _lines(message, tools):
-                click.echo(f"{when(message.timestamp)}  {who}: {printable(text)}")
+                click.echo(f"{when(message.timestamp)}  {who}: {strip_unprintable(text)}")
 
     _with_index(work)
 
@@ -172,7 +172,7 @@ def _exported(row: "SessionRow", path: "Path", kind: str) -> str:
             "Tokens": f"{row.total_tokens:,}" if row.total_tokens else "",
             "Cost": dollars(row.cost_usd),
         }
-        return page(
+        return render_html(
             ExportHeader(title=row.title or row.session_key, facts=tuple((k, v) for k, v in facts.items() if v)),
             messages,
         )
@@ -224,7 +224,7 @@ def _with_index(work: "Callable[[SessionIndex, float], Coroutine[Any, Any, None]
 
     async def main() -> None:
         clock = SystemClock()
-        async with state(Environment.of_process().home, clock) as (_, index):
+        async with open_state(Environment.of_process().home, clock) as (_, index):
             await work(index, clock.now())
 
     asyncio.run(main())
@@ -253,7 +253,7 @@ class ExportHeader(Struct, frozen=True, kw_only=True):
     facts: tuple[tuple[str, str], ...] = ()
 
 
-def page(about: ExportHeader, messages: Sequence[Message]) -> str:
+def render_html(about: ExportHeader, messages: Sequence[Message]) -> str:
     """The whole page. Text in `messages` becomes markup only through Markdown without HTML."""
     results = {each.tool_call_id: each for each in messages if isinstance(each, ToolResult)}
     called = {call.id for each in messages if isinstance(each, Assistant) for call in each.calls}
@@ -265,8 +265,8 @@ def page(about: ExportHeader, messages: Sequence[Message]) -> str:
     # The content security policy allows the one style by its digest, and no other.
     digest = b64encode(sha256(STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    title = _text(printable(" ".join(about.title.split())))
-    facts = "".join(f"<dt>{_text(name)}</dt><dd>{_text(printable(value))}</dd>" for name, value in about.facts)
+    title = _text(strip_unprintable(" ".join(about.title.split())))
+    facts = "".join(f"<dt>{_text(name)}</dt><dd>{_text(strip_unprintable(value))}</dd>" for name, value in about.facts)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="content-security-policy" content="{policy}">'
@@ -282,9 +282,13 @@ def _article(message: Message, results: Mapping[str, ToolResult]) -> str:
     elif isinstance(message, ToolResult):
         kind, who, said = "tool", f"Result of {message.tool_name}", _result(message)
     else:
-        kind, who, said = "user", "You", f"<p>{_text(spelled(message.text, _SPACES))}</p>" + _pictures(message.content)
+        kind, who, said = (
+            "user",
+            "You",
+            f"<p>{_text(spell_out_invisible(message.text, _SPACES))}</p>" + _pictures(message.content),
+        )
     when = datetime.fromtimestamp(message.timestamp / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f'<article class="{kind}"><small>{_text(printable(who))} · {when}</small>{said}</article>\n'
+    return f'<article class="{kind}"><small>{_text(strip_unprintable(who))} · {when}</small>{said}</article>\n'
 
 
 def _answer(message: Assistant, results: Mapping[str, ToolResult]) -> str:
@@ -292,26 +296,28 @@ def _answer(message: Assistant, results: Mapping[str, ToolResult]) -> str:
     thought = "\n\n".join(part for part in (message.thinking, shaped.reasoning) if part.strip())
     parts = []
     if thought:
-        parts.append(f"<details><summary>Thinking</summary><pre>{_text(spelled(thought, _SPACES))}</pre></details>")
+        parts.append(
+            f"<details><summary>Thinking</summary><pre>{_text(spell_out_invisible(thought, _SPACES))}</pre></details>"
+        )
     if shaped.text.strip():
-        parts.append(_markdown().render(printable(shaped.text)))
+        parts.append(_markdown().render(strip_unprintable(shaped.text)))
     if message.error_message:
-        parts.append(f"<p><strong>{_text(printable(message.error_message))}</strong></p>")
+        parts.append(f"<p><strong>{_text(strip_unprintable(message.error_message))}</strong></p>")
     return "".join((*parts, *(_call(call, results.get(call.id)) for call in message.calls)))
 
 
 def _call(call: ToolCall, result: ToolResult | None) -> str:
     failed = ' class="failed"' if result is None or result.is_error else ""
-    name = _text(printable(call.name))
+    name = _text(strip_unprintable(call.name))
     return f"<details{failed}><summary>{name}</summary>{_arguments(call.arguments)}{_result(result)}</details>"
 
 
 def _arguments(arguments: Mapping[str, Any]) -> str:
     edits = [each for each in arguments.get("edits") or () if isinstance(each, Mapping)]
     rest = {name: value for name, value in arguments.items() if name != "edits" or not edits}
-    shown = f"<pre>{_text(spelled(json.dumps(rest, indent=2, ensure_ascii=False), _SPACES))}</pre>"
+    shown = f"<pre>{_text(spell_out_invisible(json.dumps(rest, indent=2, ensure_ascii=False), _SPACES))}</pre>"
     for edit in edits:
-        old, new = (spelled(str(edit.get(name, "")), _SPACES) for name in ("oldText", "newText"))
+        old, new = (spell_out_invisible(str(edit.get(name, "")), _SPACES) for name in ("oldText", "newText"))
         shown += f"<pre><del>{_text(old)}</del><ins>{_text(new)}</ins></pre>"
     return shown
 
@@ -319,7 +325,7 @@ def _arguments(arguments: Mapping[str, Any]) -> str:
 def _result(result: ToolResult | None) -> str:
     if result is None:
         return "<p>No result.</p>"
-    return f"<pre>{_text(spelled(result.text, _SPACES))}</pre>{_pictures(result.content)}"
+    return f"<pre>{_text(spell_out_invisible(result.text, _SPACES))}</pre>{_pictures(result.content)}"
 
 
 def _pictures(content: Any) -> str:

@@ -9,14 +9,14 @@ from itertools import chain
 import click
 
 from openclaw.agent.settings import agent_ids, default_agent
-from openclaw.cli.models import situation as assess
+from openclaw.cli.models import load_model_set as assess
 from openclaw.cli.render import ago, note, print_json
 from openclaw.config.load import load
 from openclaw.core.errors import ConfigError, OpenClawError
 from openclaw.gateway import logs, process
-from openclaw.gateway.client_target import call_gateway, find
-from openclaw.gateway.logs import LEVELS, LogFiles, show
-from openclaw.gateway.process import running, state
+from openclaw.gateway.client_target import call_gateway, find_gateway
+from openclaw.gateway.logs import LEVELS, LogFiles, format_log_line
+from openclaw.gateway.process import open_state, running_gateway
 from openclaw.models.discover import probe_servers
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
@@ -32,16 +32,16 @@ def health_command(as_json: bool, timeout: int) -> None:
 
     surroundings = Environment.of_process()
     started = time.monotonic()
-    found = running(surroundings.home.state)
+    found = running_gateway(surroundings.home.state)
     if found is None:
         raise click.ClickException("the gateway is not running: start it with openclaw gateway start")
-    told = process.ask(found, timeout / 1000)
+    told = process.ask_health(found, timeout / 1000)
     if not told.answers:
         raise click.ClickException(f"the gateway (pid {found.pid}) does not answer: {told.problem}")
     if not told.ready:
         raise click.ClickException(f"the gateway (pid {found.pid}) is not ready: {', '.join(told.failing)}")
     try:
-        document = call_gateway(find(surroundings), "health", {}, timeout=timeout / 1000)
+        document = call_gateway(find_gateway(surroundings), "health", {}, timeout=timeout / 1000)
         protocol = "answers"
     except OpenClawError as error:
         document = {"ok": False, "ts": round(time.time() * 1000), "error": error.message}
@@ -89,7 +89,7 @@ def logs_command(
             continue
         if (session and line.session_key != session) or (run and line.run_id != run):
             continue
-        click.echo(text if as_json else show(line, colours=colours))
+        click.echo(text if as_json else format_log_line(line, colours=colours))
 
 
 @click.command("status")
@@ -107,7 +107,7 @@ def status_command(as_json: bool) -> None:
         agent = default_agent(config.agents)
         asked = not surroundings.environ.get("OPENCLAW_NO_LOCAL_MODELS")
         situation = assess(config, loaded.variables, home, cache(probe_servers) if asked else lambda: ())
-        async with state(home, clock) as (_, index):
+        async with open_state(home, clock) as (_, index):
             sessions = await index.list()
         execution = config.tools.exec
         document = {
@@ -132,7 +132,7 @@ def status_command(as_json: bool) -> None:
             return
         for problem in problems:
             note(problem)
-        gateway = running(home.state)
+        gateway = running_gateway(home.state)
         last = f", last {sessions[0].session_key} {ago(sessions[0].updated_at, clock.now())} ago" if sessions else ""
         there = "" if loaded.exists else " (not there yet: defaults)"
         lines = (

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, inspect
 
 from openclaw.config import schema
-from openclaw.config.tree import Path, kind_of, parse, show
+from openclaw.config.tree import Path, format_path, kind_of, parse_path
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import normalise_agent
 from openclaw.core.secret import REDACTED, Secret
@@ -29,7 +29,7 @@ OPEN = "**"
 
 
 @cache
-def names() -> Names:
+def upstream_names() -> Names:
     """The tree of upstream's names; `<id>` stands for any name a person may choose, `**` for anything at all."""
     packed = files("openclaw.config").joinpath("known-keys.txt.gz").read_bytes()
     top: Names = {}
@@ -43,9 +43,9 @@ def names() -> Names:
     return top
 
 
-def siblings(path: Path) -> Names:
+def upstream_siblings(path: Path) -> Names:
     """The names beside `path` in upstream OpenClaw; empty where it has no such section."""
-    here = names()
+    here = upstream_names()
     for part in _theirs(path)[:-1]:
         if OPEN in here:
             return here
@@ -53,9 +53,9 @@ def siblings(path: Path) -> Names:
     return here
 
 
-def knows(path: Path) -> bool:
+def is_upstream_setting(path: Path) -> bool:
     """Whether `path` is a setting of upstream OpenClaw."""
-    return not {_theirs(path)[-1], ANY, OPEN}.isdisjoint(siblings(path))
+    return not {_theirs(path)[-1], ANY, OPEN}.isdisjoint(upstream_siblings(path))
 
 
 def _theirs(path: Path) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class ConfigProblem(Struct, frozen=True, kw_only=True):
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-class Findings(Struct, frozen=True, kw_only=True):
+class CheckResult(Struct, frozen=True, kw_only=True):
     """The result of a check."""
 
     errors: tuple[ConfigProblem, ...] = ()
@@ -98,17 +98,17 @@ class Findings(Struct, frozen=True, kw_only=True):
     """Where a whole number was written with a point (5.0)."""
 
 
-def check(data: Any, hidden: Collection[Path] = (), before: Callable[[Path], Path] = lambda path: path) -> Findings:
+def check(data: Any, hidden: Collection[Path] = (), before: Callable[[Path], Path] = lambda path: path) -> CheckResult:
     """Checks `data` against the types.
 
     Values at `hidden` paths are never quoted; `before` gives the path of a part of `data` in the file.
     """
     walk = _Walk(hidden, before)
-    walk.value(data, schema.sketch(data if isinstance(data, dict) else ()), ())
+    walk.value(data, schema.partial_root(data if isinstance(data, dict) else ()), ())
     if not walk.errors:
-        for path, message in rules(data):
+        for path, message in check_rules(data):
             walk.error(path, message)
-    return Findings(
+    return CheckResult(
         errors=tuple(walk.errors),
         warnings=tuple(walk.warnings),
         secrets=tuple(walk.secrets),
@@ -163,7 +163,7 @@ class _Walk:
             if key in fields:
                 self.value(item, fields[key].type, (*path, key))
             elif key != kind.tag_field:
-                self.warnings.append(_unknown((*path, key), fields, show(self.before((*path, key)))))
+                self.warnings.append(_unknown((*path, key), fields, format_path(self.before((*path, key)))))
         for name, missing in fields.items():
             if missing.required and name not in value:
                 self.error(
@@ -203,7 +203,9 @@ class _Walk:
         self.error(path, f"expected {expected}, found {found}", expected, found)
 
     def error(self, path: Path, message: str, expected: str = "", found: str = "") -> None:
-        self.errors.append(ConfigProblem(path=show(self.before(path)), message=message, expected=expected, found=found))
+        self.errors.append(
+            ConfigProblem(path=format_path(self.before(path)), message=message, expected=expected, found=found)
+        )
 
     def quote(self, value: Any, path: Path) -> str:
         match value:
@@ -248,7 +250,7 @@ def as_ref(value: dict[str, Any]) -> SecretRef:
     return SecretRef(source=value["source"], id=value["id"], provider=value.get("provider", "default"))
 
 
-def rules(data: dict[str, Any]) -> Iterable[tuple[Path, str]]:
+def check_rules(data: dict[str, Any]) -> Iterable[tuple[Path, str]]:
     """Rules that span several settings; `data` fits the types."""
     tools = data.get("tools", {})
     if tools.get("allow") and tools.get("alsoAllow"):
@@ -288,13 +290,13 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 def _unknown(path: Path, fields: Iterable[str], where: str) -> ConfigProblem:
     key = str(path[-1])
     close = nearest(key, fields)
-    if close is None and knows(path):
+    if close is None and is_upstream_setting(path):
         return ConfigProblem(path=where, message="is known to OpenClaw but not supported here yet; it is ignored")
     if close is None:
-        theirs = nearest(key, siblings(path))
+        theirs = nearest(key, upstream_siblings(path))
         hint = f"; OpenClaw has {theirs}, which is not supported here yet" if theirs else ""
         return ConfigProblem(path=where, message=f"is not a setting; it is ignored{hint}")
-    if knows(path):
+    if is_upstream_setting(path):
         return ConfigProblem(path=where, message=f"is not supported here yet; it is ignored (there is {close})")
     return ConfigProblem(path=where, message=f"is not a setting; it is ignored. Did you mean {close}?")
 
@@ -340,7 +342,7 @@ def _matches(value: Any, kind: inspect.Type) -> bool:
 
 def name_of(kind: inspect.Type) -> str:
     """The name of `kind` in a message."""
-    match schema.bare(kind):
+    match schema.strip_metadata(kind):
         case inspect.NoneType():
             return "null"
         case inspect.BoolType():
@@ -364,7 +366,9 @@ def name_of(kind: inspect.Type) -> str:
         case inspect.CustomType():
             return "text, ${NAME} or a secret reference"
         case inspect.UnionType(types=types):
-            names = (name_of(member) for member in types if not isinstance(schema.bare(member), inspect.NoneType))
+            names = (
+                name_of(member) for member in types if not isinstance(schema.strip_metadata(member), inspect.NoneType)
+            )
             return " or ".join(dict.fromkeys(names))
         case inspect.AnyType():
             return "a value"
@@ -415,16 +419,16 @@ def lookup(text: str) -> Setting:
     """Looks up the setting `text` names; in a map, `<id>` or any name stands for all entries."""
     if text in ("", "."):
         return _describe("", schema.root(), "everything that can be set", None)
-    path = parse(text)
+    path = parse_path(text)
     kind: inspect.Type = schema.root()
     found: inspect.Field | None = None
     for depth, part in enumerate(path):
         field = _field(kind, part)
-        inner = field.type if field else schema.step(kind, part)
+        inner = field.type if field else schema.child_type(kind, part)
         if inner is None:
             raise NotFound(_missing(path[: depth + 1], kind))
         kind, found = inner, field
-    return _describe(show(path), kind, schema.doc_of(kind), found)
+    return _describe(format_path(path), kind, schema.doc_of(kind), found)
 
 
 def _field(kind: inspect.Type, part: str | int) -> inspect.Field | None:
@@ -438,12 +442,12 @@ def _field(kind: inspect.Type, part: str | int) -> inspect.Field | None:
 
 def _missing(path: Path, kind: inspect.Type) -> str:
     names = [child.key for child in _children(kind)]
-    where = show(path)
-    if knows(path):
+    where = format_path(path)
+    if is_upstream_setting(path):
         return f"{where} is known to OpenClaw but not supported here yet"
     close = nearest(str(path[-1]), names)
     if close:
-        return f"there is no setting {where}: did you mean {show((*path[:-1], close))}?"
+        return f"there is no setting {where}: did you mean {format_path((*path[:-1], close))}?"
     return f"there is no setting {where}; beside it there are {', '.join(names) or 'none'}"
 
 

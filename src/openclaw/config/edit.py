@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from openclaw.config import files, load, redact, source, tree
 from openclaw.config.check import ConfigProblem
-from openclaw.config.load import ConfigSource, InvalidConfig, Survey, read, survey
+from openclaw.config.load import ConfigAnalysis, ConfigSource, InvalidConfig, analyse_text, read
 from openclaw.config.source import parse
 from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, NotFound
 from openclaw.process.environment import Home
@@ -48,18 +48,18 @@ class Editor:
 
     def get(self, path: str = "") -> Any:
         """The redacted value at `path`; everything without a path."""
-        parts = tree.parse(path) if path else ()
+        parts = tree.parse_path(path) if path else ()
         data = self._resolve(parse(read(self.home.config).text, str(self.home.config))).data
         return redact.redact(tree.find(data, parts), parts)
 
     def set(self, path: str, value: Any, *, base_hash: str | None = None, dry_run: bool = False) -> ConfigChange:
         """Writes `value` at `path`."""
-        parts = tree.parse(path)
+        parts = tree.parse_path(path)
         return self._change(lambda data: tree.put(data, parts, value), base_hash, dry_run)
 
     def unset(self, path: str, *, base_hash: str | None = None, dry_run: bool = False) -> ConfigChange:
         """Removes the value at `path`, so that its default applies."""
-        parts = tree.parse(path)
+        parts = tree.parse_path(path)
 
         def without(data: dict[str, Any]) -> Any:
             resolved = self._resolve(data)
@@ -79,7 +79,7 @@ class Editor:
         allow_clobber: bool = False,
     ) -> ConfigChange:
         """Applies a JSON merge patch; lists named in `replace_paths` may lose entries."""
-        replace = {tree.parse(path) for path in replace_paths}
+        replace = {tree.parse_path(path) for path in replace_paths}
         return self._change(
             lambda data: tree.merge(data, patch, replace), base_hash, dry_run, guarded=not allow_clobber
         )
@@ -97,12 +97,12 @@ class Editor:
                 old = {}  # a file that cannot be read is what `apply` is there to repair
             new = redact.restore(given, old)
             text = source.rewrite(text, tree.diff(given, new))
-            seen = survey(text, self.home, self.environ)
+            seen = analyse_text(text, self.home, self.environ)
             if seen.errors:
                 raise InvalidConfig(seen.errors, self.home.config, REFUSED)
             if not allow_clobber:
                 self._guard(before, text, old, new, dry_run)
-            return self._finish(before, text, tree.changed(old, new), seen.warnings, dry_run)
+            return self._finish(before, text, tree.changed_paths(old, new), seen.warnings, dry_run)
 
     def _change(
         self,
@@ -123,7 +123,7 @@ class Editor:
             warnings = self._judge(before.text, text, edits)
             if guarded:
                 self._guard(before, text, old, new, dry_run)
-            return self._finish(before, text, tree.changed(old, new), (*lost, *warnings), dry_run)
+            return self._finish(before, text, tree.changed_paths(old, new), (*lost, *warnings), dry_run)
 
     @contextmanager
     def _writing(self, dry_run: bool) -> Iterator[None]:
@@ -139,8 +139,8 @@ class Editor:
         if dry_run:
             yield
             return
-        with files.locked(path):
-            files.sweep(path)
+        with files.hold_lock(path):
+            files.remove_temporary(path)
             yield
 
     def _current(self, base_hash: str | None) -> ConfigSource:
@@ -150,13 +150,13 @@ class Editor:
         return found
 
     def _resolve(self, data: dict[str, Any]) -> load.Resolved:
-        return load.resolve(data, self.home.config, load.roots(self.home.config, self.environ))
+        return load.resolve_includes(data, self.home.config, load.roots(self.home.config, self.environ))
 
     def _judge(self, old: str, new: str, edits: list[tree.TreeEdit]) -> tuple[ConfigProblem, ...]:
         """The warnings a change gives cause for; refuses one that adds errors or does not have the effect asked for."""
-        after = survey(new, self.home, self.environ)
+        after = analyse_text(new, self.home, self.environ)
         try:
-            before = survey(old, self.home, self.environ)
+            before = analyse_text(old, self.home, self.environ)
         except ConfigError:
             before = None  # an include was broken, and the change repaired it
         worse = tuple(problem for problem in after.errors if before is None or problem not in before.errors)
@@ -210,11 +210,11 @@ class Editor:
 def _rewrite(text: str, edits: list[tree.TreeEdit], wanted: Any) -> tuple[str, tuple[ConfigProblem, ...]]:
     """The new text: edited in place where possible, otherwise written anew with a warning."""
     if not text.strip("\ufeff \t\r\n"):
-        return _checked(source.fresh(wanted), wanted), ()
+        return _checked(source.render_new(wanted), wanted), ()
     try:
         return _checked(source.rewrite(text, edits), wanted), ()
     except (source.CannotEdit, ConfigError):
-        return _checked(source.fresh(wanted), wanted), (ConfigProblem(path="", message=LOST_COMMENTS),)
+        return _checked(source.render_new(wanted), wanted), (ConfigProblem(path="", message=LOST_COMMENTS),)
 
 
 def _checked(text: str, wanted: Any) -> str:
@@ -227,7 +227,7 @@ def _checked(text: str, wanted: Any) -> str:
     return text
 
 
-def _refuse_included(raw: Any, before: Survey, after: Survey, edits: list[tree.TreeEdit]) -> None:
+def _refuse_included(raw: Any, before: ConfigAnalysis, after: ConfigAnalysis, edits: list[tree.TreeEdit]) -> None:
     """Refuses an edit of a value that comes from an included file: it has to be changed there."""
     wanted: Any = before.raw
     for edit in edits:
@@ -245,4 +245,4 @@ def _refuse_included(raw: Any, before: Survey, after: Survey, edits: list[tree.T
 
 def _included(path: tree.Path, included: tuple[Path, ...]) -> InvalidRequest:
     names = ", ".join(str(file) for file in included)
-    return InvalidRequest(f"{tree.show(path)} comes from an included file: change it there ({names})")
+    return InvalidRequest(f"{tree.format_path(path)} comes from an included file: change it there ({names})")

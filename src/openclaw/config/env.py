@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.config.check import ConfigProblem
-from openclaw.config.tree import Path, put, show
+from openclaw.config.tree import Path, format_path, put
 
 OVERRIDES: Mapping[str, Path] = {
     "OPENCLAW_LOG_LEVEL": ("logging", "level"),
@@ -75,13 +75,13 @@ def substitute(data: Any, variables: Mapping[str, str]) -> Substituted:
 
 def missing_problem(path: Path, name: str) -> ConfigProblem:
     return ConfigProblem(
-        path=show(path),
+        path=format_path(path),
         message=f"${{{name}}} is not set, so this value is left out: set {name} in the environment, in .env beside"
         " the state, or in env.vars",
     )
 
 
-def override(data: Any, environ: Mapping[str, str]) -> tuple[Any, list[ConfigProblem]]:
+def apply_overrides(data: Any, environ: Mapping[str, str]) -> tuple[Any, list[ConfigProblem]]:
     """Applies the variables that override the file."""
     problems: list[ConfigProblem] = []
     for name, path in OVERRIDES.items():
@@ -129,7 +129,7 @@ def _dotenv_value(raw: str) -> str | None:
     return re.split(r"(?:^|\s)#", raw, maxsplit=1)[0].strip()
 
 
-def combine(*layers: Mapping[str, str]) -> dict[str, str]:
+def merge_variables(*layers: Mapping[str, str]) -> dict[str, str]:
     """One set of variables; the first layer that has a value for a name wins."""
     merged: dict[str, str] = {}
     for layer in layers:

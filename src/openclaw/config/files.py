@@ -29,7 +29,7 @@ class NotRegular(Exception):
 
 
 @contextmanager
-def opened(path: Path, *, follow: bool = True) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+def open_regular(path: Path, *, follow: bool = True) -> Iterator[tuple[BinaryIO, os.stat_result]]:
     """Opens a regular file for reading; gives its stat result too."""
     flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
     # Without O_NONBLOCK, opening a pipe in the file's place would block for ever.
@@ -48,7 +48,7 @@ def opened(path: Path, *, follow: bool = True) -> Iterator[tuple[BinaryIO, os.st
 def read_regular(path: Path, limit: int) -> bytes | None:
     """The bytes of `path`, None when there is no such file; refuses anything but a regular file up to `limit` bytes."""
     try:
-        with opened(path) as (file, _):
+        with open_regular(path) as (file, _):
             data = file.read(limit + 1)
     except FileNotFoundError:
         return None
@@ -85,14 +85,14 @@ def replace(path: Path, data: bytes, *, backup: bytes | None = None) -> None:
             leftover.unlink(missing_ok=True)
 
 
-def sweep(path: Path) -> None:
+def remove_temporary(path: Path) -> None:
     """Removes temporary files of a killed writer; only the holder of the lock may call this."""
     for leftover in path.parent.glob(f".{path.name}.*.tmp"):
         leftover.unlink(missing_ok=True)
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Holds the lock that keeps other writers of `path` out, in this process and in others."""
     lock = KernelLock(_named(path, ".lock"))
     deadline = time.monotonic() + LOCK_WAIT

@@ -65,7 +65,7 @@ class LiveConfig:
     def is_set(self, path: str) -> bool:
         """Whether the file sets `path` to something."""
         try:
-            return bool(tree.find(self.current.raw, tree.parse(path)))
+            return bool(tree.find(self.current.raw, tree.parse_path(path)))
         except (OpenClawError, LookupError):
             return False
 

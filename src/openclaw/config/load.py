@@ -10,12 +10,12 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.config import env, tree
-from openclaw.config.check import ConfigProblem, Findings, as_ref, check
+from openclaw.config.check import CheckResult, ConfigProblem, as_ref, check
 from openclaw.config.files import digest, read_regular, replace
 from openclaw.config.migrate import migrate
 from openclaw.config.schema import Config
 from openclaw.config.settings import SecretsSettings
-from openclaw.config.source import decode, fresh, parse, repeated
+from openclaw.config.source import decode, parse, render_new, repeated_keys
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import REDACTED, Secret
 from openclaw.core.settings import SecretRef
@@ -44,7 +44,7 @@ def roots(config: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
     return (config.parent.resolve(), *(Path(root).resolve() for root in more if root))
 
 
-def resolve(data: dict[str, Any], config: Path, allowed: tuple[Path, ...]) -> Resolved:
+def resolve_includes(data: dict[str, Any], config: Path, allowed: tuple[Path, ...]) -> Resolved:
     """Reads and merges the includes in `data`; `config` is the file it came from."""
     if not _used(data):
         return Resolved(data)
@@ -130,7 +130,7 @@ def overlay(below: Any, above: Any) -> Any:
 
 
 def _error(path: tree.Path, file: Path, message: str) -> ConfigError:
-    where = tree.show((*path, KEY))
+    where = tree.format_path((*path, KEY))
     return ConfigError(f"{where} in {file}: {message}", path=where, file=str(file))
 
 
@@ -161,13 +161,13 @@ class ConfigSource(Struct, frozen=True, kw_only=True):
         return f"Source({self.path}, {self.hash[:12]})"
 
 
-class Survey(Struct, frozen=True, kw_only=True):
+class ConfigAnalysis(Struct, frozen=True, kw_only=True):
     """What a text means: the data as written, the data as used, and every problem with it."""
 
     raw: dict[str, Any]
     """As written, with includes in place: `${NAME}` is still text."""
     data: dict[str, Any]
-    findings: Findings
+    findings: CheckResult
     errors: tuple[ConfigProblem, ...]
     warnings: tuple[ConfigProblem, ...]
     files: tuple[Path, ...]
@@ -233,12 +233,12 @@ def load(home: Home, environ: Mapping[str, str]) -> LoadedConfig:
     )
 
 
-def remember_good(home: Home, loaded: LoadedConfig) -> bool:
+def save_last_good(home: Home, loaded: LoadedConfig) -> bool:
     """Saves `loaded` as the last good configuration; call it once the program runs with it."""
     if not loaded.exists or loaded.used_last_good or REDACTED in loaded.text:
         return False
     # With includes the file alone would not be the configuration that worked.
-    text = fresh(loaded.raw) if loaded.files else loaded.text
+    text = render_new(loaded.raw) if loaded.files else loaded.text
     if read_regular(home.last_good, MAX_BYTES) == text.encode():
         return False
     replace(home.last_good, text.encode())
@@ -253,24 +253,24 @@ def read(path: Path) -> ConfigSource:
     return ConfigSource(path=path, text=decode(data, str(path)), hash=digest(data))
 
 
-def survey(text: str, home: Home, environ: Mapping[str, str], *, ask_shell: bool = False) -> Survey:
+def analyse_text(text: str, home: Home, environ: Mapping[str, str], *, ask_shell: bool = False) -> ConfigAnalysis:
     """Everything about `text` that can be found without fetching a credential."""
     raw = parse(text, str(home.config))
-    resolved = resolve(raw, home.config, roots(home.config, environ))
+    resolved = resolve_includes(raw, home.config, roots(home.config, environ))
     moved = migrate(resolved.data)
     dotenv, warnings = _dotenv(home)
-    variables = env.combine(environ, dotenv)
-    variables = env.combine(variables, env.own_vars(moved.data, variables))
+    variables = env.merge_variables(environ, dotenv)
+    variables = env.merge_variables(variables, env.own_vars(moved.data, variables))
     filled = env.substitute(moved.data, variables)
     patience = env.shell_wanted(moved.data, environ) if ask_shell and filled.missing else 0.0
     if patience:
         wanted = {name for _, name in filled.missing}
-        variables = env.combine(variables, env.from_login_shell(wanted, environ, patience))
+        variables = env.merge_variables(variables, env.from_login_shell(wanted, environ, patience))
         filled = env.substitute(moved.data, variables)
-    data, ignored = env.override(filled.data, environ)
+    data, ignored = env.apply_overrides(filled.data, environ)
     findings = check(data, filled.filled, moved.before)
     missing = [env.missing_problem(moved.before(path), name) for path, name in filled.missing]
-    return Survey(
+    return ConfigAnalysis(
         raw=resolved.data,
         data=data,
         findings=findings,
@@ -290,7 +290,7 @@ def problems_of(error: ConfigError) -> tuple[ConfigProblem, ...]:
 
 
 def _load(source: ConfigSource, home: Home, environ: Mapping[str, str]) -> LoadedConfig:
-    seen = survey(source.text, home, environ, ask_shell=True)
+    seen = analyse_text(source.text, home, environ, ask_shell=True)
     if seen.errors:
         raise InvalidConfig(seen.errors, source.path)
     config, unavailable = _build(seen, source.path)
@@ -308,7 +308,7 @@ def _load(source: ConfigSource, home: Home, environ: Mapping[str, str]) -> Loade
     )
 
 
-def _build(seen: Survey, file: Path) -> tuple[Config, tuple[ConfigProblem, ...]]:
+def _build(seen: ConfigAnalysis, file: Path) -> tuple[Config, tuple[ConfigProblem, ...]]:
     """The frozen value; a credential that cannot be fetched is left out with a warning."""
     data, refs = _handles(seen)
     problems: tuple[ConfigProblem, ...] = ()
@@ -323,7 +323,7 @@ def _build(seen: Survey, file: Path) -> tuple[Config, tuple[ConfigProblem, ...]]
         raise InvalidConfig((*problems, unfit), file) from None
 
 
-def _handles(seen: Survey) -> tuple[Any, dict[tree.Path, SecretRef]]:
+def _handles(seen: ConfigAnalysis) -> tuple[Any, dict[tree.Path, SecretRef]]:
     """The data with its credentials as handles, and the references that have to be fetched."""
     data: Any = seen.data
     refs: dict[tree.Path, SecretRef] = {}
@@ -342,13 +342,15 @@ def _handles(seen: Survey) -> tuple[Any, dict[tree.Path, SecretRef]]:
 
 
 def _follow(
-    data: Any, refs: Mapping[tree.Path, SecretRef], seen: Survey, file: Path
+    data: Any, refs: Mapping[tree.Path, SecretRef], seen: ConfigAnalysis, file: Path
 ) -> tuple[Any, tuple[ConfigProblem, ...]]:
     """`data` with each reference replaced by its credential."""
     from openclaw.config.secrets import resolve
 
     circular = tuple(
-        ConfigProblem(path=tree.show(path), message="a secret provider cannot itself need a secret: write it as text")
+        ConfigProblem(
+            path=tree.format_path(path), message="a secret provider cannot itself need a secret: write it as text"
+        )
         for path in refs
         if path[0] == "secrets"
     )
@@ -366,8 +368,10 @@ def _repeated(text: str) -> list[ConfigProblem]:
     if not text.strip("\ufeff \t\r\n") or len(text) > HAND_WRITTEN:
         return []
     return [
-        ConfigProblem(path=tree.show(path), message="stands there twice; only the last one counts: remove one of them")
-        for path in repeated(text)
+        ConfigProblem(
+            path=tree.format_path(path), message="stands there twice; only the last one counts: remove one of them"
+        )
+        for path in repeated_keys(text)
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.config.check import ConfigProblem
-from openclaw.config.tree import Path, show
+from openclaw.config.tree import Path, format_path
 from openclaw.core.keys import AGENT_ID
 
 MODES = {
@@ -70,7 +70,9 @@ def _agents(agents: dict[str, Any], moved: list[tuple[Path, Path]], warnings: li
     taken = {entry.get("id") for entry in named if isinstance(entry, dict)}
     for old, key, value in found:
         if key in taken:
-            warnings.append(ConfigProblem(path=show(old), message="is ignored: agents.list has an agent of that name"))
+            warnings.append(
+                ConfigProblem(path=format_path(old), message="is ignored: agents.list has an agent of that name")
+            )
             continue
         moved.append((("agents", "list", len(agents_list)), old))
         agents_list.append({"id": key, **value})

@@ -7,28 +7,28 @@ from msgspec import inspect
 
 from openclaw.config import schema
 from openclaw.config.check import ref_problem
-from openclaw.config.tree import Path, show
+from openclaw.config.tree import Path, format_path
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import REDACTED
-from openclaw.core.text import lazy
+from openclaw.core.text import compile_lazily
 from openclaw.security.redaction import redact_shapes
 
-_REFERENCE = lazy(r"\$\{[A-Z_][A-Z0-9_]*\}\Z|\$[A-Z][A-Z0-9_]{0,127}\Z")
-_NAME = lazy(
+_REFERENCE = compile_lazily(r"\$\{[A-Z_][A-Z0-9_]*\}\Z|\$[A-Z][A-Z0-9_]{0,127}\Z")
+_NAME = compile_lazily(
     r"token\Z|tokens\Z|passw(or)?d|passphrase|passcode|secret|api_?keys?\Z|credential|cookie"
     r"|(private|access|signing|encryption|auth|master|service|account|client|webhook)_?key\Z|(^|_)keys?\Z|(^|_)pin\Z",
     re.IGNORECASE,
 )
-_HEADER = lazy(r"auth|key|token|secret|cookie|signature|password|credential", re.IGNORECASE)
-_NUMERIC = lazy(r"passw(or)?d|passcode|passphrase|secret|(^|_)pin\Z", re.IGNORECASE)
-_FLAG = lazy(r"--?[\w-]*(token|password|passwd|secret|api-?key|credential)[\w-]*", re.IGNORECASE)
+_HEADER = compile_lazily(r"auth|key|token|secret|cookie|signature|password|credential", re.IGNORECASE)
+_NUMERIC = compile_lazily(r"passw(or)?d|passcode|passphrase|secret|(^|_)pin\Z", re.IGNORECASE)
+_FLAG = compile_lazily(r"--?[\w-]*(token|password|passwd|secret|api-?key|credential)[\w-]*", re.IGNORECASE)
 
 
 def redact(data: Any, path: Path = ()) -> Any:
     """Redacts `data`, which is at `path`."""
     kind: inspect.Type | None = schema.root()
     for part in path:
-        kind = schema.step(kind, part)
+        kind = schema.child_type(kind, part)
     name = next((part for part in reversed(path) if isinstance(part, str)), "")
     header = len(path) > 1 and _is_header_map(path[-2])
     return _value(data, kind, name, header, _is_sensitive(name) and kind is None)
@@ -46,7 +46,7 @@ def _value(value: Any, kind: inspect.Type | None, name: str, header: bool, sensi
             return value
         return {key: _entry(item, kind, key, name, secret) for key, item in value.items()}
     if isinstance(value, list):
-        inner = schema.step(kind, 0) if kind is not None else None
+        inner = schema.child_type(kind, 0) if kind is not None else None
         return _flags([_value(item, inner, name, header, secret) for item in value])
     if secret and not isinstance(value, bool) and value is not None and _NUMERIC.search(_snake(name)):
         return REDACTED
@@ -54,7 +54,7 @@ def _value(value: Any, kind: inspect.Type | None, name: str, header: bool, sensi
 
 
 def _entry(item: Any, kind: inspect.Type | None, key: str, name: str, sensitive: bool) -> Any:
-    inner = schema.step(kind, key)
+    inner = schema.child_type(kind, key)
     return _value(item, inner, key, _is_header_map(name), sensitive or _is_sensitive(key))
 
 
@@ -97,7 +97,8 @@ def _restore(new: Any, current: Any, shown: Any, path: Path) -> Any:
         if isinstance(shown, str) and shown == new:
             return current
         raise InvalidRequest(
-            f"{show(path)} holds a placeholder for a credential that is not there: write the credential or a reference"
+            f"{format_path(path)} holds a placeholder for a credential that is not there: "
+            "write the credential or a reference"
         )
     if isinstance(new, dict):
         old = current if isinstance(current, dict) else {}

@@ -82,7 +82,7 @@ def config_methods(
         shown: Any = {}
         try:
             shown = redact(parse(source.text, str(home.config))) if source.exists else {}
-            survey = loading.survey(source.text or "{}", home, surroundings.environ)
+            survey = loading.analyse_text(source.text or "{}", home, surroundings.environ)
             issues = [str(problem) for problem in survey.errors]
             warnings = [str(problem) for problem in survey.warnings]
         except ConfigError as error:

@@ -80,7 +80,7 @@ def root() -> inspect.StructType:
     return found
 
 
-def sketch(names: Collection[str]) -> inspect.StructType:
+def partial_root(names: Collection[str]) -> inspect.StructType:
     """`root` with only the sections called `names` resolved, which is quicker: a file sets a few of them."""
     fields = zip(Config.__struct_fields__, Config.__struct_encode_fields__, strict=True)
     return inspect.StructType(
@@ -102,7 +102,7 @@ def _section(name: str) -> inspect.Type:
     return inspect.type_info(get_type_hints(Config, include_extras=True)[name])
 
 
-def bare(kind: inspect.Type) -> inspect.Type:
+def strip_metadata(kind: inspect.Type) -> inspect.Type:
     """`kind` without its metadata."""
     while isinstance(kind, inspect.Metadata):
         kind = kind.type
@@ -118,9 +118,9 @@ def doc_of(kind: inspect.Type) -> str:
 
 def options(kind: inspect.Type) -> tuple[inspect.Type, ...]:
     """The members of a union, or the one type."""
-    kind = bare(kind)
+    kind = strip_metadata(kind)
     if isinstance(kind, inspect.UnionType):
-        return tuple(bare(member) for member in kind.types)
+        return tuple(strip_metadata(member) for member in kind.types)
     return (kind,)
 
 
@@ -128,7 +128,7 @@ def is_secret(kind: inspect.Type) -> bool:
     return any(isinstance(option, inspect.CustomType) and option.cls is Secret for option in options(kind))
 
 
-def step(kind: inspect.Type | None, part: str | int) -> inspect.Type | None:
+def child_type(kind: inspect.Type | None, part: str | int) -> inspect.Type | None:
     """The type of the child `part`, or None where the schema says nothing."""
     for option in options(kind) if kind is not None else ():
         match option:

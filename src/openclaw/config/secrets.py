@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from openclaw.config import tree
 from openclaw.config.check import ConfigProblem
-from openclaw.config.files import NotRegular, opened
+from openclaw.config.files import NotRegular, open_regular
 from openclaw.config.settings import EnvProvider, ExecProvider, FileProvider, SecretsSettings
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef
@@ -52,7 +52,7 @@ def resolve(
                 found[path] = value
             else:
                 problems.append(
-                    ConfigProblem(path=tree.show(path), message=f"the credential is not available: {value}")
+                    ConfigProblem(path=tree.format_path(path), message=f"the credential is not available: {value}")
                 )
     return ResolvedSecrets(found, tuple(problems))
 
@@ -107,7 +107,7 @@ def _read_private(path: Path, limit: int) -> str:
     if not path.is_absolute():
         raise SecretUnavailable(f"{path} must be an absolute path")
     try:
-        with opened(path, follow=False) as (file, facts):
+        with open_regular(path, follow=False) as (file, facts):
             if facts.st_nlink != 1:
                 raise NotRegular
             if os.name != "nt" and (facts.st_mode & 0o077 or facts.st_uid not in (0, os.geteuid())):

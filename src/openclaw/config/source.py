@@ -148,7 +148,7 @@ def rewrite(text: str, edits: list[TreeEdit]) -> str:
     return text
 
 
-def fresh(data: Any) -> str:
+def render_new(data: Any) -> str:
     """`data` as the text of a new file."""
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
@@ -162,7 +162,7 @@ def read(text: str) -> Node:
     return root
 
 
-def repeated(text: str) -> list[Path]:
+def repeated_keys(text: str) -> list[Path]:
     """Keys that occur twice in one object, of which only the last counts."""
     found: list[Path] = []
 

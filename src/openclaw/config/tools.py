@@ -13,11 +13,11 @@ from openclaw.config.edit import ConfigChange, Editor
 from openclaw.config.redact import redact
 from openclaw.config.schema import json_schema
 from openclaw.config.source import parse
-from openclaw.config.tree import parse as parse_path
+from openclaw.config.tree import parse_path
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.process.environment import Environment
-from openclaw.tools.base import ELSEWHERE, SimpleTool, json_output, taken, tool_spec
+from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, taken, tool_spec
 
 ACTIONS = (
     "config.get",
@@ -62,7 +62,7 @@ class ConfigTool(SimpleTool):
             "note": {"type": "string", "description": "Why, for the log"},
         },
         "action",
-        absent=ELSEWHERE,
+        absent=UNSUPPORTED_PARAMETERS,
     )
 
     def __init__(self, surroundings: Environment, restart: Callable[[str], None] | None = None) -> None:

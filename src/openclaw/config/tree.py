@@ -19,7 +19,7 @@ _BARE = re.compile(r"""[^.\[\]"'\s]+""")
 _BRACKET = re.compile(r"""\[\s*(?:(\d{1,9})|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))\s*\]""", re.DOTALL)
 
 
-def parse(text: str) -> Path:
+def parse_path(text: str) -> Path:
     """Parses a path; a number in brackets is an index, everything else is a key."""
     parts: list[str | int] = []
     at = 0
@@ -49,7 +49,7 @@ def parse(text: str) -> Path:
     return tuple(parts)
 
 
-def show(path: Path) -> str:
+def format_path(path: Path) -> str:
     """`path` as text that `parse` reads back."""
     out = ""
     for part in path:
@@ -90,7 +90,7 @@ def find(data: Any, path: Path) -> Any:
     for part in path:
         at = _slot(data, part)
         if at is None:
-            raise NotFound(f"{show(path)} is not set")
+            raise NotFound(f"{format_path(path)} is not set")
         data = data[at]
     return data
 
@@ -114,17 +114,23 @@ def _put(data: Any, path: Path, depth: int, value: Any) -> Any:
     part = path[depth]
     if isinstance(data, dict):
         if isinstance(part, int):
-            raise InvalidRequest(f"{show(path[:depth]) or 'the root'} is an object: name a key of it, not an index")
+            raise InvalidRequest(
+                f"{format_path(path[:depth]) or 'the root'} is an object: name a key of it, not an index"
+            )
         inner = data.get(part)
         inner = _container(path, depth + 1) if inner is None else inner
         return {**data, part: _put(inner, path, depth + 1, value)}
     if isinstance(data, list):
         index = _index(part)
         if index is None or index > len(data):
-            raise InvalidRequest(f"{show(path[:depth])} is a list of {len(data)}: use an index from 0 to {len(data)}")
+            raise InvalidRequest(
+                f"{format_path(path[:depth])} is a list of {len(data)}: use an index from 0 to {len(data)}"
+            )
         inner = data[index] if index < len(data) else _container(path, depth + 1)
         return [*data[:index], _put(inner, path, depth + 1, value), *data[index + 1 :]]
-    raise InvalidRequest(f"{show(path[:depth])} is {kind_of(data)}, so {show(path)} cannot be set: unset it first")
+    raise InvalidRequest(
+        f"{format_path(path[:depth])} is {kind_of(data)}, so {format_path(path)} cannot be set: unset it first"
+    )
 
 
 def _container(path: Path, depth: int) -> Any:
@@ -184,7 +190,8 @@ def _merge_list(data: list[Any], patch: list[Any], replace: Collection[Path], pa
     lost = [item for item in data if not any(same(item, other) for other in patch)]
     if lost:
         raise InvalidRequest(
-            f"this would remove {len(lost)} of {len(data)} entries of {show(path)}: name {show(path)} as a path to"
+            f"this would remove {len(lost)} of {len(data)} entries of {format_path(path)}: "
+            f"name {format_path(path)} as a path to"
             " replace if that is meant"
         )
     return patch
@@ -219,9 +226,9 @@ def _diff_list(old: list[Any], new: list[Any], path: Path) -> list[TreeEdit]:
     return [TreeEdit("put", path, new)]
 
 
-def changed(old: Any, new: Any) -> tuple[str, ...]:
+def changed_paths(old: Any, new: Any) -> tuple[str, ...]:
     """The paths of settings that differ, as text."""
-    return tuple(show(path) or "." for edit in diff(old, new) for path in _leaves(edit.path, edit.value))
+    return tuple(format_path(path) or "." for edit in diff(old, new) for path in _leaves(edit.path, edit.value))
 
 
 def _leaves(path: Path, value: Any) -> list[Path]:

@@ -65,7 +65,7 @@ class SlashCommand(Struct, frozen=True):
     args: str = ""
 
 
-def parse(text: str) -> SlashCommand | None:
+def parse_command(text: str) -> SlashCommand | None:
     """The command in a message; None when the message is for the model."""
     message = text.strip()
     if _is_abort_word(message):
@@ -79,7 +79,7 @@ def parse(text: str) -> SlashCommand | None:
 
 def is_command(text: str) -> bool:
     """Whether `text` may be a command: a built-in one, or a slash word that a skill or plugin may handle."""
-    return text.lstrip().startswith("/") or parse(text) is not None
+    return text.lstrip().startswith("/") or parse_command(text) is not None
 
 
 def _is_abort_word(message: str) -> bool:

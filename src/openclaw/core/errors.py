@@ -121,7 +121,7 @@ class ModelNotFound(ProviderError):
     reason = "model_not_found"
 
 
-class Refused(ProviderError):
+class ModelRefused(ProviderError):
     """The model or its provider declined to answer; asking again will not help."""
 
     reason = "refused"

@@ -384,7 +384,7 @@ class HookSettings(Settings, frozen=True):
     ] = field(default_factory=dict)
 
 
-Handler = Callable[[Any, HookContext], Awaitable[Any] | Any]
+HookHandler = Callable[[Any, HookContext], Awaitable[Any] | Any]
 """Called with an event and a context. It returns the point's answer type, a mapping with the same fields, or None; it
 may be a coroutine function everywhere but at `tool_result_persist`."""
 
@@ -394,7 +394,7 @@ class HookRegistration(Struct, frozen=True, kw_only=True):
 
     plugin: str
     hook: HookName
-    handler: Handler
+    handler: HookHandler
     priority: int = 0
     """Higher runs first; equal ones in order of registration."""
     settings: HookSettings = HookSettings()

@@ -16,7 +16,7 @@ _SHAPE = f"a session key is 1 to {MAX_KEY_CHARS} printable characters, for examp
 
 _PLAIN = re.compile(r"[a-z0-9_.@+-]{1,128}\Z")
 
-Kind = Literal["direct", "group", "channel", "room"]
+ChatKind = Literal["direct", "group", "channel", "room"]
 _KINDS = ("direct", "group", "channel", "room")
 # First segments that are not a channel: an id follows them, never a kind of chat.
 NO_CHANNEL = frozenset(("cron", "hook", "subagent", "acp", "node", "boot", "explicit", "dashboard", "agent"))
@@ -36,7 +36,7 @@ class ChatRoute(Struct, frozen=True):
     """The chat that a session key names."""
 
     channel: str
-    kind: Kind
+    kind: ChatKind
     peer: str
     account: str | None = None
     thread: str | None = None
@@ -105,7 +105,7 @@ class SessionKey(Struct, frozen=True):
         return ChatRoute(
             channel=parts[0],
             account=parts[1] if at == 2 else None,
-            kind=cast(Kind, parts[at]),
+            kind=cast(ChatKind, parts[at]),
             peer=":".join(parts[at + 1 :]),
             thread=thread,
         )
@@ -130,7 +130,7 @@ def normalise_agent(agent: str) -> str:
     return cleaned
 
 
-def parse(text: str, default_agent: str = DEFAULT_AGENT, main_key: str = MAIN) -> SessionKey:
+def parse_session_key(text: str, default_agent: str = DEFAULT_AGENT, main_key: str = MAIN) -> SessionKey:
     """The key a client meant by `text`; bare forms get the default agent."""
     raw = text.strip()
     if not raw or len(raw) > MAX_KEY_CHARS or _UNPRINTABLE.search(raw):

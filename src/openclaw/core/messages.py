@@ -163,7 +163,7 @@ class ToolResult(_Said, frozen=True, tag_field="role", tag="toolResult", rename=
 Message = User | Assistant | ToolResult
 
 
-def once(work: Callable[[M, *Ts], T]) -> Callable[[M, *Ts], T]:
+def cache_on_message(work: Callable[[M, *Ts], T]) -> Callable[[M, *Ts], T]:
     """Caches the result of `work` on the message, because every turn walks the whole conversation."""
 
     @wraps(work)

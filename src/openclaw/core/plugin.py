@@ -110,7 +110,7 @@ OpensProvider = Callable[[Endpoint], Provider]
 OpensEmbedder = Callable[[EmbedderEndpoint], Embedder]
 
 
-class Brought(Struct, frozen=True, kw_only=True):
+class PluginContributions(Struct, frozen=True, kw_only=True):
     """Everything one plugin registered."""
 
     tools: tuple[Tool, ...] = ()
@@ -274,9 +274,9 @@ class Api:
         """Registers a background service, started when the plugin is ready and stopped with it."""
         self._put(self._services, name, service, "service")
 
-    def brought(self) -> Brought:
+    def brought(self) -> PluginContributions:
         """Everything registered so far."""
-        return Brought(
+        return PluginContributions(
             tools=tuple(self._tools.values()),
             optional_tools=frozenset(self._optional),
             hooks=tuple(self._hooks),

@@ -11,7 +11,7 @@ from openclaw.core.messages import Assistant, AssistantBlock, Cost, Message, Sto
 from openclaw.core.secret import Secret
 from openclaw.core.tool import ToolSpec
 
-Api = Literal[
+ModelApi = Literal[
     "openai-completions",
     "openai-responses",
     "anthropic-messages",
@@ -62,7 +62,7 @@ class Model(Struct, frozen=True, kw_only=True):
 
     provider: str
     id: str
-    api: Api
+    api: ModelApi
     base_url: str = ""
     name: str = ""
     context_window: int = 200_000
@@ -136,7 +136,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """How to reach a provider's API; adapters are built from this."""
 
     provider: str
-    api: Api
+    api: ModelApi
     base_url: str
     key: Secret | None = None
     bearer: bool = False

@@ -13,7 +13,7 @@ Access = Literal["none", "ro", "rw"]
 
 WORKDIR = "/workspace"
 AGENT_MOUNT = "/agent"
-BOX_HOME = "/home/agent"
+SANDBOX_HOME = "/home/agent"
 TMP = "/tmp"  # noqa: S108 (the box has one of its own)
 RUNTIME = "/opt/openclaw"
 """Where our file tools are mounted inside a sandbox, read-only."""
@@ -27,7 +27,7 @@ class Mount(Struct, frozen=True):
     writable: bool = False
 
 
-class BoxLimits(Struct, frozen=True, kw_only=True):
+class SandboxLimits(Struct, frozen=True, kw_only=True):
     """Resource limits of a sandbox; 0 means no limit."""
 
     processes: int = 512
@@ -50,7 +50,7 @@ class SandboxSpec(Struct, frozen=True, kw_only=True):
     network: str = "none"
     """`none`, or the engine's name of a network."""
     env: Mapping[str, str] = field(default_factory=dict)
-    limits: BoxLimits = BoxLimits()
+    limits: SandboxLimits = SandboxLimits()
     image: str = "openclaw-sandbox:bookworm-slim"
     user: str = ""
     setup: str = ""
@@ -58,10 +58,10 @@ class SandboxSpec(Struct, frozen=True, kw_only=True):
 
 
 def _all(box: SandboxSpec) -> tuple[Mount, ...]:
-    return (*box.mounts, Mount(f"{box.root}/home", BOX_HOME, True), Mount(box.root + TMP, TMP, True))
+    return (*box.mounts, Mount(f"{box.root}/home", SANDBOX_HOME, True), Mount(box.root + TMP, TMP, True))
 
 
-def seen(box: SandboxSpec, path: str) -> str | None:
+def to_sandbox_path(box: SandboxSpec, path: str) -> str | None:
     """The path inside the sandbox of a host path; None when it is not mounted."""
     for mount in sorted(_all(box), key=lambda mount: -len(mount.source)):
         if path == mount.source or path.startswith(f"{mount.source}/"):
@@ -69,7 +69,7 @@ def seen(box: SandboxSpec, path: str) -> str | None:
     return None
 
 
-def outside(box: SandboxSpec, path: str) -> str | None:
+def to_host_path(box: SandboxSpec, path: str) -> str | None:
     """The host path of a path inside the sandbox; links inside are not followed."""
     for mount in sorted(_all(box), key=lambda mount: -len(mount.target)):
         if path == mount.target or path.startswith(f"{mount.target}/"):
@@ -126,7 +126,7 @@ class Sandbox(Protocol):
         ...
 
 
-class SandboxedRun(Struct, frozen=True):
+class BoundSandbox(Struct, frozen=True):
     """A sandbox and the engine that runs it."""
 
     sandbox: Sandbox
@@ -134,8 +134,8 @@ class SandboxedRun(Struct, frozen=True):
 
 
 @runtime_checkable
-class WorksInBox(Protocol):
+class RunsInSandbox(Protocol):
     """A tool with calls that run in a sandbox, whose paths mean files inside it."""
 
     @property
-    def boxed(self) -> SandboxedRun | None: ...
+    def boxed(self) -> BoundSandbox | None: ...

@@ -38,7 +38,7 @@ class Secret:
         raise TypeError("a secret is not pickled")
 
 
-def hide(text: str, *secrets: Secret | None) -> str:
+def redact(text: str, *secrets: Secret | None) -> str:
     """`text` with each of the `secrets` redacted."""
     for secret in secrets:
         if secret and len(secret.reveal()) >= 6:
@@ -62,6 +62,6 @@ _NOT_SECRET = re.compile(
 )
 
 
-def is_secret_place(path: str) -> bool:
+def is_secret_path(path: str) -> bool:
     """Whether a file usually holds credentials, judging by its name."""
     return bool(_SECRET_NAMES.search(path)) and not _NOT_SECRET.search(path)

@@ -33,8 +33,8 @@ ActionKind = Literal[
 LabelDecision = Literal["allow", "ask", "deny"]
 LabelColumn = Literal["none", "skill", "tool", "external", "stranger"]
 """The least trusted label in the context; `none` when everything is the owner's."""
-DEEDS: tuple[ActionKind, ...] = get_args(ActionKind)
-COLUMNS: tuple[LabelColumn, ...] = get_args(LabelColumn)
+ACTION_KINDS: tuple[ActionKind, ...] = get_args(ActionKind)
+LABEL_COLUMNS: tuple[LabelColumn, ...] = get_args(LabelColumn)
 
 
 # Patterns compiled on first use.
@@ -56,7 +56,7 @@ class _Lazy:
         return getattr(compiled, name)
 
 
-def lazy(pattern: str, flags: int = 0) -> re.Pattern[str]:
+def compile_lazily(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """A pattern compiled at its first use, so that importing a module stays cheap."""
     return cast(re.Pattern[str], _Lazy(pattern, flags))
 
@@ -98,7 +98,7 @@ class ContextFile(Struct, frozen=True, kw_only=True):
 
     @property
     def injected_chars(self) -> int:
-        return units(self.content.text)
+        return utf16_length(self.content.text)
 
     @property
     def spared(self) -> bool:
@@ -115,29 +115,29 @@ _FORMAT = (
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
 )
 _UNSEEN = f"\x7f-\x9f{_BIDI}{_FORMAT}\u2028\u2029\ud800-\udfff"
-_NOT_LITERAL = lazy(f"[\x00-\x1f{_UNSEEN}]")
-_NOT_BLOCK = lazy(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
-_IS_BIDI = lazy(f"[{_BIDI}]")
+_NOT_LITERAL = compile_lazily(f"[\x00-\x1f{_UNSEEN}]")
+_NOT_BLOCK = compile_lazily(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
+_IS_BIDI = compile_lazily(f"[{_BIDI}]")
 
 
-def literal(value: str) -> str:
+def sanitize_line(value: str) -> str:
     """`value` as one safe line: control and format characters and line separators removed."""
     return _NOT_LITERAL.sub("", value)
 
 
-def block(value: str) -> str:
+def sanitize_block(value: str) -> str:
     """`value` as safe lines: Unix line ends, tabs kept, other control and format characters removed."""
     if "\r" in value:
         value = value.replace("\r\n", "\n").replace("\r", "\n")
     return _NOT_BLOCK.sub("", value)
 
 
-def whole(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """`text` with lone surrogates, which no file can hold, replaced by a question mark."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
-def hidden(text: str) -> Iterator[tuple[int, str, bool]]:
+def find_hidden(text: str) -> Iterator[tuple[int, str, bool]]:
     """Each character `block` would remove: its position, its code point as `U+202E`, whether it reorders text."""
     for found in _NOT_BLOCK.finditer(text):
         char = found.group()
@@ -149,7 +149,7 @@ def hidden(text: str) -> Iterator[tuple[int, str, bool]]:
 # Measuring and cutting.
 
 
-def units(text: str) -> int:
+def utf16_length(text: str) -> int:
     """The length of `text` in UTF-16 code units, the unit of every limit."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
@@ -173,7 +173,7 @@ def tail(text: str, count: int) -> str:
     return raw.decode("utf-16-le", "ignore")
 
 
-def tokens(chars: int) -> int:
+def estimate_tokens(chars: int) -> int:
     """The estimated tokens of `chars` characters, by the rule of thumb the reports use."""
     return -(-max(0, chars) // 4)
 
@@ -190,8 +190,8 @@ _FOLD: dict[int, int | None] = {
     **{ord(char): ord(">") for char in _CLOSE},
     **{ord(char): None for char in _DROPPED},
 }
-_FOLDABLE = lazy("[" + "".join(map(chr, _FOLD)) + "]")
-_MARKER = lazy(
+_FOLDABLE = compile_lazily("[" + "".join(map(chr, _FOLD)) + "]")
+_MARKER = compile_lazily(
     r"<<<\s*+(?P<end>END[\s_]++)?"
     r"(?:EXTERNAL[\s_]++UNTRUSTED[\s_]++CONTENT|WORKSPACE[\s_]++FILE|PLUGIN[\s_]++CONTEXT|HEARTBEAT[\s_]++PROMPT)"
     r"(?![A-Za-z0-9])[^<>\n]{0,300}+>{0,3}"
@@ -205,7 +205,7 @@ def fold(text: str) -> str:
     return text.translate(_FOLD) if not text.isascii() and _FOLDABLE.search(text) else text
 
 
-def markers(text: str) -> Iterator[tuple[int, int, bool]]:
+def find_markers(text: str) -> Iterator[tuple[int, int, bool]]:
     """Imitations of our markers in `text`: start, end, and whether it is an end marker."""
     folded = fold(text)
     found = list(_MARKER.finditer(folded))
@@ -221,7 +221,7 @@ def neutralise(text: str) -> str:
     if "<" not in text and text.isascii():
         return text
     pieces, at = [], 0
-    for start, end, closes in markers(text):
+    for start, end, closes in find_markers(text):
         pieces += [text[at:start], FORGED_END if closes else FORGED_START]
         at = end
     return "".join((*pieces, text[at:])) if pieces else text
@@ -234,14 +234,14 @@ def fence(kind: FenceKind, fence_id: str, text: str, **attributes: str) -> str:
 
 
 def _attribute(value: str) -> str:
-    return re.sub(r'[<>"]', "_", fold(literal(value)))
+    return re.sub(r'[<>"]', "_", fold(sanitize_line(value)))
 
 
 # Origins.
 
 UNTRUSTED: tuple[Label, ...] = ("stranger", "external", "tool", "skill")
 """Least trusted first."""
-MOST = 24
+MAX_ORIGINS = 24
 SOURCE_CHARS = 160
 
 
@@ -256,25 +256,25 @@ class Origin(Struct, frozen=True):
         return self.label in UNTRUSTED
 
 
-def origin(label: Label, source: str) -> Origin:
+def make_origin(label: Label, source: str) -> Origin:
     """An origin with its source as one safe, short line."""
-    name = " ".join(literal(source.replace("\n", " ")).split())
+    name = " ".join(sanitize_line(source.replace("\n", " ")).split())
     return Origin(label, name if len(name) <= SOURCE_CHARS else name[: SOURCE_CHARS - 1] + "…")
 
 
 def merge_origins(*groups: Iterable[Origin]) -> tuple[Origin, ...]:
     """All untrusted origins of `groups`, each once; of very many, the first and the latest."""
     found = list(dict.fromkeys(each for group in groups for each in group if each.untrusted))
-    if len(found) <= MOST:
+    if len(found) <= MAX_ORIGINS:
         return tuple(found)
     worst = min(found, key=lambda each: UNTRUSTED.index(each.label))
-    return tuple(dict.fromkeys((worst, *found[: MOST // 2], *found[-(MOST // 2 - 1) :])))
+    return tuple(dict.fromkeys((worst, *found[: MAX_ORIGINS // 2], *found[-(MAX_ORIGINS // 2 - 1) :])))
 
 
 # Text on a terminal.
 
 
-def printable(text: str) -> str:
+def strip_unprintable(text: str) -> str:
     """`text` without terminal control sequences and invisible characters; line breaks and tabs stay."""
     return "\n".join(line if line.isprintable() else _kept(line) for line in text.split("\n"))
 
@@ -283,6 +283,6 @@ def _kept(line: str) -> str:
     return "".join(char for char in line if char == "\t" or char.isprintable())
 
 
-def spelled(text: str, kept: str = "\n") -> str:
+def spell_out_invisible(text: str, kept: str = "\n") -> str:
     """`text` with invisible characters spelled out as code points, for showing a command to an approver."""
     return "".join(char if char in kept or char.isprintable() else f"⟨U+{ord(char):04X}⟩" for char in text)

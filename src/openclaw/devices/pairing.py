@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.secret import Secret
-from openclaw.protocol.auth import DeviceClaim, DeviceGrant, DeviceState, DeviceToken, SetUp
+from openclaw.protocol.auth import DeviceClaim, DeviceGrant, DeviceState, DeviceToken, SetupTokens
 from openclaw.protocol.scopes import APPROVALS, READ, TALK, WRITE, covers
 from openclaw.storage.database import Database, Row, Transaction
 
@@ -29,13 +29,13 @@ def issue() -> Secret:
     return Secret(secrets.token_urlsafe(TOKEN_BYTES))
 
 
-def hashed(token: Secret) -> str:
+def hash_token(token: Secret) -> str:
     """The hash to store. A token has 256 random bits, so a plain hash cannot be reversed."""
     return hashlib.sha256(token.reveal().encode("utf-8", "replace")).hexdigest()
 
 
 def matches(token: Secret, stored: str) -> bool:
-    return hmac.compare_digest(hashed(token), stored)
+    return hmac.compare_digest(hash_token(token), stored)
 
 
 # Setup codes.
@@ -80,18 +80,18 @@ class SetupCodes:
         while len(self._open) >= MOST_OPEN:
             del self._open[next(iter(self._open))]
         token, setup_id, expires = issue(), str(uuid.uuid4()), now + GOOD_FOR_MS
-        self._open[hashed(token)] = _Open(setup_id, profile, expires)
+        self._open[hash_token(token)] = _Open(setup_id, profile, expires)
         return SetupCode(setup_id, token, expires)
 
     def grants(self, token: Secret, now: int) -> tuple[DeviceGrant, ...] | None:
         """The grants of a code; None when it is unknown, used or expired."""
         self._forget(now)
-        found = self._open.get(hashed(token))
+        found = self._open.get(hash_token(token))
         return PROFILES[found.profile] if found else None
 
     def use(self, token: Secret, device_id: str) -> str:
         """Invalidates the code; returns its setup id."""
-        setup_id = self._open.pop(hashed(token)).setup_id
+        setup_id = self._open.pop(hash_token(token)).setup_id
         self._used[setup_id] = device_id
         while len(self._used) > MOST_USED:
             del self._used[next(iter(self._used))]
@@ -110,7 +110,7 @@ class SetupCodes:
                 del self._open[print_]
 
 
-def suits(claim: DeviceClaim, grants: tuple[DeviceGrant, ...]) -> bool:
+def fits_grants(claim: DeviceClaim, grants: tuple[DeviceGrant, ...]) -> bool:
     """Whether a device asks for no more than a code grants."""
     return any(grant.role == claim.role and covers(grant.scopes, claim.scopes) for grant in grants)
 
@@ -224,7 +224,7 @@ class DevicePairing:
         await self._db.notify(REQUESTED, request_id)
         return request_id
 
-    async def set_up(self, claim: DeviceClaim, code: Secret, *, now: int) -> SetUp | None:
+    async def set_up(self, claim: DeviceClaim, code: Secret, *, now: int) -> SetupTokens | None:
         """Pairs a device that presents a setup code, with all grants of the code, and invalidates the code.
 
         No tokens when the device asks for more; None when the code is invalid.
@@ -232,8 +232,8 @@ class DevicePairing:
         grants = self.codes.grants(code, now)
         if grants is None:
             return None
-        if not suits(claim, grants):
-            return SetUp(())
+        if not fits_grants(claim, grants):
+            return SetupTokens(())
         setup_id = self.codes.use(code, claim.device_id)  # before the first await: only one device can use it
         async with self._db.transaction() as tx:
             for grant in grants:
@@ -241,7 +241,7 @@ class DevicePairing:
             await tx.write("DELETE FROM device_requests WHERE device_id = :id", {"id": claim.device_id})
             held = [(grant, await _issue(tx, claim.device_id, grant.role, grant.scopes, now)) for grant in grants]
         await self._db.notify(SET_UP, f"{setup_id} {claim.device_id}")
-        return SetUp(tuple(held))
+        return SetupTokens(tuple(held))
 
     async def pending(self, now: int) -> tuple[PendingRequest, ...]:
         rows = await self._db.read(
@@ -362,13 +362,13 @@ async def _issue(tx: Transaction, device_id: str, role: str, scopes: tuple[str, 
     await tx.write(
         """INSERT INTO device_tokens (token_hash, device_id, role, scopes, issued_at)
         VALUES (:hash, :id, :role, :scopes, :now)""",
-        {"hash": hashed(token), "id": device_id, "role": role, "scopes": _joined(scopes), "now": now},
+        {"hash": hash_token(token), "id": device_id, "role": role, "scopes": _joined(scopes), "now": now},
     )
     await tx.write(
         """DELETE FROM device_tokens WHERE device_id = :id AND role = :role AND token_hash <> :hash
             AND token_hash NOT IN (SELECT token_hash FROM device_tokens WHERE device_id = :id AND role = :role
                 AND token_hash <> :hash ORDER BY issued_at DESC, token_hash LIMIT :others)""",
-        {"id": device_id, "role": role, "hash": hashed(token), "others": TOKENS_PER_ROLE - 1},
+        {"id": device_id, "role": role, "hash": hash_token(token), "others": TOKENS_PER_ROLE - 1},
     )
     return DeviceToken(token, now)
 

@@ -11,7 +11,7 @@ from msgspec import Meta
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.devices.pairing import REQUESTED, SET_UP, DevicePairing, PairedDevice, PendingRequest
-from openclaw.protocol.connection import DeviceRemoved, TokenWithdrawn, Withdraws
+from openclaw.protocol.connection import DeviceRemoved, TokenRevoked, Withdraws
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.params import NonEmpty, NoParams, Params
 from openclaw.protocol.rpc import Caller, RpcMethod, refusal
@@ -133,7 +133,7 @@ def devices_methods(
 
     async def rotate(params: DeviceTokenRotateParams, caller: Caller) -> Any:
         token = await pairing.rotate(params.device_id, params.role, params.scopes, millis(clock))
-        connections.withdraw(TokenWithdrawn(params.device_id, params.role))
+        connections.withdraw(TokenRevoked(params.device_id, params.role))
         return {
             "ok": True,
             "deviceId": params.device_id,
@@ -144,7 +144,7 @@ def devices_methods(
 
     async def revoke(params: DeviceTokenRevokeParams, caller: Caller) -> Any:
         await pairing.revoke(params.device_id, params.role)
-        connections.withdraw(TokenWithdrawn(params.device_id, params.role))
+        connections.withdraw(TokenRevoked(params.device_id, params.role))
         return {"ok": True, "deviceId": params.device_id, "role": params.role}
 
     return [
@@ -160,7 +160,7 @@ def devices_methods(
     ]
 
 
-async def tell_requests(db: Database, pairing: DevicePairing, bus: EventBus, clock: Clock) -> None:
+async def publish_requests(db: Database, pairing: DevicePairing, bus: EventBus, clock: Clock) -> None:
     """Publishes an event for each new pairing request, until cancelled."""
     async with db.listen(REQUESTED) as news:
         async for request_id in news:
@@ -171,7 +171,7 @@ async def tell_requests(db: Database, pairing: DevicePairing, bus: EventBus, clo
             bus.publish("device.pair.requested", _pending(request))
 
 
-async def tell_setups(db: Database, bus: EventBus, clock: Clock) -> None:
+async def publish_setups(db: Database, bus: EventBus, clock: Clock) -> None:
     """Publishes an event for each used setup code, until cancelled."""
     async with db.listen(SET_UP) as news:
         async for told in news:

@@ -17,7 +17,7 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Image
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Decision
 from openclaw.process.tasks import SystemClock
-from openclaw.protocol.client import CallFailed, ConnectionLost, EventGap, GatewayClient, NoAnswer
+from openclaw.protocol.client import CallFailed, CallTimeout, ConnectionLost, EventGap, GatewayClient
 from openclaw.runs.request import RunRequest
 from openclaw.version import __version__
 
@@ -329,7 +329,7 @@ class EditorSession:
                 try:
                     await self._listen()
                 except OpenClawError as error:
-                    if self._client is None and not isinstance(error, CallFailed | ConnectionLost | NoAnswer):
+                    if self._client is None and not isinstance(error, CallFailed | ConnectionLost | CallTimeout):
                         raise  # a gateway in this process that cannot start: waiting does not mend it
                     log.warning("%s", error.message)
                 self._there.clear()

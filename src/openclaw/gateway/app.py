@@ -5,36 +5,36 @@ from contextlib import asynccontextmanager
 
 from openclaw.budget.service import BudgetService, zone_of
 from openclaw.config.live import LiveConfig
-from openclaw.config.load import LoadedConfig, load, remember_good
+from openclaw.config.load import LoadedConfig, load, save_last_good
 from openclaw.core.clock import Clock
 from openclaw.core.embedder import Vector
 from openclaw.core.harness import OpenProvider
 from openclaw.core.keys import SessionKey
 from openclaw.core.tool import Approver
-from openclaw.gateway.process import state
+from openclaw.gateway.process import open_state
 from openclaw.harnesses.acp import AcpHarness
 from openclaw.memory.service import MemoryService
-from openclaw.models.providers import Providers
+from openclaw.models.providers import ProviderPool
 from openclaw.models.service import ModelService
 from openclaw.plugins.hooks.files import HookFiles
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.process.environment import Environment, local_timezone
 from openclaw.prompt.archive import PromptArchive
-from openclaw.prompt.brief import machine
+from openclaw.prompt.builder import detect_machine
 from openclaw.protocol.events import EventBus
 from openclaw.runs.hooks import RunHooks
 from openclaw.runs.prepare import TurnPreparer
 from openclaw.runs.route import ModelRoutes
 from openclaw.runs.toolset import MachineTools, NoSessionTools, SessionTools, Toolset
-from openclaw.runs.turn import SessionRenewal, TurnRunner
+from openclaw.runs.turn import AutoReset, TurnRunner
 from openclaw.security.approvals import ApprovalFile
 from openclaw.security.audit_log import AuditLog
-from openclaw.security.gates import AllowedExactly
+from openclaw.security.gates import SessionAllowlist
 from openclaw.security.label_service import LabelService
 from openclaw.security.sandboxes.service import SandboxService
 from openclaw.sessions.files import WriteLocks
 from openclaw.sessions.index import SessionIndex, SessionRow
-from openclaw.sessions.lifecycle import Ending, SessionLifecycle
+from openclaw.sessions.lifecycle import EndReason, SessionLifecycle
 from openclaw.sessions.service import resolve_key
 from openclaw.sessions.system_events import SystemEvents
 from openclaw.skills.service import SkillService
@@ -74,7 +74,7 @@ class App:
         self.approvals = ApprovalFile(home.state / "exec-approvals.json")
         self.workspaces = Workspaces(live.agents, environment, clock)
         keys = StateKeys(home.state)
-        self.machine = machine(
+        self.machine = detect_machine(
             local_timezone(environment.environ),
             environment.environ.get("SHELL", "/bin/sh"),
             keys.fence() if config.security.prompt_boundaries else "",
@@ -96,7 +96,7 @@ class App:
             methods,
             off="safe mode" if safe else "",
         )
-        self._providers = Providers(self.plugins.provider)
+        self._providers = ProviderPool(self.plugins.provider)
         self.skills = SkillService(
             live.skills,
             live.agents,
@@ -152,7 +152,7 @@ class App:
             self.plugins,
             self.routes.look_at,
         )
-        self._settled = AllowedExactly()
+        self._settled = SessionAllowlist()
         self.locks = WriteLocks(clock, config.session.write_lock.acquire_timeout_ms / 1000)
         self.lifecycle = SessionLifecycle(db, index, self.locks, clock, self._session_ended)
         self.system_events = SystemEvents(db, clock)
@@ -178,7 +178,7 @@ class App:
             audit=self.audit,
             clock=clock,
         )
-        renewal = SessionRenewal(
+        renewal = AutoReset(
             index,
             self.lifecycle,
             self.system_events,
@@ -199,7 +199,7 @@ class App:
         """The session meant by a key, an agent, both or neither."""
         return resolve_key(text, agent_id, self.live.agents.current, self.live.session.current)
 
-    def _session_ended(self, row: SessionRow, why: Ending) -> None:
+    def _session_ended(self, row: SessionRow, why: EndReason) -> None:
         self._settled.forget(row.session_key)
         self.run_hooks.session_ended(row, why)
 
@@ -235,7 +235,7 @@ async def open_app(
     if warn is not None:
         for problem in (*loaded.issues, *loaded.warnings):
             warn(str(problem))
-    async with state(home, clock) as (db, index):
+    async with open_state(home, clock) as (db, index):
         live = LiveConfig(loaded)
         app = App(
             environment, live, db, index, clock, approver, bus or EventBus(), open_provider, methods=methods, safe=safe
@@ -244,4 +244,4 @@ async def open_app(
             yield app
         finally:
             await app.close()
-        remember_good(home, loaded)
+        save_last_good(home, loaded)

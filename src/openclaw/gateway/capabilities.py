@@ -17,7 +17,7 @@ from openclaw.gateway import tool_catalog
 from openclaw.gateway.app import App
 from openclaw.runs.toolset import Toolset, exec_policy
 from openclaw.security.sandboxes import policy
-from openclaw.security.tool_policy import ToolLayer, refuse_reason, remaining, speaker
+from openclaw.security.tool_policy import ToolLayer, apply_layers, identify_speaker, refuse_reason
 from openclaw.storage import atomic
 
 NETWORK_TOOLS = frozenset(("web_fetch", "web_search", "browser", "message"))
@@ -25,7 +25,7 @@ NETWORK_TOOLS = frozenset(("web_fetch", "web_search", "browser", "message"))
 
 async def capabilities(app: App, toolset: Toolset, agent_id: str) -> dict[str, Any]:
     """What `agent_id` can do, and who can make it do so."""
-    agent = views.view(app.live.config.agents, agent_id)
+    agent = views.resolve_agent(app.live.config.agents, agent_id)
     key = SessionKey(agent.id, MAIN)
     return {
         "agent": agent.id,
@@ -60,14 +60,14 @@ def _tools(app: App, toolset: Toolset, key: SessionKey, extra: Sequence[ToolLaye
     if key.is_subagent:
         mine = ToolLayer(name="sub-agents", key="tools.subagents.tools", allow=narrow.allow or None, deny=narrow.deny)
         rules = [*rules, mine]
-    kept, removed = remaining(names, [*rules, *extra])
+    kept, removed = apply_layers(names, [*rules, *extra])
     return {
         "available": list(kept),
         "removed": {each.tool: f"{each.by} ({each.key})" if each.key else each.by for each in removed},
     }
 
 
-def _model(app: App, agent: views.AgentView) -> dict[str, Any]:
+def _model(app: App, agent: views.ResolvedAgent) -> dict[str, Any]:
     situation = app.models.model_set(agent.id)
     return {"primary": str(situation.default), "fallbacks": [str(ref) for ref in situation.fallbacks]}
 
@@ -113,8 +113,8 @@ def _sandbox(app: App, key: SessionKey) -> dict[str, Any]:
     rules = app.sandboxes.rules(key.agent)
     return {
         "mode": rules.mode,
-        "mainSession": policy.is_boxed(rules.mode, key),
-        "otherSessions": policy.is_boxed(rules.mode, SessionKey(key.agent, "other")),
+        "mainSession": policy.is_sandboxed(rules.mode, key),
+        "otherSessions": policy.is_sandboxed(rules.mode, SessionKey(key.agent, "other")),
         "backend": rules.backend,
         "scope": rules.scope,
         "workspaceAccess": rules.access,
@@ -125,7 +125,7 @@ def _sandbox(app: App, key: SessionKey) -> dict[str, Any]:
 
 def _elevated(app: App, key: SessionKey) -> dict[str, Any]:
     settings = app.live.config.tools.elevated
-    who = speaker(key, app.live.config.commands.owner_allow_from)
+    who = identify_speaker(key, app.live.config.commands.owner_allow_from)
     return {
         "owner": refuse_reason(who, settings, app.sandboxes.tool_settings(key.agent).elevated) or "may use /elevated",
         "allowFrom": {name: sorted(map(str, ids)) for name, ids in sorted(settings.allow_from.items())},
@@ -145,7 +145,7 @@ def _network(app: App, toolset: Toolset, key: SessionKey) -> dict[str, Any]:
     }
 
 
-def _subagents(app: App, agent: views.AgentView) -> dict[str, Any]:
+def _subagents(app: App, agent: views.ResolvedAgent) -> dict[str, Any]:
     defaults = app.live.config.agents.defaults.subagents
     allowed = agent.entry.subagents.allow_agents
     allowed = defaults.allow_agents if allowed is None else allowed
@@ -207,7 +207,7 @@ def lines(document: Any, at: str = "") -> Iterator[str]:
         yield f"{at}: {'none' if document in ({}, [], None, '') else shown}"
 
 
-def changes(before: Any, after: Any) -> list[str]:
+def diff_documents(before: Any, after: Any) -> list[str]:
     """The facts that were added and removed."""
     compared = difflib.unified_diff(list(lines(before)), list(lines(after)), "saved", "now", n=0, lineterm="")
     return [line for line in compared if not line.startswith("@@")]
@@ -221,11 +221,11 @@ def save(state: Path, document: Mapping[str, Any]) -> Path:
     """Saves the document to compare with later."""
     place = _place(state, str(document["agent"]))
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    atomic.replace(place, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    atomic.replace_file(place, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
     return place
 
 
-def saved(state: Path, agent_id: str) -> Any:
+def load_saved(state: Path, agent_id: str) -> Any:
     place = _place(state, agent_id)
     try:
         return msgspec.json.decode(place.read_bytes())

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from openclaw.config.settings import TlsSettings
 from openclaw.core.errors import ConfigError, StateError
-from openclaw.storage.atomic import private_directory, replace
+from openclaw.storage.atomic import private_directory, replace_file
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -33,7 +33,9 @@ class LoadedCertificate(Struct, frozen=True):
     expires: datetime
 
 
-def certificate(settings: TlsSettings, state: Path, names: tuple[str, ...], now: datetime) -> LoadedCertificate | None:
+def load_certificate(
+    settings: TlsSettings, state: Path, names: tuple[str, ...], now: datetime
+) -> LoadedCertificate | None:
     """The certificate of the gateway; None without TLS. Refuses files that clients would refuse."""
     if not settings.enabled:
         return None
@@ -148,7 +150,7 @@ def _make(cert: Path, key: Path, names: tuple[str, ...], now: datetime) -> None:
     )
     try:
         private_directory(cert.parent)
-        replace(key, private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-        replace(cert, made.public_bytes(Encoding.PEM))
+        replace_file(key, private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        replace_file(cert, made.public_bytes(Encoding.PEM))
     except OSError as error:
         raise StateError(f"cannot keep a certificate in {cert.parent}: {error.strerror}") from error

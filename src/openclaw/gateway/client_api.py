@@ -29,17 +29,17 @@ from openclaw.gateway.launch import GatewayLaunch
 from openclaw.gateway.logs import LogFiles
 from openclaw.gateway.reload import Reload
 from openclaw.gateway.services import Services
-from openclaw.gateway.sockets import Sockets
+from openclaw.gateway.sockets import WebSocketServer
 from openclaw.memory import rpc as memory_rpc
 from openclaw.plugins import rpc as plugins_rpc
-from openclaw.plugins.hooks.events import RESTART_MS, GatewayContext, HookEvent, event
+from openclaw.plugins.hooks.events import RESTART_MS, GatewayContext, HookEvent, make_event
 from openclaw.prompt import rpc as prompt_rpc
 from openclaw.protocol.auth import AuthLimiter, AuthPolicy
-from openclaw.protocol.connect import HelloSnapshot, Offer, SessionDefaults
+from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, SessionDefaults
 from openclaw.protocol.connection import GatewayAuthChanged
 from openclaw.protocol.frames import StateVersion
 from openclaw.protocol.params import NoParams
-from openclaw.protocol.peer import client_ip, is_vouched
+from openclaw.protocol.peer import client_ip, is_proxy_authenticated
 from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod
 from openclaw.protocol.scopes import ADMIN
 from openclaw.runs import chat_rpc, lend_rpc
@@ -72,7 +72,7 @@ def startup_event(app: App) -> HookEvent:
 def _gateway_event(app: App, action: str, reason: str = "", restart_ms: int | None = None) -> HookEvent:
     workspace = app.workspaces.of(default_agent(app.live.config.agents))
     context = GatewayContext(workspace_dir=str(workspace), reason=reason, restart_expected_ms=restart_ms)
-    return event(app.clock, "gateway", action, context)
+    return make_event(app.clock, "gateway", action, context)
 
 
 async def settle(app: App, restarts: bool) -> None:
@@ -194,7 +194,7 @@ class ClientApi:
         self.histories = WorkspaceHistories(app.home.state, app.workspaces.of, partial(millis, clock))
         limiter = AuthLimiter()
         self.connections = Connections(bus, self._presence, clock)
-        self.sockets = Sockets(
+        self.sockets = WebSocketServer(
             policy=self._policy,
             registry=self._methods,
             offer=self._offer,
@@ -321,7 +321,7 @@ class ClientApi:
             gatekeeping,
         )
         return [
-            *routes.late_routes(
+            *routes.lazy_routes(
                 partial(_surface, app, services.toolset, runs, services.inbox, self._fanout, gatekeeping)
             ),
             *hook_routes(hooks, live.config.hooks.path),
@@ -365,7 +365,7 @@ class ClientApi:
             secret=lambda: self._secret,
             limiter=_Failures(limiter, self._launch.clock),
             address=lambda scope: client_ip(front.peer(scope), self._app.live.config.gateway.trusted_proxies),
-            vouched=lambda scope: is_vouched(front.peer(scope)),
+            vouched=lambda scope: is_proxy_authenticated(front.peer(scope)),
         )
 
     def _pages(self, gatekeeping: "HttpAuth") -> "list[Route]":
@@ -415,7 +415,7 @@ class ClientApi:
         ]
 
     def _outside(self) -> str:
-        host = exposure.outside(self._launch.exposure.hosts)
+        host = exposure.outside_address(self._launch.exposure.hosts)
         server = self._launch.server
         return f"{'wss' if server.encrypted else 'ws'}://{host}:{server.port}" if host and server else ""
 
@@ -432,8 +432,8 @@ class ClientApi:
             trusted_proxies=settings.trusted_proxies,
         )
 
-    def _offer(self) -> Offer:
-        return Offer(
+    def _offer(self) -> ServerFeatures:
+        return ServerFeatures(
             version=__version__,
             methods=self._methods.advertised(),
             events=EVENTS,

@@ -16,10 +16,10 @@ from openclaw.config.load import LoadedConfig, load
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import Secret
 from openclaw.gateway.exposure import Exposure, ExposureOptions, decide, own_token
-from openclaw.gateway.process import reachable, running
+from openclaw.gateway.process import reachable, running_gateway
 from openclaw.process.environment import Environment
 from openclaw.protocol.auth import secret_kind
-from openclaw.protocol.client import GatewayClient, Introduction, Signer, connect
+from openclaw.protocol.client import ConnectOptions, GatewayClient, Signer, connect
 from openclaw.protocol.peer import is_loopback
 from openclaw.protocol.scopes import SCOPES
 from openclaw.version import __version__
@@ -45,7 +45,7 @@ def exposure_of(
     return decide(loaded.config.gateway, loaded.variables, wishes or ExposureOptions())
 
 
-def find(
+def find_gateway(
     surroundings: Environment,
     *,
     url: str | None = None,
@@ -66,7 +66,7 @@ def find(
             identity = surroundings.home.state / "identity" / "device.json"
             return ClientTarget(url=url, fingerprint=fingerprint, identity=identity, **given)
         return ClientTarget(url=url, fingerprint=fingerprint, **_credentials(surroundings, given))
-    found = running(surroundings.home.state)
+    found = running_gateway(surroundings.home.state)
     exposure = exposure_of(surroundings, wishes=ExposureOptions(port=port))
     port = port or (found.port if found else 0) or exposure.port
     address = reachable(found.address if found else exposure.hosts[-1])
@@ -92,9 +92,9 @@ def _credentials(surroundings: Environment, given: Mapping[str, Secret | None]) 
     return {**given, kind: exposure.secret or (own_token(surroundings.home.state) if kind == "token" else None)}
 
 
-def introduction(target: ClientTarget) -> Introduction:
+def introduction(target: ClientTarget) -> ConnectOptions:
     """How our own commands introduce themselves."""
-    return Introduction(
+    return ConnectOptions(
         version=__version__,
         platform=sys.platform,
         scopes=SCOPES,
@@ -103,7 +103,7 @@ def introduction(target: ClientTarget) -> Introduction:
     )
 
 
-def joined(target: ClientTarget, caps: tuple[str, ...] = ()) -> AbstractAsyncContextManager[GatewayClient]:
+def connect_to(target: ClientTarget, caps: tuple[str, ...] = ()) -> AbstractAsyncContextManager[GatewayClient]:
     """Connects to `target`, for the length of a block."""
     signer: Signer | None = None
     if target.identity is not None:
@@ -120,7 +120,7 @@ def call_gateway(target: ClientTarget, method: str, params: Any, *, timeout: flo
 
 async def _ask(target: ClientTarget, method: str, params: Any, timeout: float, expect_final: bool) -> Any:
     try:
-        async with asyncio.timeout(timeout), joined(target) as client:
+        async with asyncio.timeout(timeout), connect_to(target) as client:
             return await client.call(method, params, timeout=None, final=expect_final)
     except TimeoutError as error:
         raise StateError(f"{target.url} has not answered {method} within {timeout:g} s") from error

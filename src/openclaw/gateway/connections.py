@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from openclaw.core.clock import Clock, millis
-from openclaw.protocol.connection import Broadcast, Close, Connection, Send, Withdrawal, broadcast
+from openclaw.protocol.connection import AccessChange, Broadcast, Close, Connection, Send, broadcast
 from openclaw.protocol.events import BusEvent, EventBus
 from openclaw.protocol.frames import TICK_INTERVAL_MS, StateVersion, close_reason
 from openclaw.protocol.peer import Peer
@@ -245,7 +245,7 @@ class Connections:
         self._hearing.add(member)
         self._announce(self._presence.joined(member.connection.caller))
 
-    def withdraw(self, change: Withdrawal) -> int:
+    def withdraw(self, change: AccessChange) -> int:
         """Ends the connections that a change of authority concerns; gives how many."""
         ended = 0
         for member in self._members.values():

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from openclaw.config.load import LoadedConfig, remember_good
+from openclaw.config.load import LoadedConfig, save_last_good
 from openclaw.config.settings import GatewaySettings
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.gateway import exposure as gateway_exposure
@@ -32,15 +32,15 @@ from openclaw.gateway.exposure import (
     ExposureOptions,
     HostRules,
     decide,
-    fences,
+    host_rules,
     shared_secret,
 )
 from openclaw.gateway.launch import Compose, Control, GatewayLaunch, GatewayParts
 from openclaw.gateway.logs import DailyFile, LogFiles, Logs
-from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS, WAIT_SECONDS, GatewayLock, held
+from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS, WAIT_SECONDS, GatewayLock, hold_gateway_lock
 from openclaw.gateway.reload import Reload, Reloader
 from openclaw.gateway.server import Server, serving
-from openclaw.gateway.status import SafeModeVerdict, Starts
+from openclaw.gateway.status import CrashHistory, SafeModeVerdict
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.security.redaction import Redactor, secret_variables, secrets_in
@@ -115,14 +115,14 @@ class DaemonOptions(Struct, frozen=True, kw_only=True):
 def run(options: DaemonOptions, surroundings: Environment, compose: Compose) -> None:
     """Runs a gateway until it is told to stop."""
     state = surroundings.home.state
-    claim(state)
+    make_state_dir(state)
     if options.force:
         process.stop(state, options.stop_seconds)
-    with held(state, __version__, options.lock_seconds) as lock:
+    with hold_gateway_lock(state, __version__, options.lock_seconds) as lock:
         asyncio.run(_lives(options, surroundings, compose, lock))
 
 
-def claim(state: Path) -> None:
+def make_state_dir(state: Path) -> None:
     """Creates the state directory for its owner only; refuses one that others can write to."""
     try:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -198,7 +198,7 @@ class _Life:
         secret = shared_secret(exposure, home.state)
         self._logs.redactor.know([secret] if secret else [])
         shown = _certificate(settings, home.state, exposure)
-        starts = Starts(home.state)
+        starts = CrashHistory(home.state)
         sockets = gateway_exposure.listen(exposure.hosts, exposure.port)
         encryption = shown.context if shown else None
         async with serving(sockets, _fences(settings, exposure), encryption=encryption) as server:
@@ -304,7 +304,7 @@ class _Life:
     async def _remember(self, loaded: LoadedConfig) -> None:
         """Saves a configuration that works as the last good one; a full disk is logged, not fatal."""
         try:
-            await asyncio.to_thread(remember_good, self._surroundings.home, loaded)
+            await asyncio.to_thread(save_last_good, self._surroundings.home, loaded)
         except OpenClawError as error:
             log.warning("the configuration could not be kept as the last good one: %s", error.message)
 
@@ -333,12 +333,12 @@ class _Life:
 def _certificate(settings: GatewaySettings, state: Path, exposure: Exposure) -> "LoadedCertificate | None":
     if not settings.tls.enabled:
         return None
-    from openclaw.gateway.certificates import SOON, certificate
+    from openclaw.gateway.certificates import SOON, load_certificate
 
     name, now = socket.gethostname(), datetime.now(UTC)
     listed = (host for host in exposure.hosts if host != EVERYWHERE)
     names = tuple(dict.fromkeys(("localhost", LOOPBACK, name, f"{name}.local", *listed)))
-    shown = certificate(settings.tls, state, names, now)
+    shown = load_certificate(settings.tls, state, names, now)
     if shown and shown.expires - now < SOON:
         log.warning("the certificate of the gateway expires on %s: renew it", f"{shown.expires:%Y-%m-%d}")
     return shown
@@ -346,7 +346,7 @@ def _certificate(settings: GatewaySettings, state: Path, exposure: Exposure) -> 
 
 def _fences(settings: GatewaySettings, exposure: Exposure) -> HostRules:
     name = socket.gethostname()
-    return fences(settings, (name, f"{name}.local") if settings.bind in ("lan", "custom") else (), exposure.proxy)
+    return host_rules(settings, (name, f"{name}.local") if settings.bind in ("lan", "custom") else (), exposure.proxy)
 
 
 @asynccontextmanager

@@ -13,16 +13,16 @@ from typing import Any, Literal
 import apsw
 from msgspec import Struct
 
-from openclaw.agent.settings import agent_ids, view
+from openclaw.agent.settings import agent_ids, resolve_agent
 from openclaw.config.check import ConfigProblem
 from openclaw.config.edit import Editor
 from openclaw.config.load import LoadedConfig, load, problems_of, read
 from openclaw.core.errors import AuthFailed, ConfigError, Conflict, InvalidRequest, NotFound, OpenClawError, StateError
-from openclaw.core.text import units
+from openclaw.core.text import utf16_length
 from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway.exposure import LEAST_SECRET, ExposureOptions, decide
-from openclaw.gateway.process import running
-from openclaw.gateway.status import CRASHES, Starts, judge, services_of
+from openclaw.gateway.process import running_gateway
+from openclaw.gateway.status import CRASHES, CrashHistory, judge, service_manager
 from openclaw.models import registry
 from openclaw.models.model_set import build_model_set
 from openclaw.models.profiles import ProfileStore
@@ -30,7 +30,7 @@ from openclaw.process.environment import Environment, Home
 from openclaw.protocol.auth import secret_kind
 from openclaw.sessions.files import load as load_transcript
 from openclaw.sessions.transcript import build_context
-from openclaw.storage.migrations import STATE
+from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.workspace.files import load as load_workspace
 from openclaw.workspace.seed import workspace_of
 
@@ -83,7 +83,7 @@ class DoctorContext(Struct, frozen=True, kw_only=True):
 Check = Callable[[DoctorContext], Iterable[DoctorFinding]]
 
 
-def look(surroundings: Environment) -> DoctorContext:
+def collect_context(surroundings: Environment) -> DoctorContext:
     """Reads everything the checks need, once."""
     loaded: LoadedConfig | None = None
     try:
@@ -94,7 +94,7 @@ def look(surroundings: Environment) -> DoctorContext:
     return DoctorContext(surroundings=surroundings, loaded=loaded, problems=problems, now=round(time.time() * 1000))
 
 
-def examine(scene: DoctorContext, checks: Sequence[Check]) -> list[DoctorFinding]:
+def run_checks(scene: DoctorContext, checks: Sequence[Check]) -> list[DoctorFinding]:
     """Everything the checks find, the worst first."""
     order: tuple[Severity, ...] = ("critical", "warn", "info")
     found = [finding for check in checks for finding in check(scene)]
@@ -123,7 +123,7 @@ def report(scene: DoctorContext, findings: Sequence[DoctorFinding]) -> dict[str,
     return {"ok": not counts["critical"], "ts": scene.now, "summary": counts, "findings": told}
 
 
-def carry_out(findings: Sequence[DoctorFinding], check_id: str, plan: str) -> None:
+def apply_repair(findings: Sequence[DoctorFinding], check_id: str, plan: str) -> None:
     """Applies one repair, if its plan is still the one that was agreed to."""
     found = next((each for each in findings if each.id == check_id and each.fix and each.fix.plan == plan), None)
     if found is None:
@@ -262,14 +262,15 @@ def database(scene: DoctorContext) -> Iterator[DoctorFinding]:
             connection.close()
     except apsw.Error as error:
         said, version = [str(error)], 0
-    if version > STATE[-1].version:
+    if version > STATE_MIGRATIONS[-1].version:
         yield DoctorFinding(
             id="db.newer",
             severity="critical",
-            title=f"{path} was written by a newer OpenClaw (schema {version}; this one knows {STATE[-1].version})",
+            title=f"{path} was written by a newer OpenClaw "
+            f"(schema {version}; this one knows {STATE_MIGRATIONS[-1].version})",
             remediation="upgrade this program",
         )
-    elif 0 < version < STATE[-1].version and (older := running(scene.home.state)) is not None:
+    elif 0 < version < STATE_MIGRATIONS[-1].version and (older := running_gateway(scene.home.state)) is not None:
         yield DoctorFinding(
             id="gateway.older",
             severity="warn",
@@ -326,7 +327,7 @@ def models(scene: DoctorContext) -> Iterator[DoctorFinding]:
         return
     config = scene.loaded.config
     for agent_id in agent_ids(config.agents):
-        agent = view(config.agents, agent_id)
+        agent = resolve_agent(config.agents, agent_id)
         try:
             situation = build_model_set(
                 config.models,
@@ -376,7 +377,7 @@ def workspaces(scene: DoctorContext) -> Iterator[DoctorFinding]:
         if not folder.is_dir():
             continue
         files = load_workspace(folder)
-        sizes = {file.name: file.raw_chars or units(file.content) for file in files}
+        sizes = {file.name: file.raw_chars or utf16_length(file.content) for file in files}
         long = [f"{name}: {size}" for name, size in sizes.items() if size > agents.defaults.bootstrap_max_chars]
         total = sum(sizes.values())
         if long or total > agents.defaults.bootstrap_total_max_chars:
@@ -415,15 +416,15 @@ def gateway(scene: DoctorContext) -> Iterator[DoctorFinding]:
             title=f"the gateway {secret_kind(exposure.mode)} has fewer than {LEAST_SECRET} characters",
             remediation=f"set a longer gateway.auth.{secret_kind(exposure.mode)}",
         )
-    if running(scene.home.state) is None and not gateway_exposure.free(exposure.hosts, exposure.port):
-        pid = gateway_exposure.owner(exposure.port)
+    if running_gateway(scene.home.state) is None and not gateway_exposure.is_port_free(exposure.hosts, exposure.port):
+        pid = gateway_exposure.port_owner(exposure.port)
         yield DoctorFinding(
             id="gateway.port_in_use",
             severity="warn",
             title=f"port {exposure.port} is taken by {f'process {pid}' if pid else 'another program'}",
             remediation="stop that program, or set gateway.port",
         )
-    verdict = judge(Starts(scene.home.state).read(), scene.now)
+    verdict = judge(CrashHistory(scene.home.state).read(), scene.now)
     if verdict.crashes >= CRASHES:
         yield DoctorFinding(
             id="gateway.crashes",
@@ -440,11 +441,11 @@ def encryption(scene: DoctorContext) -> Iterator[DoctorFinding]:
     settings = scene.loaded.config.gateway.tls
     if not (settings.cert_path or settings.key_path):
         return
-    from openclaw.gateway.certificates import SOON, certificate
+    from openclaw.gateway.certificates import SOON, load_certificate
 
     now = datetime.fromtimestamp(scene.now / 1000, UTC)
     try:
-        shown = certificate(settings, scene.home.state, (), now)
+        shown = load_certificate(settings, scene.home.state, (), now)
     except ConfigError as error:
         yield DoctorFinding(id="gateway.tls", severity="critical", title=error.message)
         return
@@ -459,7 +460,7 @@ def encryption(scene: DoctorContext) -> Iterator[DoctorFinding]:
 
 def service(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether the installed service starts the present program."""
-    services = services_of(scene.surroundings)
+    services = service_manager(scene.surroundings)
     state = services.state()
     if state.drifted:
         yield DoctorFinding(

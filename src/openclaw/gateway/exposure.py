@@ -221,7 +221,7 @@ class HostRules(Struct, frozen=True, kw_only=True):
     """The proxy whose user header counts; None when there is none."""
 
 
-def fences(settings: GatewaySettings, own_names: Sequence[str] = (), proxy: ProxyRules | None = None) -> HostRules:
+def host_rules(settings: GatewaySettings, own_names: Sequence[str] = (), proxy: ProxyRules | None = None) -> HostRules:
     """The host rules of a configuration; `own_names` are the names of this machine."""
     origins = settings.control_ui.allowed_origins
     listed = {_hostname(origin) for origin in origins}
@@ -360,7 +360,7 @@ def _other_family(port: int) -> list[socket.socket]:
 
 def _explained(error: OSError, host: str, port: int) -> StateError | PortInUse:
     if error.errno == errno.EADDRINUSE:
-        pid = owner(port)
+        pid = port_owner(port)
         who = f" by process {pid}" if pid else ""
         return PortInUse(
             f"port {port} on {host} is in use{who}: stop that program, or choose another port with --port or"
@@ -373,7 +373,7 @@ def _explained(error: OSError, host: str, port: int) -> StateError | PortInUse:
     return StateError(f"cannot listen on {host} port {port}: {error.strerror}")
 
 
-def owner(port: int) -> int | None:
+def port_owner(port: int) -> int | None:
     """The process that listens on `port`, when the system lets us see it."""
     import psutil  # type: ignore[import-untyped]
 
@@ -387,7 +387,7 @@ def owner(port: int) -> int | None:
     return None
 
 
-def free(hosts: Sequence[str], port: int) -> bool:
+def is_port_free(hosts: Sequence[str], port: int) -> bool:
     """Whether we could listen there now."""
     try:
         made = listen(hosts, port)
@@ -398,7 +398,7 @@ def free(hosts: Sequence[str], port: int) -> bool:
     return True
 
 
-def outside(hosts: Sequence[str]) -> str:
+def outside_address(hosts: Sequence[str]) -> str:
     """The address other machines reach `hosts` at; empty when they cannot."""
     for host in hosts:
         if host == "0.0.0.0":  # noqa: S104

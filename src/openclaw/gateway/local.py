@@ -22,7 +22,7 @@ from openclaw.gateway.serve import compose
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.protocol import memory
-from openclaw.protocol.client import GatewayClient, Introduction
+from openclaw.protocol.client import ConnectOptions, GatewayClient
 from openclaw.protocol.scopes import SCOPES
 from openclaw.version import __version__
 
@@ -56,7 +56,7 @@ async def local_gateway(
         safe=False,
         background=False,
     )
-    owner = Introduction(version=__version__, platform=sys.platform, scopes=SCOPES, caps=caps)
+    owner = ConnectOptions(version=__version__, platform=sys.platform, scopes=SCOPES, caps=caps)
     try:
         async with compose(launch, open_provider) as parts:
 

@@ -20,7 +20,7 @@ from typing import IO, Any, Literal
 import msgspec
 from msgspec import Struct
 
-from openclaw.core.text import literal
+from openclaw.core.text import sanitize_line
 from openclaw.security.redaction import Redactor
 
 FILE_BYTES = 10 << 20
@@ -64,7 +64,7 @@ class LogLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
 
 
 @contextmanager
-def about(*, run_id: str = "", session_key: str = "") -> Iterator[None]:
+def log_context(*, run_id: str = "", session_key: str = "") -> Iterator[None]:
     """Adds these ids to lines logged inside the block, also by tasks started there."""
     run, session = _run.set(run_id or _run.get()), _session.set(session_key or _session.get())
     try:
@@ -224,24 +224,24 @@ class ConsoleFormatter(logging.Formatter):
         self._colours = colours
 
     def format(self, record: logging.LogRecord) -> str:
-        return show(as_line(record, self._redact), self._look, colours=self._colours)
+        return format_log_line(as_line(record, self._redact), self._look, colours=self._colours)
 
 
-def show(line: LogLine, style: Style = "pretty", *, colours: bool = False) -> str:
+def format_log_line(line: LogLine, style: Style = "pretty", *, colours: bool = False) -> str:
     """A line for people; contains no control sequences."""
     if style == "json":
         return msgspec.json.encode(line).decode()
-    message = " ".join(literal(part) for part in line.message.splitlines())
+    message = " ".join(sanitize_line(part) for part in line.message.splitlines())
     if style == "compact":
         text = f"{line.level} {message}"
     else:
         clock = _clock(line.time)
-        session = f" [{literal(line.session_key)}]" if line.session_key else ""
-        text = f"{clock} {line.level:<5} {literal(line.subsystem)}{session}: {message}"
+        session = f" [{sanitize_line(line.session_key)}]" if line.session_key else ""
+        text = f"{clock} {line.level:<5} {sanitize_line(line.subsystem)}{session}: {message}"
     colour = _COLOURS.get(line.level) if colours else None
     if colour:
         text = f"\x1b[{colour}m{text}\x1b[0m"
-    trace = "\n".join(f"    {literal(row)}" for row in line.error.splitlines())
+    trace = "\n".join(f"    {sanitize_line(row)}" for row in line.error.splitlines())
     return f"{text}\n{trace}" if trace else text
 
 

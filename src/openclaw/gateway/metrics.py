@@ -8,11 +8,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.budget.ledger import Spent
+from openclaw.budget.ledger import ModelTotals
 from openclaw.core.events import ToolEnded
 from openclaw.core.keys import SessionKey
+from openclaw.runs.events import RunEvent, RunSettled
 from openclaw.runs.inbox import RunOutcome
-from openclaw.runs.worker import RunEvent, RunSettled
 
 BUCKETS = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 MOST_MODELS = 100
@@ -99,9 +99,9 @@ class RunMetrics:
         )
 
 
-def models(spent: Mapping[str, Spent]) -> list[MetricFamily]:
+def models(spent: Mapping[str, ModelTotals]) -> list[MetricFamily]:
     """Calls, tokens and cost, by model."""
-    named: dict[str, Spent] = {}
+    named: dict[str, ModelTotals] = {}
     for number, (ref, one) in enumerate(spent.items()):
         shown = ref if number < MOST_MODELS and _REF.fullmatch(ref) else "other"
         named[shown] = named[shown] + one if shown in named else one
@@ -121,7 +121,7 @@ def models(spent: Mapping[str, Spent]) -> list[MetricFamily]:
     ]
 
 
-def text(families: Iterable[MetricFamily]) -> str:
+def render_metrics(families: Iterable[MetricFamily]) -> str:
     """The metrics in the Prometheus text format."""
     lines: list[str] = []
     for family in families:

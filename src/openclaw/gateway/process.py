@@ -70,7 +70,7 @@ class GatewayLock:
 
 
 @contextmanager
-def held(state: Path, version: str, seconds: float = WAIT_SECONDS) -> Iterator[GatewayLock]:
+def hold_gateway_lock(state: Path, version: str, seconds: float = WAIT_SECONDS) -> Iterator[GatewayLock]:
     """Holds the lock of `state`; raises `AlreadyRunning` when another gateway does."""
     lock = KernelLock(lock_path(state))
     holder = RunningGateway(pid=os.getpid(), created_at=round(time.time() * 1000), owner=OWNER, version=version)
@@ -85,7 +85,7 @@ def held(state: Path, version: str, seconds: float = WAIT_SECONDS) -> Iterator[G
         yield GatewayLock(lock.path, holder)
 
 
-def running(state: Path) -> RunningGateway | None:
+def running_gateway(state: Path) -> RunningGateway | None:
     """The gateway that holds `state` now; the file of a dead one does not count."""
     path = lock_path(state)
     if not path.exists():
@@ -132,7 +132,7 @@ class GatewayHealth(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def ask(gateway: RunningGateway, timeout: float = 2.0) -> GatewayHealth:
+def ask_health(gateway: RunningGateway, timeout: float = 2.0) -> GatewayHealth:
     """Asks `/readyz`."""
     connection = _connection(gateway, timeout)
     try:
@@ -195,8 +195,8 @@ def start(
         os.close(fd)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        found = running(state)
-        if found is not None and found.pid == child.pid and found.port and ask(found).ready:
+        found = running_gateway(state)
+        if found is not None and found.pid == child.pid and found.port and ask_health(found).ready:
             # It outlives us, so nobody waits for it.
             child.returncode = 0
             return found
@@ -214,7 +214,7 @@ def _said(path: Path) -> str:
 
 def stop(state: Path, seconds: float) -> RunningGateway | None:
     """Stops the gateway of `state`; kills it after `seconds`. None when there was none."""
-    found = running(state)
+    found = running_gateway(state)
     if found is None:
         return None
     if found.pid <= 0:
@@ -241,7 +241,7 @@ def gone(state: Path, before: RunningGateway, seconds: float) -> bool:
     """Waits until the gateway that was there has released its lock."""
     deadline = time.monotonic() + seconds
     while True:
-        now = running(state)
+        now = running_gateway(state)
         if now is None or now.pid != before.pid:
             return True
         if time.monotonic() >= deadline:
@@ -249,18 +249,18 @@ def gone(state: Path, before: RunningGateway, seconds: float) -> bool:
         time.sleep(POLL_SECONDS)
 
 
-def restarted(state: Path, before: RunningGateway, seconds: float) -> RunningGateway:
+def restart_gateway(state: Path, before: RunningGateway, seconds: float) -> RunningGateway:
     """Asks a gateway to restart in its process, and waits until it is ready again."""
     assert sys.platform != "win32"
-    since = ask(before).uptime_ms
+    since = ask_health(before).uptime_ms
     asked = time.monotonic()
     send(before, signal.SIGUSR1)
     while time.monotonic() < asked + seconds:
         time.sleep(POLL_SECONDS)
-        now = running(state)
+        now = running_gateway(state)
         if now is None:
             raise StateError("the gateway ended instead of starting again; see openclaw logs")
-        told = ask(now)
+        told = ask_health(now)
         if told.ready and told.uptime_ms < since + (time.monotonic() - asked) * 1000 - 1:
             return now
     raise StateError(f"the gateway has not started again after {seconds:.0f} s; see openclaw logs")
@@ -270,12 +270,12 @@ def restarted(state: Path, before: RunningGateway, seconds: float) -> RunningGat
 
 
 @asynccontextmanager
-async def state(home: Home, clock: "Clock") -> "AsyncIterator[tuple[Database, SessionIndex]]":
+async def open_state(home: Home, clock: "Clock") -> "AsyncIterator[tuple[Database, SessionIndex]]":
     """The database and the list of sessions, rebuilt from the transcripts when it is new."""
     import asyncio
 
     from openclaw.sessions.index import SessionIndex
-    from openclaw.storage.migrations import STATE
+    from openclaw.storage.migrations import STATE_MIGRATIONS
     from openclaw.storage.sqlite import Sqlite
 
     # A name of our own: an existing home has an openclaw.sqlite that is not ours to touch.
@@ -283,7 +283,7 @@ async def state(home: Home, clock: "Clock") -> "AsyncIterator[tuple[Database, Se
     users = SharedLock(path.with_name(path.name + ".users"))
     try:
         await asyncio.to_thread(users.take)
-        db = await Sqlite.open(path, STATE, partial(_nobody_needs_the_old_one, home.state, users))
+        db = await Sqlite.open(path, STATE_MIGRATIONS, partial(_refuse_old_gateway, home.state, users))
         try:
             await asyncio.to_thread(users.share)
             index = SessionIndex(db, home.state, clock)
@@ -296,9 +296,9 @@ async def state(home: Home, clock: "Clock") -> "AsyncIterator[tuple[Database, Se
         users.release()
 
 
-def _nobody_needs_the_old_one(state: Path, users: SharedLock, found: int, known: int) -> None:
+def _refuse_old_gateway(state: Path, users: SharedLock, found: int, known: int) -> None:
     """Whoever still runs reads the database as it was when it started: it must not change under it."""
-    gateway = running(state)
+    gateway = running_gateway(state)
     if gateway is None or gateway.pid == os.getpid():
         if not users.alone:
             raise StateError(

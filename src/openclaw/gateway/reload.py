@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from openclaw.config import tree
 from openclaw.config.load import LoadedConfig, load
-from openclaw.config.tree import parse
+from openclaw.config.tree import parse_path
 from openclaw.core.errors import ConfigError
 from openclaw.process.environment import Home
 
@@ -47,7 +47,7 @@ RULES: dict[tuple[str, ...], Kind] = {
 
 def kind_of(path: str) -> Kind:
     """What a change at `path` needs."""
-    parts = tuple(str(part) for part in parse(path)) if path not in ("", ".") else ()
+    parts = tuple(str(part) for part in parse_path(path)) if path not in ("", ".") else ()
     if parts[:1] == ("agents",) and "memorySearch" in parts:  # of all agents or of one; its index is open and watched
         return "restart"
     for length in range(len(parts), 0, -1):
@@ -119,7 +119,7 @@ class Reloader:
                     log.warning("config reload skipped (invalid config): %s", read)
                 return None
             self.trouble = ""
-            changed = tree.changed(self.loaded.raw, read.raw)
+            changed = tree.changed_paths(self.loaded.raw, read.raw)
             if not changed and read.config != self.loaded.config:
                 changed = ("env",)
             self.loaded = read

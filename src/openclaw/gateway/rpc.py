@@ -195,9 +195,11 @@ def _examined(surroundings: Environment, agreed: DoctorRepairParams | None = Non
     from openclaw.gateway.doctor import CHECKS
 
     if agreed is not None:
-        doctor.carry_out(doctor.examine(doctor.look(surroundings), CHECKS), agreed.check_id, agreed.plan)
-    scene = doctor.look(surroundings)
-    return doctor.report(scene, doctor.examine(scene, CHECKS))
+        doctor.apply_repair(
+            doctor.run_checks(doctor.collect_context(surroundings), CHECKS), agreed.check_id, agreed.plan
+        )
+    scene = doctor.collect_context(surroundings)
+    return doctor.report(scene, doctor.run_checks(scene, CHECKS))
 
 
 async def snapshot(
@@ -217,7 +219,7 @@ async def snapshot(
         "ok": True,
         "ts": began,
         "durationMs": sessions.now - began,
-        "plugins": rpc.health(plugins),
+        "plugins": rpc.plugins_health(plugins),
         "configReload": {"hotReloadStatus": "last-good" if live.current.used_last_good else "ok"},
         "channels": {},
         "channelOrder": [],

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
 
-from openclaw.automation.service import BootRunner, wake_sessions
+from openclaw.automation.service import BootRunner, run_on_command_end
 from openclaw.config.live import LiveConfig
 from openclaw.core.clock import Clock, millis
 from openclaw.core.harness import OpenProvider
@@ -19,15 +19,15 @@ from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch, GatewayParts
 from openclaw.gateway.services import Services, build_services
 from openclaw.memory.service import MemoryService, watch
-from openclaw.plugins.registry import PluginRegistry, begin
+from openclaw.plugins.registry import PluginRegistry, start_plugins
 from openclaw.process.tasks import supervise
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.rpc import MethodRegistry
+from openclaw.runs.events import RunEvent
 from openclaw.runs.hooks import HookFileSubscriber, RunHooks
 from openclaw.runs.projection import EventProjection
-from openclaw.runs.recovery import Diagnosis, StuckMonitor, report_resumed
-from openclaw.runs.stuck import StuckLimits
-from openclaw.runs.worker import RunEvent, RunService
+from openclaw.runs.recovery import Diagnosis, StuckLimits, StuckMonitor, report_resumed
+from openclaw.runs.worker import RunService
 from openclaw.security import rpc as security_rpc
 from openclaw.security.approvals import PendingApprovals
 
@@ -109,7 +109,7 @@ Work = tuple[str, Callable[[], Awaitable[None]]]
 def _always(app: App, services: Services, api: ClientApi) -> Iterator[Work]:
     """What every gateway does beside its runs."""
     wake = partial(
-        wake_sessions, services.sessions, services.runs, app.label_service, app.machine_tools, app.live.tools
+        run_on_command_end, services.sessions, services.runs, app.label_service, app.machine_tools, app.live.tools
     )
     yield "ended commands", wake
     yield "events", api.connections.keep
@@ -123,8 +123,8 @@ def _by_itself(
     if not launch.background:
         return
     bus, clock = app.bus, app.clock
-    yield "pairing requests", partial(devices_rpc.tell_requests, app.db, api.pairing, bus, clock)
-    yield "setup codes", partial(devices_rpc.tell_setups, app.db, bus, clock)
+    yield "pairing requests", partial(devices_rpc.publish_requests, app.db, api.pairing, bus, clock)
+    yield "setup codes", partial(devices_rpc.publish_setups, app.db, bus, clock)
     yield "file versions", partial(api.histories.follow, bus)
     yield "channels", api.channels.keep
     yield "stuck sessions", _stuck_monitor(app.live, clock, services.runs, questions, bus).keep
@@ -139,7 +139,7 @@ def _publish(projection: EventProjection, bus: EventBus, event: RunEvent) -> Non
 
 async def _start_plugins(plugins: PluginRegistry, hooks: RunHooks, port: int) -> None:
     """Starts the plugins, beside everything else; those that want to know are told that the gateway is there."""
-    await begin(plugins)
+    await start_plugins(plugins)
     hooks.gateway_started(port)
 
 

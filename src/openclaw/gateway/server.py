@@ -26,7 +26,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from openclaw.gateway.connections import Transport, attend
 from openclaw.gateway.exposure import HostRules, host_allowed
 from openclaw.gateway.launch import HttpService as HttpService
-from openclaw.protocol.peer import Peer, origin_problem, vouch
+from openclaw.protocol.peer import Peer, authenticate_by_proxy, origin_problem
 
 MAX_FRAME = 25 << 20
 MAX_BODY = 20_000_000
@@ -153,7 +153,7 @@ class ServerFront:
         peer = Peer.of(address, _headers(scope))
         if self.fences.proxy is None:
             return peer
-        return structs.replace(peer, vouched=vouch(self.fences.proxy, address, _all_headers(scope)))
+        return structs.replace(peer, vouched=authenticate_by_proxy(self.fences.proxy, address, _all_headers(scope)))
 
 
 def _headers(scope: Scope) -> dict[str, str]:
@@ -177,7 +177,7 @@ def _too_large(limit: int) -> Response:
     return PlainTextResponse(error.detail, status_code=error.status_code, headers=error.headers)
 
 
-async def body_of(request: Request, limit: int) -> bytes:
+async def read_body(request: Request, limit: int) -> bytes:
     """The body of a request, for a route with a limit of its own."""
     data = bytearray()
     async for piece in request.stream():

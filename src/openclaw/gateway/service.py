@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import NotFound, StateError
 from openclaw.process.environment import Home
-from openclaw.storage.atomic import replace
+from openclaw.storage.atomic import replace_file
 
 Manager = Literal["systemd", "launchd", "background"]
 
@@ -191,7 +191,7 @@ class ServiceManager:
         """Writes the service file and starts the service, now and at every login."""
         path = self._file()
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, self.text.encode(), 0o644)
+        replace_file(path, self.text.encode(), 0o644)
         if self.manager == "systemd":
             self._do("systemctl", "--user", "daemon-reload")
             self._do("systemctl", "--user", "enable", self._what.unit)

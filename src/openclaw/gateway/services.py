@@ -9,15 +9,16 @@ from msgspec import Struct
 from openclaw.automation.service import Automation, build_automation
 from openclaw.config.live import LiveConfig
 from openclaw.gateway.app import App
-from openclaw.gateway.logs import about
+from openclaw.gateway.logs import log_context
 from openclaw.gateway.tool_catalog import GatewayTools
 from openclaw.runs.control import SessionControl
+from openclaw.runs.events import RunEvent, RunPublisher
 from openclaw.runs.inbox import Inbox
-from openclaw.runs.lanes import Lanes
+from openclaw.runs.queue import Lanes
 from openclaw.runs.request import RunRequest
-from openclaw.runs.subagents import Subagents
+from openclaw.runs.subagents import SubagentService
 from openclaw.runs.toolset import Toolset
-from openclaw.runs.worker import RunEvent, RunPublisher, RunService
+from openclaw.runs.worker import RunService
 from openclaw.sessions.service import SessionService
 
 
@@ -35,7 +36,7 @@ class Services(Struct, frozen=True, kw_only=True):
     control: SessionControl
 
     @property
-    def subagents(self) -> Subagents:
+    def subagents(self) -> SubagentService:
         return self.tools.subagents
 
     def serving(self) -> AbstractAsyncContextManager[RunService]:
@@ -144,7 +145,7 @@ def build_services(
 
 def _run_context(request: RunRequest) -> AbstractContextManager[None]:
     """What the log says of everything that happens in a run."""
-    return about(run_id=request.run_id, session_key=str(request.key))
+    return log_context(run_id=request.run_id, session_key=str(request.key))
 
 
 def _lane_sizes(live: LiveConfig) -> dict[str, int]:

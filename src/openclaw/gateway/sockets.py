@@ -9,15 +9,15 @@ from typing import Any
 from openclaw.core.clock import Clock, millis
 from openclaw.gateway.connections import ConnectedClient, Connections, Disconnected, Transport
 from openclaw.protocol.auth import AuthPolicy, Verify
-from openclaw.protocol.connect import HelloSnapshot, Offer
+from openclaw.protocol.connect import HelloSnapshot, ServerFeatures
 from openclaw.protocol.connection import TOO_MANY, Close, RequestIntake, RequestSlot, Send
 from openclaw.protocol.frames import RequestFrame, failure
-from openclaw.protocol.handshake import Action, Established, Handshake, HandshakeLimiter, settle
+from openclaw.protocol.handshake import Action, Established, Handshake, HandshakeLimiter, resolve_actions
 from openclaw.protocol.handshake import DeviceDirectory as DeviceDesk
 from openclaw.protocol.rpc import FindsMethods, dispatch
 
 
-class Sockets:
+class WebSocketServer:
     """Accepts WebSocket clients."""
 
     def __init__(
@@ -25,7 +25,7 @@ class Sockets:
         *,
         policy: Callable[[], AuthPolicy],
         registry: FindsMethods,
-        offer: Callable[[], Offer],
+        offer: Callable[[], ServerFeatures],
         snapshot: Callable[[], Awaitable[HelloSnapshot]],
         audience: Connections,
         devices: DeviceDesk,
@@ -94,7 +94,7 @@ class Sockets:
         """The next actions, once pairing has answered; frames that arrive meanwhile are counted and kept."""
         if all(isinstance(action, Send | Close | Established) for action in actions):
             return [action for action in actions if isinstance(action, Send | Close | Established)]
-        settling = asyncio.create_task(settle(handshake, actions, self._devices, millis(self._clock)))
+        settling = asyncio.create_task(resolve_actions(handshake, actions, self._devices, millis(self._clock)))
         try:
             while not settling.done():
                 reading = asyncio.create_task(transport.receive())

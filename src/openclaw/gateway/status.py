@@ -13,12 +13,12 @@ from openclaw.config.load import load, problems_of
 from openclaw.core.errors import ConfigError, OpenClawError, StateError
 from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway import process, service
-from openclaw.gateway.client_target import call_gateway, exposure_of, find
+from openclaw.gateway.client_target import call_gateway, exposure_of, find_gateway
 from openclaw.gateway.exposure import Exposure
 from openclaw.gateway.logs import LogFiles, newest
-from openclaw.gateway.process import RunningGateway, running
+from openclaw.gateway.process import RunningGateway, running_gateway
 from openclaw.process.environment import Environment
-from openclaw.storage.atomic import replace
+from openclaw.storage.atomic import replace_file
 from openclaw.version import __version__
 
 CRASHES = 3
@@ -58,7 +58,7 @@ def judge(record: CrashRecord, now: int) -> SafeModeVerdict:
     )
 
 
-class Starts:
+class CrashHistory:
     """The crash record on disk."""
 
     def __init__(self, state: Path) -> None:
@@ -73,12 +73,12 @@ class Starts:
     def begin(self) -> SafeModeVerdict:
         """Records a start; call it when everything that a person can get wrong has been checked."""
         verdict = judge(self.read(), round(time.time() * 1000))
-        replace(self.path, msgspec.json.encode(verdict.record))
+        replace_file(self.path, msgspec.json.encode(verdict.record))
         return verdict
 
     def finish(self) -> None:
         """Records a clean end, which clears earlier crashes."""
-        replace(self.path, msgspec.json.encode(CrashRecord()))
+        replace_file(self.path, msgspec.json.encode(CrashRecord()))
 
 
 # Status.
@@ -87,7 +87,7 @@ DEFAULT_PORT = 18_789
 READY_SECONDS = 60.0
 
 
-def services_of(surroundings: Environment, port: int | None = None) -> service.ServiceManager:
+def service_manager(surroundings: Environment, port: int | None = None) -> service.ServiceManager:
     """The service of this home, as it would be written now."""
     if port is None:
         try:
@@ -110,8 +110,8 @@ def wait_ready(surroundings: Environment, *, not_pid: int = 0, seconds: float = 
     """Waits until the gateway is ready; another process than `not_pid`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        found = running(surroundings.home.state)
-        if found and found.pid != not_pid and found.port and process.ask(found).ready:
+        found = running_gateway(surroundings.home.state)
+        if found and found.pid != not_pid and found.port and process.ask_health(found).ready:
             return found
         time.sleep(process.POLL_SECONDS)
     raise StateError(f"the gateway is not ready after {seconds:.0f} s; see openclaw logs")
@@ -233,8 +233,8 @@ def read_status(surroundings: Environment, services: service.ServiceManager, tim
         exposure = exposure_of(surroundings, loaded)
     except ConfigError as error:
         problems = tuple(map(str, problems_of(error)))
-    found = running(home.state)
-    health = process.ask(found, timeout) if found and found.port else None
+    found = running_gateway(home.state)
+    health = process.ask_health(found, timeout) if found and found.port else None
     rpc_ok, rpc_problem = _rpc(surroundings, timeout) if health and health.ready else (False, "not ready")
     return GatewayStatus(
         config=home.config,
@@ -246,20 +246,20 @@ def read_status(surroundings: Environment, services: service.ServiceManager, tim
         rpc_ok=rpc_ok,
         rpc_problem=rpc_problem if not rpc_ok else "",
         stranger=_stranger(exposure) if found is None and exposure else None,
-        crashes=judge(Starts(home.state).read(), round(time.time() * 1000)).crashes if found is None else 0,
+        crashes=judge(CrashHistory(home.state).read(), round(time.time() * 1000)).crashes if found is None else 0,
         log=newest(place),
     )
 
 
 def _rpc(surroundings: Environment, timeout: float) -> tuple[bool, str]:
     try:
-        call_gateway(find(surroundings), "health", {}, timeout=timeout)
+        call_gateway(find_gateway(surroundings), "health", {}, timeout=timeout)
     except OpenClawError as error:
         return False, error.message
     return True, ""
 
 
 def _stranger(exposure: Exposure) -> int | None:
-    if gateway_exposure.free(exposure.hosts, exposure.port):
+    if gateway_exposure.is_port_free(exposure.hosts, exposure.port):
         return None
-    return gateway_exposure.owner(exposure.port) or 0
+    return gateway_exposure.port_owner(exposure.port) or 0

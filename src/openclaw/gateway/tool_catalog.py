@@ -9,14 +9,14 @@ from openclaw.config.live import LiveConfig
 from openclaw.config.tools import ConfigTool
 from openclaw.core.clock import Clock
 from openclaw.core.keys import SessionKey
-from openclaw.core.text import Origin, merge_origins, origin
+from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Tool
 from openclaw.models.service import ModelService
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.process.environment import Environment
 from openclaw.runs.hooks import RunHooks
 from openclaw.runs.session_tools import SessionsHistory, SessionsList, SessionsSend, SessionStatus
-from openclaw.runs.subagents import Subagent, SubagentLimits, Subagents, SubagentStore
+from openclaw.runs.subagents import Subagent, SubagentLimits, SubagentService, SubagentStore
 from openclaw.runs.tools import AgentsList, SessionsSpawn, SessionsYield, SubagentsTool
 from openclaw.runs.worker import RunService
 from openclaw.security.sandboxes.service import SandboxService
@@ -76,7 +76,7 @@ class GatewayTools:
         self._index = index
         self._plugins = plugins
         self._live = live
-        self.subagents = Subagents(
+        self.subagents = SubagentService(
             SubagentStore(db, clock),
             runs,
             clock,
@@ -132,7 +132,7 @@ class GatewayTools:
     async def _origins(self, key: SessionKey) -> tuple[Origin, ...]:
         """Whose words a child's answer holds; those of an external agent are its own."""
         found = await self._sessions.origins(key)
-        return merge_origins(found, (origin("external", "an external agent"),)) if key.is_acp else found
+        return merge_origins(found, (make_origin("external", "an external agent"),)) if key.is_acp else found
 
     def _is_owners(self, key: SessionKey) -> bool:
         """Whether only the owner can speak in a session, as far as its key tells."""

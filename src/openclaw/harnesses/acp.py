@@ -42,7 +42,7 @@ _KINDS: dict[Decision, tuple[str, ...]] = {
 # Agents as providers.
 
 
-class RunningAgent(Struct, frozen=True, kw_only=True):
+class AcpAgentSpec(Struct, frozen=True, kw_only=True):
     """One external agent, for one conversation."""
 
     name: str
@@ -62,7 +62,7 @@ class AcpAgents:
         self._variables = variables
         self._open: dict[str, AcpAgent] = {}
 
-    def agent(self, hired: RunningAgent) -> "AcpAgent":
+    def agent(self, hired: AcpAgentSpec) -> "AcpAgent":
         """The provider for a conversation; the same one while its settings stay the same."""
         known = self._open.get(hired.session_key)
         if known is None or known.hired != hired:
@@ -78,7 +78,7 @@ class AcpAgents:
 class AcpAgent:
     """A `Provider`: sends the last message to the program and streams what it answers."""
 
-    def __init__(self, hired: RunningAgent, approver: Approver, environ: Mapping[str, str]) -> None:
+    def __init__(self, hired: AcpAgentSpec, approver: Approver, environ: Mapping[str, str]) -> None:
         self.hired = hired
         self._approver = approver
         role = WorkerSpec(
@@ -166,7 +166,7 @@ SILENCE = 3_600.0
 """It works on its own and may be silent for long."""
 
 
-def chosen(settings: AcpSettings, named: str) -> str:
+def choose_agent(settings: AcpSettings, named: str) -> str:
     """The agent to use; raises when there is none."""
     if not settings.enabled:
         raise InvalidRequest("acp.enabled is false: no work is handed to external agents.")
@@ -191,9 +191,9 @@ class AcpHarness:
 
     def open(self, settings: AcpSettings, ref: str, key: SessionKey, workspace: str) -> Callable[[Endpoint], Provider]:
         """What answers a turn."""
-        name = chosen(settings, ref.partition("/")[2])
+        name = choose_agent(settings, ref.partition("/")[2])
         how = settings.agents[name]
-        hired = RunningAgent(
+        hired = AcpAgentSpec(
             name=name,
             command=how.command,
             args=how.args,
@@ -210,7 +210,7 @@ class AcpHarness:
 
 def acp_model_set(settings: AcpSettings, ref: str) -> ModelSet:
     """The models in a conversation with an external agent: only the agent."""
-    name = chosen(settings, ref.partition("/")[2])
+    name = choose_agent(settings, ref.partition("/")[2])
     provider = ProviderSettings(
         base_url="http://localhost/acp",
         api="acp",

@@ -10,15 +10,15 @@ import msgspec
 from msgspec import Struct, field
 
 from openclaw.process.stdio_rpc import (
-    LastWords,
     RequestLoop,
-    RpcEvent,
+    StderrTail,
+    WorkerMessage,
     WorkerOutput,
     WorkerRequest,
     descendants,
     describe_error,
     kill,
-    run,
+    run_worker,
 )
 from openclaw.version import __version__
 
@@ -52,9 +52,11 @@ class AcpClientSide:
         kind = update.session_update
         if kind in ("agent_message_chunk", "agent_thought_chunk"):
             text = getattr(update.content, "text", "") or f"[{update.content.type}]"
-            self._voice.say(RpcEvent(body={"said" if kind == "agent_message_chunk" else "thought": text[:MOST_TEXT]}))
+            self._voice.say(
+                WorkerMessage(body={"said" if kind == "agent_message_chunk" else "thought": text[:MOST_TEXT]})
+            )
         elif kind == "tool_call":
-            self._voice.say(RpcEvent(body={"tool": (update.title or "")[:300]}))
+            self._voice.say(WorkerMessage(body={"tool": (update.title or "")[:300]}))
 
     async def request_permission(self, session_id: str, tool_call: Any, options: Any, **given: Any) -> Any:
         from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
@@ -66,7 +68,7 @@ class AcpClientSide:
             mode="json", exclude_none=True, include={"title", "kind", "raw_input", "locations"}
         )
         choices = [{"id": each.option_id, "kind": each.kind} for each in options]
-        self._voice.say(RpcEvent(body={"permission": self._count, "about": shown, "options": choices}))
+        self._voice.say(WorkerMessage(body={"permission": self._count, "about": shown, "options": choices}))
         chosen = await answer
         if chosen is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
@@ -97,35 +99,35 @@ class AcpClientSide:
 class AcpWorker:
     """One conversation with the agent."""
 
-    def __init__(self, connection: Any, hands: AcpClientSide, session_id: str, words: LastWords) -> None:
+    def __init__(self, connection: Any, hands: AcpClientSide, session_id: str, words: StderrTail) -> None:
         self._connection = connection
         self._hands = hands
         self._session = session_id
         self._words = words
 
-    async def answer(self, ask: WorkerRequest) -> RpcEvent:
+    async def answer(self, ask: WorkerRequest) -> WorkerMessage:
         from acp import RequestError, text_block
 
         try:
             ended = await self._connection.prompt(session_id=self._session, prompt=[text_block(ask.body["prompt"])])
         except RequestError as error:
-            return RpcEvent(id=ask.id, error=f"it answered with an error: {error}"[:1000])
+            return WorkerMessage(id=ask.id, error=f"it answered with an error: {error}"[:1000])
         except (ConnectionError, OSError) as error:
-            return RpcEvent(
+            return WorkerMessage(
                 id=ask.id, error=self._words.after(f"its process ended ({describe_error(error)})"), over=True
             )
         except asyncio.CancelledError:
             self._hands.drop()
             await self._connection.cancel(session_id=self._session)
             raise
-        return RpcEvent(id=ask.id, body={"stop_reason": ended.stop_reason})
+        return WorkerMessage(id=ask.id, body={"stop_reason": ended.stop_reason})
 
 
-async def hold(start: AcpStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+async def serve_agent(start: AcpStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
     from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process
     from acp.schema import ClientCapabilities, Implementation
 
-    words, hands = LastWords(), AcpClientSide(voice)
+    words, hands = StderrTail(), AcpClientSide(voice)
     leaders: set[int] = set()
     client: Any = hands
     try:
@@ -148,34 +150,34 @@ async def hold(start: AcpStart, questions: "asyncio.Queue[WorkerRequest | None]"
                     )
                     session = await connection.new_session(cwd=start.cwd, mcp_servers=[])
                 worker = AcpWorker(connection, hands, session.session_id, words)
-                voice.say(RpcEvent(ready=True))
+                voice.say(WorkerMessage(ready=True))
                 await RequestLoop(voice, worker.answer, hands.heard).serve(questions)
             finally:
                 leaders |= descendants()
                 gone.cancel()
     except TimeoutError:
-        voice.say(RpcEvent(error=words.after(f"it was not ready within {READY_SECONDS:g} s")))
+        voice.say(WorkerMessage(error=words.after(f"it was not ready within {READY_SECONDS:g} s")))
     except RequestError as error:
-        voice.say(RpcEvent(error=words.after(f"it refused to begin: {error}")))
+        voice.say(WorkerMessage(error=words.after(f"it refused to begin: {error}")))
     except (OSError, ValueError) as error:
-        voice.say(RpcEvent(error=words.after(describe_error(error))))
+        voice.say(WorkerMessage(error=words.after(describe_error(error))))
     finally:
         kill(leaders)
 
 
-async def _gone(process: Any, words: LastWords, voice: WorkerOutput) -> None:
+async def _gone(process: Any, words: StderrTail, voice: WorkerOutput) -> None:
     """When the agent exits: reports it to whoever waits, and ends this process."""
 
     await process.wait()
     await asyncio.sleep(0.1)  # its last output may still be on the way
-    voice.say(RpcEvent(error=words.after(f"its process ended with code {process.returncode}")))
+    voice.say(WorkerMessage(error=words.after(f"its process ended with code {process.returncode}")))
     kill(descendants())
     os._exit(3)
 
 
 async def _main(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
-    await hold(msgspec.convert(body, AcpStart), questions, voice)
+    await serve_agent(msgspec.convert(body, AcpStart), questions, voice)
 
 
 if __name__ == "__main__":
-    sys.exit(run("acp", _main))
+    sys.exit(run_worker("acp", _main))

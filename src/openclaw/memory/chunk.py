@@ -6,15 +6,15 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from openclaw.core.text import lazy, units
+from openclaw.core.text import compile_lazily, utf16_length
 
 LEAST_CHARS = 32
 CHARS_PER_TOKEN = 4
 
 # Common ideographs, kana and syllables are about a token each; rarer ones take two to four.
-_COMMON = lazy("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d]")
-_RARE = lazy("[\U00020000-\U0003ffff]")
-_SENTENCE = lazy("(?<=[.!?。！？])[ \n]*|\n+")
+_COMMON = compile_lazily("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d]")
+_RARE = compile_lazily("[\U00020000-\U0003ffff]")
+_SENTENCE = compile_lazily("(?<=[.!?。！？])[ \n]*|\n+")
 
 
 class Chunk(Struct, frozen=True):
@@ -33,12 +33,12 @@ def digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def size(text: str) -> int:
+def estimate_size(text: str) -> int:
     """Estimates the token size of `text`, in characters of English."""
     if text.isascii():
         return len(text)
     common, rare = len(_COMMON.findall(text)), len(_RARE.findall(text))
-    return units(text) + common * (CHARS_PER_TOKEN - 1) + rare * (4 * CHARS_PER_TOKEN - 2)
+    return utf16_length(text) + common * (CHARS_PER_TOKEN - 1) + rare * (4 * CHARS_PER_TOKEN - 2)
 
 
 def chunks(text: str, tokens: int, overlap: int) -> list[Chunk]:
@@ -50,7 +50,7 @@ def chunks(text: str, tokens: int, overlap: int) -> list[Chunk]:
     total = 0
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         for segment in _segments(line, limit):
-            cost = size(segment) + 1
+            cost = estimate_size(segment) + 1
             if piece and total + cost > limit:
                 found.append(_joined(piece))
                 piece = _tail(piece, min(carried, max(0, limit - cost)))
@@ -101,7 +101,7 @@ def _by_bytes(text: str, limit: int) -> Iterator[str]:
 
 def _segments(line: str, limit: int) -> Iterator[str]:
     """`line` in pieces that fit; most lines are one."""
-    if len(line) * 4 * CHARS_PER_TOKEN <= limit or size(line) <= limit:
+    if len(line) * 4 * CHARS_PER_TOKEN <= limit or estimate_size(line) <= limit:
         yield line
         return
     start, used = 0, 0
@@ -110,7 +110,7 @@ def _segments(line: str, limit: int) -> Iterator[str]:
             yield line[start : start + limit]
         return
     for at, char in enumerate(line):
-        cost = size(char)
+        cost = estimate_size(char)
         if used + cost > limit:
             yield line[start:at]
             start, used = at, 0
@@ -132,9 +132,9 @@ def _tail(piece: list[tuple[int, str, int]], room: int) -> list[tuple[int, str, 
         if cost > room:
             if not kept and room > 1:
                 end = segment[-(room - 1) :]
-                while size(end) > room - 1:
+                while estimate_size(end) > room - 1:
                     end = end[len(end) // 2 + 1 :]
-                kept = [(number, end, size(end) + 1)] if end else []
+                kept = [(number, end, estimate_size(end) + 1)] if end else []
             break
         kept.insert(0, (number, segment, cost))
         room -= cost

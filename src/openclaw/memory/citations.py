@@ -5,35 +5,35 @@ from collections.abc import Callable
 from typing import Any
 
 from openclaw.memory.index import IndexStatus, MemoryIndex, SearchAnswer
-from openclaw.memory.rank import RankedHit, RankedPiece
+from openclaw.memory.rank import IndexedChunk, RankedHit
 from openclaw.memory.settings import Citations
 
 _CITED = re.compile(r"(?<![\w/])((?:[\w.\-]+/)*[\w.\-]+\.(?:md|jsonl))#L?(\d+)(?:-L?(\d+))?")
 
 
-def wanted(mode: Citations, session_key: str) -> bool:
+def should_cite(mode: Citations, session_key: str) -> bool:
     """Whether results carry citations; `auto` means in direct chats, where the files are the reader's own."""
     if mode == "auto":
         return "group" not in session_key and "channel" not in session_key
     return mode == "on"
 
 
-def citation(piece: RankedPiece) -> str:
+def format_citation(piece: IndexedChunk) -> str:
     """`memory/x.md#L3` or `memory/x.md#L3-L9`."""
     lines = f"#L{piece.start}" if piece.start == piece.end else f"#L{piece.start}-L{piece.end}"
     return piece.path + lines
 
 
-def cited(snippet: str, piece: RankedPiece) -> str:
-    return f"{snippet.rstrip()}\n\nSource: {citation(piece)}"
+def add_citation(snippet: str, piece: IndexedChunk) -> str:
+    return f"{snippet.rstrip()}\n\nSource: {format_citation(piece)}"
 
 
-def cites(text: str) -> bool:
+def may_have_citation(text: str) -> bool:
     """Whether `text` may contain a citation (a cheap pre-check)."""
     return ".md#" in text or ".jsonl#" in text
 
 
-def dangling(reply: str, length: Callable[[str], int | None]) -> list[str]:
+def find_dangling(reply: str, length: Callable[[str], int | None]) -> list[str]:
     """The citations in `reply` of files or lines that do not exist; `length` gives a file's number of lines."""
     lost = []
     for found in _CITED.finditer(reply):
@@ -44,9 +44,9 @@ def dangling(reply: str, length: Callable[[str], int | None]) -> list[str]:
     return lost
 
 
-def checked(reply: str, length: Callable[[str], int | None]) -> str:
+def remove_dangling(reply: str, length: Callable[[str], int | None]) -> str:
     """`reply` without the line numbers or sources that do not exist."""
-    for lost in dangling(reply, length):
+    for lost in find_dangling(reply, length):
         path = lost.partition("#")[0]
         if length(path) is None:
             reply = re.sub(rf"(?:\A|\n+)Source: {re.escape(lost)}(?=\n|\Z)", "", reply)
@@ -59,7 +59,7 @@ def checked(reply: str, length: Callable[[str], int | None]) -> str:
 PARTS = ("score", "relevance", "vector", "cosine", "text", "age", "sure")
 
 
-def why_document(answer: SearchAnswer) -> dict[str, Any]:
+def explain_search(answer: SearchAnswer) -> dict[str, Any]:
     """Explains a search as JSON: the weight of every term, the parts of every result's score."""
     return {
         "mode": answer.mode,
@@ -68,11 +68,11 @@ def why_document(answer: SearchAnswer) -> dict[str, Any]:
             {"term": item.term.text, "pieces": item.docs, "worth": round(item.worth, 2), "exact": item.term.exact}
             for item in answer.terms
         ],
-        "results": [_parts(found) | {"citation": citation(found.piece)} for found in answer.results],
+        "results": [_parts(found) | {"citation": format_citation(found.piece)} for found in answer.results],
     }
 
 
-def status_document(found: IndexStatus, memory: MemoryIndex, tried: str | None) -> dict[str, Any]:
+def status_to_json(found: IndexStatus, memory: MemoryIndex, tried: str | None) -> dict[str, Any]:
     """The index status as JSON; `tried` is why vectors do not work, empty when they do, None when untested."""
     document: dict[str, Any] = {
         "agentWorkspace": str(memory.plan.scope.workspace),

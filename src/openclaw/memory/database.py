@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import StateError
-from openclaw.memory.rank import RankedPiece, Weighed, weigh
+from openclaw.memory.rank import IndexedChunk, WeightedTerm, weigh
 from openclaw.memory.terms import Term
 from openclaw.storage.atomic import private_directory
 
@@ -107,7 +107,7 @@ class TextHit(Struct, frozen=True):
     mask: int
 
 
-class ForeignIndex(Exception):
+class UnusableIndex(Exception):
     """The file is not an index of ours, or is damaged, and must be rebuilt."""
 
 
@@ -122,12 +122,12 @@ def extension(path: str | None = None) -> str | None:
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Translates database errors: damage to `ForeignIndex`, everything else to `StateError`."""
     try:
         yield
     except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise ForeignIndex(str(error)) from error
+        raise UnusableIndex(str(error)) from error
     except apsw.FullError as error:
         raise StateError(f"the disk is full: {path} was not changed. Free some space and try again.") from error
     except apsw.BusyError as error:
@@ -144,7 +144,7 @@ class IndexFile:
     def __init__(self, path: Path, *, vectors: bool = True, extension_path: str | None = None) -> None:
         self.path = path
         self.vector_problem = "" if vectors else "switched off by store.vector.enabled"
-        with translated(path):
+        with translate_errors(path):
             try:
                 private_directory(path.parent)
                 path.touch(mode=0o600)
@@ -187,7 +187,7 @@ class IndexFile:
 
     def _create(self) -> None:
         if self.db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
-            raise ForeignIndex("it has another layout")
+            raise UnusableIndex("it has another layout")
         for statement in TABLES:
             self.db.execute(statement)
 
@@ -197,7 +197,7 @@ class IndexFile:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Opens a write transaction."""
-        with translated(self.path):
+        with translate_errors(self.path):
             self.db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -208,7 +208,7 @@ class IndexFile:
                 raise
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with translated(self.path):
+        with translate_errors(self.path):
             return self.db.execute(sql, tuple(values)).fetchall()
 
     # Metadata and counts.
@@ -247,7 +247,7 @@ class IndexFile:
 
     # Reading.
 
-    def weighed(self, terms: Sequence[Term]) -> tuple[Weighed, ...]:
+    def weighed(self, terms: Sequence[Term]) -> tuple[WeightedTerm, ...]:
         """`terms` with their weights in this index."""
         total = self.rows("SELECT count(*) FROM chunks")[0][0]
         docs = []
@@ -256,7 +256,7 @@ class IndexFile:
             docs.append(min(total, found[0][0]) if found else 0)
         return weigh(terms, docs, total)
 
-    def text_hits(self, terms: Sequence[Weighed], limit: int) -> list[TextHit]:
+    def text_hits(self, terms: Sequence[WeightedTerm], limit: int) -> list[TextHit]:
         """The chunks with the most of `terms`, best first, from every source."""
         present = sorted((at for at, weighed in enumerate(terms) if weighed.docs), key=lambda at: terms[at].docs)
         if not present:
@@ -295,7 +295,7 @@ class IndexFile:
         best = sorted(known.items(), key=lambda item: -item[1])
         return dict(best[:limit])
 
-    def pieces(self, numbers: Iterable[int]) -> dict[int, RankedPiece]:
+    def pieces(self, numbers: Iterable[int]) -> dict[int, IndexedChunk]:
         wanted = tuple(numbers)
         found = self.rows(
             f"""SELECT c.number, c.path, c.source, c.start_line, c.end_line, c.text, f.mtime, c.label, f.owner
@@ -304,7 +304,7 @@ class IndexFile:
             wanted,
         )
         return {
-            row[0]: RankedPiece(
+            row[0]: IndexedChunk(
                 number=row[0],
                 path=row[1],
                 source=row[2],
@@ -322,7 +322,7 @@ class IndexFile:
         return self.noted("vector_table") == str(dims)
 
     def _nearest(self, query: "array[float]", count: int) -> dict[int, float]:
-        blob = packed(query)
+        blob = pack_vector(query)
         total = self.rows("SELECT coalesce(max(number), 0) FROM chunks")[0][0]
         if total > COARSE_ABOVE and len(query) % 8 == 0:
             near = self.rows(
@@ -355,7 +355,7 @@ class IndexFile:
             (last, SCANNED),
         ):
             for number, blob in rows:
-                for vector in unpacked(blob, dims):
+                for vector in unpack_vectors(blob, dims):
                     best[number] = max(best.get(number, -1.0), sum(map(mul, query, vector)))
             last = rows[-1][0]
         return best
@@ -371,7 +371,7 @@ class IndexFile:
                 yield number, found[number]
 
 
-def packed(vector: "array[float]") -> bytes:
+def pack_vector(vector: "array[float]") -> bytes:
     """Encodes a vector as little-endian 32-bit floats."""
     if sys.byteorder == "big":
         vector = array("f", vector)
@@ -379,7 +379,7 @@ def packed(vector: "array[float]") -> bytes:
     return vector.tobytes()
 
 
-def unpacked(blob: bytes, dims: int) -> Iterator["array[float]"]:
+def unpack_vectors(blob: bytes, dims: int) -> Iterator["array[float]"]:
     """Decodes the vectors of one chunk."""
     for start in range(0, len(blob) - dims * 4 + 1, dims * 4):
         vector = array("f")

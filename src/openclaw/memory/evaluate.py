@@ -32,7 +32,7 @@ class EvalOutcome(Struct, frozen=True, kw_only=True):
     first: str = ""
 
 
-class Figures(Struct, frozen=True, kw_only=True):
+class EvalMetrics(Struct, frozen=True, kw_only=True):
     """The metrics of one kind of question."""
 
     kind: str
@@ -93,7 +93,7 @@ async def ask(memory: MemoryIndex, questions: Sequence[EvalQuestion]) -> list[Ev
 
 async def compare(
     workspace: Path, opened: Callable[[str, MemorySearchSettings], MemoryIndex]
-) -> dict[str, list[Figures]]:
+) -> dict[str, list[EvalMetrics]]:
     """Evaluates the sample with keywords, with vectors, and with both."""
     write_sample(workspace)
     both = MemorySearchSettings()
@@ -107,13 +107,13 @@ async def compare(
         memory = opened(name, settings)
         try:
             await memory.sync()
-            found[name] = figures(await ask(memory, sample_questions()))
+            found[name] = compute_metrics(await ask(memory, sample_questions()))
         finally:
             await memory.close()
     return found
 
 
-def figures(outcomes: Iterable[EvalOutcome]) -> list[Figures]:
+def compute_metrics(outcomes: Iterable[EvalOutcome]) -> list[EvalMetrics]:
     """Hit rates and mean reciprocal rank, by kind of question and over all."""
     by_kind: dict[str, list[int]] = {}
     for outcome in outcomes:
@@ -123,9 +123,9 @@ def figures(outcomes: Iterable[EvalOutcome]) -> list[Figures]:
     return [_figures(kind, places) for kind, places in (*by_kind.items(), ("all", every))]
 
 
-def _figures(kind: str, places: list[int]) -> Figures:
+def _figures(kind: str, places: list[int]) -> EvalMetrics:
     count = max(1, len(places))
-    return Figures(
+    return EvalMetrics(
         kind=kind,
         questions=len(places),
         hit_at_1=sum(place == 1 for place in places) / count,

@@ -13,10 +13,10 @@ from msgspec import Struct
 from openclaw.core.errors import StateError
 from openclaw.memory.settings import ExtraPath
 
-CURATED = ("MEMORY.md", "memory.md")
+LONG_TERM_FILES = ("MEMORY.md", "memory.md")
 MOST_BYTES = 16 * 1024 * 1024
 """Most bytes read of one note."""
-DEEPEST = 32
+MAX_DEPTH = 32
 TRIES = 3
 
 
@@ -86,7 +86,7 @@ def discover(scope: NoteScope) -> Discovered:
             files.append(NoteFile(path=path, name=name, mtime=info.st_mtime_ns, size=info.st_size))
 
     listed = _names(scope.workspace)
-    for name in CURATED:
+    for name in LONG_TERM_FILES:
         path = scope.workspace / name
         if name in listed and (info := _look(path)) is not None and stat.S_ISREG(info.st_mode):
             add(str(path), info)
@@ -108,7 +108,7 @@ def discover(scope: NoteScope) -> Discovered:
     return Discovered(tuple(files), tuple(skipped))
 
 
-def look_at(scope: NoteScope, paths: Iterable[str]) -> Discovered | None:
+def discover_changed(scope: NoteScope, paths: Iterable[str]) -> Discovered | None:
     """Finds only these notes; None when telling what they are needs a full `discover`."""
     folder = f"{scope.workspace}{os.sep}memory{os.sep}"
     files: list[NoteFile] = []
@@ -220,7 +220,7 @@ def _entries(
             elif entry.is_dir(follow_symlinks=False):
                 if entry.name.startswith("."):
                     continue
-                if depth >= DEEPEST:
+                if depth >= MAX_DEPTH:
                     skipped.append(f"{entry.path}: too deep")
                 else:
                     yield from _walk(entry.path, skipped, depth + 1)

@@ -15,20 +15,20 @@ from openclaw.core.clock import Clock
 from openclaw.core.embedder import Traits
 from openclaw.core.errors import OpenClawError, ProviderError
 from openclaw.memory import rank
-from openclaw.memory.database import ForeignIndex, IndexFile, IndexIdentity
-from openclaw.memory.embedders.pool import EmbedderPool, fits
+from openclaw.memory.database import IndexFile, IndexIdentity, UnusableIndex
+from openclaw.memory.embedders.pool import EmbedderPool, is_compatible
 from openclaw.memory.indexer import Indexer, IndexFiles
 from openclaw.memory.settings import MemorySearchSettings
 from openclaw.memory.sync import Progress, SyncPlan, SyncReport
 from openclaw.memory.terms import query_terms
-from openclaw.memory.writing import KEYWORDS_ONLY
+from openclaw.memory.writer import KEYWORDS_ONLY
 
 T = TypeVar("T")
 WORDS_WAIT, FIRST_WAIT = 1.0, 15.0
 """Seconds a search waits for the keyword sync: with a usable index, and with an empty one."""
 VECTORS_WAIT, FEW = 3.0, 64
 """Seconds a search waits for missing vectors, when they are at most `FEW`."""
-AGAIN_AFTER = 2.0
+RESCAN_AFTER = 2.0
 """Searches this close together share one scan of the files."""
 LONGEST_QUERY = 2_000
 
@@ -40,7 +40,7 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
     provider: str = "none"
     model: str = KEYWORDS_ONLY
     mode: str = "keyword"
-    terms: tuple[rank.Weighed, ...] = ()
+    terms: tuple[rank.WeightedTerm, ...] = ()
     fallback: str = ""
     reason: str = ""
     """Why vectors were not used, when they were not."""
@@ -127,7 +127,7 @@ class MemoryIndex:
         max_results: int | None = None,
         min_score: float | None = None,
         sources: tuple[str, ...] | None = None,
-        visible: Callable[[rank.RankedPiece], bool] = lambda piece: True,
+        visible: Callable[[rank.IndexedChunk], bool] = lambda piece: True,
     ) -> SearchAnswer:
         """Searches the notes for `query`, best first."""
         asked = " ".join(query.split())[:LONGEST_QUERY]
@@ -175,13 +175,13 @@ class MemoryIndex:
             weights = (1.0, 0.0)
         scored = [msgspec.structs.replace(item, relevance=rank.relevance(item, *weights)) for item in found]
         half_life = hybrid.temporal_decay.half_life_days if hybrid.temporal_decay.enabled else None
-        ordered = rank.faded(scored, self._clock.now(), half_life)
+        ordered = rank.apply_decay(scored, self._clock.now(), half_life)
         passed = [item for item in ordered if item.relevance >= least]
         if meant and not hybrid.enabled:
             return passed[:most]
         if meant and hybrid.mmr.enabled:
-            passed = rank.diverse(passed, hybrid.mmr.weight, most)
-        return rank.chosen([*passed, *(item for item in ordered if item.relevance < least)], least, most)
+            passed = rank.diversify(passed, hybrid.mmr.weight, most)
+        return rank.select_hits([*passed, *(item for item in ordered if item.relevance < least)], least, most)
 
     async def _question(self, asked: str) -> "tuple[array[float] | None, str, bool]":
         """The query's vector; else the reason why there is none, and whether that fails the search."""
@@ -226,7 +226,7 @@ class MemoryIndex:
     async def _catch_up(self) -> None:
         """Starts a sync before a search, and waits for it within the limits above."""
         idle = self._task is None or self._task.done()
-        fresh = self.watched or self._clock.now() - self._looked < AGAIN_AFTER
+        fresh = self.watched or self._clock.now() - self._looked < RESCAN_AFTER
         if idle and fresh and not self._dirty:
             return
         if not idle:
@@ -302,7 +302,7 @@ class MemoryIndex:
             bytes=sum(part.stat().st_size for end in ("", "-wal") if (part := Path(f"{self.path}{end}")).exists()),
             synced_at=await self._read(lambda: int(self._open().noted("synced_at") or 0)),
             problems=last.problems if last else (),
-            outdated=known is not None and not fits(known, wanted),
+            outdated=known is not None and not is_compatible(known, wanted),
         )
 
     def _open(self) -> IndexFile:
@@ -317,7 +317,7 @@ class MemoryIndex:
         """Runs `work`; when the file turns out to be damaged, rebuilds it and runs `work` again."""
         try:
             return work()
-        except ForeignIndex as error:
+        except UnusableIndex as error:
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
@@ -342,7 +342,7 @@ def _comparable(known: IndexIdentity, wanted: IndexIdentity) -> bool:
     return (known.provider, known.model, known.provider_key) == (wanted.provider, wanted.model, wanted.provider_key)
 
 
-def _candidates(index: IndexFile, look: _Look) -> tuple[tuple[rank.Weighed, ...], list[rank.RankedHit], int, int]:
+def _candidates(index: IndexFile, look: _Look) -> tuple[tuple[rank.WeightedTerm, ...], list[rank.RankedHit], int, int]:
     """The candidates of both searches: nearest vectors and best keyword matches."""
     terms = index.weighed(query_terms(look.asked)) if look.words else ()
     near = index.vector_hits(look.vector, look.count, look.sources) if look.vector is not None else {}

@@ -16,11 +16,11 @@ from typing import TypeVar
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import ProviderError, StateError
-from openclaw.memory.database import ForeignIndex, IndexFile, IndexIdentity
-from openclaw.memory.embedders.pool import EmbedderPool, fits
+from openclaw.memory.database import IndexFile, IndexIdentity, UnusableIndex
+from openclaw.memory.embedders.pool import EmbedderPool, is_compatible
 from openclaw.memory.settings import MemorySearchSettings
 from openclaw.memory.sync import Progress, SyncPlan, SyncReport, update
-from openclaw.memory.writing import IndexWriter
+from openclaw.memory.writer import IndexWriter
 from openclaw.storage.locks import Holder, KernelLock
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class IndexFiles:
         with self._lock:
             try:
                 return self._opened(path)
-            except ForeignIndex as error:
+            except UnusableIndex as error:
                 self._warn(f"the memory index {path} cannot be used ({error}); it is made anew from the notes")
                 remove(path)
                 return self._opened(path)
@@ -200,7 +200,7 @@ class Indexer:
                 with main.writing():
                     main.identify(wanted)
                 known = wanted
-            if known is not None and fits(known, wanted) and not force:
+            if known is not None and is_compatible(known, wanted) and not force:
                 return self._writer(main, known), False
             beside = self._beside(wanted, main, force)
         except BaseException:

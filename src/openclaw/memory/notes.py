@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, StateError
-from openclaw.core.text import UNTRUSTED, Label, block, head, units
-from openclaw.memory.files import CURATED, NoteScope, read
+from openclaw.core.text import UNTRUSTED, Label, head, sanitize_block, utf16_length
+from openclaw.memory.files import LONG_TERM_FILES, NoteScope, read
 from openclaw.security import note_marks
 
 # Writing.
@@ -22,7 +22,7 @@ LONGEST_SLUG = 48
 LONGEST_ENTRY = 200_000
 
 
-def daily(day: date, slug: str = "") -> str:
+def daily_note_name(day: date, slug: str = "") -> str:
     """The name of a day's note."""
     cleaned = re.sub(r"[^a-z0-9]+", "-", slug.lower()).strip("-")[:LONGEST_SLUG].strip("-")
     return f"memory/{day.isoformat()}{f'-{cleaned}' if cleaned else ''}.md"
@@ -33,13 +33,13 @@ def append(workspace: Path, name: str, text: str, label: Label = "agent") -> Pat
 
     Untrusted text is stored with its label, so that reading it restores the label.
     """
-    cleaned = block(text).strip("\n")
+    cleaned = sanitize_block(text).strip("\n")
     if not cleaned.strip():
         raise InvalidRequest("there is nothing to write")
     if len(cleaned) > LONGEST_ENTRY:
         raise InvalidRequest(f"an entry has at most {LONGEST_ENTRY} characters: shorten it")
     if label in UNTRUSTED:
-        cleaned = note_marks.wrapped(cleaned, label)
+        cleaned = note_marks.wrap_lines(cleaned, label)
     path = workspace / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def session_note(when: datetime, session_key: str, said: Sequence[tuple[str, str
     """Renders an ended conversation as a note, messages in order; `about` are further header lines."""
     lines = [f"# Session: {when.strftime('%Y-%m-%d %H:%M')}", "", f"- Session key: {session_key}", *about, ""]
     for role, text in said:
-        shown = " ".join(block(text).split())
+        shown = " ".join(sanitize_block(text).split())
         if shown and not shown.startswith("/"):
             lines.append(f"{role}: {shown}")
     return "\n".join(lines)
@@ -85,7 +85,7 @@ def _add(fd: int, path: Path, text: str) -> None:
 
 DEFAULT_LINES = 120
 MAX_CHARS = 12_000
-ALLOWED = (*CURATED, "USER.md")
+ALLOWED = (*LONG_TERM_FILES, "USER.md")
 
 
 class NotAllowed(InvalidRequest):
@@ -127,7 +127,7 @@ def resolve(raw: str, scope: NoteScope) -> Path:
     raise NotAllowed(f"{raw!r} is not a note: name MEMORY.md, a file memory/….md, or an extra path")
 
 
-def length(scope: NoteScope, name: str) -> int | None:
+def count_lines(scope: NoteScope, name: str) -> int | None:
     """How many lines a note has; None when it does not exist, a huge number when the file is not a note."""
     if not name.startswith("memory/") and name not in ALLOWED:
         return sys.maxsize
@@ -150,10 +150,10 @@ def excerpt(path: Path, name: str, start: int | None, count: int | None, max_cha
     kept: list[str] = []
     used = 0
     for line in wanted:
-        if kept and used + units(line) + 1 > max_chars:
+        if kept and used + utf16_length(line) + 1 > max_chars:
             break
         kept.append(head(line, max_chars))
-        used += units(kept[-1]) + 1
+        used += utf16_length(kept[-1]) + 1
     after = first + len(kept)
     return NoteExcerpt(
         path=name,

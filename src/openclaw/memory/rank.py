@@ -23,7 +23,7 @@ SHARPNESS = 1.25
 """Exponent on coverage: half of the words scores less than half."""
 RARE_SHARE = 0.03
 RARE_COUNT = 3
-SURE = 0.8
+CERTAIN_COVERAGE = 0.8
 """From this coverage on, a hit with a rare term counts as certain."""
 LIFT_FROM = 0.45
 AGE_SHARE = 0.15
@@ -33,7 +33,7 @@ _DATED = re.compile(r"(?:^|/)(\d{4})-(\d{2})-(\d{2})(?:-[^/]+)?\.md$")
 _SECONDS = 86_400.0
 
 
-class Weighed(Struct, frozen=True):
+class WeightedTerm(Struct, frozen=True):
     """A query term with its weight in this index."""
 
     term: Term
@@ -42,7 +42,7 @@ class Weighed(Struct, frozen=True):
     rare: bool
 
 
-class RankedPiece(Struct, frozen=True, kw_only=True):
+class IndexedChunk(Struct, frozen=True, kw_only=True):
     """A chunk as stored in the index."""
 
     number: int
@@ -62,7 +62,7 @@ class RankedPiece(Struct, frozen=True, kw_only=True):
 class RankedHit(Struct, frozen=True, kw_only=True):
     """A chunk found by a search, with every part of its score."""
 
-    piece: RankedPiece
+    piece: IndexedChunk
     vector: float | None = None
     text: float | None = None
     matched: tuple[str, ...] = ()
@@ -86,16 +86,16 @@ def bm25_to_score(rank: float) -> float:
     return -rank / (1 - rank) if rank < 0 else 1 / (1 + rank)
 
 
-def weigh(terms: Sequence[Term], docs: Sequence[int], total: int) -> tuple[Weighed, ...]:
+def weigh(terms: Sequence[Term], docs: Sequence[int], total: int) -> tuple[WeightedTerm, ...]:
     """Weighs each term by rarity: `docs` of `total` chunks contain it; a term found nowhere weighs most."""
     most = max(RARE_COUNT, round(total * RARE_SHARE))
     return tuple(
-        Weighed(term, count, term.weight * math.log(1 + (total - count + 0.5) / (count + 0.5)), count <= most)
+        WeightedTerm(term, count, term.weight * math.log(1 + (total - count + 0.5) / (count + 0.5)), count <= most)
         for term, count in zip(terms, docs, strict=True)
     )
 
 
-def text_score(terms: Sequence[Weighed], mask: int, rank: float) -> tuple[float, bool]:
+def text_score(terms: Sequence[WeightedTerm], mask: int, rank: float) -> tuple[float, bool]:
     """The text score of a chunk with the terms in the bits of `mask`, and whether it counts as certain."""
     total = sum(weighed.worth for weighed in terms)
     matched = [weighed for at, weighed in enumerate(terms) if mask >> at & 1]
@@ -104,7 +104,7 @@ def text_score(terms: Sequence[Weighed], mask: int, rank: float) -> tuple[float,
     covered = sum(weighed.worth for weighed in matched) / total
     score = covered**SHARPNESS * (COVER_SHARE + (1 - COVER_SHARE) * bm25_to_score(rank))
     exact = any(weighed.rare and weighed.term.exact for weighed in matched)
-    return score, exact or (covered >= SURE and any(weighed.rare for weighed in matched))
+    return score, exact or (covered >= CERTAIN_COVERAGE and any(weighed.rare for weighed in matched))
 
 
 def vector_score(cosine: float, traits: Traits) -> float:
@@ -125,10 +125,10 @@ def relevance(found: RankedHit, vector_weight: float, text_weight: float) -> flo
     return mixed
 
 
-def decay(piece: RankedPiece, now: float, half_life_days: float) -> float:
+def decay(piece: IndexedChunk, now: float, half_life_days: float) -> float:
     """The factor of a chunk's age: dated notes decay, curated ones do not."""
     if piece.source == "memory" and (piece.path in ("MEMORY.md", "memory.md") or piece.path.startswith("memory/")):
-        day = dated(piece.path)
+        day = date_in_name(piece.path)
         if day is None:
             return 1.0
         born = (day - date(1970, 1, 1)).days * _SECONDS
@@ -138,7 +138,7 @@ def decay(piece: RankedPiece, now: float, half_life_days: float) -> float:
     return math.exp(-math.log(2) / half_life_days * age)
 
 
-def dated(path: str) -> date | None:
+def date_in_name(path: str) -> date | None:
     """The day a note is named after."""
     found = _DATED.search(path)
     try:
@@ -151,7 +151,7 @@ def order(found: RankedHit) -> tuple[float, str, int, int]:
     return (-found.score, found.piece.path, found.piece.start, found.piece.end)
 
 
-def faded(results: Sequence[RankedHit], now: float, half_life_days: float | None) -> list[RankedHit]:
+def apply_decay(results: Sequence[RankedHit], now: float, half_life_days: float | None) -> list[RankedHit]:
     """Applies the age decay and sorts, best first; without a half-life only sorts."""
     out = []
     for result in results:
@@ -160,7 +160,7 @@ def faded(results: Sequence[RankedHit], now: float, half_life_days: float | None
     return sorted(out, key=order)
 
 
-def chosen(results: Sequence[RankedHit], min_score: float, most: int) -> list[RankedHit]:
+def select_hits(results: Sequence[RankedHit], min_score: float, most: int) -> list[RankedHit]:
     """Selects the results to return, best first.
 
     The threshold is compared with the relevance before decay; age only orders what passed. When too few pass, chunks
@@ -172,7 +172,7 @@ def chosen(results: Sequence[RankedHit], min_score: float, most: int) -> list[Ra
     return passed + rest[: max(0, most - len(passed))]
 
 
-def diverse(results: Sequence[RankedHit], share: float, most: int) -> list[RankedHit]:
+def diversify(results: Sequence[RankedHit], share: float, most: int) -> list[RankedHit]:
     """Selects at most `most` results by maximal marginal relevance: score minus similarity to those selected."""
     if len(results) < 2:
         return list(results)[:most]
@@ -188,11 +188,11 @@ def diverse(results: Sequence[RankedHit], share: float, most: int) -> list[Ranke
         left.remove(best)
         picked.append(best)
         for at in left:
-            likeness[at] = max(likeness[at], alike(words[at], words[best], results[at], results[best]))
+            likeness[at] = max(likeness[at], similarity(words[at], words[best], results[at], results[best]))
     return [results[at] for at in picked]
 
 
-def alike(one: frozenset[str], other: frozenset[str], first: RankedHit, second: RankedHit) -> float:
+def similarity(one: frozenset[str], other: frozenset[str], first: RankedHit, second: RankedHit) -> float:
     """The share of words two chunks have in common."""
     if not one and not other:
         return 1.0 if first.piece.text.lower() == second.piece.text.lower() else 0.0

@@ -9,9 +9,9 @@ from msgspec import Meta
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound
 from openclaw.core.keys import KeyResolver
 from openclaw.memory import files, notes
-from openclaw.memory.citations import status_document
+from openclaw.memory.citations import status_to_json
 from openclaw.memory.service import MemoryService
-from openclaw.memory.tools import result
+from openclaw.memory.tools import hit_to_json
 from openclaw.protocol.params import NonEmpty, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
@@ -126,7 +126,7 @@ def _replace(memory: "MemoryIndex", path: Path, content: str, expected: str | No
     elif expected is not None:
         raise Conflict(f"{name} is not there any more: reload it first")
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-    atomic.replace(path, content.encode(), mode)
+    atomic.replace_file(path, content.encode(), mode)
     return _note(memory, path)
 
 
@@ -143,7 +143,7 @@ def search_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMe
             "model": found.model,
             "mode": found.mode,
             "syncing": found.syncing,
-            "results": [result(each, cite=True) for each in found.results],
+            "results": [hit_to_json(each, cite=True) for each in found.results],
             **({"reason": found.reason} if found.reason else {}),
         }
 
@@ -152,7 +152,7 @@ def search_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMe
         memory = memories.of(agent)
         if memory is None:
             return {"agentId": agent, "enabled": False}
-        return {"agentId": agent, "enabled": True, **status_document(await memory.status(), memory, None)}
+        return {"agentId": agent, "enabled": True, **status_to_json(await memory.status(), memory, None)}
 
     return [
         RpcMethod("memory.search", MemorySearchParams, search, READ),

@@ -22,8 +22,8 @@ from openclaw.core.tool import Tool
 from openclaw.memory import citations, notes
 from openclaw.memory.chunk import digest
 from openclaw.memory.embedders import pool
-from openclaw.memory.embedders.pool import BringsEmbedders, Build, EmbedderPool, EmbedderRegistry, usual_keys
-from openclaw.memory.files import CURATED, NoteScope
+from openclaw.memory.embedders.pool import Build, EmbedderPool, EmbedderRegistry, EmbedderSource, provider_keys
+from openclaw.memory.files import LONG_TERM_FILES, NoteScope
 from openclaw.memory.index import MemoryIndex
 from openclaw.memory.notes import resolve
 from openclaw.memory.settings import MemorySearchSettings, MemorySettings, overlay
@@ -32,7 +32,7 @@ from openclaw.memory.tools import MemoryGet, MemorySearch
 from openclaw.models.settings import ModelsSettings
 from openclaw.plugins.settings import MEMORY_CORE, PluginsSettings
 from openclaw.process.environment import Environment
-from openclaw.storage.atomic import replace
+from openclaw.storage.atomic import replace_file
 from openclaw.workspace.seed import Workspaces
 
 # Forgetting.
@@ -48,12 +48,12 @@ class Tombstone(Struct, frozen=True, kw_only=True, rename="camel"):
     digests: tuple[str, ...]
 
 
-def tombstones(index: Path) -> Path:
+def tombstone_path(index: Path) -> Path:
     """The path of the tombstones beside an index; the file outlives the index."""
     return index.with_name(f"{index.stem}.forgotten.jsonl")
 
 
-def forgotten(path: Path) -> frozenset[str]:
+def read_tombstones(path: Path) -> frozenset[str]:
     """Reads the digests of all forgotten texts."""
     try:
         lines = path.read_bytes().splitlines()
@@ -70,7 +70,7 @@ def forgotten(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def lines_of(citation: str) -> tuple[str, int, int]:
+def parse_citation(citation: str) -> tuple[str, int, int]:
     """Parses a citation into note, first and last line."""
     found = re.fullmatch(r"(.+?)#L?(\d+)(?:-L?(\d+))?", citation.strip())
     if not found:
@@ -85,7 +85,7 @@ async def forget_lines(memory: MemoryIndex, path: str, start: int, end: int, now
     name = scope.name(file)
     await memory.sync()
     hashes = await memory.hashes(name, start, end)
-    text = _cut(file, name, start, end, tombstones(memory.path), hashes, now)
+    text = _cut(file, name, start, end, tombstone_path(memory.path), hashes, now)
     await memory.purge(name, hashes)
     return text
 
@@ -112,9 +112,9 @@ def _cut(path: Path, name: str, start: int, end: int, stones: Path, pieces: froz
         digests=tuple(sorted({digest(text), *pieces})),
     )
     old = stones.read_bytes() if stones.exists() else b""
-    replace(stones, old + msgspec.json.encode(stone) + b"\n")
+    replace_file(stones, old + msgspec.json.encode(stone) + b"\n")
     left = "\n".join([*lines[: start - 1], *lines[end:]])
-    replace(path, left.encode("utf-8", "surrogateescape"), mode)
+    replace_file(path, left.encode("utf-8", "surrogateescape"), mode)
     return text
 
 
@@ -153,7 +153,7 @@ def open_memory(
         sessions=state / "agents" / agent_id / "sessions",
         delta_bytes=settings.sync.sessions.delta_bytes,
         delta_messages=settings.sync.sessions.delta_messages,
-        forgotten=forgotten(tombstones(path)),
+        forgotten=read_tombstones(tombstone_path(path)),
     )
     means = EmbedderPool(
         pool.choose(settings, keys, problem), build, clock, fallback=pool.fallback(settings, keys, problem)
@@ -170,7 +170,7 @@ class MemoryService:
         environment: Environment,
         clock: Clock,
         workspaces: Workspaces,
-        plugins: BringsEmbedders,
+        plugins: EmbedderSource,
         *,
         agents: Live[AgentsSettings],
         settings: Live[MemorySettings],
@@ -197,7 +197,7 @@ class MemoryService:
             return None
         if agent_id not in self._open:
             agents = self._agents.current
-            agent = agent_settings.view(agents, agent_id)
+            agent = agent_settings.resolve_agent(agents, agent_id)
             settings = overlay(agents.defaults.memory_search, agent.entry.memory_search)
             if not settings.enabled:
                 return None
@@ -210,7 +210,7 @@ class MemoryService:
                 state=self._environment.home.state,
                 home=self._environment.home_dir,
                 clock=self._clock,
-                keys=usual_keys(self._variables.current, configured),
+                keys=provider_keys(self._variables.current, configured),
                 build=self._embedders.build,
                 problem=self._embedders.problem,
                 warn=log.warning,
@@ -228,8 +228,12 @@ class MemoryService:
         """An answer without sources that do not exist."""
         if "#" not in text:  # most answers cite nothing
             return text
-        memory = self.of(agent_id) if citations.cites(text) else None
-        return citations.checked(text, partial(notes.length, memory.plan.scope)) if memory is not None else text
+        memory = self.of(agent_id) if citations.may_have_citation(text) else None
+        return (
+            citations.remove_dangling(text, partial(notes.count_lines, memory.plan.scope))
+            if memory is not None
+            else text
+        )
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
         """Texts as vectors, from the embedder of the default agent's memory."""
@@ -313,7 +317,7 @@ async def _changes(
         yield
 
 
-async def repeat(memory: MemoryIndex, clock: Clock, minutes: float) -> None:
+async def sync_periodically(memory: MemoryIndex, clock: Clock, minutes: float) -> None:
     """Syncs the index every `minutes`, until cancelled."""
     while True:
         await clock.sleep(minutes * 60)
@@ -341,5 +345,5 @@ def _is_note(path: Path, workspace: Path) -> bool:
         return path.suffix.lower() == ".md" or not path.suffix
     parts = path.relative_to(workspace).parts
     if len(parts) == 1:
-        return parts[0] in (*CURATED, "memory")
+        return parts[0] in (*LONG_TERM_FILES, "memory")
     return parts[0] == "memory" and (path.suffix.lower() == ".md" or not path.suffix)

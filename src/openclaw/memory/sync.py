@@ -13,7 +13,7 @@ from msgspec import Struct
 from openclaw.core.errors import StateError
 from openclaw.memory import files, transcripts
 from openclaw.memory.chunk import Chunk, chunks
-from openclaw.memory.writing import FileState, IndexWriter
+from openclaw.memory.writer import FileState, IndexWriter
 from openclaw.security import note_marks
 
 BATCH_SECONDS = 0.25
@@ -71,7 +71,7 @@ def update(
 
     `only` limits it to these changed files, where that suffices.
     """
-    few = files.look_at(plan.scope, only) if only and "memory" in plan.sources else None
+    few = files.discover_changed(plan.scope, only) if only and "memory" in plan.sources else None
     if few is not None:
         found, talks = few, []
         known = _known(writer, tuple(plan.scope.name(path) for path in only))
@@ -115,7 +115,7 @@ def update(
     )
 
 
-def pieces(text: str, plan: SyncPlan, marked: Sequence[str]) -> list[tuple[Chunk, str]]:
+def labelled_chunks(text: str, plan: SyncPlan, marked: Sequence[str]) -> list[tuple[Chunk, str]]:
     """Splits `text` into chunks with labels, without forgotten ones; `marked` has the label of each line."""
     return [
         (chunk, note_marks.least_trusted(marked, chunk.start, chunk.end))
@@ -180,7 +180,7 @@ def _changed(
             yield _Work(path=file.path, name=file.name, source="memory", known=before)
     for name, path in talks:
         before = known.get((name, "sessions"))
-        if force or before is None or transcripts.grown(path, before[2], plan.delta_bytes, plan.delta_messages):
+        if force or before is None or transcripts.has_grown(path, before[2], plan.delta_bytes, plan.delta_messages):
             yield _Work(path=str(path), name=name, source="sessions", known=before)
 
 
@@ -191,7 +191,9 @@ def _taken(writer: IndexWriter, plan: SyncPlan, item: _Work, now: int) -> Callab
         state = FileState(
             path=item.name, source="sessions", hash=talk.hash, mtime=talk.mtime, size=talk.size, owner=talk.owner
         )
-        spoken = pieces(talk.text, plan, talk.labels) if transcripts.remembered(talk.owner) and talk.lines else []
+        spoken = (
+            labelled_chunks(talk.text, plan, talk.labels) if transcripts.is_indexed(talk.owner) and talk.lines else []
+        )
         placed = [(talk.placed(chunk), label) for chunk, label in spoken]
         return lambda: writer.put(state, placed, now)
     content = files.read(item.path)
@@ -205,5 +207,5 @@ def _taken(writer: IndexWriter, plan: SyncPlan, item: _Work, now: int) -> Callab
     )
     if item.known is not None and item.known[0] == content.hash and not plan.forgotten:
         return lambda: writer.touch(note)
-    cut = pieces(content.text, plan, note_marks.by_line(content.text))
+    cut = labelled_chunks(content.text, plan, note_marks.by_line(content.text))
     return lambda: writer.put(note, cut, now)

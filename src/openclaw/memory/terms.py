@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from openclaw.core.text import lazy
+from openclaw.core.text import compile_lazily
 
 MAX_QUERY_TERMS = 24
 LONGEST = 64
@@ -21,13 +21,13 @@ _DENSE = (
 # Vowel signs and points that belong to the letter before them.
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 _LETTER = f"(?:(?![{_DENSE}])[^\\W_]|[{_MARKS}])"
-_ASCII = lazy(r"[A-Za-z0-9]+(?:[_.@\-]+[A-Za-z0-9]+)*")
-_ANY = lazy(f"[{_DENSE}]+|{_LETTER}+(?:[_.@\\-]+{_LETTER}+)*")
-_IS_DENSE = lazy(f"[{_DENSE}]")
-_JOINER = lazy(r"[_.@\-]+")
-_HUMP = lazy(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_HIRAGANA = lazy("[\u3041-\u309f]+")
-_VOWEL = lazy("[aeiouy]")
+_ASCII = compile_lazily(r"[A-Za-z0-9]+(?:[_.@\-]+[A-Za-z0-9]+)*")
+_ANY = compile_lazily(f"[{_DENSE}]+|{_LETTER}+(?:[_.@\\-]+{_LETTER}+)*")
+_IS_DENSE = compile_lazily(f"[{_DENSE}]")
+_JOINER = compile_lazily(r"[_.@\-]+")
+_HUMP = compile_lazily(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_HIRAGANA = compile_lazily("[\u3041-\u309f]+")
+_VOWEL = compile_lazily("[aeiouy]")
 
 STOP_WORDS = frozenset(
     """
@@ -50,7 +50,7 @@ STOP_WORDS = frozenset(
 )
 
 # Particles, pronouns and question words; what is left between them carries the meaning.
-_DENSE_STOPS = lazy(
+_DENSE_STOPS = compile_lazily(
     "为什么|為什麼|什么时候|什麼時候|什么|什麼|怎么样|怎么|怎麼|怎样|哪里|哪裡|哪个|哪個|哪些|哪|谁|誰|多少|多久|几|幾|"
     "是否|是不是|有没有|可以|需要|应该|我们|我們|你们|他们|她们|我|你|您|他|她|它|的|了|是|在|吗|嗎|呢|吧|啊|和|与|跟|把|被|"
     "给|向|从|对|就|都|也|很|不|没|要|会|能|该|请|这|那|这个|那个|有|用|去|到|叫|让|说|"

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.messages import Text
-from openclaw.core.text import UNTRUSTED, Label, head, merge_origins, neutralise, origin
+from openclaw.core.text import UNTRUSTED, Label, head, make_origin, merge_origins, neutralise
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.memory import citations, files, notes, rank, transcripts
 from openclaw.memory.index import MemoryIndex, SearchAnswer
@@ -106,7 +106,7 @@ class MemorySearch:
         return structs.replace(
             output,
             origins=merge_origins(
-                origin(label, f"note {piece.path}:{piece.start}")
+                make_origin(label, f"note {piece.path}:{piece.start}")
                 for piece in pieces
                 for label in UNTRUSTED
                 if piece.label == label
@@ -116,9 +116,9 @@ class MemorySearch:
 
     def document(self, answer: SearchAnswer, session_key: str) -> dict[str, Any]:
         """The answer as JSON for the model."""
-        cite = citations.wanted(self._mode, session_key)
+        cite = citations.should_cite(self._mode, session_key)
         document: dict[str, Any] = {
-            "results": [result(found, cite) for found in answer.results],
+            "results": [hit_to_json(found, cite) for found in answer.results],
             "provider": answer.provider,
             "citations": self._mode,
         }
@@ -191,9 +191,11 @@ class MemoryGet:
                 {"status": "error", "path": wanted.path, "code": error.code, "error": error.message}, failed=True
             )
         marked = await asyncio.to_thread(_labels_of, path)
-        output = _document(page(found))
+        output = _document(excerpt_to_json(found))
         return structs.replace(
-            output, origins=merge_origins(origin(label, f"note {found.path}") for label in marked), listed=(str(path),)
+            output,
+            origins=merge_origins(make_origin(label, f"note {found.path}") for label in marked),
+            listed=(str(path),),
         )
 
 
@@ -203,7 +205,7 @@ def _labels_of(path: Path) -> list[Label]:
     return [label for label in UNTRUSTED if label in marked]
 
 
-def page(found: notes.NoteExcerpt) -> dict[str, Any]:
+def excerpt_to_json(found: notes.NoteExcerpt) -> dict[str, Any]:
     """An excerpt as JSON for the model."""
     document: dict[str, Any] = {
         "status": "ok",
@@ -220,7 +222,7 @@ def page(found: notes.NoteExcerpt) -> dict[str, Any]:
     return document
 
 
-def result(found: rank.RankedHit, cite: bool) -> dict[str, Any]:
+def hit_to_json(found: rank.RankedHit, cite: bool) -> dict[str, Any]:
     """One result with every part of its score."""
     piece = found.piece
     snippet = neutralise(head(piece.text, SNIPPET_CHARS))
@@ -234,12 +236,12 @@ def result(found: rank.RankedHit, cite: bool) -> dict[str, Any]:
         document["vectorScore"] = round(found.vector, 4)
     if found.text is not None:
         document["textScore"] = round(found.text, 4)
-    document["snippet"] = citations.cited(snippet, piece) if cite else snippet
+    document["snippet"] = citations.add_citation(snippet, piece) if cite else snippet
     document["source"] = piece.source
     if piece.label:
         document["label"] = piece.label
     if cite:
-        document["citation"] = citations.citation(piece)
+        document["citation"] = citations.format_citation(piece)
     return document
 
 
@@ -262,8 +264,8 @@ def _warning(answer: SearchAnswer) -> str:
     return ""
 
 
-def _visible_to(session_key: str) -> Callable[[rank.RankedPiece], bool]:
-    return lambda piece: piece.source != "sessions" or transcripts.visible(piece.owner, session_key)
+def _visible_to(session_key: str) -> Callable[[rank.IndexedChunk], bool]:
+    return lambda piece: piece.source != "sessions" or transcripts.may_see(piece.owner, session_key)
 
 
 def _document(value: dict[str, Any], *, failed: bool = False) -> Output:

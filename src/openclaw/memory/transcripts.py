@@ -10,17 +10,17 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, StateError
-from openclaw.core.keys import parse
-from openclaw.core.text import lazy
+from openclaw.core.keys import parse_session_key
+from openclaw.core.text import compile_lazily
 from openclaw.memory.chunk import Chunk
 from openclaw.memory.files import MOST_BYTES
-from openclaw.security.note_marks import worse
+from openclaw.security.note_marks import less_trusted
 
 LONGEST_LINE = 4 * 1024 * 1024
 SILENT = frozenset({"NO_REPLY", "HEARTBEAT_OK"})
 HIDDEN = "[redacted]"
 
-_SECRETS = lazy(
+_SECRETS = compile_lazily(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
     r"|\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[abprs]|hf|npm|pypi)[-_][A-Za-z0-9_\-]{16,}"
     r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_\-]{30,}|\beyJ[\w\-]{10,}\.[\w\-]{10,}\.[\w\-]{5,}"
@@ -67,18 +67,18 @@ class TranscriptNote(Struct, frozen=True, kw_only=True):
         return Chunk(self.lines[chunk.start - 1], self.lines[chunk.end - 1], chunk.text)
 
 
-def remembered(session_key: str) -> bool:
+def is_indexed(session_key: str) -> bool:
     """Whether a session is a conversation with people (and not cron, a sub-agent and the like)."""
     if not session_key:
         return True
     try:
-        key = parse(session_key)
+        key = parse_session_key(session_key)
     except InvalidRequest:
         return False
     return not (key.is_cron or key.is_subagent or key.is_hook or key.is_acp)
 
 
-def visible(owner: str, asking: str) -> bool:
+def may_see(owner: str, asking: str) -> bool:
     """Whether the session `asking` may see what was said in the session `owner`.
 
     The main session is its owner's and sees everything; everybody else sees only their own conversation.
@@ -86,12 +86,12 @@ def visible(owner: str, asking: str) -> bool:
     if owner == asking:
         return True
     try:
-        return parse(asking).is_main
+        return parse_session_key(asking).is_main
     except InvalidRequest:
         return False
 
 
-def grown(path: Path, known_size: int, delta_bytes: int, delta_messages: int) -> bool:
+def has_grown(path: Path, known_size: int, delta_bytes: int, delta_messages: int) -> bool:
     """Whether a transcript has grown enough to be read again."""
     try:
         size = path.stat().st_size
@@ -120,7 +120,7 @@ def read(path: Path) -> TranscriptNote:
                 if found is None:
                     continue
                 if found.message is not None and found.message.origins:
-                    mark = worse(mark, *(each.label for each in found.message.origins))
+                    mark = less_trusted(mark, *(each.label for each in found.message.origins))
                 if found.type == "session":
                     owner = found.session_key or owner
                 elif (text := _spoken(found)) and total < MOST_BYTES:
@@ -141,7 +141,7 @@ def read(path: Path) -> TranscriptNote:
     )
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Redacts what looks like a credential."""
     return _SECRETS.sub(HIDDEN, text)
 
@@ -175,4 +175,4 @@ def _spoken(line: _Line) -> str:
     heartbeat = message.role == "user" and text.startswith(("Read HEARTBEAT.md", "[heartbeat", "[inter-session"))
     if not text or text in SILENT or heartbeat or text.startswith("/"):
         return ""
-    return f"{'User' if message.role == 'user' else 'Assistant'}: {redacted(text)}"
+    return f"{'User' if message.role == 'user' else 'Assistant'}: {redact(text)}"

@@ -8,7 +8,7 @@ from msgspec import Struct
 from openclaw.core.errors import AuthFailed
 from openclaw.core.secret import Secret
 from openclaw.models.failover import CredentialStats, block_reason, blocked_until
-from openclaw.models.profiles import AuthProfile, Profiles, expired, order
+from openclaw.models.profiles import AuthProfile, Profiles, is_expired, sort_profiles
 from openclaw.models.registry import ProviderFacts
 from openclaw.models.settings import AuthSettings
 
@@ -44,7 +44,7 @@ class Keyring(Struct, frozen=True, kw_only=True):
     stored: Profiles = Profiles()
 
 
-def candidates(
+def list_credentials(
     facts: ProviderFacts, keyring: Keyring, now: int, *, model: str | None = None, pinned: str | None = None
 ) -> tuple[Credential, ...]:
     """The credentials to try for a call, in order; raises `AuthFailed` when there is none.
@@ -69,7 +69,7 @@ def candidates(
     if not found and not facts.needs_key:
         found.append(Credential(provider=facts.id, source="no key needed", kind="none"))
     if not found:
-        raise AuthFailed(missing(facts, unusable(facts, keyring, now)))
+        raise AuthFailed(missing_key_message(facts, unusable(facts, keyring, now)))
     return tuple(found)
 
 
@@ -86,7 +86,7 @@ def unusable(
     return tuple(out)
 
 
-def missing(facts: ProviderFacts, unusable: Sequence[UnusableCredential] = ()) -> str:
+def missing_key_message(facts: ProviderFacts, unusable: Sequence[UnusableCredential] = ()) -> str:
     """The error text for a provider without a key: what is wrong and which setting or variable to set."""
     names = " or ".join(facts.env)
     ways = [f"set {names}"] if names else []
@@ -118,12 +118,14 @@ def _pinned(facts: ProviderFacts, keyring: Keyring, now: int, model: str | None,
 
 def _order(provider: str, keyring: Keyring, model: str | None, now: int) -> tuple[str, ...]:
     declared = tuple(name for name, profile in keyring.auth.profiles.items() if profile.provider == provider)
-    return order(keyring.stored, provider, model, now, wanted=keyring.auth.order.get(provider), declared=declared)
+    return sort_profiles(
+        keyring.stored, provider, model, now, wanted=keyring.auth.order.get(provider), declared=declared
+    )
 
 
 def _stored(provider: str, name: str, keyring: Keyring, model: str | None, now: int) -> Credential | UnusableCredential:
     profile = keyring.stored.profiles[name]
-    if expired(profile, now):
+    if is_expired(profile, now):
         return UnusableCredential(name, "expired: sign in again")
     secret, why = _secret(profile, keyring.environ)
     if secret is None:

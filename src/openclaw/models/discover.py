@@ -50,7 +50,7 @@ SERVERS = (
 )
 
 
-class Served(Struct, frozen=True):
+class LocalModel(Struct, frozen=True):
     """A model that a local server offers."""
 
     provider: str
@@ -68,7 +68,7 @@ class DiscoveredModel(Struct, frozen=True):
     """As the server reports it; None when it does not."""
 
 
-Probe = Callable[[], Sequence[Served]]
+Probe = Callable[[], Sequence[LocalModel]]
 
 
 def pick(
@@ -143,7 +143,7 @@ class _OpenAIList(Struct):
     data: list[_OpenAIModel]
 
 
-def read_models(server: LocalServer, body: bytes) -> tuple[Served, ...]:
+def read_models(server: LocalServer, body: bytes) -> tuple[LocalModel, ...]:
     """The chat models in a server's answer; nothing when it is not a model server's answer."""
     kind: Any = _OllamaTags if server.provider == "ollama" else _OpenAIList
     try:
@@ -151,9 +151,9 @@ def read_models(server: LocalServer, body: bytes) -> tuple[Served, ...]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
     if isinstance(answer, _OllamaTags):
-        found = [Served(server.provider, server.address, item.name) for item in answer.models]
+        found = [LocalModel(server.provider, server.address, item.name) for item in answer.models]
     else:
-        found = [Served(server.provider, server.address, item.id, _window(item)) for item in answer.data]
+        found = [LocalModel(server.provider, server.address, item.id, _window(item)) for item in answer.data]
     return tuple(served for served in found if _can_chat(served.model))
 
 
@@ -168,7 +168,7 @@ def _can_chat(model: str) -> bool:
     return fine and split_profile(model)[1] is None and not _NOT_CHAT.search(model) and not is_cloud_id(model)
 
 
-def probe_servers(servers: Sequence[LocalServer] = SERVERS) -> tuple[Served, ...]:
+def probe_servers(servers: Sequence[LocalServer] = SERVERS) -> tuple[LocalModel, ...]:
     """The models local servers offer, in the order of `servers`; all are asked at once."""
     asked = [_Question(server) for server in servers]
     deadline = time.monotonic() + ALL_SECONDS
@@ -186,7 +186,7 @@ class _Question(threading.Thread):
 
     def __init__(self, server: LocalServer) -> None:
         super().__init__(name=f"probe:{server.provider}", daemon=True)
-        self.found: tuple[Served, ...] = ()
+        self.found: tuple[LocalModel, ...] = ()
         self._server = server
         self._socket: socket.socket | None = None
 

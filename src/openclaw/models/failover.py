@@ -74,7 +74,7 @@ class FailoverState(Struct, frozen=True, kw_only=True):
     """A random number from 0 to 1, so that many clients do not return in step."""
 
 
-def candidates(
+def list_candidates(
     requested: ModelRef,
     *,
     primary: ModelRef | None = None,
@@ -130,7 +130,7 @@ def _worth_waiting(reason: str, state: FailoverState) -> bool:
     return state.since_success + wait <= TRANSIENT_WINDOW
 
 
-def may_try_resting(
+def may_probe_cooling(
     reason: str,
     *,
     is_primary: bool,
@@ -162,17 +162,17 @@ class CandidateFailed(Struct, frozen=True):
     error: str = ""
 
 
-def exhausted(failures: Sequence[CandidateFailed], back_in: float | None = None) -> str:
+def exhausted_message(failures: Sequence[CandidateFailed], back_in: float | None = None) -> str:
     """The error text for when every candidate failed."""
     if len(failures) == 1:
         text = f"{failures[0].ref} did not answer: {failures[0].error or failures[0].reason}"
     else:
         listed = "; ".join(f"{item.ref}: {item.error or item.reason} ({item.reason})" for item in failures)
         text = f"none of {len(failures)} models answered: {listed}"
-    return f"{text}. The first is available again in {span(back_in)}" if back_in else text
+    return f"{text}. The first is available again in {format_duration(back_in)}" if back_in else text
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Formats a duration: `45 s`, `12 min`, `3 h`."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
@@ -192,7 +192,9 @@ FORGET_AFTER = DAY
 _GENERIC = (30 * SECOND, MINUTE, 5 * MINUTE)
 
 # Failures of the request or the model: they put no cooldown on the credential.
-BLAMELESS = frozenset({"aborted", "budget", "context_overflow", "format", "model_not_found", "refused", "run_timeout"})
+NO_COOLDOWN_REASONS = frozenset(
+    {"aborted", "budget", "context_overflow", "format", "model_not_found", "refused", "run_timeout"}
+)
 DISABLING = frozenset({"billing", "auth_permanent"})
 
 
@@ -211,7 +213,7 @@ class CredentialStats(Struct, frozen=True, kw_only=True, rename="camel", omit_de
     last_failure_at: int | None = None
 
 
-def length(reason: str, nth: int) -> int:
+def cooldown_ms(reason: str, nth: int) -> int:
     """The cooldown after the `nth` failure in a row for `reason`."""
     doubled = 1 << min(max(nth, 1) - 1, 20)
     if reason == "rate_limit":
@@ -223,7 +225,7 @@ def length(reason: str, nth: int) -> int:
     return _GENERIC[min(max(nth, 1), len(_GENERIC)) - 1]
 
 
-def settled(stats: CredentialStats, now: int) -> CredentialStats:
+def drop_expired(stats: CredentialStats, now: int) -> CredentialStats:
     """`stats` without windows that have ended and the counters that belong to them."""
     cooling = stats.cooldown_until is not None and stats.cooldown_until > now
     disabled = stats.disabled_until is not None and stats.disabled_until > now
@@ -238,11 +240,11 @@ def settled(stats: CredentialStats, now: int) -> CredentialStats:
     return stats
 
 
-def after_failure(stats: CredentialStats, reason: str, model: str, now: int) -> CredentialStats:
+def record_failure(stats: CredentialStats, reason: str, model: str, now: int) -> CredentialStats:
     """`stats` after a call to `model` failed for `reason`. An open window is never extended."""
-    if reason in BLAMELESS:
+    if reason in NO_COOLDOWN_REASONS:
         return stats
-    stats = settled(stats, now)
+    stats = drop_expired(stats, now)
     nth = stats.failure_counts.get(reason, 0) + 1
     stats = structs.replace(
         stats,
@@ -253,14 +255,14 @@ def after_failure(stats: CredentialStats, reason: str, model: str, now: int) -> 
     if reason in DISABLING:
         if stats.disabled_until is not None:
             return stats
-        return structs.replace(stats, disabled_until=now + length(reason, nth), disabled_reason=reason)
+        return structs.replace(stats, disabled_until=now + cooldown_ms(reason, nth), disabled_reason=reason)
     scope = model if reason == "rate_limit" else None
     if stats.cooldown_until is not None:
         # Two models failing on one credential point to the credential, so the cooldown is for all models.
         return stats if scope == stats.cooldown_model else structs.replace(stats, cooldown_model=None)
     count = nth if reason == "rate_limit" else _generic(stats.failure_counts)
     return structs.replace(
-        stats, cooldown_until=now + length(reason, count), cooldown_reason=reason, cooldown_model=scope
+        stats, cooldown_until=now + cooldown_ms(reason, count), cooldown_reason=reason, cooldown_model=scope
     )
 
 
@@ -269,7 +271,7 @@ def _generic(counts: Mapping[str, int]) -> int:
     return sum(count for reason, count in counts.items() if reason != "rate_limit" and reason not in DISABLING)
 
 
-def after_success(stats: CredentialStats, now: int) -> CredentialStats:
+def record_success(stats: CredentialStats, now: int) -> CredentialStats:
     """`stats` after a successful call."""
     return CredentialStats(last_used=now, last_failure_at=stats.last_failure_at)
 

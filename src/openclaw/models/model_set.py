@@ -10,7 +10,7 @@ from openclaw.models import credentials, discover, failover, refs
 from openclaw.models.credentials import Credential, Keyring
 from openclaw.models.discover import DiscoveredModel, Probe
 from openclaw.models.profiles import Profiles
-from openclaw.models.refs import AliasBook, ModelRef
+from openclaw.models.refs import ModelNames, ModelRef
 from openclaw.models.registry import ModelCatalog, ModelRegistry
 from openclaw.models.settings import AuthSettings, ModelsSettings
 
@@ -20,7 +20,7 @@ class ModelSet(Struct, frozen=True, kw_only=True):
 
     registry: ModelRegistry
     keyring: Keyring
-    book: AliasBook
+    book: ModelNames
     pick: DiscoveredModel
     """The default model."""
     primary: str | None = None
@@ -51,7 +51,7 @@ class ModelSet(Struct, frozen=True, kw_only=True):
     ) -> tuple[ModelRef, ...]:
         """The candidate models of a turn, in order."""
         default = self.default
-        return failover.candidates(
+        return failover.list_candidates(
             requested or default, primary=default, fallbacks=self.fallbacks, override=override, strict=strict
         )
 
@@ -64,12 +64,12 @@ class ModelSet(Struct, frozen=True, kw_only=True):
     def credentials(self, ref: ModelRef, now: int) -> tuple[Credential, ...]:
         """The credentials for `ref`, best first; raises `AuthFailed` when there is none."""
         facts = self.registry.provider(ref.provider)
-        return credentials.candidates(facts, self.keyring, now, model=ref.model, pinned=ref.profile)
+        return credentials.list_credentials(facts, self.keyring, now, model=ref.model, pinned=ref.profile)
 
     def has_key(self, provider: str, now: int) -> bool:
         """Whether the provider can be called at all."""
         try:
-            credentials.candidates(self.registry.provider(provider), self.keyring, now)
+            credentials.list_credentials(self.registry.provider(provider), self.keyring, now)
         except AuthFailed:
             return False
         return True
@@ -106,7 +106,7 @@ def build_model_set(
     )
 
 
-def _configured(what: str, name: str, book: AliasBook) -> ModelRef:
+def _configured(what: str, name: str, book: ModelNames) -> ModelRef:
     try:
         return refs.resolve(name, book)
     except (InvalidRequest, NotFound) as error:

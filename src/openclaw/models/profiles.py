@@ -14,10 +14,10 @@ from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef
 from openclaw.models.failover import CredentialStats, blocked_until
-from openclaw.storage.atomic import replace
+from openclaw.storage.atomic import replace_file
 from openclaw.storage.locks import Holder, KernelLock
 
-EARLY = 5 * 60 * 1000
+EXPIRY_MARGIN_MS = 5 * 60 * 1000
 """A token this close to its end, in milliseconds, is treated as expired."""
 
 Kind = Literal["api_key", "oauth", "token"]
@@ -57,11 +57,11 @@ def merge(shared: Profiles, own: Profiles) -> Profiles:
     )
 
 
-def expired(profile: AuthProfile, now: int) -> bool:
-    return profile.expires is not None and profile.expires - EARLY <= now
+def is_expired(profile: AuthProfile, now: int) -> bool:
+    return profile.expires is not None and profile.expires - EXPIRY_MARGIN_MS <= now
 
 
-def order(
+def sort_profiles(
     stored: Profiles,
     provider: str,
     model: str | None,
@@ -86,7 +86,7 @@ def order(
     def rank(name: str) -> tuple[int, bool, int, int]:
         profile = stored.profiles[name]
         last_used = stored.stats.get(name, CredentialStats()).last_used or 0
-        return waits[name], expired(profile, now), _RANK[profile.type], last_used
+        return waits[name], is_expired(profile, now), _RANK[profile.type], last_used
 
     return tuple(sorted(ids, key=rank))
 
@@ -167,7 +167,7 @@ class ProfileStore:
             self._decode(before)
             raw: dict[str, Any] = msgspec.json.decode(before) if before else {"version": 1}
             yield raw
-            replace(self.path, msgspec.json.format(msgspec.json.encode(raw), indent=2))
+            replace_file(self.path, msgspec.json.format(msgspec.json.encode(raw), indent=2))
 
     def _read(self) -> bytes:
         try:

@@ -20,7 +20,7 @@ from openclaw.budget.settings import RecordSettings
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, ProviderError
 from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta, ThinkingDelta
-from openclaw.core.messages import Assistant, Message, once
+from openclaw.core.messages import Assistant, Message, cache_on_message
 from openclaw.core.provider import CacheRetention, Model, ModelRequest, System, ThinkingLevel, ToolChoice
 from openclaw.core.settings import Live
 from openclaw.core.tool import ToolSpec
@@ -125,7 +125,7 @@ def _model_bytes(model: Model) -> bytes:
     return msgspec.json.encode(structs.replace(model, headers={}))
 
 
-@once
+@cache_on_message
 def _name(message: Message) -> str:
     return digest(msgspec.json.encode(message))
 

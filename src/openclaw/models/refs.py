@@ -61,7 +61,7 @@ class ModelRef(Struct, frozen=True):
         return f"{self.key}@{self.profile}" if plain else f'{self.key}@"{self.profile}"'
 
 
-class AliasBook(Struct, frozen=True, kw_only=True):
+class ModelNames(Struct, frozen=True, kw_only=True):
     """The providers, models and aliases a reference can be resolved against."""
 
     providers: Collection[str]
@@ -100,7 +100,7 @@ def aliases_of(preferences: Mapping[str, str | None]) -> dict[str, str]:
     return {alias.strip(): ref for ref, alias in preferences.items() if alias and alias.strip()}
 
 
-def resolve(text: str, book: AliasBook) -> ModelRef:
+def resolve(text: str, book: ModelNames) -> ModelRef:
     """Resolves an alias, a reference, a bare name, or `default` to a model."""
     body, profile = split_profile(_clean(text))
     if body.lower() == "default":
@@ -126,7 +126,7 @@ def _pinned(ref: ModelRef, profile: str | None) -> ModelRef:
     return ref if profile is None else ModelRef(ref.provider, ref.model, profile)
 
 
-def _known(text: str, book: AliasBook) -> ModelRef:
+def _known(text: str, book: ModelNames) -> ModelRef:
     """A reference whose provider exists, or the one model a bare name fits."""
     if "/" in text:
         ref = parse(text, book.providers)
@@ -141,7 +141,7 @@ def _known(text: str, book: AliasBook) -> ModelRef:
     raise NotFound(_missing(text, book))
 
 
-def _missing(text: str, book: AliasBook) -> str:
+def _missing(text: str, book: ModelNames) -> str:
     head, slash, model = text.partition("/")
     if slash:
         spelled = get_close_matches(head.lower(), (*book.providers, *PROVIDER_ALIASES), n=3, cutoff=0.5)
@@ -156,7 +156,7 @@ def _missing(text: str, book: AliasBook) -> str:
     return f"{what}{guess} {LIST_HINT}{how}"
 
 
-def nearest(text: str, book: AliasBook, most: int = 3) -> tuple[str, ...]:
+def nearest(text: str, book: ModelNames, most: int = 3) -> tuple[str, ...]:
     """Known names similar to `text`, best first; for "did you mean"."""
     names: dict[str, str] = {}
     for ref in (*book.configured, *book.known):

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from openclaw.core.errors import ConfigError, NotFound
-from openclaw.core.provider import Api, Compat, Endpoint, Model, Price
+from openclaw.core.provider import Compat, Endpoint, Model, ModelApi, Price
 from openclaw.core.secret import Secret
 from openclaw.models import refs
-from openclaw.models.refs import AliasBook, ModelRef
+from openclaw.models.refs import ModelNames, ModelRef
 from openclaw.models.settings import ModelEntry, ModelsSettings, ProviderSettings
 
 OFFLINE = "offline"
@@ -27,7 +27,7 @@ class CatalogProvider(Struct, frozen=True, kw_only=True, rename="camel", forbid_
 
     id: str
     name: str
-    api: Api
+    api: ModelApi
     base_url: str
     env: tuple[str, ...] = ()
     """Environment variables its key may be in, in order of preference."""
@@ -78,7 +78,7 @@ def load() -> ModelCatalog:
     return msgspec.json.decode(raw, type=ModelCatalog)
 
 
-def overlay(base: Compat, over: Compat) -> Compat:
+def merge_compat(base: Compat, over: Compat) -> Compat:
     """`base` with every flag that `over` sets."""
     said = {name: value for name in Compat.__struct_fields__ if (value := getattr(over, name)) not in (None, ())}
     return structs.replace(base, **said)
@@ -109,7 +109,7 @@ def host_of(base_url: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def is_own_address(base_url: str) -> bool:
+def is_private_address(base_url: str) -> bool:
     """True for loopback, private and link-local addresses, `localhost` and `*.local`."""
     host = host_of(base_url)
     if host == "localhost" or host.endswith((".localhost", ".local")):
@@ -139,7 +139,7 @@ class ProviderFacts(Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    api: Api
+    api: ModelApi
     base_url: str
     env: tuple[str, ...] = ()
     key_url: str = ""
@@ -185,10 +185,10 @@ class ModelRegistry:
             raise NotFound(f"no provider {provider!r}{guess}")
         return found
 
-    def book(self, aliases: Mapping[str, str], default: str | None = None) -> AliasBook:
+    def book(self, aliases: Mapping[str, str], default: str | None = None) -> ModelNames:
         """The names a reference may use here; `aliases` is alias to reference."""
         known = tuple(entry.ref for entry in self._catalog.models if self._shown(entry.provider))
-        return AliasBook(
+        return ModelNames(
             providers=frozenset(self._providers),
             configured=tuple(f"{provider}/{entry.id}" for provider, entry in self._entries()),
             known=known,
@@ -217,7 +217,7 @@ class ModelRegistry:
             reasoning=_first(entry.reasoning, known.reasoning if known else None, False),
             input=_first(entry.input, known.input if known else None, input_by_id(ref.model)),
             price=_price(entry, known, facts),
-            compat=overlay(overlay(facts.compat, known.compat if known else Compat()), entry.compat),
+            compat=merge_compat(merge_compat(facts.compat, known.compat if known else Compat()), entry.compat),
             headers=entry.headers,
             params={**given.params, **entry.params},
             timeout_seconds=facts.timeout_seconds,
@@ -279,7 +279,7 @@ class ModelRegistry:
             env=base.env,
             key_url=base.key_url,
             default_model=base.default_model,
-            local=is_own_address(base_url) or api == "offline",
+            local=is_private_address(base_url) or api == "offline",
             free=base.local,
             custom=known is None,
             configured=name in self._settings,
@@ -309,7 +309,7 @@ def _settings_id(name: str, given: ProviderSettings, catalog: ModelCatalog) -> s
     return refs.provider_id(lowered)
 
 
-def _address(base_url: str | None, api: Api, path: str) -> str:
+def _address(base_url: str | None, api: ModelApi, path: str) -> str:
     """Normalises `base_url` for the adapters; the error names the setting."""
     if base_url is None:
         return ""

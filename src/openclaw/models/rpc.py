@@ -9,8 +9,8 @@ from openclaw.models import thinking
 from openclaw.protocol.params import NonEmpty, Params, not_both
 
 
-def model(found: Model, *, available: bool, tags: tuple[str, ...] = ()) -> dict[str, Any]:
-    levels = thinking.levels(found)
+def model_to_json(found: Model, *, available: bool, tags: tuple[str, ...] = ()) -> dict[str, Any]:
+    levels = thinking.supported_levels(found)
     return {
         "id": found.id,
         "name": found.name or found.id,

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from openclaw.agent.settings import AgentsSettings, AgentView, view
+from openclaw.agent.settings import AgentsSettings, ResolvedAgent, resolve_agent
 from openclaw.core.errors import StateError
 from openclaw.core.provider import Model, ThinkingLevel
 from openclaw.core.settings import Live
@@ -111,7 +111,7 @@ class ModelService:
         if agent_id not in self._sets:
             agents, models, auth, variables = now
             self._addresses.settle(models)
-            agent = view(agents, agent_id)
+            agent = resolve_agent(agents, agent_id)
             self._sets[agent_id] = build_model_set(
                 models,
                 registry.load(),
@@ -125,7 +125,9 @@ class ModelService:
             )
         return self._sets[agent_id]
 
-    def thinking(self, model: Model, asked: str | None, agent: AgentView, session: str | None = None) -> ThinkingLevel:
+    def thinking(
+        self, model: Model, asked: str | None, agent: ResolvedAgent, session: str | None = None
+    ) -> ThinkingLevel:
         """How hard a model thinks: as the turn, the session, the agent or the defaults say."""
         stored = agent.params.get("thinking")
         return thinking.choose(
@@ -155,7 +157,7 @@ class ModelService:
             keyring = structs.replace(situation.keyring, stored=stored)
             self._sets[agent_id] = structs.replace(situation, keyring=keyring)
 
-    def _probe(self) -> tuple[discover.Served, ...]:
+    def _probe(self) -> tuple[discover.LocalModel, ...]:
         if self._environment.environ.get("OPENCLAW_NO_LOCAL_MODELS"):
             return ()
         return discover.probe_servers()

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from openclaw.core.provider import Api, Compat, Price
+from openclaw.core.provider import Compat, ModelApi, Price
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Settings, doc
 
@@ -15,7 +15,7 @@ class ModelEntry(Settings, frozen=True):
 
     id: Annotated[str, doc("the name the provider knows the model by", min_length=1)]
     name: Annotated[str, doc("a name for people")] = ""
-    api: Annotated[Api | None, doc("wire API, when it differs from the provider's")] = None
+    api: Annotated[ModelApi | None, doc("wire API, when it differs from the provider's")] = None
     base_url: Annotated[str | None, doc("address, when it differs from the provider's")] = None
     reasoning: Annotated[bool | None, doc("whether the model can think before it answers; no, unless known")] = None
     input: Annotated[
@@ -35,7 +35,7 @@ class ProviderSettings(Settings, frozen=True):
 
     base_url: Annotated[str | None, doc("address of the API, for example https://api.example.com/v1")] = None
     api_key: Annotated[Secret | None, doc("the key: text, ${ENV_NAME} or a SecretRef")] = None
-    api: Annotated[Api | None, doc("the wire API it speaks")] = None
+    api: Annotated[ModelApi | None, doc("the wire API it speaks")] = None
     auth: Annotated[Literal["api-key", "token", "oauth", "aws-sdk"] | None, doc("what kind of credential it takes")] = (
         None
     )

@@ -43,7 +43,7 @@ def parse(text: str) -> ThinkingLevel | None:
     raise InvalidRequest(f"{text.strip()[:40]!r} is not a thinking level: use {', '.join(LEVELS)} or adaptive")
 
 
-def levels(model: Model) -> tuple[ThinkingLevel, ...]:
+def supported_levels(model: Model) -> tuple[ThinkingLevel, ...]:
     """The levels `model` supports: those of its effort map, else all (the adapter takes the nearest it has)."""
     if not model.reasoning:
         return ("off",)
@@ -64,7 +64,7 @@ def clamp(level: ThinkingLevel, supported: Sequence[ThinkingLevel]) -> ThinkingL
 
 def check(level: ThinkingLevel, model: Model) -> ThinkingLevel:
     """Returns `level`; raises `InvalidRequest` with the supported levels when `model` cannot do it."""
-    supported = levels(model)
+    supported = supported_levels(model)
     if level not in supported:
         raise InvalidRequest(f"{model.ref} cannot think at {level!r}: use {', '.join(supported)}")
     return level
@@ -89,4 +89,4 @@ def choose(
     stored = next((level for level in (session, agent, agent_model, shared_model, defaults) if level is not None), None)
     if stored is None:
         stored = "medium" if model.reasoning else "off"
-    return clamp(stored, levels(model))
+    return clamp(stored, supported_levels(model))

@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from openclaw.core.provider import Model
-from openclaw.models.registry import host_of, is_own_address
+from openclaw.models.registry import host_of, is_private_address
 
 CLOUD = 120.0
 CLOUD_CRON = 60.0
@@ -13,7 +13,7 @@ SELF_HOSTED = 300.0
 NEVER = 0.0
 
 _SELF_HOSTED_IDS = ("ollama", "lmstudio", "vllm", "sglang", "llama-cpp")
-Place = Literal["local", "self-hosted", "cloud"]
+ModelLocation = Literal["local", "self-hosted", "cloud"]
 
 
 class StreamTimeouts(Struct, frozen=True):
@@ -23,9 +23,9 @@ class StreamTimeouts(Struct, frozen=True):
     idle: float
 
 
-def place_of(model: Model) -> Place:
+def locate_model(model: Model) -> ModelLocation:
     """Where a model runs: the choice between the timeouts above."""
-    if is_own_address(model.base_url) and not model.id.endswith(":cloud"):
+    if is_private_address(model.base_url) and not model.id.endswith(":cloud"):
         return "local"
     provider = model.provider
     if any(provider == name or provider.startswith(name + "-") for name in _SELF_HOSTED_IDS):
@@ -37,7 +37,7 @@ def idle_limit(
     model: Model, *, run_timeout: float | None = None, agent_timeout: float | None = None, cron: bool = False
 ) -> float:
     """The idle limit; `run_timeout` and `agent_timeout` only when someone set them (0 = unlimited)."""
-    place = place_of(model)
+    place = locate_model(model)
     if model.timeout_seconds:
         return min(model.timeout_seconds, run_timeout or agent_timeout or model.timeout_seconds)
     budget = run_timeout or agent_timeout
@@ -55,5 +55,5 @@ def stream_timeouts(
     idle = idle_limit(model, run_timeout=run_timeout, agent_timeout=agent_timeout, cron=cron)
     if model.timeout_seconds:
         return StreamTimeouts(idle, idle)
-    first = CLOUD if place_of(model) == "cloud" else SELF_HOSTED
+    first = CLOUD if locate_model(model) == "cloud" else SELF_HOSTED
     return StreamTimeouts(min(first, idle or first), idle)

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from openclaw.storage.atomic import JsonFile
 from openclaw.storage.digests import Hasher, Unverifiable
-from openclaw.storage.locks import holding
+from openclaw.storage.locks import hold_lock
 
 FILE = "plugins-lock.json"
 
@@ -45,7 +45,7 @@ class AcceptedPlugins:
         self._change(name, None)
 
     def _change(self, name: str, entry: AcceptedPlugin | None) -> None:
-        with holding(self.path.with_name(f"{FILE}.lock"), "the list of accepted plugins"):
+        with hold_lock(self.path.with_name(f"{FILE}.lock"), "the list of accepted plugins"):
             entries = {key: value for key, value in self.read().items() if key != name}
             if entry is not None:
                 entries[name] = entry

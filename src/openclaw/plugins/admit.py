@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from openclaw.core.plugin import Brought
+from openclaw.core.plugin import PluginContributions
 from openclaw.plugins.find import FoundPlugin
 from openclaw.plugins.manifest import PluginManifest
 from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
@@ -32,8 +32,8 @@ PAGES = frozenset(
 
 
 def admit(
-    brought: Brought, manifest: PluginManifest, taken: Mapping[str, Collection[str]]
-) -> tuple[Brought, tuple[str, ...]]:
+    brought: PluginContributions, manifest: PluginManifest, taken: Mapping[str, Collection[str]]
+) -> tuple[PluginContributions, tuple[str, ...]]:
     """Drops the registrations the plugin may not have; gives what is left and a line about each that was dropped."""
     declared, notes = manifest.declared(), []
     kept: dict[str, set[str]] = {}
@@ -45,7 +45,7 @@ def admit(
                 notes.append(f"{kind[:-1]} {name} was left out: {why}")
             else:
                 kept[kind].add(name)
-    admitted = Brought(
+    admitted = PluginContributions(
         tools=tuple(each for each in brought.tools if each.spec.name in kept["tools"]),
         optional_tools=brought.optional_tools & kept["tools"],
         hooks=tuple(each for each in brought.hooks if each.point in kept["hooks"]),
@@ -124,7 +124,7 @@ def _judge(plugin: FoundPlugin, settings: PluginsSettings, accepted: str | None,
         return PluginVerdict(runs=False, why="it is not in plugins.allow")
     if entry.enabled is False:
         return PluginVerdict(runs=False, why=f"it is switched off: openclaw plugins enable {name}")
-    if entry.enabled is None and not by_default(plugin, accepted):
+    if entry.enabled is None and not runs_by_default(plugin, accepted):
         return PluginVerdict(runs=False, why=f"it is not switched on: openclaw plugins enable {name}")
     if slot := _slot(plugin, settings):
         return PluginVerdict(runs=False, why=slot)
@@ -138,7 +138,7 @@ def _judge(plugin: FoundPlugin, settings: PluginsSettings, accepted: str | None,
     return PluginVerdict(runs=True)
 
 
-def by_default(plugin: FoundPlugin, accepted: str | None) -> bool:
+def runs_by_default(plugin: FoundPlugin, accepted: str | None) -> bool:
     """Whether a plugin runs without an entry of its own: those that were named or installed do."""
     match plugin.source:
         case "path":
@@ -160,7 +160,9 @@ def _slot(plugin: FoundPlugin, settings: PluginsSettings) -> str:
     return f"plugins.slots.memory is {settings.slots.memory}"
 
 
-def vacant(plugins: Iterable[FoundPlugin], verdicts: Mapping[str, PluginVerdict], settings: PluginsSettings) -> str:
+def memory_slot_problem(
+    plugins: Iterable[FoundPlugin], verdicts: Mapping[str, PluginVerdict], settings: PluginsSettings
+) -> str:
     """Why no plugin fills the memory slot although the settings name one; empty when it is filled."""
     name = settings.slots.memory
     if name in NO_PLUGIN:

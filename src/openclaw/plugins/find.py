@@ -41,7 +41,9 @@ class UnusablePlugin(Struct, frozen=True, kw_only=True):
     why: str
 
 
-def look(paths: Iterable[Path], installed: Path) -> tuple[tuple[FoundPlugin, ...], tuple[UnusablePlugin, ...]]:
+def discover_plugins(
+    paths: Iterable[Path], installed: Path
+) -> tuple[tuple[FoundPlugin, ...], tuple[UnusablePlugin, ...]]:
     """Finds every plugin, in order of precedence, and everything that claims to be one and cannot."""
     found: dict[str, FoundPlugin] = {}
     broken: list[UnusablePlugin] = []
@@ -58,7 +60,7 @@ def look(paths: Iterable[Path], installed: Path) -> tuple[tuple[FoundPlugin, ...
     return tuple(found.values()), tuple(broken)
 
 
-def one(directory: Path, source: Source = "path") -> FoundPlugin | UnusablePlugin:
+def read_plugin(directory: Path, source: Source = "path") -> FoundPlugin | UnusablePlugin:
     """Reads the plugin in `directory`."""
     try:
         resolved = directory.resolve(strict=True)
@@ -80,9 +82,9 @@ def one(directory: Path, source: Source = "path") -> FoundPlugin | UnusablePlugi
 def _named(paths: Iterable[Path]) -> Iterator[FoundPlugin | UnusablePlugin]:
     for path in paths:
         if (path / FILE).exists() or not path.is_dir():
-            yield one(path)
+            yield read_plugin(path)
         else:
-            yield from (one(child) for child in _children(path))
+            yield from (read_plugin(child) for child in _children(path))
 
 
 def _installed(root: Path) -> Iterator[FoundPlugin | UnusablePlugin]:
@@ -90,7 +92,7 @@ def _installed(root: Path) -> Iterator[FoundPlugin | UnusablePlugin]:
         if child.is_symlink():
             yield UnusablePlugin(directory=child, source="installed", why="it is a link: install it instead")
         else:
-            yield one(child, "installed")
+            yield read_plugin(child, "installed")
 
 
 def _children(root: Path) -> list[Path]:
@@ -114,7 +116,9 @@ def _packages() -> Iterator[FoundPlugin | UnusablePlugin]:
             yield UnusablePlugin(directory=Path(top), source="package", why=f"the package {top} is not there")
             continue
         inner = Path(places[0], *rest)
-        candidate = one(next((way for way in (inner, inner.parent, Path(places[0])) if (way / FILE).exists()), inner))
+        candidate = read_plugin(
+            next((way for way in (inner, inner.parent, Path(places[0])) if (way / FILE).exists()), inner)
+        )
         if isinstance(candidate, UnusablePlugin):
             yield UnusablePlugin(directory=candidate.directory, source="package", why=candidate.why)
         else:

@@ -27,22 +27,22 @@ from openclaw.core.embedder import Embedder, EmbedderEndpoint, EmbedsQueries, Ha
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.plugin import (
     Api,
-    Brought,
     CommandCall,
     CommandReply,
     FunctionTool,
     HttpAnswer,
     HttpRequest,
+    PluginContributions,
     output_of,
 )
 from openclaw.core.provider import Endpoint, Provider
 from openclaw.core.tool import Effects, Tool, ToolContext
 from openclaw.plugins import manifest, wire
 from openclaw.plugins.child import OUT_OF_MEMORY
-from openclaw.plugins.wire import packed, unpacked
+from openclaw.plugins.wire import decode_payload, encode_payload
 
 
-async def called(function: Callable[..., Any], *args: Any) -> Any:
+async def call_function(function: Callable[..., Any], *args: Any) -> Any:
     """Calls a plugin's function; a plain one runs in a thread, so that it may block."""
     if inspect.iscoroutinefunction(function):
         return await function(*args)
@@ -55,14 +55,14 @@ Answer = Awaitable[Raw] | AsyncIterator[Raw]
 
 async def use_tool(tool: Tool, args: Mapping[str, Any], context: ToolContext) -> Any:
     if isinstance(tool, FunctionTool):
-        return output_of(await called(tool.run, args, context))
+        return output_of(await call_function(tool.run, args, context))
     return await tool.call(args, context)
 
 
 class HostAnswers:
     """Answers each kind of call from what one plugin registered."""
 
-    def __init__(self, brought: Brought, report: Callable[[int, Raw], None]) -> None:
+    def __init__(self, brought: PluginContributions, report: Callable[[int, Raw], None]) -> None:
         self._brought = brought
         self._report = report
         self._tools = {tool.spec.name: tool for tool in brought.tools}
@@ -87,7 +87,7 @@ class HostAnswers:
 
     async def _tool(self, call: wire.HostCall) -> Raw:
         tool = _find(self._tools, call.name)
-        asked = unpacked(call.payload, wire.ToolInput)
+        asked = decode_payload(call.payload, wire.ToolInput)
         context = ToolContext(
             call_id=asked.call_id,
             workspace=Path(asked.workspace),
@@ -96,14 +96,14 @@ class HostAnswers:
             agent_id=asked.agent_id,
             tools=asked.tools,
             accepts_images=asked.accepts_images,
-            report=lambda text: self._report(call.id, packed(str(text))),
+            report=lambda text: self._report(call.id, encode_payload(str(text))),
         )
         async with AsyncExitStack() as held:
             # Always in sorted order, so that two calls never deadlock.
             for name in sorted(tool.resources(asked.args, context)):
                 await held.enter_async_context(self._alone.setdefault(name, asyncio.Lock()))
             output = await use_tool(tool, asked.args, context)
-        return packed(
+        return encode_payload(
             wire.ToolOutput(
                 content=output.content,
                 details=output.details,
@@ -117,55 +117,57 @@ class HostAnswers:
 
         hook = self._brought.hooks[int(call.name)]
         point = POINTS[hook.point]  # type: ignore[index]
-        asked = unpacked(call.payload, wire.HookInput)
-        event, context = unpacked(asked.event, point.event), unpacked(asked.context, HookContext)
-        answer = await called(hook.run, event, context)
+        asked = decode_payload(call.payload, wire.HookInput)
+        event, context = decode_payload(asked.event, point.event), decode_payload(asked.context, HookContext)
+        answer = await call_function(hook.run, event, context)
         if answer is not None and point.answer is not None and not isinstance(answer, point.answer):
             answer = msgspec.convert(answer, point.answer)
-        return packed(answer if point.answer is not None else None)
+        return encode_payload(answer if point.answer is not None else None)
 
     async def _command(self, call: wire.HostCall) -> Raw:
-        found = await called(_find(self._commands, call.name).run, unpacked(call.payload, CommandCall))
-        return packed(found if isinstance(found, CommandReply) else CommandReply(text=str(found)))
+        found = await call_function(_find(self._commands, call.name).run, decode_payload(call.payload, CommandCall))
+        return encode_payload(found if isinstance(found, CommandReply) else CommandReply(text=str(found)))
 
     async def _method(self, call: wire.HostCall) -> Raw:
-        return packed(await called(_find(self._methods, call.name).run, unpacked(call.payload, dict)))
+        return encode_payload(
+            await call_function(_find(self._methods, call.name).run, decode_payload(call.payload, dict))
+        )
 
     async def _route(self, call: wire.HostCall) -> Raw:
-        found = await called(_find(self._routes, call.name).run, unpacked(call.payload, HttpRequest))
+        found = await call_function(_find(self._routes, call.name).run, decode_payload(call.payload, HttpRequest))
         if not isinstance(found, HttpAnswer):
             raise TypeError(f"the handler of {call.name} gave {type(found).__name__}, not HttpAnswer")
-        return packed(found)
+        return encode_payload(found)
 
     async def _listen(self, call: wire.HostCall) -> AsyncIterator[Raw]:
         async for message in _find(self._channels, call.name).listen():
-            yield packed(message)
+            yield encode_payload(message)
 
     async def _send(self, call: wire.HostCall) -> Raw:
-        return packed(await _find(self._channels, call.name).send(unpacked(call.payload, Outbound)))
+        return encode_payload(await _find(self._channels, call.name).send(decode_payload(call.payload, Outbound)))
 
     async def _typing(self, call: wire.HostCall) -> Raw:
         channel = _find(self._channels, call.name)
         if isinstance(channel, ShowsTyping):
-            await channel.typing(unpacked(call.payload, Address))
-        return packed(None)
+            await channel.typing(decode_payload(call.payload, Address))
+        return encode_payload(None)
 
     async def _stream(self, call: wire.HostCall) -> AsyncIterator[Raw]:
-        asked = unpacked(call.payload, wire.ProviderInput)
+        asked = decode_payload(call.payload, wire.ProviderInput)
         provider = self._provider(call.name, asked.endpoint)
         events = provider.stream(asked.request)
         async with aclosing(events):  # type: ignore[type-var]
             async for event in events:
-                yield packed(wire.streamed(event))
+                yield encode_payload(wire.streamed(event))
 
     async def _embed(self, call: wire.HostCall) -> Raw:
-        asked = unpacked(call.payload, wire.EmbedInput)
+        asked = decode_payload(call.payload, wire.EmbedInput)
         embedder = self._embedder(call.name, asked.endpoint)
         if asked.query and isinstance(embedder, EmbedsQueries):
             vectors = [await embedder.embed_query(text) for text in asked.texts]
         else:
             vectors = list(await embedder.embed(asked.texts)) if asked.texts else []
-        return packed(
+        return encode_payload(
             wire.EmbedOutput(
                 vectors=tuple(tuple(vector) for vector in vectors),
                 model=embedder.model,
@@ -174,19 +176,19 @@ class HostAnswers:
         )
 
     def _provider(self, name: str, endpoint: Endpoint) -> Provider:
-        key = (name, bytes(wire.packed_with_credentials(endpoint)))
+        key = (name, bytes(wire.encode_with_credentials(endpoint)))
         if key not in self._providers:
             self._providers[key] = _find(self._brought.providers, name)(endpoint)
         return self._providers[key]
 
     def _embedder(self, name: str, endpoint: EmbedderEndpoint) -> Embedder:
-        key = (name, bytes(wire.packed_with_credentials(endpoint)))
+        key = (name, bytes(wire.encode_with_credentials(endpoint)))
         if key not in self._embedders:
             self._embedders[key] = _find(self._brought.embedders, name)(endpoint)
         return self._embedders[key]
 
 
-def declaration(brought: Brought) -> wire.Ready:
+def declaration(brought: PluginContributions) -> wire.Ready:
     """What was registered, as a message to the gateway."""
     return wire.Ready(
         tools=tuple(
@@ -244,7 +246,7 @@ def _find(table: Mapping[str, Any], name: str) -> Any:
 # Loading the plugin.
 
 
-def register(api: Api, entry: str) -> Brought:
+def register(api: Api, entry: str) -> PluginContributions:
     """Imports `entry` (`file.py:function` or `module:function`), calls it, and gives what it registered."""
     place, _, name = entry.partition(":")
     module = _file(api, place) if place.endswith(".py") else importlib.import_module(place)
@@ -318,7 +320,7 @@ class Pipe:
             return None
         size = wire.length(header)
         body = self._in.read(size)
-        return wire.heard_by_plugin(body) if len(body) == size else None
+        return wire.decode_to_plugin(body) if len(body) == size else None
 
     def write(self, value: wire.FromPlugin) -> None:
         data = wire.frame(value)
@@ -335,7 +337,7 @@ class HostReports(logging.Handler):
         self._pipe = pipe
 
     def emit(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(OSError, wire.Garbled):
+        with contextlib.suppress(OSError, wire.MalformedMessage):
             self._pipe.write(wire.HostNote(record.levelno, record.getMessage()[:4_000]))
 
 
@@ -343,7 +345,7 @@ class Host:
     """Answers calls until the gateway says stop or its end closes."""
 
     def __init__(
-        self, pipe: Pipe, brought: Brought, directory: Path, log: logging.Logger, services: Collection[str]
+        self, pipe: Pipe, brought: PluginContributions, directory: Path, log: logging.Logger, services: Collection[str]
     ) -> None:
         self._pipe = pipe
         self._services = {name: each for name, each in brought.services.items() if name in services}
@@ -371,7 +373,7 @@ class Host:
         try:
             while (said := self._pipe.read()) is not None:
                 loop.call_soon_threadsafe(self._hear, said)
-        except (OSError, wire.Garbled):
+        except (OSError, wire.MalformedMessage):
             pass
         threading.Timer(GOODBYE_SECONDS, os._exit, (GONE,)).start()
         with contextlib.suppress(RuntimeError):  # the loop is closed already
@@ -399,7 +401,7 @@ class Host:
             made = self._answers.to(call)
             if inspect.isasyncgen(made):
                 await self._stream(call.id, made)
-                payload = packed(None)
+                payload = encode_payload(None)
             else:
                 assert isinstance(made, Awaitable)
                 payload = await made
@@ -460,7 +462,9 @@ def main() -> None:
         asyncio.run(_serve(pipe, brought, directory, log, start.services))
 
 
-async def _serve(pipe: Pipe, brought: Brought, directory: Path, log: logging.Logger, services: Collection[str]) -> None:
+async def _serve(
+    pipe: Pipe, brought: PluginContributions, directory: Path, log: logging.Logger, services: Collection[str]
+) -> None:
     host = Host(pipe, brought, directory, log, services)
     pipe.write(declaration(brought))
     await host.run()
@@ -468,8 +472,8 @@ async def _serve(pipe: Pipe, brought: Brought, directory: Path, log: logging.Log
     os._exit(0)
 
 
-def _load(pipe: Pipe, start: wire.HostStart, directory: Path, log: logging.Logger) -> Brought | None:
-    why = manifest.problem(start.config_schema, start.config, f"plugins.entries.{start.id}.config")
+def _load(pipe: Pipe, start: wire.HostStart, directory: Path, log: logging.Logger) -> PluginContributions | None:
+    why = manifest.find_problem(start.config_schema, start.config, f"plugins.entries.{start.id}.config")
     if why:
         pipe.write(wire.HostRefused(why))
         return None

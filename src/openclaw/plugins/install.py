@@ -18,9 +18,9 @@ from msgspec import Struct
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
 from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins
 from openclaw.plugins.manifest import FILE, PluginManifest, read
-from openclaw.storage.archives import mend, pieces, swap
+from openclaw.storage.archives import read_package, recover_swaps, swap
 from openclaw.storage.digests import Hasher, Unverifiable
-from openclaw.storage.locks import holding
+from openclaw.storage.locks import hold_lock
 
 _STAGING, _OLD, _LOCK = ".openclaw-staging-", ".openclaw-old-", ".openclaw-install.lock"
 
@@ -75,13 +75,13 @@ def install(
     force: bool = False,
 ) -> StagedPlugin:
     """Installs the plugin in `spec` below `root`; removes everything again when it is stopped."""
-    with staged(spec, root, inspect, force) as ready:
+    with stage_plugin(spec, root, inspect, force) as ready:
         for objects in (gatekeeper.policy, *gatekeeper.hooks, gatekeeper.person):
             why = objects(ready)
             if why:
                 raise InvalidRequest(f"{ready.manifest.id} was not installed: {why}")
-        with holding(root / _LOCK, str(root)):
-            mend(root, _OLD)
+        with hold_lock(root / _LOCK, str(root)):
+            recover_swaps(root, _OLD)
             if ready.target.exists() and not force:
                 raise Conflict(f"{ready.target} is already there: another install was quicker. --force replaces it")
             # Accepted before it is moved into place: the other way round a starting gateway would refuse it.
@@ -100,9 +100,9 @@ def install(
 
 
 @contextlib.contextmanager
-def staged(spec: Path, root: Path, inspect: Inspect, force: bool = False) -> Iterator[StagedPlugin]:
+def stage_plugin(spec: Path, root: Path, inspect: Inspect, force: bool = False) -> Iterator[StagedPlugin]:
     """Unpacks the plugin in `spec` beside its destination, for as long as the block lasts."""
-    found = pieces(spec, FILE)
+    found = read_package(spec, FILE)
     manifest = read(found[FILE][0])
     if isinstance(manifest, str):
         raise InvalidRequest(f"{spec} cannot be installed: {manifest}")
@@ -131,7 +131,7 @@ def staged(spec: Path, root: Path, inspect: Inspect, force: bool = False) -> Ite
 
 def remove(name: str, root: Path, ledger: AcceptedPlugins) -> None:
     """Removes an installed plugin; its state directory stays."""
-    with holding(root / _LOCK, str(root)):
+    with hold_lock(root / _LOCK, str(root)):
         aside = root / f"{_STAGING}{secrets.token_hex(6)}"
         try:
             (root / name).rename(aside)
@@ -164,7 +164,7 @@ PLACES = {
 """The template's files and their names in a plugin. The code is kept as text, so that no tool takes it for ours."""
 
 
-def new(name: str, parent: Path) -> Path:
+def make_plugin(name: str, parent: Path) -> Path:
     """Writes a plugin called `name` below `parent`; gives its directory."""
     if not _ID.match(name):
         raise InvalidRequest(f"{name!r} cannot be the id of a plugin: use letters in lower case, digits, - and _")

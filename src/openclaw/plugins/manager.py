@@ -17,13 +17,13 @@ from msgspec import Struct, structs
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, OpenClawError, Unavailable
 from openclaw.core.hooks import POINTS, HookContext
-from openclaw.core.plugin import Api, Brought, Hook, Service
+from openclaw.core.plugin import Api, Hook, PluginContributions, Service
 from openclaw.core.secret import Secret
 from openclaw.plugins import manifest, proxies, wire
 from openclaw.plugins.accepted import AcceptedPlugins, digest_of
-from openclaw.plugins.admit import PluginVerdict, admit, judge, vacant
+from openclaw.plugins.admit import PluginVerdict, admit, judge, memory_slot_problem
 from openclaw.plugins.child import GOODBYE_SECONDS, SLACK, PluginLaunch
-from openclaw.plugins.find import FoundPlugin, UnusablePlugin, look
+from openclaw.plugins.find import FoundPlugin, UnusablePlugin, discover_plugins
 from openclaw.plugins.host import describe_error, register
 from openclaw.plugins.process import PluginFailed, PluginProcess
 from openclaw.plugins.settings import PluginEntry, PluginsSettings
@@ -36,11 +36,11 @@ log = logging.getLogger("openclaw.plugins")
 
 
 @asynccontextmanager
-async def inside(
+async def run_inprocess(
     plugin: FoundPlugin, config: Mapping[str, Any], data: Path, seconds: float
-) -> AsyncIterator[Brought | str]:
+) -> AsyncIterator[PluginContributions | str]:
     """Runs the plugin and its services for as long as the block; yields what it brings, or why it cannot run."""
-    why = manifest.problem(plugin.manifest.config_schema, config, f"plugins.entries.{plugin.id}.config")
+    why = manifest.find_problem(plugin.manifest.config_schema, config, f"plugins.entries.{plugin.id}.config")
     if why:
         yield why
         return
@@ -51,19 +51,19 @@ async def inside(
         yield await _begun(plugin, api, seconds, started)
 
 
-async def _begun(plugin: FoundPlugin, api: Api, seconds: float, started: AsyncExitStack) -> Brought | str:
+async def _begun(plugin: FoundPlugin, api: Api, seconds: float, started: AsyncExitStack) -> PluginContributions | str:
     # A plugin's own code: whatever it raises while starting is the reason it cannot run.
     try:
         brought = register(api, plugin.entry)
         for name, service in brought.services.items():
-            await within(seconds, service.start(), f"the service {name} did not start")
+            await run_with_timeout(seconds, service.start(), f"the service {name} did not start")
             started.push_async_callback(_stopped, plugin, name, service)
     except Exception as error:
         return error.message if isinstance(error, OpenClawError) else describe_error(error, plugin.directory)
     return brought
 
 
-async def within(seconds: float, work: Awaitable[None], otherwise: str) -> None:
+async def run_with_timeout(seconds: float, work: Awaitable[None], otherwise: str) -> None:
     """Awaits a plugin's `work` with a timeout."""
     try:
         async with asyncio.timeout(seconds) as limit:
@@ -76,7 +76,7 @@ async def within(seconds: float, work: Awaitable[None], otherwise: str) -> None:
 
 async def _stopped(plugin: FoundPlugin, name: str, service: Service) -> None:
     try:
-        await within(GOODBYE_SECONDS, service.stop(), "it did not end")
+        await run_with_timeout(GOODBYE_SECONDS, service.stop(), "it did not end")
     # A plugin's own code: its failure to stop does not stop us.
     except Exception as error:
         log.warning(
@@ -111,7 +111,7 @@ class PluginContext(Protocol):
         """Names that `plugin` cannot have, by kind."""
         ...
 
-    def join(self, plugin: FoundPlugin, entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
+    def join(self, plugin: FoundPlugin, entry: PluginEntry, brought: PluginContributions) -> tuple[str, ...]:
         """Adds what a plugin brings; gives a line about each thing that could not be used."""
         ...
 
@@ -204,13 +204,13 @@ class PluginManager:
     def _look(self, settings: PluginsSettings) -> tuple[dict[str, _Wanted], tuple[PluginStatus, ...]]:
         """Which plugins are to run, and the status of the rest. Reads files."""
         if not settings.enabled:
-            self._say(vacant((), {}, settings))
+            self._say(memory_slot_problem((), {}, settings))
             return {}, ()
-        found, broken = look(self._places(settings), self.installed)
+        found, broken = discover_plugins(self._places(settings), self.installed)
         accepted = self._ledger.read()
         digests = {each.id: digest_of(each.directory) for each in found if each.source == "installed"}
         verdicts = judge(found, settings, {name: each.tree_sha256 for name, each in accepted.items()}, digests)
-        self._say(vacant(found, verdicts, settings))
+        self._say(memory_slot_problem(found, verdicts, settings))
         wanted = {
             each.id: _Wanted(each, settings.entries.get(each.id, PluginEntry()), settings.limits, digests.get(each.id))
             for each in found
@@ -270,7 +270,7 @@ class PluginManager:
             either: set[asyncio.Future[Any]] = {ready, ending}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if ready.done() and not ready.cancelled():
-                self._join(one, proxies.brought(process, ready.result()), ready.result().services)
+                self._join(one, proxies.make_proxies(process, ready.result()), ready.result().services)
             return await ending
         finally:
             ending.cancel()
@@ -286,7 +286,7 @@ class PluginManager:
                 directory=str(plugin.directory),
                 entry=plugin.entry,
                 state=str(data),
-                config=revealed(entry.config),
+                config=reveal_secrets(entry.config),
                 config_schema=dict(plugin.manifest.config_schema),
                 services=plugin.manifest.contracts.services,
                 memory_bytes=((entry.memory_mb or limits.memory_mb) << 20) + SLACK,
@@ -301,14 +301,16 @@ class PluginManager:
         plugin, entry = one.wanted.plugin, one.wanted.entry
         data = self._data / plugin.id
         private_directory(data)
-        async with inside(plugin, revealed(entry.config), data, one.wanted.limits.start_seconds) as brought:
+        async with run_inprocess(
+            plugin, reveal_secrets(entry.config), data, one.wanted.limits.start_seconds
+        ) as brought:
             if isinstance(brought, str):
                 return brought
             self._join(one, brought, tuple(brought.services))
             forever: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             return await forever
 
-    def _join(self, one: _One, brought: Brought, services: tuple[str, ...]) -> None:
+    def _join(self, one: _One, brought: PluginContributions, services: tuple[str, ...]) -> None:
         assert self._house is not None
         plugin = one.wanted.plugin
         if self._ones.get(plugin.id) is not one:
@@ -345,7 +347,7 @@ class PluginManager:
         plugin = one.wanted.plugin
         guards = tuple(point for point in plugin.manifest.hooks if point in POINTS and POINTS[point].fails == "closed")
         self._house.leave(plugin.id)
-        closed = Brought(hooks=tuple(_refusing(plugin.id, point, why) for point in guards))
+        closed = PluginContributions(hooks=tuple(_refusing(plugin.id, point, why) for point in guards))
         self._house.join(plugin, one.wanted.entry, closed)
         return guards
 
@@ -365,14 +367,14 @@ def _broken(unusable: UnusablePlugin) -> PluginStatus:
     return PluginStatus(id=unusable.directory.name, state="broken", why=f"{unusable.why} ({unusable.directory})")
 
 
-def revealed(value: Any) -> Any:
+def reveal_secrets(value: Any) -> Any:
     """Settings with credentials revealed, for the plugin they belong to."""
     match value:
         case Secret():
             return value.reveal()
         case Mapping():
-            return {str(name): revealed(inner) for name, inner in value.items()}
+            return {str(name): reveal_secrets(inner) for name, inner in value.items()}
         case list() | tuple():
-            return [revealed(inner) for inner in value]
+            return [reveal_secrets(inner) for inner in value]
         case _:
             return value

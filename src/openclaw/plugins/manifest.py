@@ -117,7 +117,7 @@ def _too_much(value: Any) -> str:
     return ""
 
 
-def problem(schema: Mapping[str, Any], value: Mapping[str, Any], where: str) -> str:
+def find_problem(schema: Mapping[str, Any], value: Mapping[str, Any], where: str) -> str:
     """Validates `value` against `schema`; gives what is wrong as one line, or nothing."""
     if not value and not schema.get("required"):
         return ""

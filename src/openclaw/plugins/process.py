@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec import Raw
 
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, Unavailable
-from openclaw.core.secret import hide
+from openclaw.core.secret import redact
 from openclaw.plugins import wire
 from openclaw.plugins.child import GOODBYE_SECONDS, PluginLaunch, exit_reason, kill, out_of_memory, reap, spawn
 
@@ -23,7 +23,7 @@ LINES = 20
 """Of one read only the last lines are logged."""
 
 
-class Meter:
+class OutputMeter:
     """Counts bytes within a time window."""
 
     def __init__(self, most: int) -> None:
@@ -39,7 +39,7 @@ class Meter:
         return self._said > self.most
 
 
-async def printed(stream: asyncio.StreamReader, meter: Meter, tell: Callable[[str], None]) -> str:
+async def log_output(stream: asyncio.StreamReader, meter: OutputMeter, tell: Callable[[str], None]) -> str:
     """Passes each printed line to `tell`; returns only when too much was printed, with the reason."""
     rest = b""
     while data := await stream.read(65_536):
@@ -98,7 +98,7 @@ class PluginProcess:
         self._stopping = False
         self._verdict: asyncio.Future[str] | None = None
         self._failures = 0
-        self._meter = Meter(launch.limits.output_mb << 20)
+        self._meter = OutputMeter(launch.limits.output_mb << 20)
 
     @property
     def pid(self) -> int | None:
@@ -156,7 +156,7 @@ class PluginProcess:
                 await self._write(wire.HostCall(number, op, name, payload))
                 answer = await waiting.answer
             self._failures = 0
-            return wire.unpacked(answer, kind)
+            return wire.decode_payload(answer, kind)
         except TimeoutError:
             self._post(wire.Cancel(number))
             self._failed(f"{name} took longer than {limit:g} s")
@@ -166,7 +166,7 @@ class PluginProcess:
             raise
         except ConnectionError:
             raise PluginFailed(f"{self._name} is not running") from None
-        except wire.Garbled as error:
+        except wire.MalformedMessage as error:
             self._condemn(f"it answered something else than was asked ({error})")
             raise PluginFailed(f"{self._name} answered something else than was asked") from None
         except PluginFailed as error:
@@ -193,13 +193,13 @@ class PluginProcess:
                 item = await _either(queue, waiting.answer)
                 if item is None:
                     break
-                yield wire.unpacked(item, kind)
+                yield wire.decode_payload(item, kind)
                 await self._write(wire.Taken(number, 1))
             done = True
             self._failures = 0
         except ConnectionError:
             raise PluginFailed(f"{self._name} is not running") from None
-        except wire.Garbled as error:
+        except wire.MalformedMessage as error:
             self._condemn(f"it answered something else than was asked ({error})")
             raise PluginFailed(f"{self._name} answered something else than was asked") from None
         except PluginFailed as error:
@@ -242,7 +242,7 @@ class PluginProcess:
             raise ConnectionResetError
         try:
             data = wire.frame(value)
-        except wire.Garbled as error:  # our message was too large: not the plugin's fault
+        except wire.MalformedMessage as error:  # our message was too large: not the plugin's fault
             raise InvalidRequest(f"{self._name} was not asked: {error}") from None
         child.stdin.write(data)
         await child.stdin.drain()
@@ -288,12 +288,12 @@ class PluginProcess:
         try:
             while True:
                 size = wire.length(await child.stdout.readexactly(4))
-                why = self._heard(wire.heard_from_plugin(await child.stdout.readexactly(size)))
+                why = self._heard(wire.decode_from_plugin(await child.stdout.readexactly(size)))
                 if why:
                     return why
         except asyncio.IncompleteReadError:
             return ""
-        except wire.Garbled as error:
+        except wire.MalformedMessage as error:
             return f"it wrote something to its pipe that is no message ({error})"
 
     def _heard(self, said: wire.FromPlugin) -> str:
@@ -328,7 +328,7 @@ class PluginProcess:
 
     async def _print(self, child: Process) -> str:
         assert child.stderr is not None
-        return await printed(child.stderr, self._meter, lambda line: self._log.info("%s", self._hidden(line)))
+        return await log_output(child.stderr, self._meter, lambda line: self._log.info("%s", self._hidden(line)))
 
     async def _watch(self, child: Process) -> str:
         """Checks memory and liveness: every second while a call is open, rarely otherwise."""
@@ -359,7 +359,7 @@ class PluginProcess:
                         await self._busy.wait()
 
     def _hidden(self, text: str) -> str:
-        return hide(text, *self._launch.env.values())
+        return redact(text, *self._launch.env.values())
 
 
 def _error(failed: wire.HostFailed, name: str) -> OpenClawError:

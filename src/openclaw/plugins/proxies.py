@@ -11,7 +11,6 @@ from openclaw.core.channel import Address, Channel, Inbound, Outbound, Receipt
 from openclaw.core.embedder import Embedder, EmbedderEndpoint, Traits, Vector
 from openclaw.core.events import ModelEvent
 from openclaw.core.plugin import (
-    Brought,
     Command,
     CommandCall,
     CommandReply,
@@ -20,19 +19,20 @@ from openclaw.core.plugin import (
     HttpRequest,
     HttpRoute,
     Method,
+    PluginContributions,
 )
 from openclaw.core.provider import Endpoint, ModelRequest, Provider
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.plugins import wire
 from openclaw.plugins.process import PluginFailed, PluginProcess
-from openclaw.plugins.wire import packed, packed_with_credentials
+from openclaw.plugins.wire import encode_payload, encode_with_credentials
 
 SEND_SECONDS = 60.0
 
 
-def brought(process: PluginProcess, ready: wire.Ready) -> Brought:
+def make_proxies(process: PluginProcess, ready: wire.Ready) -> PluginContributions:
     """Everything the plugin registered, as proxies."""
-    return Brought(
+    return PluginContributions(
         tools=tuple(ProxiedTool(process, tool) for tool in ready.tools),
         optional_tools=frozenset(tool.spec.name for tool in ready.tools if tool.optional),
         hooks=tuple(_hook(process, number, hook) for number, hook in enumerate(ready.hooks)),
@@ -79,9 +79,9 @@ class ProxiedTool:
             found = await self._process.call(
                 "tool",
                 self._spec.name,
-                packed(asked),
+                encode_payload(asked),
                 wire.ToolOutput,
-                report=lambda text: context.report(wire.unpacked(text, str)),
+                report=lambda text: context.report(wire.decode_payload(text, str)),
             )
         except errors.OpenClawError as error:
             return Output.failed(error.message)
@@ -92,8 +92,8 @@ class ProxiedTool:
 
 def _hook(process: PluginProcess, number: int, declared: wire.HookDeclared) -> Hook:
     async def run(event: Any, context: Any) -> Any:
-        asked = wire.HookInput(packed(event), packed(context))
-        return await process.call("hook", str(number), packed(asked), object)
+        asked = wire.HookInput(encode_payload(event), encode_payload(context))
+        return await process.call("hook", str(number), encode_payload(asked), object)
 
     return Hook(
         point=declared.point,
@@ -106,21 +106,21 @@ def _hook(process: PluginProcess, number: int, declared: wire.HookDeclared) -> H
 
 def _command(process: PluginProcess, declared: wire.CommandDeclared) -> Command:
     async def run(call: CommandCall) -> CommandReply:
-        return await process.call("command", declared.name, packed(call), CommandReply)
+        return await process.call("command", declared.name, encode_payload(call), CommandReply)
 
     return Command(name=declared.name, description=declared.description, run=run, args=declared.args)
 
 
 def _method(process: PluginProcess, declared: wire.MethodDeclared) -> Method:
     async def run(params: Mapping[str, Any]) -> Any:
-        return await process.call("method", declared.name, packed(params), object)
+        return await process.call("method", declared.name, encode_payload(params), object)
 
     return Method(name=declared.name, run=run, scope=declared.scope)
 
 
 def _route(process: PluginProcess, declared: wire.RouteDeclared) -> HttpRoute:
     async def run(request: HttpRequest) -> HttpAnswer:
-        return await process.call("route", declared.path, packed(request), HttpAnswer)
+        return await process.call("route", declared.path, encode_payload(request), HttpAnswer)
 
     return HttpRoute(path=declared.path, run=run, auth=declared.auth, match=declared.match, scope=declared.scope)
 
@@ -133,18 +133,18 @@ class ProxiedChannel:
         self.name = name
 
     async def listen(self) -> AsyncIterator[Inbound]:
-        async with aclosing(self._process.stream("listen", self.name, packed(None), Inbound)) as heard:  # type: ignore[type-var]
+        async with aclosing(self._process.stream("listen", self.name, encode_payload(None), Inbound)) as heard:  # type: ignore[type-var]
             async for message in heard:
                 # A plugin speaks for its own channel only, whatever it writes into the message.
                 yield structs.replace(message, channel=self.name)
 
     async def send(self, message: Outbound) -> Receipt:
-        return await self._process.call("send", self.name, packed(message), Receipt, seconds=SEND_SECONDS)
+        return await self._process.call("send", self.name, encode_payload(message), Receipt, seconds=SEND_SECONDS)
 
 
 class TypingChannel(ProxiedChannel):
     async def typing(self, to: Address) -> None:
-        await self._process.call("typing", self.name, packed(to), object, seconds=SEND_SECONDS)
+        await self._process.call("typing", self.name, encode_payload(to), object, seconds=SEND_SECONDS)
 
 
 def _channel(process: PluginProcess, declared: wire.ChannelDeclared) -> Channel:
@@ -160,7 +160,7 @@ class ProxiedProvider:
         self._endpoint = endpoint
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        asked = packed_with_credentials(wire.ProviderInput(endpoint=self._endpoint, request=request))
+        asked = encode_with_credentials(wire.ProviderInput(endpoint=self._endpoint, request=request))
         try:
             async with aclosing(self._process.stream("stream", self._name, asked, wire.Streamed)) as events:  # type: ignore[type-var]
                 async for event in events:
@@ -211,7 +211,7 @@ class ProxiedEmbedder:
     async def _asked(self, texts: Sequence[str], *, query: bool = False) -> wire.EmbedOutput:
         asked = wire.EmbedInput(endpoint=self._endpoint, texts=tuple(texts), query=query)
         try:
-            return await self._process.call("embed", self._name, packed_with_credentials(asked), wire.EmbedOutput)
+            return await self._process.call("embed", self._name, encode_with_credentials(asked), wire.EmbedOutput)
         except errors.OpenClawError as error:
             raise _provider_error(error) from error
 

@@ -15,16 +15,16 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.hooks import POINTS, HookRegistration
 from openclaw.core.keys import NO_CHANNEL
 from openclaw.core.messages import Text
-from openclaw.core.plugin import Brought, Command, HttpRoute, Method, OpensEmbedder, OpensProvider
+from openclaw.core.plugin import Command, HttpRoute, Method, OpensEmbedder, OpensProvider, PluginContributions
 from openclaw.core.settings import Live
-from openclaw.core.text import origin
+from openclaw.core.text import make_origin
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.memory.settings import BUILT_IN as EMBEDDERS
 from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
 from openclaw.protocol.events import EventBus
-from openclaw.security.label_service import wrap
+from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.tool_policy import GROUPS, ToolLayer
-from openclaw.skills.roots import PluginDirectory, expanded
+from openclaw.skills.roots import PluginDirectory, expand_path
 from openclaw.tools.settings import ToolsSettings
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class PluginRegistry:
         self._state, self._home, self._clock = state, home, clock
         self._settings = settings
         self._hooks = hooks
-        self._here: dict[str, Brought] = {}
+        self._here: dict[str, PluginContributions] = {}
         self._trusted: set[str] = set()
         self._begun: asyncio.Event | None = None
         self.generation = 0
@@ -69,7 +69,7 @@ class PluginRegistry:
 
         home = self._home
         return PluginManager(
-            self._state, lambda given: [expanded(text, home, home) for text in given.load.paths], self._clock
+            self._state, lambda given: [expand_path(text, home, home) for text in given.load.paths], self._clock
         )
 
     @property
@@ -129,7 +129,7 @@ class PluginRegistry:
             for kind in ("tools", "commands", "methods", "routes", "channels", "providers", "embedders")
         }
 
-    def join(self, plugin: "FoundPlugin", entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
+    def join(self, plugin: "FoundPlugin", entry: PluginEntry, brought: PluginContributions) -> tuple[str, ...]:
         self._here[plugin.id] = brought
         if entry.isolation == "inprocess":
             self._trusted.add(plugin.id)
@@ -242,7 +242,7 @@ class PluginRegistry:
         return tuple(PluginDirectory(each.id, each.directory / path) for each in found for path in each.manifest.skills)
 
 
-async def begin(extensions: PluginRegistry) -> None:
+async def start_plugins(extensions: PluginRegistry) -> None:
     """Starts the plugins of a gateway in the background. Runs wait for them."""
     try:
         await extensions.ready()
@@ -255,7 +255,7 @@ class ExternalTool:
 
     def __init__(self, tool: Tool, plugin: str) -> None:
         self._tool = tool
-        self._origin = origin("tool", f"plugin {plugin}: {tool.spec.name}")
+        self._origin = make_origin("tool", f"plugin {plugin}: {tool.spec.name}")
 
     @property
     def spec(self) -> ToolSpec:
@@ -270,6 +270,6 @@ class ExternalTool:
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         output = await self._tool.call(args, context)
         content = tuple(
-            Text(wrap(block.text, "plugin")) if isinstance(block, Text) else block for block in output.content
+            Text(wrap_untrusted(block.text, "plugin")) if isinstance(block, Text) else block for block in output.content
         )
         return structs.replace(output, content=content, origins=(self._origin,), enclosed=True)

@@ -11,7 +11,7 @@ from openclaw.core.hooks import BeforeInstall, HookContext
 from openclaw.core.plugin import Method as PluginMethod
 from openclaw.plugins.hooks import points
 from openclaw.plugins.hooks.dispatch import HookDispatcher, audit_change
-from openclaw.plugins.host import called
+from openclaw.plugins.host import call_function
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.protocol.params import NonEmpty, NoParams, Params
 from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod
@@ -102,7 +102,7 @@ def plugins_methods(plugins: PluginRegistry) -> list[RpcMethod]:
         statuses = extensions.statuses()
         return {
             "generation": extensions.generation,
-            "plugins": [entry(status) for status in statuses],
+            "plugins": [plugin_row(status) for status in statuses],
             "diagnostics": [
                 {"pluginId": status.id, "level": "warn", "message": note}
                 for status in statuses
@@ -131,7 +131,7 @@ def plugins_methods(plugins: PluginRegistry) -> list[RpcMethod]:
     ]
 
 
-def entry(status: "PluginStatus") -> dict[str, Any]:
+def plugin_row(status: "PluginStatus") -> dict[str, Any]:
     """A plugin as `plugins.list` shows it."""
     manifest = status.plugin.manifest if status.plugin else None
     optional = {
@@ -152,7 +152,7 @@ def entry(status: "PluginStatus") -> dict[str, Any]:
     }
 
 
-def health(extensions: PluginRegistry) -> dict[str, Any]:
+def plugins_health(extensions: PluginRegistry) -> dict[str, Any]:
     """The part of `health` about plugins."""
     statuses = extensions.statuses()
     return {
@@ -186,6 +186,6 @@ class AllMethods:
 
 def _served(method: PluginMethod) -> RpcMethod:
     async def handler(params: Mapping[str, Any], caller: Caller) -> Any:
-        return await called(method.run, params)
+        return await call_function(method.run, params)
 
     return RpcMethod(method.name, dict, handler, method.scope)

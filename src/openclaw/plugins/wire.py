@@ -162,7 +162,7 @@ class HostNote(Struct, frozen=True, tag=True):
 FromPlugin = Ready | HostRefused | HostItem | HostDone | HostFailed | Pong | HostNote
 
 
-class Garbled(ValueError):
+class MalformedMessage(ValueError):
     """The bytes are not a message of this protocol."""
 
 
@@ -171,52 +171,52 @@ _to_plugin: msgspec.msgpack.Decoder[ToPlugin] = msgspec.msgpack.Decoder(ToPlugin
 _from_plugin: msgspec.msgpack.Decoder[FromPlugin] = msgspec.msgpack.Decoder(FromPlugin)
 
 
-def packed(value: Any) -> Raw:
+def encode_payload(value: Any) -> Raw:
     """Encodes `value`; a credential in it is an error."""
     return Raw(_encoder.encode(value))
 
 
-def packed_with_credentials(value: Any) -> Raw:
+def encode_with_credentials(value: Any) -> Raw:
     """Encodes `value`, credentials included, for the plugin they belong to."""
     return Raw(msgspec.msgpack.encode(value, enc_hook=_plain))
 
 
-def unpacked(payload: Raw, kind: type[T]) -> T:
+def decode_payload(payload: Raw, kind: type[T]) -> T:
     """Decodes a payload as `kind` (`object` is anything); raises `Garbled` when it does not fit."""
     try:
         wanted: Any = Any if kind is object else kind
         found: T = msgspec.msgpack.decode(payload, type=wanted, dec_hook=_handle)
         return found
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Garbled(str(error)) from None
+        raise MalformedMessage(str(error)) from None
 
 
 def frame(value: ToPlugin | FromPlugin) -> bytes:
     body = _encoder.encode(value)
     if len(body) > MAX_FRAME:
-        raise Garbled(f"a message of {len(body):,} bytes is too long: {MAX_FRAME:,} is the most")
+        raise MalformedMessage(f"a message of {len(body):,} bytes is too long: {MAX_FRAME:,} is the most")
     return len(body).to_bytes(4, "big") + body
 
 
 def length(header: bytes) -> int:
     size = int.from_bytes(header, "big")
     if not 0 < size <= MAX_FRAME:
-        raise Garbled(f"a message of {size:,} bytes was announced; {MAX_FRAME:,} is the most")
+        raise MalformedMessage(f"a message of {size:,} bytes was announced; {MAX_FRAME:,} is the most")
     return size
 
 
-def heard_by_plugin(body: bytes) -> ToPlugin:
+def decode_to_plugin(body: bytes) -> ToPlugin:
     try:
         return _to_plugin.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Garbled(str(error)) from None
+        raise MalformedMessage(str(error)) from None
 
 
-def heard_from_plugin(body: bytes) -> FromPlugin:
+def decode_from_plugin(body: bytes) -> FromPlugin:
     try:
         return _from_plugin.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Garbled(str(error)) from None
+        raise MalformedMessage(str(error)) from None
 
 
 # Payloads of calls.
@@ -294,7 +294,7 @@ def model_event(item: Streamed) -> ModelEvent:
         return ThinkingDelta(item.thinking)
     found = item.call or item.done
     if found is None:
-        raise Garbled("a model event without content")
+        raise MalformedMessage("a model event without content")
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from openclaw.process import group
-from openclaw.process.tasks import finish
+from openclaw.process.tasks import run_shielded
 
 CHUNK = 64 * 1024
 STRAGGLERS = 0.1
@@ -54,7 +54,7 @@ class ChildEnded(Struct, frozen=True, kw_only=True):
     """How many processes it had when it was stopped for exceeding the limit."""
 
 
-class Piped:
+class PipedProcess:
     """A process with piped output; its standard input is closed unless `fed`."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Piped:
             os.close(descriptor)
 
 
-class InTerminal:
+class TerminalProcess:
     """A process in a pseudo-terminal."""
 
     def __init__(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], after: Sequence[str] = ()) -> None:
@@ -143,7 +143,7 @@ class InTerminal:
         self._terminal.closed = True
 
 
-async def attend(
+async def wait_for_child(
     child: ChildProcess,
     sinks: Sequence[Sink],
     *,
@@ -161,7 +161,9 @@ async def attend(
     started = loop.time()
     taps = [_Tap(loop, descriptor, sink) for descriptor, sink in zip(child.outputs, sinks, strict=True)]
     code, timed_out = None, False
-    crowded = asyncio.create_task(group.outgrown(child.pid, most), name=f"crowd:{child.pid}") if most else None
+    crowded = (
+        asyncio.create_task(group.wait_until_outgrown(child.pid, most), name=f"crowd:{child.pid}") if most else None
+    )
     try:
         try:
             async with asyncio.timeout(timeout):
@@ -170,7 +172,7 @@ async def attend(
             timed_out = True
         finally:
             if code is None:
-                await finish(_stop(child, at_once=crowded is not None and crowded.done()))
+                await run_shielded(_stop(child, at_once=crowded is not None and crowded.done()))
         for tap in taps:
             tap.drain()
         with suppress(TimeoutError):
@@ -185,7 +187,7 @@ async def attend(
         if crowded is not None:
             crowded.cancel()
         # Shielded as one piece: repeated cancellation must not leave anything running out of our reach.
-        await finish(_leave(crowded, child.after))
+        await run_shielded(_leave(crowded, child.after))
     many = crowded.result() if crowded is not None and not crowded.cancelled() and code is None else 0
     return ChildEnded(code=code, timed_out=timed_out, limit=timeout or 0.0, seconds=loop.time() - started, crowd=many)
 
@@ -254,7 +256,7 @@ async def _clear(command: Sequence[str]) -> None:
 
 
 async def _stop(child: ChildProcess, *, at_once: bool = False) -> None:
-    await (group.end_all(child.pid) if at_once else group.end(child.pid))
+    await (group.kill_group(child.pid) if at_once else group.terminate_group(child.pid))
     for _ in range(100):
         if child.poll() is not None:
             return

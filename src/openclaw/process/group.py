@@ -17,7 +17,7 @@ def members(leader: int) -> set[int]:
     return {int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit() and _belongs(entry.path, leader)}
 
 
-def lingers(leader: int) -> bool:
+def has_members(leader: int) -> bool:
     """Whether any process of the group is left; cheap in the usual case that none is."""
     return _group_exists(leader) and bool(members(leader))
 
@@ -42,7 +42,7 @@ def _belongs(process: str, leader: int) -> bool:
     return state not in (b"Z", b"X") and leader in (int(group), int(session))
 
 
-async def end(leader: int, grace: float = GRACE) -> bool:
+async def terminate_group(leader: int, grace: float = GRACE) -> bool:
     """Terminates the group, kills what remains after `grace` seconds; returns whether all are gone."""
     _signal(leader, signal.SIGTERM)
     if await _gone(leader, grace):
@@ -82,7 +82,7 @@ LOOK_EVERY = 0.05
 _LOAD = Path("/proc/loadavg")
 
 
-async def outgrown(leader: int, most: int) -> int:
+async def wait_until_outgrown(leader: int, most: int) -> int:
     """Returns the number of processes in the group of `leader` as soon as it exceeds `most`.
 
     Counting means reading about every process, so it happens only after the whole machine has grown by that many, and
@@ -115,7 +115,7 @@ def _everything() -> int:
         return 0
 
 
-async def end_all(leader: int) -> None:
+async def kill_group(leader: int) -> None:
     """Kills the group with SIGKILL at once: a fork bomb would use any grace period to multiply."""
     for _ in range(200):
         _signal_all(leader, signal.SIGKILL)

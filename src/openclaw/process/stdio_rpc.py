@@ -31,7 +31,7 @@ class WorkerRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Cancels an earlier request."""
 
 
-class RpcEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WorkerMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line from the worker. Without an id it is about the worker itself: ready, a notification, or failed with
     `error`."""
 
@@ -44,7 +44,7 @@ class RpcEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     progress: str = ""
 
 
-def line(document: WorkerRequest | RpcEvent) -> bytes:
+def encode_line(document: WorkerRequest | WorkerMessage) -> bytes:
     return msgspec.json.encode(document) + b"\n"
 
 
@@ -64,16 +64,16 @@ class WorkerOutput:
         self._out = os.fdopen(os.dup(1), "wb")
         os.dup2(2, 1)
 
-    def say(self, tell: RpcEvent) -> None:
-        data = line(tell)
+    def say(self, tell: WorkerMessage) -> None:
+        data = encode_line(tell)
         if len(data) > LONGEST_LINE:
-            data = line(RpcEvent(id=tell.id, error="the answer is too large"))
+            data = encode_line(WorkerMessage(id=tell.id, error="the answer is too large"))
         with self._lock, suppress(BrokenPipeError):
             self._out.write(data)
             self._out.flush()
 
 
-class LastWords:
+class StderrTail:
     """The tail of what a program wrote to its standard error."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class RequestLoop:
     def __init__(
         self,
         voice: WorkerOutput,
-        answer: Callable[[WorkerRequest], Awaitable[RpcEvent]],
+        answer: Callable[[WorkerRequest], Awaitable[WorkerMessage]],
         heard: Callable[[Any], None] = lambda news: None,
     ) -> None:
         self._voice = voice
@@ -153,7 +153,7 @@ def kill(leaders: set[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def run(
+def run_worker(
     library: str, hold: Callable[[Any, "asyncio.Queue[WorkerRequest | None]", WorkerOutput], Awaitable[None]]
 ) -> int:
     """The main function of a worker: reads its configuration and runs `hold` until the input ends."""
@@ -162,7 +162,7 @@ def run(
     try:
         __import__(library)
     except ImportError:
-        voice.say(RpcEvent(error="missing"))
+        voice.say(WorkerMessage(error="missing"))
         return 1
 
     async def main() -> None:
@@ -198,7 +198,7 @@ def _watch_memory(voice: WorkerOutput) -> None:
         except OSError:
             return
         if resident > MOST_MEMORY:
-            voice.say(RpcEvent(error="it sent more than fits into memory, and was stopped"))
+            voice.say(WorkerMessage(error="it sent more than fits into memory, and was stopped"))
             _end_all()
 
 

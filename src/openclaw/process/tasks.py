@@ -22,12 +22,12 @@ class SystemClock:
 T = TypeVar("T")
 
 
-async def finish(work: Coroutine[Any, Any, T]) -> T:
+async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
     """Runs `work` to its end even if the caller is cancelled meanwhile; the cancellation is re-raised after it."""
     return await _outlast(asyncio.ensure_future(work), lambda: None)
 
 
-async def offload(work: Callable[[Event], T]) -> T:
+async def run_in_thread(work: Callable[[Event], T]) -> T:
     """Runs `work` in a thread. Cancellation sets its event, and the call returns after the thread has ended."""
     stop = Event()
     return await _outlast(asyncio.get_running_loop().run_in_executor(None, work, stop), stop.set)

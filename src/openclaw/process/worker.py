@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, Unavailable
-from openclaw.core.secret import Secret, hide
+from openclaw.core.secret import Secret, redact
 from openclaw.process import group
-from openclaw.process.stdio_rpc import LONGEST_LINE, RpcEvent, WorkerRequest, line
-from openclaw.process.tasks import finish
+from openclaw.process.stdio_rpc import LONGEST_LINE, WorkerMessage, WorkerRequest, encode_line
+from openclaw.process.tasks import run_shielded
 
 STOP_SECONDS = 9.0
 """The time for an orderly exit; after it the worker is killed with all its children."""
@@ -42,7 +42,7 @@ class WorkerSpec(Struct, frozen=True, kw_only=True):
 
 
 class _Waiting(Struct):
-    answer: "asyncio.Future[RpcEvent]"
+    answer: "asyncio.Future[WorkerMessage]"
     report: Callable[[str], None]
 
 
@@ -136,10 +136,10 @@ class Worker:
         finally:
             if child.returncode is None:
                 _kill_family(child.pid)
-                await finish(_reaped(child))
+                await run_shielded(_reaped(child))
             if reader is not None:
                 reader.cancel()
-                await finish(_gathered(reader))
+                await run_shielded(_gathered(reader))
 
     async def _running(self) -> None:
         async with self._starting:
@@ -172,7 +172,7 @@ class Worker:
             await self.stop(patient=False)
             raise Unavailable(f"{self._role.name} did not start in time") from error
         except BaseException:
-            await finish(self.stop(patient=False))
+            await run_shielded(self.stop(patient=False))
             raise
         self.starts += 1
 
@@ -180,14 +180,14 @@ class Worker:
         """Withdraws a request without waiting for the write, which may never complete."""
         if self._child is not None and self._child.stdin is not None:
             with suppress(ConnectionError, RuntimeError):
-                self._child.stdin.write(line(WorkerRequest(id=number, stop=True)))
+                self._child.stdin.write(encode_line(WorkerRequest(id=number, stop=True)))
 
     async def _send(self, ask: WorkerRequest) -> None:
         child = self._child
         if child is None or child.stdin is None:
             raise Unavailable(f"{self._role.name} has just ended: try again")
         try:
-            child.stdin.write(line(ask))
+            child.stdin.write(encode_line(ask))
             await child.stdin.drain()
         except (ConnectionError, RuntimeError) as error:
             raise Unavailable(f"{self._role.name} has just ended: try again") from error
@@ -198,7 +198,7 @@ class Worker:
         reason = "it ended unexpectedly"
         try:
             async for text in child.stdout:
-                tell = msgspec.json.decode(text, type=RpcEvent)
+                tell = msgspec.json.decode(text, type=WorkerMessage)
                 self._over = self._over or tell.over
                 if tell.id:
                     self._take(tell)
@@ -218,7 +218,7 @@ class Worker:
                     future.set_exception(failure)
                     future.exception()  # marks the exception as retrieved, since the caller may have stopped waiting
 
-    def _take(self, tell: RpcEvent) -> None:
+    def _take(self, tell: WorkerMessage) -> None:
         waiting = self._waiting.get(tell.id)
         if waiting is None or waiting.answer.done():
             return
@@ -228,7 +228,7 @@ class Worker:
             waiting.answer.set_result(tell)
 
     def _named(self, reason: str) -> str:
-        return hide(f"{self._role.name}: {reason}", *self._role.secrets)
+        return redact(f"{self._role.name}: {reason}", *self._role.secrets)
 
     def _rest(self, idle: bool) -> None:
         if self._timer is not None:

@@ -37,7 +37,7 @@ class _Dated(Struct, frozen=True, rename="camel"):
     """The hash of the shared content."""
 
 
-class Stored(Struct, frozen=True, kw_only=True):
+class ArchivedPrompt(Struct, frozen=True, kw_only=True):
     """A prompt read back from the archive."""
 
     run_id: str
@@ -127,7 +127,7 @@ class PromptArchive:
         reports = [msgspec.json.decode(row["report"], type=PromptReport) for row in rows]
         return [(change.seq, change.hash) for report in reports for change in report.changes]
 
-    async def find(self, wanted: str) -> Stored:
+    async def find(self, wanted: str) -> ArchivedPrompt:
         """The prompt of a run, by its id or a unique prefix of it."""
         rows = await self._db.read(
             "SELECT run_id FROM prompts WHERE substr(run_id, 1, :size) = :start LIMIT 2",
@@ -139,7 +139,7 @@ class PromptArchive:
             raise NotFound(f"no run {wanted!r} is on record: `openclaw prompt runs` lists what there is")
         return await self._load(rows[0]["run_id"])
 
-    async def latest(self, session_key: str) -> Stored | None:
+    async def latest(self, session_key: str) -> ArchivedPrompt | None:
         """The last prompt that was sent for a session."""
         rows = await self._db.read(
             "SELECT run_id FROM prompts WHERE session_key = :key ORDER BY created_at DESC, run_id LIMIT 1",
@@ -156,7 +156,7 @@ class PromptArchive:
         )
         return [(row["run_id"], row["session_key"], row["created_at"]) for row in rows]
 
-    async def _load(self, run_id: str) -> Stored:
+    async def _load(self, run_id: str) -> ArchivedPrompt:
         row = (await self._db.read("SELECT * FROM prompts WHERE run_id = :run", {"run": run_id}))[0]
         # An older format has the list itself in this column.
         listed = row["sections"] if row["sections"].startswith("[") else await self._text(row["sections"])
@@ -166,7 +166,7 @@ class PromptArchive:
             sections.append(msgspec.convert({**fields, "text": await self._text(item.hash)}, Section))
         stable = tuple(section for section in sections if section.stable)
         dynamic = tuple(section for section in sections if not section.stable)
-        return Stored(
+        return ArchivedPrompt(
             run_id=run_id,
             session_key=row["session_key"],
             created_at=row["created_at"],

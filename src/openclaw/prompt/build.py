@@ -161,7 +161,7 @@ class _Memo:
 _memo = _Memo(MEMO_SIZE)
 
 
-def forget() -> None:
+def clear_memo() -> None:
     """Empties the memo."""
     _memo.clear()
 

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import CACHE_BOUNDARY, Label
 from openclaw.prompt.build import Prompt
-from openclaw.prompt.facts import OURS, Section
+from openclaw.prompt.facts import OWN_SOURCE, Section
 from openclaw.prompt.report import PromptReport
 
 # Blame.
@@ -38,7 +38,7 @@ def blame(prompt: Prompt) -> tuple[BlamedLine, ...]:
     return tuple(structs.replace(line, number=number) for number, line in enumerate(traced, 1))
 
 
-def at(prompt: Prompt, number: int) -> BlamedLine:
+def blame_line(prompt: Prompt, number: int) -> BlamedLine:
     """Line `number` of the prompt."""
     lines = blame(prompt)
     if not 1 <= number <= len(lines):
@@ -55,7 +55,7 @@ def _section_lines(piece: Section) -> Iterator[BlamedLine]:
     ours = piece.heading.count("\n") + 1 if piece.heading else 0
     for place, text in enumerate(piece.rendered.split("\n")):
         line = BlamedLine(text=text, section=piece.id, source=piece.source, label=piece.label, stable=piece.stable)
-        yield structs.replace(line, source=OURS, label="system") if place < ours else line
+        yield structs.replace(line, source=OWN_SOURCE, label="system") if place < ours else line
 
 
 # Comparison.

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from openclaw.core.text import ContextFile, Label, PromptText, block, literal, neutralise, units
+from openclaw.core.text import ContextFile, Label, PromptText, neutralise, sanitize_block, sanitize_line, utf16_length
 
 Mode = Literal["full", "minimal", "none"]
 
@@ -183,14 +183,14 @@ def canonical(name: str) -> str:
     return TOOL_ALIASES.get(lowered, lowered)
 
 
-OURS = "openclaw"
+OWN_SOURCE = "openclaw"
 
 
 class Section(Struct, frozen=True, kw_only=True):
     id: str
     heading: str
     text: str
-    source: str = OURS
+    source: str = OWN_SOURCE
     label: Label = "system"
     stable: bool = True
     raw_chars: int = 0
@@ -202,7 +202,7 @@ class Section(Struct, frozen=True, kw_only=True):
 
     @property
     def chars(self) -> int:
-        return units(self.rendered)
+        return utf16_length(self.rendered)
 
 
 def section(id: str, heading: str, *lines: str, stable: bool = True) -> Section | None:  # noqa: A002
@@ -211,7 +211,7 @@ def section(id: str, heading: str, *lines: str, stable: bool = True) -> Section 
     return Section(id=id, heading=heading, text=text, stable=stable) if text else None
 
 
-def quoted(id: str, heading: str, text: PromptText | None, *, stable: bool = True) -> Section | None:  # noqa: A002
+def quoted_section(id: str, heading: str, text: PromptText | None, *, stable: bool = True) -> Section | None:  # noqa: A002
     """A section of someone else's text, under our heading and with its label."""
     body = clean(text)
     if text is None or not body:
@@ -223,14 +223,14 @@ def clean(text: PromptText | None) -> str:
     """Cleans others' text: no hidden characters, no forged markers, trimmed."""
     if text is None:
         return ""
-    return neutralise("\n".join(line.rstrip() for line in block(text.text).split("\n")).strip())
+    return neutralise("\n".join(line.rstrip() for line in sanitize_block(text.text).split("\n")).strip())
 
 
-def trust(label: Label) -> str:
+def trust_level(label: Label) -> str:
     """The trust level of `label` as fences name it."""
     return {"system": "owner", "owner": "owner", "workspace": "owner", "agent": "agent"}.get(label, "untrusted")
 
 
-def lit(value: str) -> str:
+def clean_line(value: str) -> str:
     """Cleans an id or a path to one line."""
-    return neutralise(literal(value)).strip()
+    return neutralise(sanitize_line(value)).strip()

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from openclaw.core.text import ContextFile, PromptText, head, tokens, units
+from openclaw.core.text import ContextFile, PromptText, estimate_tokens, head, utf16_length
 from openclaw.prompt.build import MAY_OMIT, build
 from openclaw.prompt.facts import Contribution, PromptFacts, ToolLine
 
@@ -86,7 +86,7 @@ def is_small(provider: str, model_id: str, context_window: int | None) -> bool:
     return provider.lower() in LOCAL_PROVIDERS and size is not None and float(size[1]) <= SMALL_BILLIONS
 
 
-def of_plugin(answer: Mapping[str, Any], source: str) -> Contribution:
+def parse_contribution(answer: Mapping[str, Any], source: str) -> Contribution:
     """Parses a plugin's answer; ignores unknown names and values that are not text."""
     overrides = answer.get("sectionOverrides")
     given = {**(overrides if isinstance(overrides, Mapping) else {})}
@@ -144,7 +144,7 @@ class Fitted(Struct, frozen=True, kw_only=True):
         return self.tokens <= self.max_tokens
 
 
-def allowance(context_window: int) -> int:
+def token_budget(context_window: int) -> int:
     """The most tokens of a prompt for this window."""
     return int(context_window * SHARE)
 
@@ -166,7 +166,7 @@ def fit(facts: PromptFacts, max_tokens: int) -> Fitted:
 
 def prompt_tokens(facts: PromptFacts) -> int:
     """Estimates the tokens of the prompt for `facts`."""
-    return tokens(units(build(facts).text))
+    return estimate_tokens(utf16_length(build(facts).text))
 
 
 Step = tuple[str, Callable[[PromptFacts], PromptFacts]]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.core.text import ContextFile, hidden, markers, units
+from openclaw.core.text import ContextFile, find_hidden, find_markers, utf16_length
 from openclaw.prompt.facts import PromptFacts, tool_names
 from openclaw.prompt.sections.tools import KNOWN_TOOLS
 
@@ -85,7 +85,7 @@ def _duplicates(facts: PromptFacts) -> Iterator[LintFinding]:
     first: dict[str, tuple[str, int]] = {}
     for file, number, line in _file_lines(facts):
         plain = re.sub(r"[\W_]+", " ", line).strip().lower()
-        if units(plain) < LONG_ENOUGH:
+        if utf16_length(plain) < LONG_ENOUGH:
             continue
         name, at = first.setdefault(plain, (file.name, number))
         if (name, at) != (file.name, number):
@@ -115,16 +115,16 @@ def _tools(facts: PromptFacts) -> Iterator[LintFinding]:
 def _characters(facts: PromptFacts) -> Iterator[LintFinding]:
     for file in facts.context_files:
         text = file.content.text
-        codes = [code for _, code, _ in hidden(text)]
+        codes = [code for _, code, _ in find_hidden(text)]
         if codes:
-            first = next(hidden(text))[0]
+            first = next(find_hidden(text))[0]
             yield LintFinding(
                 kind="hidden-characters",
                 where=file.name,
                 line=text.count("\n", 0, first) + 1,
                 message=f"{len(codes)} hidden characters ({', '.join(sorted(set(codes))[:5])}); they are not sent",
             )
-        for start, _, _ in markers(text):
+        for start, _, _ in find_markers(text):
             yield LintFinding(
                 kind="forged-marker",
                 where=file.name,

@@ -8,11 +8,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.core.text import Label, PromptText, tokens, units
+from openclaw.core.text import Label, PromptText, estimate_tokens, utf16_length
 from openclaw.core.tool import ToolSpec
 from openclaw.prompt.build import Prompt
-from openclaw.prompt.facts import PromptFacts, Section, ToolLine, canonical, lit
-from openclaw.prompt.sections.tools import bullet, ordered
+from openclaw.prompt.facts import PromptFacts, Section, ToolLine, canonical, clean_line
+from openclaw.prompt.sections.tools import sort_tools, tool_bullet
 
 _SKILL = re.compile(r"<skill>.*?</skill>", re.S)
 _NAME = re.compile(r"<name>(.*?)</name>", re.S)
@@ -164,7 +164,7 @@ class PromptReport(_Part, frozen=True, kw_only=True):
 def report(prompt: Prompt, facts: PromptFacts, about: ReportHeader, specs: Sequence[ToolSpec] = ()) -> PromptReport:
     """Makes the report of `prompt`, rendered from `facts`; `specs` are the tools as sent to the provider."""
     text = prompt.text
-    chars = units(text)
+    chars = utf16_length(text)
     lines = tuple(_section_line(piece, chars) for piece in prompt.sections)
     # The line break before a section counts as part of it.
     context = sum(
@@ -177,7 +177,7 @@ def report(prompt: Prompt, facts: PromptFacts, about: ReportHeader, specs: Seque
         session_key=about.session_key,
         provider=about.provider,
         model=about.model,
-        workspace_dir=lit(facts.workspace_dir),
+        workspace_dir=clean_line(facts.workspace_dir),
         bootstrap_max_chars=about.bootstrap_max_chars,
         bootstrap_total_max_chars=about.bootstrap_total_max_chars,
         bootstrap_truncation=about.bootstrap_truncation,
@@ -188,7 +188,7 @@ def report(prompt: Prompt, facts: PromptFacts, about: ReportHeader, specs: Seque
         injected_workspace_files=tuple(
             FileLine(
                 name=file.name,
-                path=lit(file.path),
+                path=clean_line(file.path),
                 missing=file.missing,
                 raw_chars=file.raw_chars,
                 injected_chars=file.injected_chars,
@@ -212,7 +212,7 @@ def report(prompt: Prompt, facts: PromptFacts, about: ReportHeader, specs: Seque
 def _section_line(piece: Section, total: int) -> SectionLine:
     """Cached: most sections are the same from turn to turn."""
     text = piece.rendered
-    chars = units(text)
+    chars = utf16_length(text)
     return SectionLine(
         id=piece.id,
         heading=piece.heading,
@@ -222,7 +222,7 @@ def _section_line(piece: Section, total: int) -> SectionLine:
         raw_chars=piece.raw_chars or chars,
         injected_chars=chars,
         bytes=len(text.encode()),
-        tokens=tokens(chars),
+        tokens=estimate_tokens(chars),
         share=round(chars / total, 4) if total else 0.0,
         hash=_hash(text),
     )
@@ -232,8 +232,8 @@ def _skills(catalog: PromptText | None) -> SkillsPart:
     if not catalog:
         return SkillsPart()
     blocks = [found.group() for found in _SKILL.finditer(catalog.text)]
-    entries = tuple(SkillLine(name=_skill_name(text), block_chars=units(text)) for text in blocks)
-    return SkillsPart(prompt_chars=units(catalog.text), hash=_hash(catalog.text), entries=entries)
+    entries = tuple(SkillLine(name=_skill_name(text), block_chars=utf16_length(text)) for text in blocks)
+    return SkillsPart(prompt_chars=utf16_length(catalog.text), hash=_hash(catalog.text), entries=entries)
 
 
 def _skill_name(text: str) -> str:
@@ -243,10 +243,10 @@ def _skill_name(text: str) -> str:
 
 def _tools(lines: tuple[ToolLine, ...], specs: Sequence[ToolSpec]) -> ToolsPart:
     schemas = {canonical(spec.name): spec for spec in specs}
-    shown = {canonical(line.name): bullet(line) for line in ordered(lines)}
+    shown = {canonical(line.name): tool_bullet(line) for line in sort_tools(lines)}
     entries = tuple(_tool(name, shown.get(name, ""), schemas.get(name)) for name in dict.fromkeys((*shown, *schemas)))
     return ToolsPart(
-        list_chars=units("\n".join(shown.values())),
+        list_chars=utf16_length("\n".join(shown.values())),
         schema_chars=sum(entry.schema_chars for entry in entries),
         entries=entries,
     )
@@ -264,9 +264,9 @@ def _tool_entry(name: str, line: str, schema: bytes, properties: int) -> ToolEnt
     text = schema.decode()
     return ToolEntry(
         name=name,
-        summary_chars=units(line),
+        summary_chars=utf16_length(line),
         summary_hash=_hash(line) if line else "",
-        schema_chars=units(text),
+        schema_chars=utf16_length(text),
         schema_hash=_hash(text) if text else "",
         properties_count=properties,
     )
@@ -399,4 +399,4 @@ def _state(file: FileLine) -> str:
 
 
 def _size(chars: int) -> str:
-    return f"{chars:,} chars (~{tokens(chars):,} tok)"
+    return f"{chars:,} chars (~{estimate_tokens(chars):,} tok)"

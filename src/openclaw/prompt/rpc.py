@@ -6,7 +6,7 @@ import msgspec
 
 from openclaw.core.errors import NotFound
 from openclaw.core.keys import KeyResolver
-from openclaw.prompt.archive import PromptArchive, Stored
+from openclaw.prompt.archive import ArchivedPrompt, PromptArchive
 from openclaw.prompt.diff import PromptDiff, diff
 from openclaw.protocol.params import NonEmpty, Params, exactly_one
 from openclaw.protocol.rpc import Caller, RpcMethod
@@ -31,7 +31,7 @@ def prompt_methods(sessions: KeyResolver, archive: PromptArchive) -> list[RpcMet
 
     async def report(params: PromptReportParams, caller: Caller) -> Any:
         if params.run_id is not None:
-            stored: Stored | None = await archive.find(params.run_id)
+            stored: ArchivedPrompt | None = await archive.find(params.run_id)
         else:
             stored = await archive.latest(str(sessions.key(params.session_key or "main")))
         if stored is None:
@@ -56,7 +56,7 @@ def prompt_methods(sessions: KeyResolver, archive: PromptArchive) -> list[RpcMet
     return [RpcMethod("prompt.report", PromptReportParams, report, READ)]
 
 
-def cached(stored: Stored, change: PromptDiff | None) -> list[str]:
+def cached(stored: ArchivedPrompt, change: PromptDiff | None) -> list[str]:
     """The sections a provider can read from its cache: the unchanged beginning of the stable part."""
     if change is None:
         return []

@@ -13,7 +13,7 @@ from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
 from openclaw.protocol.connect import ConnectAuth, ConnectParams
 from openclaw.protocol.frames import HANDSHAKE_TIMEOUT_MS
-from openclaw.protocol.peer import BROWSER_CLIENTS, NotVouched, Peer, Vouched
+from openclaw.protocol.peer import BROWSER_CLIENTS, NoProxyUser, Peer, ProxyUser
 from openclaw.protocol.scopes import allows, covers, known
 
 # Devices and their tokens.
@@ -58,7 +58,7 @@ class DeviceToken(Struct, frozen=True):
     issued_at_ms: int
 
 
-class SetUp(Struct, frozen=True):
+class SetupTokens(Struct, frozen=True):
     """The tokens, one per role, that a device received for its setup code."""
 
     tokens: tuple[tuple[DeviceGrant, DeviceToken], ...]
@@ -142,7 +142,7 @@ CODES: dict[Reason, str] = {
 }
 
 
-class Signed(Struct, frozen=True, kw_only=True):
+class SignedFields(Struct, frozen=True, kw_only=True):
     """The fields covered by the signature."""
 
     device_id: str
@@ -172,15 +172,15 @@ class Signed(Struct, frozen=True, kw_only=True):
             self.nonce,
         ]
         if version == "v3":
-            fields += [plain(self.platform), plain(self.device_family)]
+            fields += [redact_text(self.platform), redact_text(self.device_family)]
         return "|".join(fields)
 
 
-def signed_fields(params: ConnectParams, device_id: str, signed_at: int, nonce: str) -> Signed:
+def signed_fields(params: ConnectParams, device_id: str, signed_at: int, nonce: str) -> SignedFields:
     """The fields a client with these connect params signs."""
     auth = params.auth
     token = (auth.token or auth.device_token or auth.bootstrap_token) if auth else None
-    return Signed(
+    return SignedFields(
         device_id=device_id,
         client_id=params.client.id,
         client_mode=params.client.mode,
@@ -194,7 +194,7 @@ def signed_fields(params: ConnectParams, device_id: str, signed_at: int, nonce: 
     )
 
 
-def proof_problem(params: ConnectParams, nonce: str, now_ms: int, verify: Verify) -> Reason | None:
+def check_proof(params: ConnectParams, nonce: str, now_ms: int, verify: Verify) -> Reason | None:
     """The problem of the proof in `params`, checked in the order clients rely on; None when it is valid."""
     device = params.device
     if device is None:
@@ -221,7 +221,7 @@ def device_id(public_key: bytes) -> str:
     return hashlib.sha256(public_key).hexdigest()
 
 
-def plain(text: str) -> str:
+def redact_text(text: str) -> str:
     """A platform or family name normalised for signing and comparing: trimmed, ASCII letters lower-case."""
     return "".join(char.lower() if char.isascii() else char for char in text.strip())
 
@@ -244,7 +244,7 @@ def _bytes(text: str) -> bytes:
 # Decisions about credentials, pairing and scopes.
 
 Mode = Literal["token", "password", "none", "trusted-proxy"]
-Method = Literal["token", "password", "none", "trusted-proxy", "device-token", "bootstrap-token"]
+AuthMethod = Literal["token", "password", "none", "trusted-proxy", "device-token", "bootstrap-token"]
 PairingReason = Literal["not-paired", "role-upgrade", "scope-upgrade", "metadata-upgrade"]
 
 _KEEPS_SCOPES = {("cli", "cli"), ("gateway-client", "backend")}
@@ -282,7 +282,7 @@ def secret_kind(mode: Mode) -> Literal["token", "password"]:
 class SharedSecretClaim(Struct, frozen=True):
     """The client knows the gateway's secret, or none is required."""
 
-    method: Method
+    method: AuthMethod
 
 
 class TryDeviceToken(Struct, frozen=True):
@@ -298,7 +298,7 @@ class TrySetupCode(Struct, frozen=True):
     code: Secret
 
 
-class Wrong(Struct, frozen=True):
+class WrongCredential(Struct, frozen=True):
     """The secret is wrong."""
 
 
@@ -306,7 +306,7 @@ class MissingCredential(Struct, frozen=True):
     """No secret was sent."""
 
 
-Credential = SharedSecretClaim | TryDeviceToken | TrySetupCode | Wrong | MissingCredential | NotVouched
+Credential = SharedSecretClaim | TryDeviceToken | TrySetupCode | WrongCredential | MissingCredential | NoProxyUser
 
 
 def judge_credential(policy: AuthPolicy, auth: ConnectAuth | None, has_device: bool, peer: Peer) -> Credential:
@@ -314,16 +314,16 @@ def judge_credential(policy: AuthPolicy, auth: ConnectAuth | None, has_device: b
     if policy.mode == "none":
         return SharedSecretClaim("none")
     if policy.mode == "trusted-proxy":
-        if isinstance(peer.vouched, Vouched):
+        if isinstance(peer.vouched, ProxyUser):
             return SharedSecretClaim("trusted-proxy")
         if not peer.local:  # bypassing the proxy is for local programs that know the token
-            return peer.vouched or NotVouched("trusted_proxy_untrusted_source")
+            return peer.vouched or NoProxyUser("trusted_proxy_untrusted_source")
     if auth is None:
         return MissingCredential()
     kind = secret_kind(policy.mode)
     fields = (auth.token, auth.password) if kind == "token" else (auth.password, auth.token)
     given = fields[0] or fields[1]
-    if given and policy.secret and same(given, policy.secret):
+    if given and policy.secret and secrets_equal(given, policy.secret):
         return SharedSecretClaim(kind)
     if has_device:
         if auth.device_token:
@@ -332,10 +332,10 @@ def judge_credential(policy: AuthPolicy, auth: ConnectAuth | None, has_device: b
             return TrySetupCode(Secret(auth.bootstrap_token))
         if auth.token:
             return TryDeviceToken(Secret(auth.token), "token")
-    return Wrong() if given else MissingCredential()
+    return WrongCredential() if given else MissingCredential()
 
 
-def same(given: str, secret: Secret) -> bool:
+def secrets_equal(given: str, secret: Secret) -> bool:
     """Compares in constant time; hashing first hides the length too."""
     return hmac.compare_digest(_digest(given), _digest(secret.reveal()))
 
@@ -351,25 +351,25 @@ def protocol_fits(params: ConnectParams, current: int, oldest_probe: int) -> boo
     return (params.client.mode == "probe" or is_node) and high >= oldest_probe
 
 
-def needs_no_pairing(params: ConnectParams, method: Method) -> bool:
+def needs_no_pairing(params: ConnectParams, method: AuthMethod) -> bool:
     """Whether a web page needs no pairing because a trusted proxy authenticated its user."""
     return (
         method == "trusted-proxy" and params.client.id in BROWSER_CLIENTS and (params.role or "operator") == "operator"
     )
 
 
-def granted_without_device(params: ConnectParams, peer: Peer, method: Method) -> tuple[str, ...]:
+def granted_without_device(params: ConnectParams, peer: Peer, method: AuthMethod) -> tuple[str, ...]:
     """The scopes of a client without a device: those it declares, if a trusted proxy vouches for its page or it is a
     local program that no web page can imitate; else none."""
     if needs_no_pairing(params, method):
-        return declared(params, peer)
+        return requested_scopes(params, peer)
     client = (params.client.id, params.client.mode)
     if client in _KEEPS_SCOPES and peer.local and peer.origin is None:
-        return declared(params, peer)
+        return requested_scopes(params, peer)
     return ()
 
 
-def declared(params: ConnectParams, peer: Peer) -> tuple[str, ...]:
+def requested_scopes(params: ConnectParams, peer: Peer) -> tuple[str, ...]:
     """The requested scopes that exist and that the upgrade request did not exclude."""
     asked = known(params.scopes or ())
     if peer.scopes_cap is None:
@@ -386,18 +386,18 @@ def pairing_reason(standing: DeviceState | None, claim: DeviceClaim) -> PairingR
     if not covers(standing.scopes, claim.scopes):
         return "scope-upgrade"
     for before, after in ((standing.platform, claim.platform), (standing.device_family, claim.device_family)):
-        if before and plain(before) != plain(after):
+        if before and redact_text(before) != redact_text(after):
             return "metadata-upgrade"
     return None
 
 
-def approves_by_proxy(reason: PairingReason, claim: DeviceClaim, policy: AuthPolicy, method: Method) -> bool:
+def approves_by_proxy(reason: PairingReason, claim: DeviceClaim, policy: AuthPolicy, method: AuthMethod) -> bool:
     """Whether a trusted proxy's authentication approves the device."""
     asks = reason in ("not-paired", "scope-upgrade") and claim.role == "operator" and bool(claim.scopes)
     return asks and method == "trusted-proxy" and covers(policy.auto_approve, claim.scopes)
 
 
-def approves_silently(reason: PairingReason, peer: Peer, client_id: str, method: Method) -> bool:
+def approves_silently(reason: PairingReason, peer: Peer, client_id: str, method: AuthMethod) -> bool:
     """Whether connecting from this machine approves the device."""
     in_browser = client_id in BROWSER_CLIENTS
     if not peer.local or (peer.origin is not None and not in_browser):

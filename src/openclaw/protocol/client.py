@@ -36,7 +36,7 @@ from openclaw.protocol.frames import (
     Response,
     encode,
     parse_from_server,
-    raw,
+    to_raw_json,
 )
 from openclaw.protocol.peer import is_loopback
 from openclaw.protocol.scopes import Role
@@ -62,7 +62,7 @@ class Signer(Protocol):
     def sign(self, text: str) -> str: ...
 
 
-class Introduction(Struct, frozen=True, kw_only=True):
+class ConnectOptions(Struct, frozen=True, kw_only=True):
     """The identity of a client and what it requests."""
 
     client_id: ClientId = "cli"
@@ -101,7 +101,7 @@ def read_challenge(event: EventFrame) -> Challenge:
 
 
 def connect_request(
-    introduction: Introduction,
+    introduction: ConnectOptions,
     challenge: Challenge,
     request_id: str,
     signer: Signer | None = None,
@@ -119,10 +119,10 @@ def connect_request(
             nonce=challenge.nonce,
         )
         params = replace(params, device=device)
-    return RequestFrame(id=request_id, method="connect", params=raw(params))
+    return RequestFrame(id=request_id, method="connect", params=to_raw_json(params))
 
 
-def _params(who: Introduction) -> ConnectParams:
+def _params(who: ConnectOptions) -> ConnectParams:
     auth = None
     if who.token or who.password or who.device_token or who.setup_code:
         auth = ConnectAuth(
@@ -190,7 +190,7 @@ class ConnectionLost(OpenClawError):
         self.close_code = close_code
 
 
-class NoAnswer(OpenClawError):
+class CallTimeout(OpenClawError):
     """The gateway did not answer in time."""
 
     code = "UNAVAILABLE"
@@ -268,7 +268,7 @@ class GatewayClient:
                     if not (final and isinstance(payload, dict) and payload.get("status") == "accepted"):
                         return payload
         except TimeoutError:
-            raise NoAnswer(f"no answer to {method} within {timeout:g} seconds") from None
+            raise CallTimeout(f"no answer to {method} within {timeout:g} seconds") from None
         raise self._loss()
 
     async def answers(self, method: str, params: Any = None) -> AsyncGenerator[Any, None]:
@@ -277,7 +277,9 @@ class GatewayClient:
         request_id = f"{self._next_id}:{method}"
         queue = self._calls[request_id] = asyncio.Queue()
         try:
-            await self._send(RequestFrame(id=request_id, method=method, params=raw({} if params is None else params)))
+            await self._send(
+                RequestFrame(id=request_id, method=method, params=to_raw_json({} if params is None else params))
+            )
             while True:
                 response = await self._next(queue)
                 if not response.ok:
@@ -318,18 +320,18 @@ class GatewayClient:
             raise self._loss()
         await self._socket.send(encode(request))
 
-    async def greet(self, introduction: Introduction, signer: Signer | None) -> None:
+    async def greet(self, introduction: ConnectOptions, signer: Signer | None) -> None:
         """Answers the challenge and reads hello; a rejection raises `CallFailed`."""
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_MS / 1000):
                 answer = await self._introduce(introduction, signer)
         except TimeoutError:
-            raise NoAnswer("the gateway did not finish the handshake in time") from None
+            raise CallTimeout("the gateway did not finish the handshake in time") from None
         if not answer.ok:
             raise _failed(answer)
         self.hello = answer.payload if isinstance(answer.payload, dict) else {}
 
-    async def _introduce(self, introduction: Introduction, signer: Signer | None) -> Response:
+    async def _introduce(self, introduction: ConnectOptions, signer: Signer | None) -> Response:
         first = await self._receive()
         if not isinstance(first, EventFrame):
             raise InvalidRequest("the gateway sent no challenge: is this really an OpenClaw gateway?")
@@ -387,7 +389,7 @@ class GatewayClient:
 
 @asynccontextmanager
 async def connect(
-    url: str, introduction: Introduction, signer: Signer | None = None, *, allow_plain: bool = False, pinned: str = ""
+    url: str, introduction: ConnectOptions, signer: Signer | None = None, *, allow_plain: bool = False, pinned: str = ""
 ) -> AsyncIterator[GatewayClient]:
     """A connection after its handshake, for the length of the block. Plain `ws://` elsewhere needs `allow_plain`.
 
@@ -421,7 +423,7 @@ async def connect(
 
 @asynccontextmanager
 async def greeted(
-    client: GatewayClient, introduction: Introduction, signer: Signer | None = None
+    client: GatewayClient, introduction: ConnectOptions, signer: Signer | None = None
 ) -> AsyncIterator[GatewayClient]:
     """Lets `client` introduce itself, and read for the length of the block."""
     await client.greet(introduction, signer)

@@ -40,7 +40,7 @@ class HelloSnapshot(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         return self if is_admin else structs.replace(self, config_path=None, state_dir=None, auth_mode=None)
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class ServerFeatures(Struct, frozen=True, kw_only=True):
     """The gateway's features; `methods` is what its registry advertises."""
 
     version: str
@@ -51,7 +51,7 @@ class Offer(Struct, frozen=True, kw_only=True):
 
 
 def hello_ok(
-    offer: Offer, snapshot: HelloSnapshot, conn_id: str, auth: dict[str, Any], is_admin: bool
+    offer: ServerFeatures, snapshot: HelloSnapshot, conn_id: str, auth: dict[str, Any], is_admin: bool
 ) -> dict[str, Any]:
     server = {"version": offer.version, "connId": conn_id}
     if offer.boot_id:

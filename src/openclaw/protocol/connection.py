@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from openclaw.protocol.auth import DeviceToken, Method, SetUp
-from openclaw.protocol.connect import HelloSnapshot, Offer, hello_ok
+from openclaw.protocol.auth import AuthMethod, DeviceToken, SetupTokens
+from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, hello_ok
 from openclaw.protocol.frames import (
     CLOSE_POLICY,
     CLOSE_TOO_BIG,
@@ -34,12 +34,12 @@ from openclaw.protocol.frames import (
     encode,
     failure,
     parse_request,
-    raw,
     size,
     success,
+    to_raw_json,
 )
 from openclaw.protocol.rpc import Caller
-from openclaw.protocol.scopes import ADMIN, audible, is_wrong_role
+from openclaw.protocol.scopes import ADMIN, is_wrong_role, receivable_events
 
 # Actions for whoever holds the socket.
 
@@ -57,7 +57,7 @@ class Close(Struct, frozen=True):
     reason: str = ""
 
 
-def closing(code: int, message: str = "") -> Close:
+def make_close(code: int, message: str = "") -> Close:
     return Close(code, close_reason(message))
 
 
@@ -94,7 +94,7 @@ class Broadcast:
         """Of an `agent` event; `tool` goes only to clients that asked for it."""
         self._payload = payload
         self._head = b""
-        self._tail = b"}" if state_version is None else b',"stateVersion":%b}' % bytes(raw(state_version))
+        self._tail = b"}" if state_version is None else b',"stateVersion":%b}' % bytes(to_raw_json(state_version))
 
     def numbered(self, seq: int) -> bytes:
         """The encoded frame with this sequence number."""
@@ -131,7 +131,7 @@ class DeviceRemoved(Struct, frozen=True):
     device_id: str
 
 
-class TokenWithdrawn(Struct, frozen=True):
+class TokenRevoked(Struct, frozen=True):
     """A device's token for one role was rotated or revoked."""
 
     device_id: str
@@ -142,7 +142,7 @@ class GatewayAuthChanged(Struct, frozen=True):
     """The shared secret or the auth mode changed."""
 
 
-Withdrawal = DeviceRemoved | TokenWithdrawn | GatewayAuthChanged
+AccessChange = DeviceRemoved | TokenRevoked | GatewayAuthChanged
 
 
 class Withdraws(Protocol):
@@ -150,7 +150,7 @@ class Withdraws(Protocol):
 
     def is_connected(self, device_id: str) -> bool: ...
 
-    def withdraw(self, change: Withdrawal) -> int:
+    def withdraw(self, change: AccessChange) -> int:
         """Ends the connections that `change` concerns; gives how many."""
         ...
 
@@ -162,7 +162,7 @@ class Connection:
     """One client, from hello to close."""
 
     def __init__(
-        self, caller: Caller, method: Method, issued: DeviceToken | None = None, set_up: SetUp | None = None
+        self, caller: Caller, method: AuthMethod, issued: DeviceToken | None = None, set_up: SetupTokens | None = None
     ) -> None:
         self.caller = caller
         self.method = method
@@ -172,12 +172,12 @@ class Connection:
         """Set by `sessions.subscribe`: receives `sessions.changed`, and `session.message` of every session."""
         self.followed: set[str] = set()
         """Session keys of `sessions.messages.subscribe`."""
-        self._audible = audible(caller.scopes)
+        self._audible = receivable_events(caller.scopes)
         self._issued = issued
         self._set_up = set_up
         self._role_errors = 0
 
-    def hello(self, request_id: str, offer: Offer, snapshot: HelloSnapshot) -> Send:
+    def hello(self, request_id: str, offer: ServerFeatures, snapshot: HelloSnapshot) -> Send:
         """The answer to `connect`; a new device token is sent here only."""
         auth: dict[str, Any] = {
             "role": self.caller.role,
@@ -204,7 +204,7 @@ class Connection:
     def receive(self, data: bytes | str) -> RequestFrame | Send | Close | None:
         """The request in one frame, or the answer to a bad one; None for text that cannot be answered."""
         if size(data) > MAX_PAYLOAD_BYTES:
-            return closing(CLOSE_TOO_BIG)
+            return make_close(CLOSE_TOO_BIG)
         match parse_request(data):
             case RequestFrame(method="connect") as request:
                 error = ErrorShape(code=INVALID_REQUEST, message="connect is only valid as the first request")
@@ -227,7 +227,7 @@ class Connection:
         self._role_errors += 1
         if self._role_errors <= MAX_ROLE_ERRORS:
             return (sent,)
-        return sent, closing(CLOSE_POLICY, "repeated unauthorized role")
+        return sent, make_close(CLOSE_POLICY, "repeated unauthorized role")
 
     def wants(self, news: Broadcast) -> bool:
         """Whether this client may receive `news` and subscribed to it."""
@@ -260,15 +260,15 @@ class Connection:
             return _slow()
         return Send(encode(EventFrame(event=event, payload=payload)))
 
-    def withdrawn(self, change: Withdrawal) -> Close | None:
+    def withdrawn(self, change: AccessChange) -> Close | None:
         """The close that `change` requires for this connection; None when it is not affected."""
         match change:
             case DeviceRemoved(device_id) if device_id == self.caller.device_id:
-                return closing(CLOSE_WITHDRAWN, "device removed")
-            case TokenWithdrawn(device_id, role) if (device_id, role) == (self.caller.device_id, self.caller.role):
-                return closing(CLOSE_WITHDRAWN, "device token withdrawn")
+                return make_close(CLOSE_WITHDRAWN, "device removed")
+            case TokenRevoked(device_id, role) if (device_id, role) == (self.caller.device_id, self.caller.role):
+                return make_close(CLOSE_WITHDRAWN, "device token withdrawn")
             case GatewayAuthChanged() if self.method not in ("device-token", "bootstrap-token"):
-                return closing(CLOSE_WITHDRAWN, "gateway auth changed")
+                return make_close(CLOSE_WITHDRAWN, "gateway auth changed")
         return None
 
 
@@ -310,4 +310,4 @@ class RequestSlot:
 
 
 def _slow() -> Close:
-    return closing(CLOSE_POLICY, "slow consumer")
+    return make_close(CLOSE_POLICY, "slow consumer")

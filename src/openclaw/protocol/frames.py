@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from openclaw.core.text import whole
+from openclaw.core.text import replace_surrogates
 from openclaw.protocol.params import describe
 
 PROTOCOL = 4
@@ -162,7 +162,7 @@ def failure(request_id: str, error: ErrorShape, payload: Any = UNSET) -> Respons
     return Response(id=request_id, ok=False, error=error, payload=payload)
 
 
-def raw(value: Any) -> Raw:
+def to_raw_json(value: Any) -> Raw:
     """`value` as JSON text, so that it is encoded once however many connections receive it."""
     return value if isinstance(value, Raw) else Raw(_encoder.encode(value))
 
@@ -199,7 +199,7 @@ def _mended(data: bytes | str) -> str | None:
         return None
     try:
         value = json.loads(text)
-        mended = whole(json.dumps(value, ensure_ascii=False))
+        mended = replace_surrogates(json.dumps(value, ensure_ascii=False))
     except (ValueError, RecursionError):
         return None
     return mended if mended != text else None

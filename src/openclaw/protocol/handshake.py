@@ -14,21 +14,21 @@ from msgspec import Struct
 
 from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
-from openclaw.protocol import auth, refusals
+from openclaw.protocol import auth, rejections
 from openclaw.protocol.auth import (
+    AuthMethod,
     AuthPolicy,
     DeviceClaim,
     DeviceState,
     DeviceToken,
-    Method,
     PairingReason,
-    SetUp,
+    SetupTokens,
     Verify,
-    plain,
-    proof_problem,
+    check_proof,
+    redact_text,
 )
 from openclaw.protocol.connect import ConnectParams
-from openclaw.protocol.connection import Close, Connection, Send, closing
+from openclaw.protocol.connection import Close, Connection, Send, make_close
 from openclaw.protocol.frames import (
     CLOSE_NORMAL,
     CLOSE_POLICY,
@@ -46,9 +46,9 @@ from openclaw.protocol.frames import (
     parse_request,
     size,
 )
-from openclaw.protocol.peer import NotVouched, Peer, client_ip, origin_problem
-from openclaw.protocol.refusals import Rejection
-from openclaw.protocol.rpc import Caller, MethodRefusal, read_params, shape_of
+from openclaw.protocol.peer import NoProxyUser, Peer, client_ip, origin_problem
+from openclaw.protocol.rejections import Rejection
+from openclaw.protocol.rpc import Caller, MethodRefusal, read_params, to_error_shape
 from openclaw.protocol.scopes import ROLES, Role, covers
 
 CHALLENGE_CAPABILITIES = ("model-catalog-snapshot",)
@@ -93,7 +93,7 @@ class Established(Struct, frozen=True):
 
 
 Question = FindDevice | AdmitDevice | RequestPairing | UseSetupCode
-Reply = DeviceState | DeviceToken | SetUp | str | OpenClawError | None
+Reply = DeviceState | DeviceToken | SetupTokens | str | OpenClawError | None
 Action = Send | Close | Established | Question
 
 
@@ -118,7 +118,7 @@ class DeviceDirectory(Protocol):
 
     async def request(self, claim: DeviceClaim, reason: str, *, now: int) -> str: ...
 
-    async def set_up(self, claim: DeviceClaim, code: Secret, *, now: int) -> SetUp | None: ...
+    async def set_up(self, claim: DeviceClaim, code: Secret, *, now: int) -> SetupTokens | None: ...
 
 
 class _Rejected(Exception):
@@ -166,26 +166,26 @@ class Handshake:
 
     def expire(self) -> tuple[Action, ...]:
         """Closes after the time limit, unless the handshake is over."""
-        return () if self.over else self._end(closing(CLOSE_NORMAL))
+        return () if self.over else self._end(make_close(CLOSE_NORMAL))
 
     def feed(self, data: bytes | str, now: int) -> tuple[Action, ...]:
         """Takes one frame from the client."""
         if self.over:
             return ()
         if size(data) > MAX_BYTES_BEFORE_CONNECT:
-            return self._end(closing(CLOSE_TOO_BIG))
+            return self._end(make_close(CLOSE_TOO_BIG))
         if self._judging is not None:
             self._waiting.append(data)
             if len(self._waiting) > MAX_FRAMES_WHILE_CONNECTING:
-                return self._end(closing(CLOSE_POLICY, "too many frames before connect was answered"))
+                return self._end(make_close(CLOSE_POLICY, "too many frames before connect was answered"))
             return ()
         match parse_request(data):
             case NotJson():
-                return self._end(closing(CLOSE_NORMAL))
+                return self._end(make_close(CLOSE_NORMAL))
             case NotARequest() as problem:
                 self._strays += 1
                 if self._strays > MAX_FRAMES_WHILE_CONNECTING:
-                    return self._end(closing(CLOSE_POLICY, refusals.CONNECT_FIRST))
+                    return self._end(make_close(CLOSE_POLICY, rejections.CONNECT_FIRST))
                 return (Send(encode(problem.answer())),)
             case RequestFrame() as request:
                 self._request_id = request.id
@@ -197,7 +197,7 @@ class Handshake:
         if self.over or self._judging is None:
             return ()
         if isinstance(reply, OpenClawError):
-            return self._reject(refusals.broken(shape_of(reply)))
+            return self._reject(rejections.broken(to_error_shape(reply)))
         return self._advance(reply)
 
     def _advance(self, reply: Reply) -> tuple[Action, ...]:
@@ -212,7 +212,7 @@ class Handshake:
 
     def _reject(self, rejection: Rejection) -> tuple[Action, ...]:
         answer = Send(encode(failure(self._request_id, rejection.error)))
-        return self._end(answer, closing(rejection.close, rejection.error.message))
+        return self._end(answer, make_close(rejection.close, rejection.error.message))
 
     def _end(self, *actions: Action) -> tuple[Action, ...]:
         self.over = True
@@ -221,52 +221,52 @@ class Handshake:
     def _judge(self, request: RequestFrame, now: int) -> Judging:
         """All checks, in the order clients rely on."""
         if request.method != "connect":
-            raise _Rejected(refusals.not_connect())
+            raise _Rejected(rejections.not_connect())
         if not self.policy.ready:
-            raise _Rejected(refusals.starting())
+            raise _Rejected(rejections.starting())
         try:
             params = read_params("connect", ConnectParams, request.params)
         except MethodRefusal as refused:
-            raise _Rejected(refusals.invalid(refused.message)) from None
+            raise _Rejected(rejections.invalid(refused.message)) from None
         if not auth.protocol_fits(params, PROTOCOL, MINIMUM_PROBE_PROTOCOL):
-            raise _Rejected(refusals.protocol_mismatch(params))
+            raise _Rejected(rejections.protocol_mismatch(params))
         role = _role(params)
         allowed, hosts = self.policy.allowed_origins, self.policy.known_hosts
         if problem := origin_problem(self.peer, params.client.id, allowed, hosts):
-            raise _Rejected(refusals.origin(problem))
+            raise _Rejected(rejections.origin(problem))
         credential = self._check_secret(params, now)
         if params.device is None:
             method = self._without_device(params, role, credential)
             return self._connection(params, role, auth.granted_without_device(params, self.peer, method), method)
-        if broken := proof_problem(params, self._nonce, now, self._verify):
-            raise _Rejected(refusals.bad_proof(broken))
+        if broken := check_proof(params, self._nonce, now, self._verify):
+            raise _Rejected(rejections.bad_proof(broken))
         if isinstance(credential, auth.SharedSecretClaim) and auth.needs_no_pairing(params, credential.method):
-            return self._connection(params, role, auth.declared(params, self.peer), credential.method)
+            return self._connection(params, role, auth.requested_scopes(params, self.peer), credential.method)
         return (yield from self._judge_device(params, role, credential, now))
 
     def _check_secret(self, params: ConnectParams, now: int) -> auth.Credential:
         mode = self.policy.mode
         if mode != "none" and (wait := self._limiter.wait_ms(self._ip, now)):
-            raise _Rejected(refusals.rate_limited(wait))
+            raise _Rejected(rejections.rate_limited(wait))
         has_device = params.device is not None
         credential = auth.judge_credential(self.policy, params.auth, has_device, self.peer)
         match credential:
-            case NotVouched(reason):
-                raise _Rejected(refusals.not_vouched(reason))
-            case auth.Wrong():
-                raise self._failed(refusals.wrong_secret(mode, has_device), now)
+            case NoProxyUser(reason):
+                raise _Rejected(rejections.not_vouched(reason))
+            case auth.WrongCredential():
+                raise self._failed(rejections.wrong_secret(mode, has_device), now)
             case auth.MissingCredential() if has_device:
-                raise _Rejected(refusals.missing_secret(mode))
+                raise _Rejected(rejections.missing_secret(mode))
             case auth.SharedSecretClaim(method) if method != "none":
                 self._limiter.clear(self._ip)
         return credential
 
-    def _without_device(self, params: ConnectParams, role: Role, credential: auth.Credential) -> Method:
+    def _without_device(self, params: ConnectParams, role: Role, credential: auth.Credential) -> AuthMethod:
         vouched = isinstance(credential, auth.SharedSecretClaim) and auth.needs_no_pairing(params, credential.method)
         if params.client.id == "openclaw-control-ui" and not vouched:
-            raise _Rejected(refusals.control_ui_device_required())
+            raise _Rejected(rejections.control_ui_device_required())
         if role != "operator" or not isinstance(credential, auth.SharedSecretClaim):
-            raise _Rejected(refusals.device_required())
+            raise _Rejected(rejections.device_required())
         return credential.method
 
     def _judge_device(self, params: ConnectParams, role: Role, credential: auth.Credential, now: int) -> Judging:
@@ -283,34 +283,34 @@ class Handshake:
             or auth.approves_by_proxy(reason, claim, self.policy, method)
         ):
             request_id = yield RequestPairing(claim, reason)
-            raise _Rejected(refusals.pairing_required(reason, str(request_id), claim, standing))
+            raise _Rejected(rejections.pairing_required(reason, str(request_id), claim, standing))
         issued = yield AdmitDevice(claim, approve=reason is not None, issue=method != "device-token")
         fresh = issued if isinstance(issued, DeviceToken) else None
         return self._connection(params, role, claim.scopes, method, claim.device_id, fresh)
 
     def _judge_setup(self, params: ConnectParams, role: Role, claim: DeviceClaim, code: Secret, now: int) -> Judging:
         done = yield UseSetupCode(claim, code)
-        if not isinstance(done, SetUp):
-            raise self._failed(refusals.wrong_setup_code(), now)
+        if not isinstance(done, SetupTokens):
+            raise self._failed(rejections.wrong_setup_code(), now)
         if not done.tokens:
-            raise _Rejected(refusals.narrow_setup_code())
+            raise _Rejected(rejections.narrow_setup_code())
         self._limiter.clear(self._ip)
         own = next(token for grant, token in done.tokens if grant.role == role)
         return self._connection(params, role, claim.scopes, "bootstrap-token", claim.device_id, own, done)
 
     def _device_method(
         self, credential: auth.Credential, claim: DeviceClaim, standing: DeviceState | None, now: int
-    ) -> Method:
+    ) -> AuthMethod:
         match credential:
             case auth.SharedSecretClaim(method):
                 return method
             case auth.TryDeviceToken(_, field):
                 token_scopes = standing.token_scopes if standing else None
                 if token_scopes is None:
-                    wrong = refusals.wrong_secret(self.policy.mode, True)
-                    raise self._failed(wrong if field == "token" else refusals.wrong_device_token(), now)
+                    wrong = rejections.wrong_secret(self.policy.mode, True)
+                    raise self._failed(wrong if field == "token" else rejections.wrong_device_token(), now)
                 if not covers(token_scopes, claim.scopes):
-                    raise _Rejected(refusals.narrow_device_token())
+                    raise _Rejected(rejections.narrow_device_token())
                 self._limiter.clear(self._ip)
                 return "device-token"
             case _:
@@ -327,9 +327,9 @@ class Handshake:
             device_id=params.device.id,
             public_key=params.device.public_key.rstrip("="),
             role=role,
-            scopes=auth.declared(params, self.peer) if role == "operator" else (),
-            platform=plain(client.platform),
-            device_family=plain(client.device_family or ""),
+            scopes=auth.requested_scopes(params, self.peer) if role == "operator" else (),
+            platform=redact_text(client.platform),
+            device_family=redact_text(client.device_family or ""),
             display_name=client.display_name or "",
             client_id=client.id,
             client_mode=client.mode,
@@ -341,10 +341,10 @@ class Handshake:
         params: ConnectParams,
         role: Role,
         scopes: tuple[str, ...],
-        method: Method,
+        method: AuthMethod,
         device_id: str | None = None,
         issued: DeviceToken | None = None,
-        set_up: SetUp | None = None,
+        set_up: SetupTokens | None = None,
     ) -> Connection:
         client = params.client
         caller = Caller(
@@ -367,7 +367,7 @@ class Handshake:
         return Connection(caller, method, issued, set_up)
 
 
-async def settle(
+async def resolve_actions(
     handshake: Handshake, actions: Sequence[Action], desk: DeviceDirectory, now: int
 ) -> tuple[Send | Close | Established, ...]:
     """Answers all questions in `actions` from `desk`, until only things to do are left."""
@@ -378,11 +378,11 @@ async def settle(
         if isinstance(action, Send | Close | Established):
             done.append(action)
         else:
-            waiting += handshake.answer(await ask(action, desk, now))
+            waiting += handshake.answer(await ask_directory(action, desk, now))
     return tuple(done)
 
 
-async def ask(question: Question, desk: DeviceDirectory, now: int) -> Reply:
+async def ask_directory(question: Question, desk: DeviceDirectory, now: int) -> Reply:
     """Puts one question to the device directory."""
     try:
         match question:
@@ -402,4 +402,4 @@ def _role(params: ConnectParams) -> Role:
     for role in ROLES:
         if role == (params.role or "operator"):
             return role
-    raise _Rejected(refusals.invalid(f"invalid role: {params.role}"))
+    raise _Rejected(rejections.invalid(f"invalid role: {params.role}"))

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from openclaw.protocol.client import ConnectionLost, GatewayClient, Introduction, greeted
+from openclaw.protocol.client import ConnectionLost, ConnectOptions, GatewayClient, greeted
 from openclaw.protocol.frames import CLOSE_NORMAL
 from openclaw.protocol.peer import Peer
 
@@ -146,7 +146,7 @@ def pair() -> tuple[MemorySocket, MemoryLine]:
 
 @asynccontextmanager
 async def connect(
-    serve: Callable[[MemoryLine], Awaitable[None]], introduction: Introduction
+    serve: Callable[[MemoryLine], Awaitable[None]], introduction: ConnectOptions
 ) -> AsyncIterator[GatewayClient]:
     """A greeted client of `serve` for the length of the block; both ends have ended when the block has."""
     socket, line = pair()

@@ -25,13 +25,13 @@ _PROXY_HEADERS = (
 _PORTS = {"http": 80, "https": 443}
 
 
-class Vouched(Struct, frozen=True):
+class ProxyUser(Struct, frozen=True):
     """A trusted proxy authenticated the user."""
 
     user: str
 
 
-class NotVouched(Struct, frozen=True):
+class NoProxyUser(Struct, frozen=True):
     """No trusted proxy authenticated the user; `reason` is for the log and the client."""
 
     reason: str
@@ -47,7 +47,7 @@ class Peer(Struct, frozen=True, kw_only=True):
     proxied: bool = False
     scopes_cap: tuple[str, ...] | None = None
     user_agent: str = ""
-    vouched: Vouched | NotVouched | None = None
+    vouched: ProxyUser | NoProxyUser | None = None
     """The trusted proxy's result; None where proxies are not used for authentication."""
 
     @classmethod
@@ -67,7 +67,7 @@ class Peer(Struct, frozen=True, kw_only=True):
     @property
     def local(self) -> bool:
         """A direct connection from this machine to a loopback host."""
-        between = self.proxied or isinstance(self.vouched, Vouched)
+        between = self.proxied or isinstance(self.vouched, ProxyUser)
         return is_loopback(self.remote_ip) and is_loopback(host_name(self.host)) and not between
 
 
@@ -82,32 +82,34 @@ class ProxyRules(Struct, frozen=True, kw_only=True):
     allow_loopback: bool = False
 
 
-def vouch(rules: ProxyRules, remote_ip: str, headers: Sequence[tuple[str, str]]) -> Vouched | NotVouched:
+def authenticate_by_proxy(
+    rules: ProxyRules, remote_ip: str, headers: Sequence[tuple[str, str]]
+) -> ProxyUser | NoProxyUser:
     """The user a trusted proxy authenticated, or why there is none.
 
     Anyone can write a header. It counts only from the proxy's address, and only because the proxy overwrites it; a
     header that occurs twice is rejected, because it is unknown which one the proxy wrote.
     """
     if not _is_one_of(remote_ip, rules.proxies):
-        return NotVouched("trusted_proxy_untrusted_source")
+        return NoProxyUser("trusted_proxy_untrusted_source")
     if is_loopback(remote_ip) and not rules.allow_loopback:
-        return NotVouched("trusted_proxy_loopback_source")
+        return NoProxyUser("trusted_proxy_loopback_source")
     for name in rules.required_headers:
         if not any(value.strip() for found, value in headers if found == name):
-            return NotVouched(f"trusted_proxy_missing_header_{name}")
+            return NoProxyUser(f"trusted_proxy_missing_header_{name}")
     named = [value.strip() for found, value in headers if found == rules.user_header]
     if len(named) != 1 or not named[0]:
-        return NotVouched("trusted_proxy_user_missing" if not any(named) else "trusted_proxy_user_ambiguous")
+        return NoProxyUser("trusted_proxy_user_missing" if not any(named) else "trusted_proxy_user_ambiguous")
     if rules.allow_users and named[0] not in rules.allow_users:
-        return NotVouched("trusted_proxy_user_not_allowed")
-    return Vouched(named[0])
+        return NoProxyUser("trusted_proxy_user_not_allowed")
+    return ProxyUser(named[0])
 
 
-def is_vouched(peer: Peer) -> bool | None:
+def is_proxy_authenticated(peer: Peer) -> bool | None:
     """Whether a proxy authenticated this request; None when a credential is required instead."""
     if peer.vouched is None or peer.local:
         return None
-    return isinstance(peer.vouched, Vouched)
+    return isinstance(peer.vouched, ProxyUser)
 
 
 def client_ip(peer: Peer, trusted_proxies: Iterable[str]) -> str:

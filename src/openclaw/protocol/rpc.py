@@ -25,8 +25,8 @@ from openclaw.protocol.frames import (
     RequestFrame,
     Response,
     failure,
-    raw,
     success,
+    to_raw_json,
 )
 from openclaw.protocol.params import Params, invalid_params
 from openclaw.protocol.scopes import ADMIN, Role, allows, missing_scope, wrong_role
@@ -59,7 +59,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 log = logging.getLogger(__name__)
 
 P = TypeVar("P")
-Handler = Callable[[Any, Caller], Awaitable[Any] | AsyncIterator[Any]]
+RpcHandler = Callable[[Any, Caller], Awaitable[Any] | AsyncIterator[Any]]
 
 
 class MethodRefusal(OpenClawError):
@@ -93,7 +93,7 @@ class RpcMethod(Struct, frozen=True):
     name: str
     params: type[Any]
     """A `Params` type; plugin methods, which validate themselves, take any object."""
-    handler: Handler
+    handler: RpcHandler
     scope: str | None = ADMIN
     roles: tuple[Role, ...] = ("operator",)
     advertised: bool = True
@@ -135,13 +135,13 @@ class MethodRegistry:
 async def dispatch(registry: FindsMethods, request: RequestFrame, caller: Caller) -> AsyncGenerator[Response, None]:
     """Every answer to `request`, each ready to send. Only a cancellation leaves this function as an exception."""
     try:
-        method = admitted(registry, request.method, caller)
+        method = authorize_method(registry, request.method, caller)
         params = read_params(method.name, method.params, request.params)
         async with aclosing(_answers(method, params, caller)) as answers:
             async for answer in answers:
                 yield _response(request.id, answer)
     except OpenClawError as error:
-        yield failure(request.id, shape_of(error))
+        yield failure(request.id, to_error_shape(error))
     except Exception:
         log.exception("%s failed (request %s, connection %s)", request.method, request.id, caller.conn_id)
         yield failure(request.id, BROKEN)
@@ -150,7 +150,7 @@ async def dispatch(registry: FindsMethods, request: RequestFrame, caller: Caller
 BROKEN = ErrorShape(code=UNAVAILABLE, message="the gateway failed to answer; its log says why")
 
 
-def admitted(registry: FindsMethods, name: str, caller: Caller) -> RpcMethod:
+def authorize_method(registry: FindsMethods, name: str, caller: Caller) -> RpcMethod:
     """The method, if this caller may call it. An unknown one is as closed as an admin's."""
     method = registry.find(name)
     if method is None:
@@ -182,7 +182,7 @@ def read_params(method: str, kind: type[P], params: Raw) -> P:
     return found
 
 
-def shape_of(error: OpenClawError) -> ErrorShape:
+def to_error_shape(error: OpenClawError) -> ErrorShape:
     """An error as clients see it: few codes on the wire, many in the tree."""
     match error:
         case MethodRefusal():
@@ -221,8 +221,8 @@ async def _answers(method: RpcMethod, params: Params, caller: Caller) -> AsyncGe
 def _response(request_id: str, answer: Any) -> Response:
     # Encoded here, so that a payload that cannot be encoded fails this request and not the connection.
     if isinstance(answer, MethodFailed):
-        return failure(request_id, answer.error, UNSET if answer.payload is UNSET else raw(answer.payload))
-    return success(request_id, raw(answer))
+        return failure(request_id, answer.error, UNSET if answer.payload is UNSET else to_raw_json(answer.payload))
+    return success(request_id, to_raw_json(answer))
 
 
 def _null_at(value: Any, given: Any) -> str | None:

@@ -100,7 +100,7 @@ EVENT_SCOPES: dict[str, tuple[str, ...]] = {
 
 
 @lru_cache(maxsize=64)
-def audible(held: tuple[str, ...]) -> frozenset[str]:
+def receivable_events(held: tuple[str, ...]) -> frozenset[str]:
     """The broadcasts a connection with `held` receives; an event not in the table goes to nobody."""
     return frozenset(
         event for event, needed in EVENT_SCOPES.items() if not needed or any(allows(held, scope) for scope in needed)

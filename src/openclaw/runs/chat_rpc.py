@@ -44,7 +44,7 @@ from openclaw.runs.request import RunRequest
 from openclaw.runs.turn import TurnRunner
 from openclaw.runs.worker import RunService
 from openclaw.sessions import history, service
-from openclaw.sessions.history import on_record
+from openclaw.sessions.history import stored_row_to_json
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
@@ -116,7 +116,7 @@ class ChatUpload(Struct, frozen=True):
     data: bytes
 
 
-def sorted_out(attachments: Sequence[Any]) -> tuple[list[Any], list[ChatUpload]]:
+def split_attachments(attachments: Sequence[Any]) -> tuple[list[Any], list[ChatUpload]]:
     """Separates images, which the model sees, from other files, which it opens."""
     images: list[Any] = []
     files: list[ChatUpload] = []
@@ -133,13 +133,13 @@ def sorted_out(attachments: Sequence[Any]) -> tuple[list[Any], list[ChatUpload]]
     return images, files
 
 
-def deliver(files: Sequence[ChatUpload], workspace: Path, run_id: str) -> str:
+def write_files(files: Sequence[ChatUpload], workspace: Path, run_id: str) -> str:
     """Writes the files of one message; gives the lines that name them to the assistant."""
     # The path follows from the run id: the same message sent twice writes the same files.
     folder = Path(".openclaw") / "attachments" / hashlib.sha256(run_id.encode()).hexdigest()[:16]
     lines = []
     for file in files:
-        atomic.replace(workspace / folder / file.name, file.data)
+        atomic.replace_file(workspace / folder / file.name, file.data)
         lines.append(f"[attached: {folder.as_posix()}/{file.name} ({file.kind}, {len(file.data):,} bytes)]")
     return "\n".join(lines)
 
@@ -326,7 +326,7 @@ def chat_methods(
 ) -> list[RpcMethod]:
     async def send(params: ChatSendParams, caller: Caller) -> Any:
         key = sessions.key(params.session_key, params.agent_id)
-        pictures, files = sorted_out(params.attachments or ())
+        pictures, files = split_attachments(params.attachments or ())
         images = images_of(pictures)
         if not params.message.strip() and not images and not files:
             raise InvalidRequest("the message is empty: write something, or attach something")
@@ -340,7 +340,7 @@ def chat_methods(
         await _expect_leaf(sessions, key, params.expected_leaf_entry_id)
         if files:
             place = workspaces.of(key.agent)
-            told = await asyncio.to_thread(deliver, files, place, params.idempotency_key)
+            told = await asyncio.to_thread(write_files, files, place, params.idempotency_key)
             text = f"{text}\n\n{told}".strip()
         turn = RunRequest(
             run_id=params.idempotency_key,
@@ -419,7 +419,7 @@ def chat_methods(
         key = sessions.key(params.session_key or "main", params.agent_id)
         situation = models.model_set(key.agent)
         listed = [
-            rpc.model(found, available=situation.has_key(found.provider, sessions.now))
+            rpc.model_to_json(found, available=situation.has_key(found.provider, sessions.now))
             for found in situation.registry.list()
         ]
         return {
@@ -435,8 +435,8 @@ def chat_methods(
         _, loaded = await sessions.load(key)
         for each in history.rows_of(loaded.entries) if loaded else []:
             if each.entry_id == params.message_id:
-                whole = on_record(each, partial(memories.proofread, key.agent))
-                return {"message": history.within([whole], 4_000_000, params.max_chars or 200_000)[0]}
+                whole = stored_row_to_json(each, partial(memories.proofread, key.agent))
+                return {"message": history.limit_rows([whole], 4_000_000, params.max_chars or 200_000)[0]}
         raise NotFound(f"no message {params.message_id} in {key}")
 
     return [
@@ -506,8 +506,8 @@ async def _history(
 ) -> dict[str, Any]:
     session_id, loaded = await sessions.load(key)
     page = history.page(loaded.entries if loaded else (), limit=limit or DEFAULT_LIMIT, offset=offset)
-    messages = history.within(
-        [on_record(each, partial(memories.proofread, key.agent)) for each in page.rows],
+    messages = history.limit_rows(
+        [stored_row_to_json(each, partial(memories.proofread, key.agent)) for each in page.rows],
         max_bytes or DEFAULT_BYTES,
         max_chars or history.BLOCK_CHARS,
     )
@@ -524,7 +524,7 @@ async def _history(
         "deltaCursor": f"{session_id}:{page.total}",
         "hasMore": next_offset is not None,
         "totalMessages": page.total,
-        "defaults": service.defaults(models.model_set(key.agent)),
+        "defaults": service.defaults_to_json(models.model_set(key.agent)),
         "sessionInfo": info,
     }
     if next_offset is not None:

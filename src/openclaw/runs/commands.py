@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from openclaw.budget.service import BudgetService
 from openclaw.core.clock import Clock, millis
-from openclaw.core.commands import NAMES, SlashCommand, parse
+from openclaw.core.commands import NAMES, SlashCommand, parse_command
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.plugin import Command as PluginCommand
@@ -17,10 +17,10 @@ from openclaw.core.settings import Live
 from openclaw.core.tool import ApprovalRequest
 from openclaw.models import thinking
 from openclaw.models.service import ModelService
-from openclaw.plugins.host import called
+from openclaw.plugins.host import call_function
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.prompt.archive import PromptArchive
-from openclaw.prompt.brief import lined
+from openclaw.prompt.builder import entry_to_change
 from openclaw.prompt.report import ChangeLine, PromptReport, render_detail, render_list
 from openclaw.runs.control import SessionControl
 from openclaw.runs.prepare import TurnPreparer
@@ -29,9 +29,9 @@ from openclaw.runs.toolset import Toolset
 from openclaw.runs.worker import RunService
 from openclaw.security.approvals import PendingApprovals
 from openclaw.security.audit_log import AuditLog
-from openclaw.security.sandboxes.service import SandboxService, said
+from openclaw.security.sandboxes.service import SandboxService, read_elevation
 from openclaw.security.settings import CommandsSettings
-from openclaw.security.tool_policy import LEVELS, refuse_reason, speaker
+from openclaw.security.tool_policy import LEVELS, identify_speaker, refuse_reason
 from openclaw.sessions.compaction.plan import compactions
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.lifecycle import SessionLifecycle
@@ -49,7 +49,7 @@ MEANING = {
 }
 
 
-async def elevated(
+async def set_elevated(
     sessions: SessionService,
     lifecycle: SessionLifecycle,
     clock: Clock,
@@ -62,14 +62,14 @@ async def elevated(
     """Shows or sets the level of a session, in words."""
     boxed = sandboxes.is_boxed(key)
     if not args:
-        now = sandboxes.elevation(key, said(await lifecycle.preferences(key)), millis(clock))
+        now = sandboxes.elevation(key, read_elevation(await lifecycle.preferences(key)), millis(clock))
         note = "" if boxed else " This session is in no sandbox, so it changes nothing here."
         return f"Elevated: {now.level} ({MEANING[now.level]}).{f' {now.why}.' if now.why else ''}{note}"
     level = args.split()[0].lower()
     if level not in LEVELS:
         raise InvalidRequest("write: /elevated on, ask, full or off")
     settings = tools_settings.current.elevated
-    who = speaker(key, commands_settings.current.owner_allow_from)
+    who = identify_speaker(key, commands_settings.current.owner_allow_from)
     if level != "off" and (why := refuse_reason(who, settings, sandboxes.tool_settings(key.agent).elevated)):
         raise InvalidRequest(f"Elevated is not available here: {why}.")
     await lifecycle.prefer(key, {"elevated_level": level, "elevated_at": millis(clock)})
@@ -219,7 +219,7 @@ class SlashCommands:
 
     async def answer(self, key: SessionKey, text: str, source: str = "") -> CommandResult | None:
         """The reply to a message that is a command; None when it is for the assistant."""
-        command: SlashCommand | None = parse(text)
+        command: SlashCommand | None = parse_command(text)
         try:
             if command is None:
                 if not text.lstrip().startswith("/"):
@@ -240,7 +240,7 @@ class SlashCommands:
 
     async def _plugin(self, key: SessionKey, command: PluginCommand, args: str) -> CommandResult:
         call = CommandCall(name=command.name, args=args, session_key=str(key), agent_id=key.agent)
-        said = await called(command.run, call)
+        said = await call_function(command.run, call)
         reply = said if isinstance(said, CommandReply) else CommandReply(text=str(said))
         return CommandResult(reply.text, reply.then)
 
@@ -329,7 +329,7 @@ class SlashCommands:
             return []
 
         told = {change.seq for change in report.changes}
-        return [lined(entry) for entry in reversed(entries) if entry.seq not in told]
+        return [entry_to_change(entry) for entry in reversed(entries) if entry.seq not in told]
 
     async def _model(self, key: SessionKey, args: str) -> CommandResult:
         situation = self._models.model_set(key.agent)
@@ -398,7 +398,7 @@ class SlashCommands:
 
     async def _elevated(self, key: SessionKey, args: str) -> CommandResult:
         return CommandResult(
-            await elevated(
+            await set_elevated(
                 self._sessions,
                 self._lifecycle,
                 self._clock,

@@ -12,10 +12,11 @@ from openclaw.core.events import CompactionEnded
 from openclaw.core.keys import SessionKey
 from openclaw.plugins.hooks import events
 from openclaw.plugins.hooks.files import HookFiles
+from openclaw.runs.events import RunEvent
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest, SessionRenewed
-from openclaw.runs.subagents import Subagents
-from openclaw.runs.worker import RunEvent, RunService
+from openclaw.runs.subagents import SubagentService
+from openclaw.runs.worker import RunService
 from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
@@ -31,7 +32,7 @@ class SessionControl:
         self,
         sessions: SessionService,
         runs: RunService,
-        subagents: Subagents,
+        subagents: SubagentService,
         lifecycle: SessionLifecycle,
         index: SessionIndex,
         hook_files: HookFiles,
@@ -83,15 +84,15 @@ class SessionControl:
         if not self._hook_files.on:
             return ()
         row = after or await self._index.get(key)
-        event = events.command(
+        event = events.command_event(
             self._clock,
             key,
             action,
             self._workspaces.of(key.agent),
             source=source,
             session_id=row.session_id if row else "",
-            session_entry=events.session(row, self._transcript(row)) if row else None,
-            previous_session_entry=events.session(before, self._transcript(before)) if before else None,
+            session_entry=events.to_hook_session(row, self._transcript(row)) if row else None,
+            previous_session_entry=events.to_hook_session(before, self._transcript(before)) if before else None,
             store_path=str(self._state_dir / "agents" / key.agent / "sessions"),
         )
         return (await self._hook_files.fire(event)).messages
@@ -121,9 +122,9 @@ class SessionControl:
             key, renewed = await self._renewals.get()
             await self._sessions.changed(key, "reset")
             if self._hook_files.on:
-                ended = events.session(renewed.before, self._transcript(renewed.before))
+                ended = events.to_hook_session(renewed.before, self._transcript(renewed.before))
                 workspace, new = self._workspaces.of(key.agent), renewed.after.session_id
-                self._hook_files.tell(events.renewed(self._clock, key, workspace, renewed.why, ended, new))
+                self._hook_files.tell(events.auto_reset_event(self._clock, key, workspace, renewed.why, ended, new))
 
     def _transcript(self, row: SessionRow) -> Path | None:
         """Where a conversation is written down, also when it was set aside."""

@@ -44,17 +44,17 @@ from openclaw.plugins.hooks.events import (
     ReceivedContext,
     SentContext,
     _compacted,
-    event,
+    make_event,
 )
 from openclaw.plugins.hooks.files import HookFiles
 from openclaw.plugins.hooks.points import HookChange, HookSource, PromptMerged, ReplyMerged, SendingMerged
-from openclaw.prompt.brief import Additions, BuiltPrompt, apply, changed, lined
+from openclaw.prompt.builder import Additions, BuiltPrompt, apply, entry_to_change, with_changes
 from openclaw.prompt.report import ChangeLine
+from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.reply import NoteShaped, ReplyShaped, ShapedEvent, TextShaped, ThoughtShaped
 from openclaw.runs.request import RecordedEvent, RunRequest
 from openclaw.runs.tool_hooks import ToolHooks
-from openclaw.runs.worker import RunAccepted, RunEvent, RunSettled
 from openclaw.security.audit import AuditEntry
 from openclaw.security.audit_log import AuditLog
 from openclaw.security.tool_policy import ToolLayer
@@ -93,9 +93,9 @@ class HookFileSubscriber:
                 self._accepted(request)
             case CompactionStarted() as started:
                 context = CompactContext(reason=started.reason, token_count=started.tokens)
-                self._hooks.tell(event(self._clock, "session", "compact:before", context, str(said.key)))
+                self._hooks.tell(make_event(self._clock, "session", "compact:before", context, str(said.key)))
             case CompactionEnded() as ended:
-                self._hooks.tell(event(self._clock, "session", "compact:after", _compacted(ended), str(said.key)))
+                self._hooks.tell(make_event(self._clock, "session", "compact:after", _compacted(ended), str(said.key)))
             case RecordedEvent(message=User() as message) if message.idempotency_key == f"{said.run_id}:user":
                 turn = self._heard.get(said.run_id)
                 if turn is not None:
@@ -115,7 +115,7 @@ class HookFileSubscriber:
                     self._tell("message", "sent", sent, turn)
 
     def _tell(self, kind: str, action: str, context: Context, turn: RunRequest) -> None:
-        self._hooks.tell(event(self._clock, kind, action, context, str(turn.key)))
+        self._hooks.tell(make_event(self._clock, kind, action, context, str(turn.key)))
 
 
 def _received(turn: RunRequest, prepared: str = "") -> ReceivedContext:
@@ -185,13 +185,13 @@ class TurnHooks:
         event = BeforeModelResolve(prompt=turn.text, attachments=pictures)
         newer = await self._hooks.ask(points.MODEL, event, self._context)
         older = await self._hooks.ask(points.MODEL_LEGACY, BeforeAgentStart(prompt=turn.text), self._context)
-        merged = points.models(newer, older)
+        merged = points.merge_model_points(newer, older)
         named = turn.model or preferred
         usual = str(situation.resolve(named) if named else situation.default)
         chosen, why = usual, ""
         if merged.model is not None or merged.provider is not None:
             try:
-                ref = situation.resolve(points.wished(usual, merged))
+                ref = situation.resolve(points.choose_model_ref(usual, merged))
                 situation.credentials(ref, millis(self._clock))
                 chosen = str(ref)
             except OpenClawError as error:
@@ -216,9 +216,9 @@ class TurnHooks:
     async def applied(self, briefing: BuiltPrompt, tools: Sequence[ToolSpec]) -> BuiltPrompt:
         """The prompt with the plugins' changes; these are recorded before it is used."""
         if not self._wishes:
-            return changed(briefing, briefing.prompt, self.changes, tools) if self.entries else briefing
+            return with_changes(briefing, briefing.prompt, self.changes, tools) if self.entries else briefing
         (_, older), (_, newer) = self._wishes
-        merged = points.prompts(older, newer)
+        merged = points.merge_prompt_points(older, newer)
         additions = Additions(
             replace=_quoted(merged.system) if merged.system else None,
             prepend=tuple(map(_quoted, merged.prepend_system)),
@@ -235,7 +235,7 @@ class TurnHooks:
                 await self._keep(hook, (change,), before=before if change.field == "systemPrompt" else "", note=note)
                 before = change.after if replaces else before
         self.around = HookScope(before=self._fenced(merged.prepend_context), after=self._fenced(merged.append_context))
-        return changed(briefing, prompt, self.changes, tools) if self.entries else briefing
+        return with_changes(briefing, prompt, self.changes, tools) if self.entries else briefing
 
     def _fenced(self, voices: Sequence[HookSource]) -> str:
         pieces = []
@@ -306,7 +306,7 @@ class TurnHooks:
     @property
     def changes(self) -> tuple[ChangeLine, ...]:
         """What was changed before the model was asked, for the prompt's report."""
-        return tuple(map(lined, self.entries))
+        return tuple(map(entry_to_change, self.entries))
 
     async def _keep(
         self, hook: HookName, changes: Sequence[HookChange], *, before: str = "", why: str = "", note: str = ""
@@ -326,7 +326,7 @@ def _quoted(voice: HookSource) -> PromptText:
     return PromptText(voice.text, f"plugin {voice.plugin}", "tool")
 
 
-def context_of(turn: RunRequest, session_id: str = "", workspace: str = "") -> HookContext:
+def hook_context(turn: RunRequest, session_id: str = "", workspace: str = "") -> HookContext:
     """The context of a turn, for plugins."""
     return HookContext(
         agent_id=turn.key.agent,
@@ -360,11 +360,11 @@ class MessageHooks:
         if turn.trigger != "user" or turn.compact is not None or not self._hooks.has("message_received"):
             return
         event = MessageReceived(sender=turn.channel or "local", content=turn.text, timestamp=millis(self._clock))
-        self._hooks.tell("message_received", event, context_of(turn))
+        self._hooks.tell("message_received", event, hook_context(turn))
 
     def outgoing(self, turn: RunRequest) -> "OutgoingMessage | None":
         """The `message_sending` check for what `turn` says; None when no plugin registered one."""
-        return OutgoingMessage(self, str(turn.key), context_of(turn)) if self._hooks.has("message_sending") else None
+        return OutgoingMessage(self, str(turn.key), hook_context(turn)) if self._hooks.has("message_sending") else None
 
     async def decided(self, to: str, text: str, context: HookContext) -> SendingMerged:
         """Asks plugins about one message; a change is recorded."""
@@ -378,7 +378,7 @@ class MessageHooks:
         """Notifies of everything that was delivered."""
         if self._hooks.has("message_sent"):
             for payload in payloads:
-                self.tell_sent(str(turn.key), payload.text, context_of(turn))
+                self.tell_sent(str(turn.key), payload.text, hook_context(turn))
 
     def tell_sent(self, to: str, text: str, context: HookContext, error: str | None = None) -> None:
         if self._hooks.has("message_sent"):
@@ -477,7 +477,7 @@ class RunHooks:
         self._open[str(turn.key)] = turn
         if len(self._open) > MOST_SESSIONS:
             del self._open[next(iter(self._open))]
-        where = context_of(turn, session_id, str(workspace))
+        where = hook_context(turn, session_id, str(workspace))
         return TurnHooks(self.hooks, self._audit, where, self._clock, self._fence_id)
 
     def errand(self, trigger: Trigger) -> HookContext:

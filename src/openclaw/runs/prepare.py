@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from openclaw.agent import settings as agent_settings
 from openclaw.agent.loop import ModelAsker
-from openclaw.agent.repeats import RepeatLimits, Repeats, result_cap
+from openclaw.agent.repeats import RepeatDetector, RepeatLimits, result_cap
 from openclaw.agent.settings import AgentDefaults
 from openclaw.agent.tool_runner import NO_TOOLS, ToolRunner
-from openclaw.budget.metering import RunMeter
+from openclaw.budget.meter import RunMeter
 from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig
 from openclaw.core.clock import Clock, millis
@@ -29,9 +29,9 @@ from openclaw.models.service import ModelService
 from openclaw.plugins.hooks.files import HookFiles, bootstrap_files
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.process.environment import Environment
-from openclaw.prompt import brief
+from openclaw.prompt import builder
 from openclaw.prompt.archive import PromptArchive
-from openclaw.prompt.brief import BuiltPrompt, PromptBuilder, PromptMachine, PromptRequest, recorded
+from openclaw.prompt.builder import BuiltPrompt, PromptBuilder, PromptMachine, PromptRequest, with_audit_entries
 from openclaw.prompt.facts import Elevated, Mode, SandboxFacts
 from openclaw.runs.hooks import RunHooks
 from openclaw.runs.request import ClientToolCall, RunRequest
@@ -41,28 +41,28 @@ from openclaw.runs.turn import OpenedSession, PreparedTurn
 from openclaw.security.approvals import ApprovalFile
 from openclaw.security.audit import AuditChange
 from openclaw.security.audit_log import AuditLog
-from openclaw.security.gates import AllowedExactly, ExecGate
+from openclaw.security.gates import ExecGate, SessionAllowlist
 from openclaw.security.label_service import LabelService
 from openclaw.security.redaction import secret_variables, secrets_in
 from openclaw.security.run_labels import RunLabels
 from openclaw.security.sandboxes import policy
-from openclaw.security.sandboxes.service import SandboxService, said
+from openclaw.security.sandboxes.service import SandboxService, read_elevation
 from openclaw.security.tool_policy import (
     NOT_ELEVATED,
     Elevation,
     Level,
     ToolLayer,
+    apply_layers,
+    identify_speaker,
     is_shared,
     refuse_reason,
-    remaining,
-    speaker,
 )
 from openclaw.sessions.compaction.manager import CompactionManager
 from openclaw.sessions.compaction.summarise import MemoryFlush, Summariser
 from openclaw.sessions.lifecycle import SessionLifecycle, SessionPreferences
 from openclaw.sessions.reply_text import ReplyOptions
 from openclaw.sessions.transcript import path_origins
-from openclaw.skills.catalog import shortened
+from openclaw.skills.catalog import shorten_path
 from openclaw.skills.gate import SkillList
 from openclaw.skills.invoke import SkillCall, Unknown, instruction
 from openclaw.skills.invoke import parse as parse_call
@@ -169,7 +169,7 @@ class TurnPreparer:
         label_service: LabelService,
         approvals: ApprovalFile,
         approver: Approver,
-        settled: AllowedExactly,
+        settled: SessionAllowlist,
         audit: AuditLog,
         clock: Clock,
     ) -> None:
@@ -202,7 +202,7 @@ class TurnPreparer:
     async def prepare(self, turn: RunRequest, session: OpenedSession, toolset: Toolset) -> PreparedTurn:
         """Model, tools and prompt for a turn; the prompt goes on record."""
         await self._plugins.ready()
-        agent = agent_settings.view(self._live.config.agents, turn.key.agent)
+        agent = agent_settings.resolve_agent(self._live.config.agents, turn.key.agent)
         chosen = await self._lifecycle.preferences(turn.key)
         session_id = session.row.session_id
         spending = self._routes.meter(turn.run_id, turn.key, session_id, chosen.response_usage)
@@ -216,7 +216,7 @@ class TurnPreparer:
         shelf = self._skills.known(agent.id, self._workspaces.of(agent.id), place, first_use=True, here=True)
         if shelf is None:
             shelf = await asyncio.to_thread(self._skills_of, agent.id, turn.place, first_use=True)
-        elevated = self._sandboxes.elevation(turn.key, said(chosen), millis(self._clock))
+        elevated = self._sandboxes.elevation(turn.key, read_elevation(chosen), millis(self._clock))
         labels = self._labels(turn.key, shelf, turn, session)
         toolbox = self._toolbox(toolset, turn, model, shelf, labels, caps, elevated.level)
         last = await self._last_truncation(turn.key)
@@ -239,7 +239,7 @@ class TurnPreparer:
             hooks.entries += told
             briefing = await hooks.applied(briefing, toolbox.specs)
         elif told:
-            briefing = recorded(briefing, told, toolbox.specs)
+            briefing = with_audit_entries(briefing, told, toolbox.specs)
         await self._archive.keep(turn.run_id, str(turn.key), what.now, briefing.prompt, briefing.report)
         system = briefing.prompt.system
         upkeep = self._upkeep(turn, agent, chosen, route, system, toolbox, shelf, spending, labels)
@@ -248,7 +248,7 @@ class TurnPreparer:
     def _upkeep(
         self,
         turn: RunRequest,
-        agent: agent_settings.AgentView,
+        agent: agent_settings.ResolvedAgent,
         chosen: SessionPreferences,
         route: FailoverRoute,
         system: System,
@@ -321,7 +321,7 @@ class TurnPreparer:
 
         `files` are the workspace files as hooks leave them: see `bootstrap_files`.
         """
-        agent = agent_settings.view(self._live.config.agents, key.agent)
+        agent = agent_settings.resolve_agent(self._live.config.agents, key.agent)
         model_set = self._models.model_set(agent.id)
         chosen = model_set.model(model_set.resolve(model) if model else model_set.default)
         specs = tuple(sorted((tool.spec for tool in toolset.of(key, model=chosen.ref)), key=lambda spec: spec.name))
@@ -360,7 +360,7 @@ class TurnPreparer:
     def tool_runner(self, toolset: Toolset, key: SessionKey, *, without: Sequence[str] = ()) -> ToolRunner:
         """The tools of a session for a call outside a run, less those called `without`."""
         tools = toolset.of(key)
-        kept, _ = remaining([tool.spec.name for tool in tools], [ToolLayer(name="caller", deny=tuple(without))])
+        kept, _ = apply_layers([tool.spec.name for tool in tools], [ToolLayer(name="caller", deny=tuple(without))])
         tools = [tool for tool in tools if tool.spec.name in kept]
         shelf = self._skills_of(key.agent, "", first_use=False)
         return self._box(key, tools, shelf, sees_images=True, cap=result_cap(LARGEST_WINDOW))
@@ -417,7 +417,7 @@ class TurnPreparer:
         shelf = self._skills_of(agent_id, "", first_use=True)
         match parse_call(text, shelf.items, taken):
             case SkillCall() as call:
-                location = shortened(str(call.item.skill.file_path), str(self._home_dir))
+                location = shorten_path(str(call.item.skill.file_path), str(self._home_dir))
                 return instruction(call, location)
             case Unknown(name, why):
                 raise InvalidRequest(f"{name}: {why}")
@@ -464,7 +464,7 @@ class TurnPreparer:
                 self._approver,
             ),
             self._clock,
-            repeats=Repeats(
+            repeats=RepeatDetector(
                 RepeatLimits(
                     enabled=repeats.enabled,
                     history=repeats.history_size,
@@ -502,7 +502,7 @@ class TurnPreparer:
     def _brief(
         self,
         key: SessionKey,
-        agent: agent_settings.AgentView,
+        agent: agent_settings.ResolvedAgent,
         model: Model,
         specs: tuple[ToolSpec, ...],
         shelf: SkillList,
@@ -519,7 +519,7 @@ class TurnPreparer:
             model=model,
             default_model=str(self._models.model_set(agent.id).default),
             tools=specs,
-            knobs=brief.resolve(
+            knobs=builder.resolve(
                 agent.entry,
                 self._live.config.agents.defaults,
                 self._live.config.commands,
@@ -533,10 +533,10 @@ class TurnPreparer:
     def _sandbox_facts(self, key: SessionKey, level: Elevation) -> SandboxFacts | None:
         """What the prompt says about the sandbox of a session."""
         rules = self._sandboxes.rules(key.agent)
-        if not policy.is_boxed(rules.mode, key):
+        if not policy.is_sandboxed(rules.mode, key):
             return None
         config = self._live.config
-        who = speaker(key, config.commands.owner_allow_from)
+        who = identify_speaker(key, config.commands.owner_allow_from)
         own = self._sandboxes.tool_settings(key.agent)
         return SandboxFacts(
             container_workspace_dir=rules.workdir,

@@ -22,11 +22,11 @@ from openclaw.core.events import (
 )
 from openclaw.core.messages import Image, ToolResult
 from openclaw.protocol.events import BusEvent
+from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.reply import NoteShaped, ReplyShaped, TextShaped, ThoughtShaped
 from openclaw.runs.request import RecordedEvent, SessionRepaired
-from openclaw.runs.worker import RunAccepted, RunEvent, RunSettled
-from openclaw.sessions.history import _said, row
+from openclaw.sessions.history import _said, message_to_json
 
 SIP_MS = 120
 SHOWN_CHARS = 200_000
@@ -265,7 +265,7 @@ def _recorded(told: RunEvent, recorded: RecordedEvent, proofread: Callable[[str]
             "sessionId": recorded.session_id,
             "messageId": recorded.entry_id,
             "messageSeq": recorded.number,
-            "message": row(recorded.message, recorded.entry_id, recorded.number, told.run_id, proofread),
+            "message": message_to_json(recorded.message, recorded.entry_id, recorded.number, told.run_id, proofread),
         },
         str(told.key),
     )

@@ -16,12 +16,12 @@ from openclaw.core.events import (
     ToolEnded,
 )
 from openclaw.core.messages import Assistant, Message, StopReason, Text, ToolCall, ToolResult, Usage
-from openclaw.core.text import whole
+from openclaw.core.text import replace_surrogates
 from openclaw.runs.request import RecordedEvent
-from openclaw.sessions.compaction.manager import Flushing, UpkeepEvent
+from openclaw.sessions.compaction.manager import CompactionEvent, FlushEnded
 from openclaw.sessions.files import TranscriptFile
 from openclaw.sessions.reply_parse import SILENT
-from openclaw.sessions.transcript import Tally, noted, synthetic
+from openclaw.sessions.transcript import ConversationTotals, interrupted_result, notice_entry
 
 if TYPE_CHECKING:
     from openclaw.plugins.hooks.points import ReplyMerged
@@ -34,7 +34,9 @@ STOPPED = "Stopped by the user before this call finished. Check whether it took 
 class TurnRecorder:
     """Records one run: writes what is final and tracks what is still open."""
 
-    def __init__(self, transcript: TranscriptFile, total: Tally, clock: Clock, hooks: "TurnHooks | None") -> None:
+    def __init__(
+        self, transcript: TranscriptFile, total: ConversationTotals, clock: Clock, hooks: "TurnHooks | None"
+    ) -> None:
         self.transcript = transcript
         self._clock = clock
         self._hooks = hooks
@@ -68,7 +70,7 @@ class TurnRecorder:
     def claimed(self, claim: "ReplyMerged") -> list[Event | RecordedEvent]:
         """Records a turn that a plugin answers, or leaves without an answer, instead of a model."""
         message = Assistant(
-            content=(Text(whole(claim.reply) or SILENT),),
+            content=(Text(replace_surrogates(claim.reply) or SILENT),),
             provider="plugin",
             model=claim.plugin,
             timestamp=millis(self._clock),
@@ -78,14 +80,14 @@ class TurnRecorder:
             self.take(event)
         return [said[0], *self.fresh(), said[1]]
 
-    async def tell(self, event: UpkeepEvent) -> None:
+    async def tell(self, event: CompactionEvent) -> None:
         """Notifies plugins of a compaction."""
         if self._hooks is not None:
             await self._hooks.compacting(event, self.total.messages, str(self.transcript.path))
 
-    def keep(self, event: UpkeepEvent) -> TypeGuard[Event]:
+    def keep(self, event: CompactionEvent) -> TypeGuard[Event]:
         """Records an event of compaction; whether it is also for clients."""
-        if isinstance(event, Flushing):
+        if isinstance(event, FlushEnded):
             self.spent = self.spent + event.usage
             return False
         self.take(event)
@@ -112,7 +114,7 @@ class TurnRecorder:
             case Steered(message=message):
                 self.say(message)
             case RunNotice(text=text):
-                self.transcript.append(noted(text), self._clock.now())
+                self.transcript.append(notice_entry(text), self._clock.now())
             case ToolEnded(call=call, result=result):
                 self._open.pop(call.id, None)
                 self.say(result)
@@ -127,7 +129,7 @@ class TurnRecorder:
         """Completes the transcript: answers open calls, keeps a partial reply as such."""
         if not self._ended:
             for call in self._open.values():
-                self.say(synthetic(call, STOPPED, millis(self._clock)), synthetic=True)
+                self.say(interrupted_result(call, STOPPED, millis(self._clock)), synthetic=True)
             if self._partial:
                 self._say_partial("aborted", None)
         self._open = {}

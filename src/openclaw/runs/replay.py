@@ -233,7 +233,7 @@ class _RecordedTools(ToolRunner):
             yield ToolEnded(call, self._stretch.result(call))
 
 
-class Compared(Struct, frozen=True, kw_only=True):
+class ModelComparison(Struct, frozen=True, kw_only=True):
     """One recorded request, answered by another model."""
 
     call: int
@@ -249,7 +249,7 @@ def _gist(message: Assistant) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
     return message.text.strip(), [(call.name, call.arguments) for call in message.calls]
 
 
-async def compare(calls: Sequence[RecordedCall], attempt: Attempt) -> AsyncIterator[Compared]:
+async def compare(calls: Sequence[RecordedCall], attempt: Attempt) -> AsyncIterator[ModelComparison]:
     """Sends every recorded request that was answered to another model; runs no tools."""
     for number, recorded in enumerate(calls, 1):
         before = recorded.reply
@@ -260,7 +260,7 @@ async def compare(calls: Sequence[RecordedCall], attempt: Attempt) -> AsyncItera
         )
         async for event in attempt.provider.stream(request):
             if isinstance(event, Done):
-                yield Compared(call=number, recorded=before, now=event.message)
+                yield ModelComparison(call=number, recorded=before, now=event.message)
 
 
 # Export: one file of a run, without secrets.

@@ -26,15 +26,15 @@ from openclaw.core.messages import Assistant, Thinking, ToolCall, Usage
 from openclaw.sessions import reply_text as shapes
 from openclaw.sessions.reply_parse import HEARTBEAT, AnswerText, DirectiveParser, Directives, ReasoningText, ThinkParser
 from openclaw.sessions.reply_text import (
+    CitationGate,
     ReplyOptions,
     ReplyPayload,
     ShapedReply,
     Silence,
     SilenceGate,
-    SourceGate,
     Visible,
-    repeats,
-    same_media,
+    is_duplicate,
+    normalise_media,
     shape,
 )
 
@@ -88,7 +88,7 @@ class _Message:
         self._think = ThinkParser(enforce_final)
         self._directives = DirectiveParser()
         self._gate = SilenceGate()
-        self._sources = SourceGate(proofread)
+        self._sources = CitationGate(proofread)
         self._quiet = quiet
         """Nothing is shown before its end: it may only repeat what a tool has sent."""
         self._given: list[str] = []
@@ -135,7 +135,7 @@ class ReplyShaper:
     @property
     def payloads(self) -> tuple[ReplyPayload, ...]:
         """What is delivered, in order."""
-        return shapes.ordered(self._payloads)
+        return shapes.sort_payloads(self._payloads)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -182,12 +182,12 @@ class ReplyShaper:
         shaped = shape(message.text, enforce_final=self._manner.enforce_final, finished=finished)
         if HEARTBEAT in message.text.upper() and HEARTBEAT not in shaped.text.upper():
             log.info("took a stray %s out of an answer", HEARTBEAT)
-        if shaped.text and repeats(shaped.text, self._sent):
+        if shaped.text and is_duplicate(shaped.text, self._sent):
             shaped = structs.replace(shaped, said=Silence())
         elif isinstance(shaped.said, Visible) and shaped.text:
             shaped = structs.replace(shaped, said=structs.replace(shaped.said, text=self._proofread(shaped.text)))
         self._silent = shaped.silent
-        payload = shapes.answer(shaped.text, self._fresh_media(shaped))
+        payload = shapes.answer_payload(shaped.text, self._fresh_media(shaped))
         reasoning = self._reasoning(message, shaped)
         if reasoning:
             self._payloads.append(shapes.reasoning(reasoning))
@@ -214,7 +214,7 @@ class ReplyShaper:
         return "\n\n".join(part.strip() for part in (*native, shaped.reasoning) if part.strip())
 
     def _fresh_media(self, shaped: ShapedReply) -> Directives:
-        media = tuple(each for each in shaped.directives.media if same_media(each) not in self._sent_media)
+        media = tuple(each for each in shaped.directives.media if normalise_media(each) not in self._sent_media)
         return structs.replace(shaped.directives, media=media)
 
     def _tool(self, ended: ToolEnded) -> list[ShapedEvent]:
@@ -238,7 +238,7 @@ class ReplyShaper:
         files = arguments.get("attachments") or ()
         media = [arguments.get(name) for name in ("media", "mediaUrl", "filePath", "path")]
         media += [file.get("media") for file in files if isinstance(file, Mapping)] if isinstance(files, list) else []
-        self._sent_media |= {same_media(each) for each in media if isinstance(each, str) and each}
+        self._sent_media |= {normalise_media(each) for each in media if isinstance(each, str) and each}
 
     def _last_word(self, end: RunEnded) -> list[ShapedEvent]:
         """Reports the last tool's failure when there is no answer."""

@@ -1,7 +1,7 @@
 """What a caller submits: `RunRequest`, the functions it carries out itself, and events about the session's record."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -9,9 +9,10 @@ from openclaw.core.channel import Address
 from openclaw.core.events import Trigger
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Image, Message, Text
-from openclaw.core.text import Origin, literal
+from openclaw.core.text import Origin, sanitize_line
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.runs.lanes import Priority
+from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.queue import Priority
 from openclaw.sessions.index import SessionRow
 from openclaw.sessions.transcript import TranscriptProblem
 
@@ -99,7 +100,7 @@ class ClientToolCall:
             label=tool.name,
             description=tool.description,
             parameters=tool.parameters or {"type": "object", "properties": {}},
-            summary=literal(tool.description)[:SUMMARY_CHARS] or f"{tool.name}, carried out by the caller",
+            summary=sanitize_line(tool.description)[:SUMMARY_CHARS] or f"{tool.name}, carried out by the caller",
         )
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
@@ -110,3 +111,25 @@ class ClientToolCall:
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         return Output(content=(Text(WAITING),), ends_run=True)
+
+
+class Submission(Struct, frozen=True, kw_only=True):
+    """What the caller is told at once."""
+
+    run_id: str
+    key: SessionKey
+    status: Literal["started", "queued", "steered", "in_flight", "ok", "error"]
+    accepted_at: int
+    outcome: RunOutcome | None = None
+
+
+class ResumedRun(Struct, frozen=True, kw_only=True):
+    """An input that an earlier process left unfinished."""
+
+    run_id: str
+    session_key: str
+    text: str = ""
+    begun: bool = False
+    """It was being worked on, not only waiting."""
+    given_up: str = ""
+    """Why it is not tried again."""

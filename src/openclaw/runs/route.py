@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
 from openclaw.agent.loop import ModelAsker
-from openclaw.agent.settings import AgentsSettings, AgentView, image_model, view
+from openclaw.agent.settings import AgentsSettings, ResolvedAgent, image_model, resolve_agent
 from openclaw.agent.tool_runner import NO_TOOLS
-from openclaw.budget.metering import RunMeter
+from openclaw.budget.meter import RunMeter
 from openclaw.budget.service import BudgetService
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import AuthFailed, BadResponse, InvalidRequest, NetworkFailed, OverBudget, ProviderError
@@ -32,10 +32,10 @@ from openclaw.models.failover import (
 from openclaw.models.model_set import ModelSet
 from openclaw.models.recording import RecordedCall
 from openclaw.models.refs import ModelRef
-from openclaw.models.registry import is_own_address
+from openclaw.models.registry import is_private_address
 from openclaw.models.service import ModelService
 from openclaw.models.timeouts import StreamTimeouts, stream_timeouts
-from openclaw.runs.replay import Compared, compare
+from openclaw.runs.replay import ModelComparison, compare
 from openclaw.runs.request import RunRequest
 from openclaw.sessions.lifecycle import SessionPreferences
 from openclaw.tools.settings import AcpSettings
@@ -47,7 +47,7 @@ LOCAL_TRIES = 2
 """A local server that refuses connections is not running: waiting does not help."""
 
 
-class Unready(ProviderError):
+class NoUsableCredential(ProviderError):
     """Every credential of a model is cooling down."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -102,7 +102,9 @@ class FailoverRoute:
             jitter=self._jitter(),
         )
         step = failover.next_step(error.reason, state)
-        unreachable = isinstance(error, NetworkFailed) and is_own_address(model.base_url) and self._tries >= LOCAL_TRIES
+        unreachable = (
+            isinstance(error, NetworkFailed) and is_private_address(model.base_url) and self._tries >= LOCAL_TRIES
+        )
         nonsense = isinstance(error, BadResponse) and self._tries >= NONSENSE_TRIES
         if isinstance(step, Retry) and (unreachable or nonsense):
             step = NextCandidate() if self._chain else failover.StopTrying("it is not running, or is something else")
@@ -138,7 +140,7 @@ class FailoverRoute:
         """The message for the person when no model answered."""
         if isinstance(error, OverBudget) and all(each.reason == error.reason for each in self.failures):
             return error.message
-        return failover.exhausted(self.failures) if len(self.failures) > 1 else error.message
+        return failover.exhausted_message(self.failures) if len(self.failures) > 1 else error.message
 
     def _next_candidate(self) -> Attempt:
         """The first of the remaining candidates that there is a credential for."""
@@ -148,14 +150,14 @@ class FailoverRoute:
             model = self._situation.model(ref)
             try:
                 self._credentials = self._usable(ref, model)
-            except (AuthFailed, Unready) as error:
+            except (AuthFailed, NoUsableCredential) as error:
                 missing = missing or error
                 self.failures.append(CandidateFailed(model.ref, error.reason, error.message))
                 continue
             self._rotations = 0
             return self._attempt(model)
-        if isinstance(missing, Unready):
-            raise Unready(missing.reason, failover.exhausted(self.failures))
+        if isinstance(missing, NoUsableCredential):
+            raise NoUsableCredential(missing.reason, failover.exhausted_message(self.failures))
         raise missing or AuthFailed("no model is configured: `openclaw models status` says what is missing")
 
     def _usable(self, ref: ModelRef, model: Model) -> list[Credential]:
@@ -170,7 +172,7 @@ class FailoverRoute:
         reason = block_reason(stats, ref.model, now) or "unknown"
         ends_in = ((first.rests_until or now) - now) / 1000
         last = self._probes.get(ref.provider)
-        if failover.may_try_resting(
+        if failover.may_probe_cooling(
             reason,
             is_primary=ref.key == self._primary,
             ends_in=ends_in,
@@ -182,7 +184,9 @@ class FailoverRoute:
             return [first]
         if self._spending is not None:
             self._spending.skipped(model, reason, stats.last_failure_at or now)
-        raise Unready(reason, f"it rests after {reason.replace('_', ' ')}, for another {failover.span(ends_in)}")
+        raise NoUsableCredential(
+            reason, f"it rests after {reason.replace('_', ' ')}, for another {failover.format_duration(ends_in)}"
+        )
 
     def _attempt(self, model: Model) -> Attempt:
         self._tries = 1
@@ -239,7 +243,7 @@ class ModelRoutes:
     async def open(
         self,
         request: RunRequest,
-        agent: AgentView,
+        agent: ResolvedAgent,
         chosen: SessionPreferences,
         meter: RunMeter,
         *,
@@ -272,9 +276,11 @@ class ModelRoutes:
             probes=self._budget.probes,
         )
 
-    async def ask_again(self, key: SessionKey, calls: Sequence[RecordedCall], ref: str) -> AsyncIterator[Compared]:
+    async def ask_again(
+        self, key: SessionKey, calls: Sequence[RecordedCall], ref: str
+    ) -> AsyncIterator[ModelComparison]:
         """Recorded requests, answered by another model: real calls, on the books of the agent of `key`."""
-        agent = view(self._agents.current, key.agent)
+        agent = resolve_agent(self._agents.current, key.agent)
         request = RunRequest(run_id=f"replay-{uuid.uuid4()}", key=key, text="", model=ref)
         meter = self.meter(request.run_id, key)
         try:
@@ -294,7 +300,7 @@ class ModelRoutes:
             )
         key = SessionKey(agent_id, MAIN)
         request = RunRequest(run_id=f"look-{uuid.uuid4()}", key=key, text=prompt, model=named)
-        agent = view(agents, agent_id)
+        agent = resolve_agent(agents, agent_id)
         meter = self.meter(request.run_id, key)
         try:
             route = partial(self.open, request, agent, SessionPreferences(), meter)

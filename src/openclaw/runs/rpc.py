@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, structs
 
-from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, view
+from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, resolve_agent
 from openclaw.config.edit import Editor
 from openclaw.config.live import LiveConfig
 from openclaw.config.rpc import AgentsCreateParams
@@ -31,9 +31,9 @@ from openclaw.runs.control import SessionControl
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.prepare import TurnPreparer
 from openclaw.runs.projection import terminal_reply
-from openclaw.runs.request import RunRequest
+from openclaw.runs.request import RunRequest, Submission
 from openclaw.runs.toolset import DENIED, Toolset, find_tool, invoke_tool
-from openclaw.runs.worker import RunService, Submission
+from openclaw.runs.worker import RunService
 from openclaw.security.tool_policy import GROUPS, PROFILES
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.lifecycle import SessionLifecycle
@@ -135,7 +135,7 @@ def agent_methods(
             available = situation.has_key(found.provider, sessions.now)
             if available or params.view == "all":
                 tags = ("default",) if found.ref == default else ()
-                listed.append(rpc.model(found, available=available, tags=tags))
+                listed.append(rpc.model_to_json(found, available=available, tags=tags))
         return {"models": listed, "accountSelection": {"kind": "automatic", "label": "Automatic"}}
 
     async def auth(params: ModelsAuthStatusParams, caller: Caller) -> Any:
@@ -153,7 +153,7 @@ def agent_methods(
         return {"ts": sessions.now, "providers": providers, "providerCapabilities": []}
 
     async def catalog(params: ToolsCatalogParams, caller: Caller) -> Any:
-        agent = view(agents_settings.current, params.agent_id or sessions.key("main").agent)
+        agent = resolve_agent(agents_settings.current, params.agent_id or sessions.key("main").agent)
         profiles = [{"id": name, "label": name.capitalize()} for name in PROFILES]
         return {"agentId": agent.id, "profiles": profiles, "groups": _groups(toolset, None)}
 
@@ -202,7 +202,7 @@ def agent_methods(
 def _agent(
     models: ModelService, workspaces: Workspaces, agents_settings: Live[AgentsSettings], agent_id: str
 ) -> dict[str, Any]:
-    agent = view(agents_settings.current, agent_id)
+    agent = resolve_agent(agents_settings.current, agent_id)
     situation = models.model_set(agent_id)
     chosen = situation.model(situation.default)
     place = workspaces.of(agent_id)
@@ -222,7 +222,7 @@ def _agent(
         "identity": {name: value for name, value in identity.items() if value},
         "model": {"primary": str(situation.default), "fallbacks": [str(ref) for ref in situation.fallbacks]},
         "agentRuntime": {"id": "openclaw", "source": "default"},
-        "thinkingLevels": [{"id": level, "label": level} for level in thinking.levels(chosen)],
+        "thinkingLevels": [{"id": level, "label": level} for level in thinking.supported_levels(chosen)],
         "thinkingDefault": "medium" if chosen.reasoning else "off",
     }
     name = agent.entry.name or identity["name"]
@@ -401,7 +401,7 @@ def run_methods(
 
 def identity_of(workspaces: Workspaces, agents_settings: Live[AgentsSettings], agent_id: str) -> dict[str, Any]:
     """What an agent is called, and who says so."""
-    found = view(agents_settings.current, agent_id)
+    found = resolve_agent(agents_settings.current, agent_id)
     written = workspaces.of(found.id) / "IDENTITY.md"
     own = parse(written.read_text(errors="replace")) if written.is_file() else parse("")
     chosen = found.entry.identity

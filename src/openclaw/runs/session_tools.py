@@ -14,7 +14,7 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, User
 from openclaw.core.settings import Live
-from openclaw.core.text import merge_origins, origin
+from openclaw.core.text import make_origin, merge_origins
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.models.service import ModelService
 from openclaw.runs.queue import QueueRules
@@ -22,11 +22,11 @@ from openclaw.runs.request import RunRequest
 from openclaw.runs.subagents import SubagentStore
 from openclaw.runs.worker import RunService
 from openclaw.security.external import sanitize_external_text
-from openclaw.security.label_service import wrap
+from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.sandboxes.service import SandboxService
 from openclaw.sessions import history
 from openclaw.sessions.files import LoadedTranscript
-from openclaw.sessions.history import row
+from openclaw.sessions.history import message_to_json
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
@@ -197,7 +197,7 @@ class SessionsSend(SessionVisibility):
         reply = "\n\n".join(outcome.texts)
         origins = await self._sessions.origins(key)
         if not origins and key.agent != context.agent_id:
-            origins = (origin("external", f"session {key}"),)
+            origins = (make_origin("external", f"session {key}"),)
         return structs.replace(json_output({**result, "status": "ok", "reply": reply}), origins=origins)
 
     async def _target(self, wanted: SessionsSendArgs, context: ToolContext) -> SessionKey:
@@ -404,7 +404,7 @@ class SessionsList(SessionVisibility):
                 f"{item.message.__class__.__name__.lower()}: {sanitize_external_text(item.message.text[:500])}"
                 for item in said[-messages:]
             ]
-            shown["messages"] = wrap("\n".join(lines), "unknown", warn=False)
+            shown["messages"] = wrap_untrusted("\n".join(lines), "unknown", warn=False)
         return shown
 
 
@@ -455,8 +455,8 @@ class SessionsHistory(SessionVisibility):
             for each in page.rows
             if wanted.include_tools or (isinstance(each.message, User | Assistant) and each.message.text.strip())
         ]
-        shown = [row(each.message, each.entry_id, each.number) for each in rows]
-        kept = history.within(shown, HISTORY_BYTES, BLOCK_CHARS)
+        shown = [message_to_json(each.message, each.entry_id, each.number) for each in rows]
+        kept = history.limit_rows(shown, HISTORY_BYTES, BLOCK_CHARS)
         result: dict[str, Any] = {
             "sessionKey": str(key),
             "sessionId": session_id,
@@ -466,7 +466,7 @@ class SessionsHistory(SessionVisibility):
         }
         origins = path_origins(path_to_leaf(loaded.entries))
         if not origins and _is_foreign(context.session_key, str(key)):
-            origins = (origin("external", f"session {key}"),)
+            origins = (make_origin("external", f"session {key}"),)
         return structs.replace(json_output(result), origins=origins)
 
     async def _loaded(self, key: SessionKey, session_id: str) -> tuple[str, LoadedTranscript]:

@@ -16,8 +16,8 @@ from msgspec import Struct, structs
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
-from openclaw.core.keys import SessionKey, parse
-from openclaw.core.text import Origin, literal, merge_origins
+from openclaw.core.keys import SessionKey, parse_session_key
+from openclaw.core.text import Origin, merge_origins, sanitize_line
 from openclaw.process.tasks import supervise_once
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.queue import QueueRules
@@ -67,7 +67,7 @@ class Subagent(Struct, frozen=True, kw_only=True):
 
     @property
     def session(self) -> SessionKey:
-        return parse(self.key)
+        return parse_session_key(self.key)
 
     @property
     def name(self) -> str:
@@ -179,7 +179,7 @@ class SubagentStore:
         return found
 
 
-def pick(children: Sequence[Subagent], target: str) -> list[Subagent]:
+def select_children(children: Sequence[Subagent], target: str) -> list[Subagent]:
     """The children `target` names: `all`, `last`, a number from 1, a task name, a label, a run id or a session key."""
     wanted = target.strip()
     if wanted.lower() == "all":
@@ -205,7 +205,7 @@ SKIP = "ANNOUNCE_SKIP"
 RESULT_CHARS = 16_000
 
 
-def opening(task: str, *, depth: int, deepest: int, parent: str, notes: Sequence[str] = ()) -> str:
+def first_message(task: str, *, depth: int, deepest: int, parent: str, notes: Sequence[str] = ()) -> str:
     """The first message of a sub-agent."""
     lines = [
         f"[Subagent Context] You are a sub-agent (depth {depth}/{deepest}), started by {parent} for one task.",
@@ -229,7 +229,7 @@ def announcement(children: Sequence[Subagent], results: Sequence[str]) -> str:
         seconds = max(0, child.ended_at - child.created_at) // 1000
         about = f"status: {child.status}, {seconds} s, {child.tokens} tokens, session {child.key}"
         parts += [
-            f"{number}. {literal(sanitize_external_text(child.name))}",
+            f"{number}. {sanitize_line(sanitize_external_text(child.name))}",
             f"   {about}",
             f"<prompt-data>\n{result or '(no result)'}\n</prompt-data>",
         ]
@@ -241,7 +241,7 @@ def announcement(children: Sequence[Subagent], results: Sequence[str]) -> str:
     return "\n".join(parts)
 
 
-def clean(result: str) -> str:
+def escape_result(result: str) -> str:
     """Escapes a result so that it cannot be taken for our own markup."""
     text = sanitize_external_text(result)
     return text if len(text) <= RESULT_CHARS else f"{text[:RESULT_CHARS]}\n[… the rest is in its session]"
@@ -285,7 +285,7 @@ class SubagentTask(Struct, frozen=True, kw_only=True):
     """An external agent runs it: it gets the task and nothing of our instructions."""
 
 
-class Subagents:
+class SubagentService:
     """Starts, follows and stops sub-agents. Use as `async with subagents.serving()`, inside that of the runs."""
 
     def __init__(
@@ -312,7 +312,7 @@ class Subagents:
         self._telling = asyncio.Lock()
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator["Subagents"]:
+    async def serving(self) -> AsyncIterator["SubagentService"]:
         """Follows every child that is ours and not settled, those taken over from earlier processes included."""
         try:
             async with asyncio.TaskGroup() as group:
@@ -358,7 +358,9 @@ class Subagents:
                 created_at=millis(self._clock),
             )
         )
-        text = opening(errand.task, depth=depth, deepest=bounds.depth, parent=str(errand.parent), notes=errand.notes)
+        text = first_message(
+            errand.task, depth=depth, deepest=bounds.depth, parent=str(errand.parent), notes=errand.notes
+        )
         if errand.external:
             text = "\n\n".join((errand.task, *errand.notes))
         turn = RunRequest(
@@ -443,7 +445,7 @@ class Subagents:
         if not child.keeps:
             await self._discard(child)
         else:
-            pause = self._bounds(parse(child.parent).agent).archive_after
+            pause = self._bounds(parse_session_key(child.parent).agent).archive_after
             if pause <= 0:
                 return
             await self._clock.sleep(child.ended_at / 1000 + pause - self._clock.now())
@@ -513,7 +515,7 @@ class Subagents:
     async def _tell(self, family: Sequence[Subagent]) -> None:
         heard = [child for child in family if child.expected and child.result.strip() != SKIP]
         if heard:
-            parent = parse(heard[0].parent)
+            parent = parse_session_key(heard[0].parent)
             found = [await self._origins(child.session) for child in heard]
             text = announcement(heard, [_shown(*each) for each in zip(heard, found, strict=True)])
             # The run id is made from the children's, so that a repeated announcement is one message.
@@ -543,8 +545,8 @@ class Subagents:
 def _shown(child: Subagent, origins: tuple[Origin, ...]) -> str:
     """A result for the parent: wrapped as external when the child has read untrusted text."""
     if origins:
-        return wrap_external_content(clean(child.result), "unknown", marker_id=secrets.token_hex(8))
-    return clean(child.result)
+        return wrap_external_content(escape_result(child.result), "unknown", marker_id=secrets.token_hex(8))
+    return escape_result(child.result)
 
 
 def _status(outcome: RunOutcome) -> Status:

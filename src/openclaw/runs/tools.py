@@ -10,17 +10,17 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from openclaw.agent.settings import AgentsSettings, ModelChoiceSettings, agent_ids, view
+from openclaw.agent.settings import AgentsSettings, ModelChoiceSettings, agent_ids, resolve_agent
 from openclaw.config.live import LiveConfig
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey, normalise_agent
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin
 from openclaw.core.tool import Effects, Output, ToolContext
-from openclaw.harnesses.acp import PROVIDER, chosen
+from openclaw.harnesses.acp import PROVIDER, choose_agent
 from openclaw.models import thinking
 from openclaw.models.service import ModelService
-from openclaw.runs.subagents import Subagent, Subagents, SubagentTask, pick
+from openclaw.runs.subagents import Subagent, SubagentService, SubagentTask, select_children
 from openclaw.security.sandboxes.service import SandboxService
 from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
@@ -48,7 +48,7 @@ class AgentsList(SimpleTool):
         rows = []
         for agent_id in agent_ids(config):
             if any_agent or agent_id in allowed or agent_id == context.agent_id:
-                entry = view(config, agent_id).entry
+                entry = resolve_agent(config, agent_id).entry
                 name = entry.name or entry.identity.name
                 model = str(self._models.model_set(agent_id).default)
                 runtime = {"id": "openclaw", "source": "default"}
@@ -60,7 +60,7 @@ class AgentsList(SimpleTool):
 def allowed_agents(agents_settings: Live[AgentsSettings], agent_id: str) -> tuple[str, ...]:
     """The agents an agent may start; itself when nothing is said."""
     config = agents_settings.current
-    own = view(config, agent_id).entry.subagents.allow_agents
+    own = resolve_agent(config, agent_id).entry.subagents.allow_agents
     allowed = own if own is not None else config.defaults.subagents.allow_agents
     return allowed if allowed is not None else (agent_id,)
 
@@ -78,7 +78,7 @@ NOTE = (
 _NO_SWARM = "results come to you one by one as messages; say in the task what to return"
 _NO_PLACE = "a sub-agent works in its agent's workspace on this machine; use cwd, or a git worktree made with exec"
 _NO_WINDOW = "sessions are listed everywhere as they are; leave it out"
-ABSENT = {
+UNSUPPORTED_PARAMS = {
     **dict.fromkeys(("collect", "outputSchema", "groupId"), _NO_SWARM),
     **dict.fromkeys(("worktree", "worktreeName", "worktreeBaseRef", "projectId", "projectGitUrl"), _NO_PLACE),
     "placement": _NO_PLACE,
@@ -171,7 +171,7 @@ class SessionsSpawn(SimpleTool):
         },
         "task",
         aliases={"timeoutSeconds": "runTimeoutSeconds"},
-        absent=ABSENT,
+        absent=UNSUPPORTED_PARAMS,
     )
 
     def __init__(
@@ -184,7 +184,7 @@ class SessionsSpawn(SimpleTool):
         live: LiveConfig,
         agents_settings: Live[AgentsSettings],
         tools_settings: Live[ToolsSettings],
-        subagents: Subagents,
+        subagents: SubagentService,
     ) -> None:
         self._sessions = sessions
         self._lifecycle = lifecycle
@@ -227,11 +227,11 @@ class SessionsSpawn(SimpleTool):
     def _agent(self, wanted: SpawnArgs, own: str) -> str:
         config = self._agents_settings.current
         if not wanted.agent_id:
-            entry = view(config, own).entry
+            entry = resolve_agent(config, own).entry
             if entry.subagents.require_agent_id or config.defaults.subagents.require_agent_id:
                 raise InvalidRequest("agentId is missing: agents_list shows which agents you may start")
             return own
-        agent = view(config, wanted.agent_id).id
+        agent = resolve_agent(config, wanted.agent_id).id
         allowed = allowed_agents(self._agents_settings, own)
         if agent != own and "*" not in allowed and agent not in {normalise_agent(name) for name in allowed}:
             raise InvalidRequest(f"{own} may not start {agent}: subagents.allowAgents does not name it")
@@ -244,13 +244,13 @@ class SessionsSpawn(SimpleTool):
             self._sessions.key(context.session_key), child_key, required=wanted.sandbox == "require"
         )
         defaults = self._agents_settings.current.defaults.subagents
-        own = view(self._agents_settings.current, agent).entry.subagents
+        own = resolve_agent(self._agents_settings.current, agent).entry.subagents
         external = wanted.runtime == "acp"
         if external:
             parent = self._sessions.key(context.session_key)
             if self._sandboxes.of(parent) is not None:
                 raise InvalidRequest("runtime acp: an external agent works on the host, and this session may not.")
-            named: str | None = f"{PROVIDER}/{chosen(self._live.current.config.acp, wanted.agent_id)}"
+            named: str | None = f"{PROVIDER}/{choose_agent(self._live.current.config.acp, wanted.agent_id)}"
             ref: Any = named
         else:
             situation = self._models.model_set(agent)
@@ -342,7 +342,7 @@ def _deliver(workspace: Path, files: Sequence[SpawnAttachment], limits: Attachme
         raise InvalidRequest("attachAs.mountPath must be a new directory inside the workspace.")
     place.mkdir(parents=True, mode=0o700)
     for name, content in contents.items():
-        atomic.replace(place / name, content, mode=0o600)
+        atomic.replace_file(place / name, content, mode=0o600)
     return str(place)
 
 
@@ -374,7 +374,7 @@ class SessionsYield(SimpleTool):
         },
     )
 
-    def __init__(self, sessions: SessionService, subagents: Subagents) -> None:
+    def __init__(self, sessions: SessionService, subagents: SubagentService) -> None:
         self._sessions = sessions
         self._subagents = subagents
 
@@ -443,7 +443,7 @@ class SubagentsTool(SimpleTool):
         },
     )
 
-    def __init__(self, sessions: SessionService, subagents: Subagents) -> None:
+    def __init__(self, sessions: SessionService, subagents: SubagentService) -> None:
         self._sessions = sessions
         self._subagents = subagents
 
@@ -454,7 +454,7 @@ class SubagentsTool(SimpleTool):
             case "list":
                 return self._list(context.session_key, children, wanted.recent_minutes)
             case "wait":
-                chosen = [each for name in wanted.task_ids for each in pick(children, name)] or children
+                chosen = [each for name in wanted.task_ids for each in select_children(children, name)] or children
                 done = await self._subagents.settled(chosen, min(wanted.timeout_seconds, 60))
                 now = [_row(self._subagents.roster.get(each.run_id), self._sessions.now) for each in chosen]
                 return json_output({"status": "ok" if done else "timeout", "action": "wait", "tasks": now})
@@ -463,13 +463,13 @@ class SubagentsTool(SimpleTool):
         target = wanted.target or wanted.task_id
         if not target.strip():
             raise InvalidRequest("Say which: target is a number, name, run id, session key, last or all.")
-        ended = sum([await self._subagents.kill(child) for child in pick(children, target)])
+        ended = sum([await self._subagents.kill(child) for child in select_children(children, target)])
         return json_output({"status": "ok", "action": wanted.action, "killed": ended})
 
     async def _steer(self, children: Sequence[Subagent], wanted: SubagentsArgs, origins: tuple[Origin, ...]) -> Output:
         if not wanted.target.strip() or not wanted.message.strip():
             raise InvalidRequest("steer needs a target and a message.")
-        found = pick(children, wanted.target)
+        found = select_children(children, wanted.target)
         if len(found) != 1:
             raise InvalidRequest("Steer one sub-agent at a time.")
         child = await self._subagents.steer(found[0], wanted.message, origins)

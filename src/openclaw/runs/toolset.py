@@ -17,14 +17,14 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.events import ToolEnded
 from openclaw.core.keys import MAIN, SessionKey, normalise_agent
 from openclaw.core.messages import Image, ToolCall, ToolResult
-from openclaw.core.sandbox import SandboxedRun
+from openclaw.core.sandbox import BoundSandbox
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Approver, Tool, ToolSpec
 from openclaw.memory.service import MemoryService
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.security import tool_policy
 from openclaw.security.exec_policy import MODES
-from openclaw.security.label_service import wrap
+from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.sandboxes.service import SandboxService
 from openclaw.security.settings import AgentToolSettings, Ask, ExecOverride, Security
 from openclaw.security.tool_policy import (
@@ -33,9 +33,9 @@ from openclaw.security.tool_policy import (
     RequestSender,
     ToolLayer,
     ToolRequest,
-    emptied,
-    remaining,
-    unknown,
+    apply_layers,
+    find_empty_allowlist,
+    find_unknown_entries,
 )
 from openclaw.tools.settings import ExecSettings, ToolsSettings
 from openclaw.workspace.seed import Workspaces
@@ -62,19 +62,19 @@ def machine_tools(
     *,
     background: bool,
     own: AgentToolSettings = USUAL,
-    boxed: SandboxedRun | None = None,
+    boxed: BoundSandbox | None = None,
     elevated: Level = "off",
 ) -> list[Tool]:
     """The tools that need nothing but this machine; commands outlive their call only with `background`.
 
     With `boxed` they work in a sandbox.
     """
-    from openclaw.tools.build import WebToolSettings, build, build_web
+    from openclaw.tools.build import WebToolSettings, build_tools, build_web
     from openclaw.tools.web_guard import AddressRules
 
     confined = settings.fs.workspace_only if own.fs.workspace_only is None else own.fs.workspace_only
     longest = settings.exec.timeout_seconds if own.exec.timeout_seconds is None else own.exec.timeout_seconds
-    built = build(
+    built = build_tools(
         workspace_only=confined,
         boxed=boxed,
         workers=standing.workers,
@@ -94,7 +94,7 @@ def machine_tools(
     key = variables.get("BRAVE_API_KEY", "")
     return built + build_web(
         standing,
-        wrap,
+        wrap_untrusted,
         WebToolSettings(
             fence=AddressRules(
                 allow_private=fetch.ssrf_policy.dangerously_allow_private_network,
@@ -120,7 +120,7 @@ def machine_tools(
     )
 
 
-def tool_request(key: SessionKey, model: str, boxed: SandboxedRun | None) -> ToolRequest:
+def tool_request(key: SessionKey, model: str, boxed: BoundSandbox | None) -> ToolRequest:
     """For whom tools are wanted, as far as the session's key and its box tell."""
     route = key.route
     sender, group = None, ""
@@ -142,13 +142,13 @@ def filter_names(names: Sequence[str], layers: Sequence[ToolLayer]) -> tuple[str
 @lru_cache(maxsize=256)
 def _kept(names: tuple[str, ...], layers: tuple[ToolLayer, ...]) -> tuple[str, ...]:
     """From turn to turn it is the same question."""
-    remain, removed = remaining(names, layers)
+    remain, removed = apply_layers(names, layers)
     for each in removed:
         log.debug("%s was removed by %s (%s)", each.tool, each.by, each.key)
-    for entry in set(unknown(names, layers)) - _WARNED:
+    for entry in set(find_unknown_entries(names, layers)) - _WARNED:
         _WARNED.add(entry)
         log.warning("%s names no tool there is", entry)
-    if not remain and (culprit := emptied(names, layers)):
+    if not remain and (culprit := find_empty_allowlist(names, layers)):
         raise InvalidRequest(f"no tool is left: {culprit} allows none of those there are")
     return remain
 
@@ -294,9 +294,9 @@ class MachineTools:
         """What plugins and MCP servers lend."""
         return [*self._plugins.tools(), *(self.mcp.tools() if self._live.config.mcp.servers else ())]
 
-    def _own(self, key: SessionKey, *, background: bool, level: Level, boxed: SandboxedRun | None) -> list[Tool]:
+    def _own(self, key: SessionKey, *, background: bool, level: Level, boxed: BoundSandbox | None) -> list[Tool]:
         """The tools that depend on nothing but the configuration and the agent: they keep nothing between calls."""
-        from openclaw.tools.build import tools as browser_tools  # first use: it loads every tool
+        from openclaw.tools.build import build_browser_tools as browser_tools  # first use: it loads every tool
 
         config = self._live.config
         built = machine_tools(
@@ -386,7 +386,7 @@ class Toolset:
         config = self._live.config
         own = self._sandboxes.tool_settings(key.agent)
         request = tool_request(key, model, self._sandboxes.of(key))
-        found = tool_policy.layers(config.tools, own, request, config.channels)
+        found = tool_policy.build_layers(config.tools, own, request, config.channels)
         return self._plugins.layers(config.tools, [*found, *self._session_tools.layers(key), *caps])
 
     def offered(self, key: SessionKey) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from openclaw.agent.loop import CROWDED, run
 from openclaw.agent.tool_runner import ToolRunner
-from openclaw.budget.metering import RunMeter
+from openclaw.budget.meter import RunMeter
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import ContextTooLong
 from openclaw.core.events import (
@@ -32,7 +32,7 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Image, Message, Text, Usage, User
 from openclaw.core.provider import System
 from openclaw.core.settings import Live
-from openclaw.core.text import Origin, merge_origins, whole
+from openclaw.core.text import Origin, merge_origins, replace_surrogates
 from openclaw.runs.record import TurnRecorder
 from openclaw.runs.request import RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
 from openclaw.runs.route import FailoverRoute
@@ -40,19 +40,19 @@ from openclaw.runs.toolset import Toolset
 from openclaw.sessions import reset
 from openclaw.sessions.compaction.manager import NOTHING, CompactionManager
 from openclaw.sessions.files import TranscriptFile, WriteLocks, iso, load
-from openclaw.sessions.history import Conversation, ConversationCache, conversation, extended
-from openclaw.sessions.index import SessionIndex, SessionRow, counted
+from openclaw.sessions.history import Conversation, ConversationCache, build_conversation, extend_conversation
+from openclaw.sessions.index import SessionIndex, SessionRow, with_totals
 from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.settings import SessionSettings
 from openclaw.sessions.system_events import SystemEvents
 from openclaw.sessions.transcript import (
     AnyEntry,
-    Context,
+    ConversationTotals,
     MessageEntry,
-    Tally,
+    ModelContext,
     TranscriptHeader,
     TranscriptProblem,
-    synthetic,
+    interrupted_result,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class OpenedSession(Struct, frozen=True, kw_only=True):
     transcript: TranscriptFile | None = None
     known: Conversation = Conversation()
     """The conversation as it was loaded."""
-    total: Tally = Tally()
+    total: ConversationTotals = ConversationTotals()
     problems: tuple[TranscriptProblem, ...] = ()
     renewed: SessionRenewed | None = None
 
@@ -85,7 +85,7 @@ class OpenedSession(Struct, frozen=True, kw_only=True):
         return self.known.path
 
     @property
-    def context(self) -> Context:
+    def context(self) -> ModelContext:
         return self.known.context
 
 
@@ -118,7 +118,7 @@ class TurnRunner:
         workspace_of: Callable[[str], Path],
         preparer: PreparesTurns,
         system_events: SystemEvents | None = None,
-        renewal: "SessionRenewal | None" = None,
+        renewal: "AutoReset | None" = None,
     ) -> None:
         self._system_events = system_events
         self._renewal = renewal
@@ -202,8 +202,8 @@ class TurnRunner:
         if not _asked(before, turn.run_id):
             now = millis(self._clock)
             news = await self._news(turn)
-            asked = [question(each, now) for each in turn.earlier if not _asked(before, each.run_id)]
-            asked.append(question(turn, now, news))
+            asked = [to_message(each, now) for each in turn.earlier if not _asked(before, each.run_id)]
+            asked.append(to_message(turn, now, news))
             for each in asked:
                 prepared.tools.heard(each)
         if asked and session.transcript is not None:
@@ -318,8 +318,8 @@ class TurnRunner:
         transcript = record.transcript
         try:
             await asyncio.to_thread(transcript.sync)
-            self._holding.keep(transcript.path, extended(session.known, transcript.added), transcript.ids)
-            told = counted(session.row, record.total)
+            self._holding.keep(transcript.path, extend_conversation(session.known, transcript.added), transcript.ids)
+            told = with_totals(session.row, record.total)
             if record.context_tokens is not None:
                 told = structs.replace(told, context_tokens=record.context_tokens)
             await self._index.ended(
@@ -363,7 +363,7 @@ class TurnRunner:
             problems: tuple[TranscriptProblem, ...] = ()
         elif path.exists():
             transcript, loaded = TranscriptFile.reopen(path, self._header(row))
-            known = conversation(loaded.entries)
+            known = build_conversation(loaded.entries)
             problems = (*loaded.problems, *known.context.problems)
         else:
             yield OpenedSession(row=row, renewed=renewed)
@@ -371,7 +371,7 @@ class TurnRunner:
         try:
             total = known.total
             for call in known.context.unanswered:
-                result = synthetic(call, timestamp=millis(self._clock))
+                result = interrupted_result(call, timestamp=millis(self._clock))
                 transcript.say(result, self._clock.now())
                 total = total.plus(result)
             yield OpenedSession(
@@ -422,15 +422,15 @@ def _answer_on_record(messages: Sequence[Message], run_id: str) -> Assistant | N
     return None
 
 
-def question(turn: RunRequest, now: int, news: PendingEvents = _NO_NEWS) -> User:
+def to_message(turn: RunRequest, now: int, news: PendingEvents = _NO_NEWS) -> User:
     """The request as a message."""
-    text = whole(f"{news.text}\n\n{turn.text}" if news.text else turn.text)
+    text = replace_surrogates(f"{news.text}\n\n{turn.text}" if news.text else turn.text)
     content: str | tuple[Text | Image, ...] = (Text(text), *turn.images) if turn.images else text
     origins = merge_origins(turn.origins, news.origins)
     return User(content=content, timestamp=now, idempotency_key=f"{turn.run_id}:user", origins=origins)
 
 
-class SessionRenewal:
+class AutoReset:
     """Starts a conversation over when the settings say that it is too old to go on."""
 
     def __init__(
@@ -455,7 +455,7 @@ class SessionRenewal:
         policy = reset.policy_of(self._settings.current, turn.key, turn.channel)
         if policy is None or turn.trigger != "user" or not row.messages:
             return None
-        why = reset.stale(policy, await self._index.contact(row), millis(self._clock), self._zone)
+        why = reset.reset_reason(policy, await self._index.contact(row), millis(self._clock), self._zone)
         if why is None or await self._was_begun(turn, row):
             return None
         fresh = await self._lifecycle.reset(turn.key, row.session_id, why=why)

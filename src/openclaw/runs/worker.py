@@ -25,27 +25,30 @@ from openclaw.core.messages import Assistant, ToolCall, Usage, User
 from openclaw.core.settings import Fixed, Live
 from openclaw.core.text import merge_origins
 from openclaw.runs import queue
+from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
 from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome
-from openclaw.runs.lanes import Lanes, LaneSlot
 from openclaw.runs.queue import (
     EnqueueMessage,
     InterruptRun,
+    Lanes,
+    LaneSlot,
     QueuedMessage,
     QueueRules,
     RejectMessage,
     StartRun,
     SteerRun,
 )
+from openclaw.runs.recovery import SETTLE, Action, Activity, Recovery, SessionActivity
 from openclaw.runs.reply import ReplyShaper, ShapedEvent
-from openclaw.runs.request import RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
-from openclaw.runs.stuck import SETTLE, Action, Activity, Recovery, SessionActivity
+from openclaw.runs.request import RecordedEvent, ResumedRun, RunRequest, SessionRenewed, SessionRepaired, Submission
 from openclaw.runs.toolset import Toolset
-from openclaw.runs.turn import TurnRunner, question
+from openclaw.runs.turn import TurnRunner, to_message
 from openclaw.sessions.reply_text import ReplyOptions
 from openclaw.tools.settings import ToolsSettings
 
 if TYPE_CHECKING:
     from openclaw.runs.hooks import MessageHooks, OutgoingMessage
+
 
 log = logging.getLogger(__name__)
 
@@ -54,65 +57,6 @@ ELSEWHERE = 0.25
 """Seconds between two looks for the end of a run that another process carries out."""
 INTERRUPTED = "The gateway was restarted while it worked on this, and has taken it up again."
 Why = Literal["user", "timeout", "shutdown", "interrupt", "stalled"]
-
-
-class RunAccepted(Struct, frozen=True):
-    """An input is on record."""
-
-    queued: bool
-    request: RunRequest
-
-
-class RunSettled(Struct, frozen=True):
-    """An input has its outcome."""
-
-    outcome: RunOutcome
-
-
-class RunEvent(Struct, frozen=True, kw_only=True):
-    """Something a run says; `seq` counts from 1 in each run."""
-
-    run_id: str
-    key: SessionKey
-    seq: int
-    at: int
-    event: ShapedEvent | SessionRepaired | SessionRenewed | RecordedEvent | RunAccepted | RunSettled
-
-
-class RunPublisher:
-    """Publishes what runs say to everyone who subscribed: clients, hooks, metrics, waiting callers."""
-
-    def __init__(self, *subscribers: Callable[[RunEvent], None]) -> None:
-        self._subscribers = list(subscribers)
-
-    def subscribe(self, subscriber: Callable[[RunEvent], None]) -> None:
-        self._subscribers.append(subscriber)
-
-    def __call__(self, event: RunEvent) -> None:
-        for subscriber in self._subscribers:
-            subscriber(event)
-
-
-class Submission(Struct, frozen=True, kw_only=True):
-    """What the caller is told at once."""
-
-    run_id: str
-    key: SessionKey
-    status: Literal["started", "queued", "steered", "in_flight", "ok", "error"]
-    accepted_at: int
-    outcome: RunOutcome | None = None
-
-
-class ResumedRun(Struct, frozen=True, kw_only=True):
-    """An input that an earlier process left unfinished."""
-
-    run_id: str
-    session_key: str
-    text: str = ""
-    begun: bool = False
-    """It was being worked on, not only waiting."""
-    given_up: str = ""
-    """Why it is not tried again."""
 
 
 class _Item(Struct, kw_only=True):
@@ -457,7 +401,7 @@ class RunService:
                 assert session is not None and session.active is not None
                 self._say(item.turn, RunAccepted(False, item.turn))
                 session.active.steered[item.turn.run_id] = item
-                session.active.steering.add(question(item.turn, millis(self._clock)))
+                session.active.steering.add(to_message(item.turn, millis(self._clock)))
                 return "steered"
             case InterruptRun():
                 assert session is not None
@@ -495,7 +439,7 @@ class RunService:
         session = self._sessions.get(key)
         if session is None:
             return
-        _, gone = queue.overflow([_waiting(item) for item in session.waiting], rules)
+        _, gone = queue.drop_overflow([_waiting(item) for item in session.waiting], rules)
         names = {each.run_id for each in gone}
         session.waiting = [item for item in session.waiting if item.turn.run_id not in names]
         session.dropped += [each for each in gone if rules.drop == "summarize"]

@@ -125,7 +125,7 @@ class ApprovalFile:
             raw = self._raw()
             self._checked(raw)
             yield raw
-            atomic.replace(self._path, msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n")
+            atomic.replace_file(self._path, msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n")
 
     def _raw(self) -> dict[str, Any]:
         """The whole document, in the current format."""

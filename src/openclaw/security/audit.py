@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.core.text import units
+from openclaw.core.text import utf16_length
 
 FIRST = "0" * 64
 """The predecessor digest of the first entry."""
@@ -66,7 +66,7 @@ class AuditHead(Struct, frozen=True, rename="camel"):
     """The oldest entry kept."""
 
 
-class Checked(Struct, frozen=True, kw_only=True):
+class AuditCheck(Struct, frozen=True, kw_only=True):
     """The result of verifying a chain."""
 
     entries: int = 0
@@ -81,7 +81,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() if text else ""
 
 
-def sealed(deed: AuditChange, *, seq: int, previous: str, at: int, run_id: str, session_key: str) -> AuditEntry:
+def chain_entry(deed: AuditChange, *, seq: int, previous: str, at: int, run_id: str, session_key: str) -> AuditEntry:
     """Makes the entry for a change, chained to the previous one."""
     entry = AuditEntry(
         seq=seq,
@@ -92,8 +92,8 @@ def sealed(deed: AuditChange, *, seq: int, previous: str, at: int, run_id: str, 
         run_id=run_id,
         session_key=session_key,
         priority=deed.priority,
-        before_chars=units(deed.before),
-        after_chars=units(deed.after),
+        before_chars=utf16_length(deed.before),
+        after_chars=utf16_length(deed.after),
         before_sha256=digest(deed.before),
         after_sha256=digest(deed.after),
         refused=deed.refused,
@@ -107,7 +107,7 @@ def _own_hash(entry: AuditEntry) -> str:
     return hashlib.sha256(msgspec.json.encode(structs.replace(entry, hash=""))).hexdigest()
 
 
-def read(line: bytes) -> AuditEntry | None:
+def parse_entry(line: bytes) -> AuditEntry | None:
     """Parses one line; None when it is not exactly an entry as written."""
     try:
         entry = msgspec.json.decode(line, type=AuditEntry)
@@ -116,7 +116,9 @@ def read(line: bytes) -> AuditEntry | None:
     return entry if entry.line.rstrip(b"\n") == line.rstrip(b"\n") else None
 
 
-def check(lines: Iterable[bytes], head: AuditHead | None, witnessed: Sequence[tuple[int, str]] = ()) -> Checked:
+def verify_chain(
+    lines: Iterable[bytes], head: AuditHead | None, witnessed: Sequence[tuple[int, str]] = ()
+) -> AuditCheck:
     """Verifies the chain from its oldest line to its newest.
 
     `witnessed` are entries (number and hash) recorded outside the chain.
@@ -126,7 +128,7 @@ def check(lines: Iterable[bytes], head: AuditHead | None, witnessed: Sequence[tu
     before: AuditEntry | None = None
     torn = 0
     for number, line in enumerate(lines, 1):
-        entry = read(line)
+        entry = parse_entry(line)
         if entry is None:
             # A line truncated by a kill breaks nothing: the next entry names the last complete one. An altered line
             # does, because the next entry names its old digest.
@@ -146,7 +148,7 @@ def check(lines: Iterable[bytes], head: AuditHead | None, witnessed: Sequence[tu
     notes = [f"{torn} line(s) were cut off: the program was killed while writing"] if torn else []
     if hashes and min(hashes) > 1:
         notes.append(f"entries before {min(hashes)} were forgotten with age")
-    return Checked(
+    return AuditCheck(
         entries=len(hashes),
         first=min(hashes, default=0),
         last=max(hashes, default=0),

@@ -16,7 +16,15 @@ import msgspec
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import StateError
-from openclaw.security.audit import AuditChange, AuditEntry, AuditHead, Checked, check, read, sealed
+from openclaw.security.audit import (
+    AuditChange,
+    AuditCheck,
+    AuditEntry,
+    AuditHead,
+    chain_entry,
+    parse_entry,
+    verify_chain,
+)
 from openclaw.storage import atomic
 from openclaw.storage.locks import Holder, KernelLock
 
@@ -54,7 +62,7 @@ class AuditLog:
             for deed in deeds:
                 last = entries[-1] if entries else None
                 entries.append(
-                    sealed(
+                    chain_entry(
                         deed,
                         seq=(last.seq if last else head.seq) + 1,
                         previous=last.hash if last else head.hash,
@@ -65,7 +73,7 @@ class AuditLog:
                 )
             size = self._write(path, b"".join(entry.line for entry in entries))
             head = AuditHead(entries[-1].seq, entries[-1].hash, head.first)
-            atomic.replace(self._head_file, msgspec.json.encode(head))
+            atomic.replace_file(self._head_file, msgspec.json.encode(head))
             self._end = (path, size, head)
         return tuple(entries)
 
@@ -74,18 +82,18 @@ class AuditLog:
         found: list[AuditEntry] = []
         for path in reversed(self._files()):
             for line in reversed(_lines(path)):
-                entry = read(line)
+                entry = parse_entry(line)
                 if entry is not None and (run_id is None or entry.run_id.startswith(run_id)):
                     found.append(entry)
                     if limit is not None and len(found) >= limit:
                         return found
         return found
 
-    def verify(self, witnessed: Sequence[tuple[int, str]] = ()) -> Checked:
+    def verify(self, witnessed: Sequence[tuple[int, str]] = ()) -> AuditCheck:
         """Verifies the chain; see `audit.check`."""
         with self._mine, self._writing():
             lines = [line for path in self._files() for line in _lines(path)]
-            return check(lines, self._head(), witnessed)
+            return verify_chain(lines, self._head(), witnessed)
 
     def _files(self) -> list[Path]:
         return sorted(path for path in self.directory.glob("*.jsonl") if _day(path) is not None)
@@ -123,7 +131,7 @@ class AuditLog:
         """
         kept = self._head() or AuditHead()
         lines = (line for path in reversed(files) for line in reversed(_lines(path)))
-        last = next((entry for line in lines if (entry := read(line))), None)
+        last = next((entry for line in lines if (entry := parse_entry(line))), None)
         return kept if last is None or last.seq <= kept.seq else AuditHead(last.seq, last.hash, kept.first)
 
     def _forget(self, files: Sequence[Path], today: date, head: AuditHead) -> AuditHead:
@@ -131,10 +139,10 @@ class AuditLog:
         if not old:
             return head
         left = [path for path in files if path not in old]
-        following = next((entry for path in left for line in _lines(path) if (entry := read(line))), None)
+        following = next((entry for path in left for line in _lines(path) if (entry := parse_entry(line))), None)
         head = AuditHead(head.seq, head.hash, following.seq if following else head.seq + 1)
         # The head first: a kill in between leaves surplus entries, not missing ones.
-        atomic.replace(self._head_file, msgspec.json.encode(head))
+        atomic.replace_file(self._head_file, msgspec.json.encode(head))
         for path in old:
             path.unlink(missing_ok=True)
         return head

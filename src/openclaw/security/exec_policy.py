@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from openclaw.security.settings import Ask, ExecMode, Security
-from openclaw.security.shell import CommandSegment, UnclearCommand, find_inline_code, parse
+from openclaw.security.shell import CommandSegment, UnclearCommand, find_inline_code, parse_shell
 
 _STRICTNESS: dict[Security, int] = {"full": 0, "allowlist": 1, "deny": 2}
 _ASKING: dict[Ask, int] = {"off": 0, "on-miss": 1, "always": 2}
@@ -112,7 +112,7 @@ def _miss(
             if _is_the_same(grant, words_of(command), identify):
                 return None
             return "a program or script in it is not what it was when it was allowed"
-    segments = parse(command)
+    segments = parse_shell(command)
     if isinstance(segments, UnclearCommand):
         return f"not a plain command: {segments.why}"
     for segment in segments:
@@ -206,7 +206,7 @@ def grants_for(
 
     With `strict`, code in an argument is never granted.
     """
-    segments = parse(command)
+    segments = parse_shell(command)
     if isinstance(segments, UnclearCommand):
         if strict and _carries_code(command):
             return ()

@@ -4,14 +4,14 @@ passed in."""
 import re
 from typing import Literal
 
-from openclaw.core.text import block, head, lazy, literal, neutralise, units
+from openclaw.core.text import compile_lazily, head, neutralise, sanitize_block, sanitize_line, utf16_length
 from openclaw.security.scan import suspicious_patterns
 
 Source = Literal[
     "email", "webhook", "api", "browser", "channel_metadata", "web_search", "web_fetch", "mcp", "plugin", "unknown"
 ]
 
-LABELS: dict[Source, str] = {
+SOURCE_NAMES: dict[Source, str] = {
     "email": "Email",
     "webhook": "Webhook",
     "api": "API",
@@ -35,27 +35,27 @@ _CONTROLS = (
     r"<\|(?:im_start|im_end|endoftext|begin_of_text|end_of_text|start_header_id|end_header_id|eot_id|python_tag|eom_id|"
     r"channel|message|return|call|reserved_special_token_\d{1,6})\|>|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>"
 )
-_TOKENS = lazy(_CONTROLS, re.IGNORECASE)
+_TOKENS = compile_lazily(_CONTROLS, re.IGNORECASE)
 # Phrases that only the runtime uses: in external text they are quoted, so that they do not look genuine.
-_BRACKETED = lazy(
+_BRACKETED = compile_lazily(
     r"\[(?=\s*(?:Subagent (?:Context|Task)|OpenClaw [a-z -]{1,40}|System(?: Message)?|Assistant|Internal|Developer"
     r"|Message from session [^\]\n]{1,200})\s*\]|cron:)",
     re.IGNORECASE,
 )
-_TAGGED = lazy(
+_TAGGED = compile_lazily(
     r"<(?=/?(?:prompt-data|system(?:-reminder|_prompt)?|summary|tool_result|function_results)\b)", re.IGNORECASE
 )
-_SPOKEN = lazy(
+_SPOKEN = compile_lazily(
     r"^([^\S\n]*+[*_#>]{0,3}\s?)(System|Assistant|Human|Developer|SECURITY NOTICE)(:)", re.IGNORECASE | re.MULTILINE
 )
-_PLAIN_TOKENS = lazy(r"(?!</?s>)(?:" + _CONTROLS + ")", re.IGNORECASE)
-_ENCLOSED = lazy(START + r"[^>]*>>>(.*?)<<<END_EXTERNAL_UNTRUSTED_CONTENT", re.DOTALL)
-_LINES = lazy(r"[\r\n\u2028\u2029]+")
+_PLAIN_TOKENS = compile_lazily(r"(?!</?s>)(?:" + _CONTROLS + ")", re.IGNORECASE)
+_ENCLOSED = compile_lazily(START + r"[^>]*>>>(.*?)<<<END_EXTERNAL_UNTRUSTED_CONTENT", re.DOTALL)
+_LINES = compile_lazily(r"[\r\n\u2028\u2029]+")
 
 
 def sanitize_external_text(text: str) -> str:
     """`text` without imitations of our markers, our notices or a model's control tokens."""
-    cleaned = _TOKENS.sub(REMOVED_TOKEN, neutralise(block(text)))
+    cleaned = _TOKENS.sub(REMOVED_TOKEN, neutralise(sanitize_block(text)))
     cleaned = _TAGGED.sub("&lt;", _BRACKETED.sub("(", cleaned))
     return _SPOKEN.sub(r"\1\2 (quoted)\3", cleaned)
 
@@ -71,16 +71,16 @@ def sanitize_own_text(text: str) -> str:
 def truncate_sanitized(text: str, most: int) -> str:
     """The sanitised form of the longest prefix of `text` that fits into `most` units after sanitising."""
     cleaned = sanitize_external_text(text)
-    if units(cleaned) <= most:
+    if utf16_length(cleaned) <= most:
         return cleaned
     low, high = 0, min(len(text), most)
     while low < high:
         middle = (low + high + 1) // 2
-        if units(sanitize_external_text(text[:middle])) <= most:
+        if utf16_length(sanitize_external_text(text[:middle])) <= most:
             low = middle
         else:
             high = middle - 1
-    return sanitize_external_text(head(text, units(text[:low])))
+    return sanitize_external_text(head(text, utf16_length(text[:low])))
 
 
 def detect_suspicious_patterns(text: str) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def wrap_external_content(
 
     Omit the warning only inside a block that has one already.
     """
-    about = [("Source", LABELS[source]), ("Task", task_name), ("From", sender), ("Subject", subject)]
+    about = [("Source", SOURCE_NAMES[source]), ("Task", task_name), ("From", sender), ("Subject", subject)]
     lines = [f"{name}: {_line(value)}" for name, value in about if value]
     parts = [WARNING] if include_warning else []
     parts += [
@@ -143,11 +143,11 @@ def is_wrapped(text: str) -> bool:
     return START in text
 
 
-def inside(text: str) -> str:
+def unwrap(text: str) -> str:
     """The text between the markers; all of `text` when there are none."""
     found = _ENCLOSED.findall(text)
     return "\n".join(found) if found else text
 
 
 def _line(value: str) -> str:
-    return literal(_LINES.sub(" ", sanitize_external_text(value)))
+    return sanitize_line(_LINES.sub(" ", sanitize_external_text(value)))

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from openclaw.core.text import Origin, merge_origins, origin
+from openclaw.core.text import Origin, make_origin, merge_origins
 
 CODE = frozenset(
     ".py .sh .bash .zsh .js .mjs .cjs .ts .rb .pl .php .lua .mk .ps1 .bat .go .rs .java .c .h .cpp .toml .cfg .yml "
@@ -148,7 +148,7 @@ INBOXES = frozenset("downloads download inbox incoming attachments mail maildir"
 SHARED = ("/tmp/", "/var/tmp/", "/dev/shm/", "/var/mail/", "/var/spool/")  # noqa: S108 (read, never written)
 
 
-class TrustedPlaces(Struct, frozen=True, kw_only=True):
+class TrustedPaths(Struct, frozen=True, kw_only=True):
     """What a run knows about directories; all paths are absolute and without links."""
 
     own: Sequence[str] = ()
@@ -159,7 +159,7 @@ class TrustedPlaces(Struct, frozen=True, kw_only=True):
     """Directories with known origins: skills."""
 
 
-def label_of(path: str, places: TrustedPlaces, *, name_only: bool = False) -> tuple[Origin, ...]:
+def label_of(path: str, places: TrustedPaths, *, name_only: bool = False) -> tuple[Origin, ...]:
     """The origins of a file by its location; empty when it is the owner's own.
 
     With `name_only` its name is shown but not its content: outside the owner's directories too, a name is a person's
@@ -171,18 +171,18 @@ def label_of(path: str, places: TrustedPlaces, *, name_only: bool = False) -> tu
     roots = [root for root in places.own if _inside(path, root)]
     if not roots:
         open_to_all = path.startswith(SHARED) or any(part.lower() in VENDORED | INBOXES for part in path.split("/"))
-        return () if name_only and not open_to_all else (origin("external", f"file {path}"),)
+        return () if name_only and not open_to_all else (make_origin("external", f"file {path}"),)
     # The innermost of the owner's directories decides: a path he trusted inside a vendored tree is his choice.
     root = max(roots, key=len)
     parts = Path(path).relative_to(root).parts
     if any(part.lower() in VENDORED | INBOXES for part in parts[:-1]) or _is_inbox(path, parts):
-        return (origin("external", f"file {path}"),)
+        return (make_origin("external", f"file {path}"),)
     inside = "/".join(parts)
     if any(fnmatch.fnmatch(inside, pattern) or fnmatch.fnmatch(path, pattern) for pattern in places.untrusted):
-        return (origin("external", f"file {path}"),)
+        return (make_origin("external", f"file {path}"),)
     for depth in range(1, len(parts)):
         if os.path.lexists(Path(root, *parts[:depth], ".git")):
-            return (origin("external", f"file {path} in a checkout"),)
+            return (make_origin("external", f"file {path} in a checkout"),)
     return ()
 
 

@@ -46,7 +46,7 @@ LARGEST = 256 * 1024 * 1024
 # The identity of the programs and scripts in a command.
 
 
-def identity(words: Sequence[str], cwd: str, resolve: Callable[[str], str | None]) -> str:
+def digest_programs(words: Sequence[str], cwd: str, resolve: Callable[[str], str | None]) -> str:
     """A digest of the programs and scripts that `words` start; empty when only system programs are named."""
     parts = []
     for place, word in enumerate(words):
@@ -80,7 +80,7 @@ def _digest(path: Path) -> str:
 # Answers that hold for a conversation.
 
 
-class Exactly(Struct, frozen=True, kw_only=True):
+class ExactCommand(Struct, frozen=True, kw_only=True):
     """One command as it was shown: its text, directory, and the digest of its programs and scripts."""
 
     command: str
@@ -89,30 +89,30 @@ class Exactly(Struct, frozen=True, kw_only=True):
     boxed: bool = False
 
 
-class AllowedExactly:
+class SessionAllowlist:
     """Commands a person always allows in a conversation, until it is reset or the process ends."""
 
     def __init__(self) -> None:
-        self._known: defaultdict[str, set[Exactly]] = defaultdict(set)
+        self._known: defaultdict[str, set[ExactCommand]] = defaultdict(set)
 
-    def add(self, session_key: str, what: Exactly) -> None:
+    def add(self, session_key: str, what: ExactCommand) -> None:
         self._known[session_key].add(what)
 
-    def knows(self, session_key: str, what: Exactly) -> bool:
+    def knows(self, session_key: str, what: ExactCommand) -> bool:
         return session_key in self._known and what in self._known[session_key]
 
     def forget(self, session_key: str) -> None:
         self._known.pop(session_key, None)
 
 
-HERE = "Always: you are not asked about exactly this command again in this conversation"
+ALWAYS_NOTE = "Always: you are not asked about exactly this command again in this conversation"
 """What "always" means when untrusted text is the reason to ask."""
 
 
 # The gate for commands.
 
 
-class _Wish(Struct, frozen=True, kw_only=True):
+class _CommandRequest(Struct, frozen=True, kw_only=True):
     """Everything about a command that an approver must see."""
 
     command: str
@@ -136,10 +136,10 @@ class ExecGate:
         path: str,
         agents: Mapping[str, tuple[Security, Ask]] | None = None,
         strict: bool = True,
-        settled: AllowedExactly | None = None,
+        settled: SessionAllowlist | None = None,
     ) -> None:
         self._strict = strict
-        self._settled = settled or AllowedExactly()
+        self._settled = settled or SessionAllowlist()
         self._agents = agents or {}
         self._security: Security = security
         self._ask: Ask = ask
@@ -167,7 +167,7 @@ class ExecGate:
         if not cwd.is_dir():
             return f"Not run: {cwd} is not a directory."
         security, ask = _own_limits(args)
-        wish = _Wish(command=_visible(args), cwd=str(cwd.resolve()), security=security, ask=ask)
+        wish = _CommandRequest(command=_visible(args), cwd=str(cwd.resolve()), security=security, ask=ask)
         ruling = self._despite(wish, context, leaving, cause, bulk)
         if not isinstance(ruling, AskPerson):
             return _refusal(ruling)
@@ -180,7 +180,7 @@ class ExecGate:
             fallback = "" if cause or bulk or leaving else self._fallback(context.agent_id)
             return await self._asked(tool, wish, ruling.why, context, fallback, labelled=bool(cause))
 
-    def _despite(self, wish: _Wish, context: ToolContext, leaving: bool, cause: str, bulk: str) -> Ruling:
+    def _despite(self, wish: _CommandRequest, context: ToolContext, leaving: bool, cause: str, bulk: str) -> Ruling:
         """The allowlist's ruling, unless there is a cause to ask anyway."""
         ruling = self._rule(wish, context.agent_id, leaving)
         if isinstance(ruling, Deny):
@@ -193,12 +193,12 @@ class ExecGate:
             cause = f"you allowed it before, but {cause}"
         return AskPerson(_joined(cause, bulk)) if cause or bulk else ruling
 
-    def _is_settled(self, wish: _Wish, context: ToolContext) -> bool:
+    def _is_settled(self, wish: _CommandRequest, context: ToolContext) -> bool:
         """Whether a person said "always" to exactly this command here, and has not revoked it."""
-        what = Exactly(command=wish.command, cwd=wish.cwd, identity=self._seen(wish))
+        what = ExactCommand(command=wish.command, cwd=wish.cwd, identity=self._seen(wish))
         return self._settled.knows(context.session_key, what) and self._is_listed(wish, context.agent_id)
 
-    def _seen(self, wish: _Wish) -> str:
+    def _seen(self, wish: _CommandRequest) -> str:
         return self._identity(words_of(wish.command), wish.cwd)
 
     async def _inside(
@@ -209,14 +209,14 @@ class ExecGate:
         if security == "deny":
             return "Not run: tools.exec.security is deny."
         by_hand = "every command is approved by hand" if ask == "always" else ""
-        what = Exactly(command=_visible(args), cwd=str(args.get("workdir") or ""), boxed=True)
+        what = ExactCommand(command=_visible(args), cwd=str(args.get("workdir") or ""), boxed=True)
         settles = bool(cause) and "command" in args and not by_hand
         if settles and self._settled.knows(context.session_key, what):
             cause = ""
         if not (by_hand or cause or bulk):
             return None
         why = _joined(by_hand, cause, bulk)
-        answer = await self._answer(tool, args, context, f"{why}. {HERE}" if settles else why, standing=settles)
+        answer = await self._answer(tool, args, context, f"{why}. {ALWAYS_NOTE}" if settles else why, standing=settles)
         if settles and answer.decision == "allow-always":
             self._settled.add(context.session_key, what)
         return _denied(answer)
@@ -262,7 +262,7 @@ class ExecGate:
                 security, ask = stricter((security, ask), (layer.security or "full", layer.ask or "off"))
         return security, ask
 
-    def _rule(self, wish: _Wish, agent_id: str, leaving: bool = False) -> Ruling:
+    def _rule(self, wish: _CommandRequest, agent_id: str, leaving: bool = False) -> Ruling:
         agent = self._approvals.read().agents.get(agent_id)
         security, ask = stricter(self._effective(agent_id), (wish.security, wish.ask))
         if leaving:  # the owner let this session leave its sandbox, and still approves each command
@@ -270,7 +270,7 @@ class ExecGate:
         grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
         return self._judge(wish, security, ask, grants)
 
-    def _judge(self, wish: _Wish, security: Security, ask: Ask, grants: Sequence[ExecGrant]) -> Ruling:
+    def _judge(self, wish: _CommandRequest, security: Security, ask: Ask, grants: Sequence[ExecGrant]) -> Ruling:
         return decide(
             wish.command,
             wish.cwd,
@@ -284,7 +284,7 @@ class ExecGate:
         )
 
     def _identity(self, words: Sequence[str], cwd: str) -> str:
-        return identity(words, cwd, lambda word: self._resolve(word, cwd))
+        return digest_programs(words, cwd, lambda word: self._resolve(word, cwd))
 
     def _fallback(self, agent_id: str) -> str:
         """The approvals file's fallback for an unanswered request; deny when absent."""
@@ -293,7 +293,7 @@ class ExecGate:
         return (own.ask_fallback if own else None) or document.defaults.ask_fallback or "deny"
 
     async def _asked(
-        self, tool: Tool, wish: _Wish, why: str, context: ToolContext, fallback: str, *, labelled: bool
+        self, tool: Tool, wish: _CommandRequest, why: str, context: ToolContext, fallback: str, *, labelled: bool
     ) -> str | None:
         seen = self._seen(wish)
         grants = self._grants(wish)
@@ -305,7 +305,7 @@ class ExecGate:
                 cwd=wish.cwd,
                 agent_id=context.agent_id,
                 session_key=context.session_key,
-                why=f"{why}. {HERE}" if labelled and grants else why,
+                why=f"{why}. {ALWAYS_NOTE}" if labelled and grants else why,
                 origins=context.origins,
                 standing=bool(grants),
             )
@@ -322,11 +322,11 @@ class ExecGate:
                 context.agent_id, [msgspec.to_builtins(grant) for grant in grants], millis(self._clock)
             )
             if labelled:
-                what = Exactly(command=wish.command, cwd=wish.cwd, identity=seen)
+                what = ExactCommand(command=wish.command, cwd=wish.cwd, identity=seen)
                 self._settled.add(context.session_key, what)
         return None
 
-    def _grants(self, wish: _Wish) -> tuple[ExecGrant, ...]:
+    def _grants(self, wish: _CommandRequest) -> tuple[ExecGrant, ...]:
         """What "always" would grant; nothing for code in an argument."""
         return grants_for(
             wish.command,
@@ -337,11 +337,11 @@ class ExecGate:
             self._strict,
         )
 
-    def _goes_on(self, wish: _Wish, agent_id: str, fallback: str) -> bool:
+    def _goes_on(self, wish: _CommandRequest, agent_id: str, fallback: str) -> bool:
         """Whether a command runs although nobody answered: always with `full`, if listed with `allowlist`."""
         return self._is_listed(wish, agent_id) if fallback == "allowlist" else fallback == "full"
 
-    def _is_listed(self, wish: _Wish, agent_id: str) -> bool:
+    def _is_listed(self, wish: _CommandRequest, agent_id: str) -> bool:
         agent = self._approvals.read().agents.get(agent_id)
         grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
         ruling = self._judge(wish, "allowlist", "off", grants)

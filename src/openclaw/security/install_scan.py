@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.core.text import fold, lazy
+from openclaw.core.text import compile_lazily, fold
 from openclaw.security.scan import scan
 
 Severity = Literal["warn", "critical"]
@@ -31,7 +31,7 @@ def _rule(name: str, severity: Severity, message: str, needs: str, *patterns: st
         severity,
         message,
         tuple(needs.split()),
-        lazy("|".join(f"(?:{pattern})" for pattern in patterns), re.I | re.M),
+        compile_lazily("|".join(f"(?:{pattern})" for pattern in patterns), re.I | re.M),
     )
 
 
@@ -267,13 +267,13 @@ class ScanFinding(Struct, frozen=True, kw_only=True):
         return f"{self.severity}: {where}: {self.message} [{self.rule}]"
 
 
-_ORDERS = lazy(
+_ORDERS = compile_lazily(
     r"https?://|\b(?:run|execute|send|read|curl|upload|ignore|forward|instruction|assistant|agent|must|always)\b", re.I
 )
-_BASE64 = lazy(rf"[A-Za-z0-9+/]{{{BLOB},}}={{0,2}}")
-_HEX = lazy(rf"(?:\\x[0-9a-fA-F]{{2}}){{40,}}|\b[0-9a-fA-F]{{{2 * BLOB},}}\b")
-_PADDED = lazy(r"\S[ \t\u00a0\u3000]{120,}\S")
-_TAGS = lazy("[\U000e0000-\U000e007f]")
+_BASE64 = compile_lazily(rf"[A-Za-z0-9+/]{{{BLOB},}}={{0,2}}")
+_HEX = compile_lazily(rf"(?:\\x[0-9a-fA-F]{{2}}){{40,}}|\b[0-9a-fA-F]{{{2 * BLOB},}}\b")
+_PADDED = compile_lazily(r"\S[ \t\u00a0\u3000]{120,}\S")
+_TAGS = compile_lazily("[\U000e0000-\U000e007f]")
 _MAGIC = (
     (b"\x7fELF", "a compiled Linux program"),
     (b"MZ", "a compiled Windows program"),
@@ -303,7 +303,7 @@ _RUNNABLE = (
 _LOADED_BY_OTHERS = (".npmrc", ".pypirc", "sitecustomize.py", "usercustomize.py", ".envrc", "conftest.py", ".mcp.json")
 
 
-def inspect(files: Mapping[str, bytes]) -> tuple[ScanFinding, ...]:
+def scan_files(files: Mapping[str, bytes]) -> tuple[ScanFinding, ...]:
     """All findings in `files`, by path; the critical ones first."""
     found: list[ScanFinding] = []
     left = MAX_TOTAL

@@ -10,23 +10,23 @@ from openclaw.core.clock import Clock
 from openclaw.core.messages import Message
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
-from openclaw.core.text import Origin, merge_origins, origin
-from openclaw.security.external import LABELS, Source, wrap_external_content
-from openclaw.security.file_labels import LabelledFiles, TrustedPlaces
+from openclaw.core.text import Origin, make_origin, merge_origins
+from openclaw.security.external import SOURCE_NAMES, Source, wrap_external_content
+from openclaw.security.file_labels import LabelledFiles, TrustedPaths
 from openclaw.security.gates import ExecGate, LabelGate
-from openclaw.security.labels import CircuitBreaker, reaches_out, table
+from openclaw.security.labels import CircuitBreaker, build_table, may_fetch
 from openclaw.security.note_marks import note_origins
 from openclaw.security.redaction import Redactor
-from openclaw.security.run_labels import KnownSecrets, RunLabels
+from openclaw.security.run_labels import LabelContext, RunLabels
 from openclaw.security.settings import SecuritySettings
-from openclaw.security.undo import MB, Journal, JournalBudget, RunJournal
+from openclaw.security.undo import MB, JournalBudget, RunJournal, UndoJournal
 from openclaw.workspace.files import ALWAYS, WHEN_PRESENT
 
 
-def journal(state: Path, settings: SecuritySettings, clock: Clock) -> Journal:
+def open_journal(state: Path, settings: SecuritySettings, clock: Clock) -> UndoJournal:
     undo = settings.undo
     budget = JournalBudget(enabled=undo.enabled, total=undo.max_mb * MB, file=undo.max_file_mb * MB, days=undo.days)
-    return Journal(state / "undo", clock, budget)
+    return UndoJournal(state / "undo", clock, budget)
 
 
 def labelled_files(state: Path) -> LabelledFiles:
@@ -51,9 +51,9 @@ class LabelService:
     def _configure(self, settings: SecuritySettings) -> None:
         self._settings = settings
         self._breakers.clear()
-        self._journal = journal(self._state, settings, self._clock)
+        self._journal = open_journal(self._state, settings, self._clock)
         external = settings.external_content
-        self._table = table(external.table, external.taint_tools)
+        self._table = build_table(external.table, external.taint_tools)
 
     def know(self, secrets: Iterable[Secret]) -> None:
         """Adds secrets to redact from tool results."""
@@ -62,8 +62,8 @@ class LabelService:
     def of_job(self, name: str, command: str) -> tuple[Origin, ...]:
         """The origins of a background command's output."""
         found = self._jobs.get(name)
-        if found is None and reaches_out(command):
-            return (origin("external", f"exec {command}"),)
+        if found is None and may_fetch(command):
+            return (make_origin("external", f"exec {command}"),)
         return found or ()
 
     def labels(
@@ -84,9 +84,9 @@ class LabelService:
         own = [workspace, Path(openclaw.__file__).parent, *(self._home / Path(each) for each in external.trusted_paths)]
         own += [Path(place)] if place else []
         own += [boxes] if boxes is not None else []
-        known = KnownSecrets(
+        known = LabelContext(
             files=self.files,
-            places=TrustedPlaces(
+            places=TrustedPaths(
                 own=tuple(map(self._real, own)),
                 untrusted=external.untrusted_paths,
                 directories=skills or {},
@@ -118,7 +118,7 @@ class LabelService:
         return LabelGate(inner, labels, self._table, breaker, self._clock)
 
 
-def wrap(content: str, source: str, *, warn: bool = True) -> str:
+def wrap_untrusted(content: str, source: str, *, warn: bool = True) -> str:
     """`content` wrapped under a fresh id; an unlisted source becomes `unknown`."""
-    known: Source = source if source in LABELS else "unknown"
+    known: Source = source if source in SOURCE_NAMES else "unknown"
     return wrap_external_content(content, known, marker_id=secrets.token_hex(8), include_warning=warn)

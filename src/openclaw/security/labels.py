@@ -12,18 +12,18 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from openclaw.core.messages import Assistant, Message, ToolResult, User, once
-from openclaw.core.secret import is_secret_place
+from openclaw.core.messages import Assistant, Message, ToolResult, User, cache_on_message
+from openclaw.core.secret import is_secret_path
 from openclaw.core.text import (
-    COLUMNS,
-    DEEDS,
+    ACTION_KINDS,
+    LABEL_COLUMNS,
     UNTRUSTED,
     ActionKind,
     LabelColumn,
     LabelDecision,
     Origin,
+    make_origin,
     merge_origins,
-    origin,
 )
 from openclaw.core.tool import Effects
 from openclaw.security.exec_policy import Allow, AskPerson, Deny, Ruling
@@ -97,7 +97,7 @@ _STANDING = frozenset({"skills", "hooks"})
 """Top-level workspace directories whose files are followed or run automatically."""
 
 
-class Facts(Struct, frozen=True, kw_only=True):
+class CallFacts(Struct, frozen=True, kw_only=True):
     """Facts about a call besides its effects."""
 
     reads: Sequence[str] = ()
@@ -110,7 +110,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     """What the owner wrote in this conversation."""
 
 
-def actions_of(effects: Effects, facts: Facts) -> tuple[ActionKind, ...]:
+def actions_of(effects: Effects, facts: CallFacts) -> tuple[ActionKind, ...]:
     """All actions of a call, the most serious first."""
     found: list[ActionKind] = [deed for effect, deed in _BY_EFFECT if effect in effects]
     if Effects.FETCHES in effects:
@@ -134,7 +134,7 @@ def _writing(path: str, workspace: str) -> ActionKind:
 
 
 def _reading(path: str, named: Sequence[str]) -> ActionKind:
-    if not is_secret_place(path):
+    if not is_secret_path(path):
         return "read"
     name = path.rpartition("/")[2]
     asked = any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", said) for said in named)
@@ -158,7 +158,7 @@ _DELETING = re.compile(
 )
 
 
-def reaches_out(command: str) -> bool:
+def may_fetch(command: str) -> bool:
     """Whether a command line may fetch external text, judging by its words. Prefers false positives."""
     return bool(_NETWORK.search(command))
 
@@ -182,7 +182,7 @@ def _row(
     return {"none": none, "skill": skill, "tool": tool, "external": external, "stranger": stranger}
 
 
-TABLE: Table = {
+DEFAULT_TABLE: Table = {
     #                        no label  skill    tool     external stranger
     "read": _row("allow", "allow", "allow", "allow", "ask"),
     "read-secret": _row("ask", "ask", "ask", "ask", "deny"),
@@ -201,16 +201,16 @@ TABLE: Table = {
 }
 
 
-def table(changes: Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]], mode: Mode = "approve") -> Table:
+def build_table(changes: Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]], mode: Mode = "approve") -> Table:
     """The table with the owner's changes; `mode` off ignores labels, `deny` denies where a label would ask."""
     made: dict[ActionKind, dict[LabelColumn, LabelDecision]] = {}
-    for deed in DEEDS:
+    for deed in ACTION_KINDS:
         made[deed] = {}
-        for column in COLUMNS:
-            word = TABLE[deed][column]
+        for column in LABEL_COLUMNS:
+            word = DEFAULT_TABLE[deed][column]
             if column != "none" and mode == "off":
-                word = TABLE[deed]["none"]
-            elif column != "none" and mode == "deny" and word == "ask" and TABLE[deed]["none"] == "allow":
+                word = DEFAULT_TABLE[deed]["none"]
+            elif column != "none" and mode == "deny" and word == "ask" and DEFAULT_TABLE[deed]["none"] == "allow":
                 word = "deny"
             made[deed][column] = changes.get(column, {}).get(deed, word)
     return made
@@ -248,8 +248,8 @@ def render_table(rules: Table) -> str:
     """The table as Markdown, for the documentation and the terminal."""
     lines = ["| what the call does | no label | skill | tool | external | stranger |", "|---|---|---|---|---|---|"]
     lines += [
-        f"| `{deed}`: {ACTION_WORDS[deed]} | {' | '.join(rules[deed][column] for column in COLUMNS)} |"
-        for deed in DEEDS
+        f"| `{deed}`: {ACTION_WORDS[deed]} | {' | '.join(rules[deed][column] for column in LABEL_COLUMNS)} |"
+        for deed in ACTION_KINDS
     ]
     return "\n".join(lines)
 
@@ -266,7 +266,7 @@ MOST_WORDS = 40
 GOES_ON = re.compile(r"[\w\-.~%&=+$@!*',:]")
 
 
-def was_given(args: Mapping[str, Any], said: Sequence[str], public: Sequence[str], owner: Sequence[str]) -> bool:
+def is_safe_to_send(args: Mapping[str, Any], said: Sequence[str], public: Sequence[str], owner: Sequence[str]) -> bool:
     """Whether every word in `args` is harmless to send out.
 
     `said` is what people wrote and no model did, `public` the part of it that is no secret to outsiders, `owner` what
@@ -343,14 +343,14 @@ def _words(text: str, public: Sequence[str]) -> bool:
 # Labels of messages.
 
 
-@once
+@cache_on_message
 def message_origins(message: Message) -> tuple[Origin, ...]:
     """The untrusted origins of one message."""
     if message.origins:
         return message.origins
     if not isinstance(message, Assistant) and is_wrapped(message.text):
         what = message.tool_name if isinstance(message, ToolResult) else "a message"
-        return (origin("external", f"{what} earlier in this conversation"),)
+        return (make_origin("external", f"{what} earlier in this conversation"),)
     return ()
 
 
@@ -359,27 +359,27 @@ GIVING = ("web_fetch", "web_search")
 READING = ("read", "grep", "ls", "find")
 
 
-def is_given(message: Message, origins: Sequence[Origin]) -> bool:
+def is_verbatim(message: Message, origins: Sequence[Origin]) -> bool:
     """Whether a message contains only what the owner or a stranger wrote, and nothing a model composed.
 
     Task texts and results of sub-agents and jobs do not count: a model under a stranger's influence may have put
     private data into them.
     """
     if isinstance(message, ToolResult):
-        return is_given_by(message.tool_name, origins)
+        return is_verbatim_result(message.tool_name, origins)
     if not isinstance(message, User):
         return False
     called_in = all(each.source.startswith("webhook ") for each in origins)
     return not origins or (called_in and not message.text.startswith("["))
 
 
-def is_given_by(tool: str, origins: Sequence[Origin]) -> bool:
+def is_verbatim_result(tool: str, origins: Sequence[Origin]) -> bool:
     """The same for a tool result; files that a run wrote after reading untrusted text count as composed by that run."""
     if tool in GIVING:
         return True
     return tool in READING and all(each.source.startswith("file ") for each in origins)
 
 
-def copied(source: Origin, path: str) -> Origin:
+def copied_origin(source: Origin, path: str) -> Origin:
     """The origin of a file written after reading `source`."""
-    return origin(source.label, f"{path}, written after {source.source}")
+    return make_origin(source.label, f"{path}, written after {source.source}")

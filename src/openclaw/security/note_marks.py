@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from openclaw.core.text import UNTRUSTED, Label, Origin, merge_origins, origin
+from openclaw.core.text import UNTRUSTED, Label, Origin, make_origin, merge_origins
 from openclaw.storage import atomic
 
 END = "<!-- /label -->"
@@ -23,7 +23,7 @@ def start(label: Label) -> str:
     return f"<!-- label: {label} -->"
 
 
-def wrapped(text: str, label: Label) -> str:
+def wrap_lines(text: str, label: Label) -> str:
     """`text` between the marks of `label`; imitated marks inside are defused."""
     inner = "\n".join("\\" + line if _MARK.match(line.strip()) else line for line in text.split("\n"))
     return f"{start(label)}\n{inner}\n{END}"
@@ -49,7 +49,7 @@ def least_trusted(labels: Sequence[str], first: int, last: int) -> str:
     """The least trusted label of lines `first` to `last`."""
     if not labels:
         return ""
-    return worse(*labels[first - 1 : last])
+    return less_trusted(*labels[first - 1 : last])
 
 
 def mark_lines(before: str, after: str, label: Label) -> str:
@@ -63,7 +63,7 @@ def mark_lines(before: str, after: str, label: Label) -> str:
     for kind, first, _, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         for place in range(start, end):
             here = old_labels[first + place - start] if kind == "equal" else label
-            found[place] = worse(found[place], here) if new[place].strip() else ""
+            found[place] = less_trusted(found[place], here) if new[place].strip() else ""
     if not any(found):
         return "\n".join(new)
     out: list[str] = []
@@ -88,7 +88,7 @@ def _lines(text: str) -> tuple[list[str], list[str]]:
     return [line for line, _ in kept], [label for _, label in kept]
 
 
-def worse(*labels: str) -> str:
+def less_trusted(*labels: str) -> str:
     """The least trusted of `labels`."""
     return next((label for label in UNTRUSTED if label in labels), "")
 
@@ -115,7 +115,7 @@ def note_origins(path: str) -> tuple[Origin, ...]:
             marked = by_line(file.read(NOTE_BYTES))
     except OSError:
         return ()
-    return merge_origins(origin(label, f"note {path}") for label in UNTRUSTED if label in marked)
+    return merge_origins(make_origin(label, f"note {path}") for label in UNTRUSTED if label in marked)
 
 
 def mark_note(path: Path, before: str, origins: Sequence[Origin]) -> None:
@@ -127,4 +127,4 @@ def mark_note(path: Path, before: str, origins: Sequence[Origin]) -> None:
     worst = min(merge_origins(origins), key=lambda each: UNTRUSTED.index(each.label)).label
     marked = mark_lines(before, after, worst)
     if marked != after:
-        atomic.replace(path, marked.encode(), mode=path.stat().st_mode & 0o777)
+        atomic.replace_file(path, marked.encode(), mode=path.stat().st_mode & 0o777)

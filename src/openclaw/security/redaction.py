@@ -9,12 +9,12 @@ from urllib.parse import quote, quote_plus
 from msgspec import Struct
 
 from openclaw.core.secret import REDACTED, Secret
-from openclaw.core.text import lazy
+from openclaw.core.text import compile_lazily
 
 LEAST_VALUE = 6
 """A shorter value occurs in ordinary text."""
 
-_SECRET_NAME = lazy(
+_SECRET_NAME = compile_lazily(
     r"(?:^|_)(?:token|secret|password|passwd|passphrase|api_?key|access_?key|private_?key|credentials?)s?$",
     re.IGNORECASE,
 )
@@ -23,24 +23,24 @@ _WORD = (
     r"(?:[\w-]{0,40}(?:api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|secret|passw(?:or)?d|passphrase"
     r"|credentials?)|(?:[\w-]{0,40}[_-])?token|(?:access|refresh|bearer|bot|auth|session|id|device)token)"
 )
-_PAIR = lazy(
+_PAIR = compile_lazily(
     rf"""(?P<name>["']?\b{_WORD}["']?\s{{0,8}}[=:]\s{{0,8}}["']?)(?P<value>[^\s"',;&)}}\]]{{6,}})""", re.IGNORECASE
 )
-_QUOTED = lazy(
+_QUOTED = compile_lazily(
     rf"""(?P<name>["']?\b{_WORD}["']?\s{{0,8}}[=:]\s{{0,8}}")(?P<value>(?:[^"\\]|\\.){{6,}})(?=")""", re.IGNORECASE
 )
-_FLAG = lazy(
+_FLAG = compile_lazily(
     r"(?P<name>--?[\w-]{0,40}(?:token|password|passwd|secret|api-?key|credential)[\w-]{0,40}[ =])(?P<value>[^\s-]\S*)",
     re.IGNORECASE,
 )
-_HEADER = lazy(
+_HEADER = compile_lazily(
     r"(?P<name>\b(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key|api-key|x-goog-api-key"
     r"|x-openclaw-token|x-auth-token)[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)(?P<value>[^\s\"'][^\r\n\"']*)",
     re.IGNORECASE,
 )
-_SCHEME = lazy(r"(?P<name>\b(?:bearer|basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
-_KEY_BLOCK = lazy(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
-_SHAPES = lazy(
+_SCHEME = compile_lazily(r"(?P<name>\b(?:bearer|basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_KEY_BLOCK = compile_lazily(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_SHAPES = compile_lazily(
     r"\b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct)?[-_]?[A-Za-z0-9_-]{16,}"
     r"|\bglpat-[\w-]{20,}|\bnpm_\w{30,}|\bhf_\w{20,}|\bgsk_\w{20,}|\bxai-\w{20,}|\bpplx-\w{20,}|\br8_\w{20,}"
     r"|\bpypi-[\w-]{40,}|\bxapp-[\w-]{10,}|\bdop_v1_\w{40,}|\bya29\.[\w-]{20,}|\bASIA[0-9A-Z]{16}\b"
@@ -49,9 +49,9 @@ _SHAPES = lazy(
 )
 
 
-_USERINFO = lazy(r"(?<=://)[^/?#\s@]+(?=@)")
-_QUERY = lazy(r"(?<=[?&])([\w.-]*(?:token|key|secret|password|signature|sig))=[^&#\s]+", re.IGNORECASE)
-_LOOKS_SECRET = lazy(
+_USERINFO = compile_lazily(r"(?<=://)[^/?#\s@]+(?=@)")
+_QUERY = compile_lazily(r"(?<=[?&])([\w.-]*(?:token|key|secret|password|signature|sig))=[^&#\s]+", re.IGNORECASE)
+_LOOKS_SECRET = compile_lazily(
     r"\bsk-[\w-]{12,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abeprs]-[\w-]{10,}|\bAKIA[0-9A-Z]{16}\b"
     r"|\bAIza[\w-]{30,}|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+|\b\d{8,10}:[\w-]{30,}"
     r"|(?<=\bBearer )[^\s${]+|(?<=\bBasic )[^\s${]+|-----BEGIN [A-Z ]*PRIVATE KEY-----.*",

@@ -183,7 +183,7 @@ class AgentApprovalsParam(Params, frozen=True, kw_only=True):
     mcp_tools: tuple[McpToolGrant, ...] | None = None
 
 
-class ApprovalsFile(Params, frozen=True, kw_only=True):
+class ApprovalsFileParam(Params, frozen=True, kw_only=True):
     version: Literal[1]
     socket: ApprovalsSocket | None = None
     defaults: ApprovalsDefaults | None = None
@@ -193,7 +193,7 @@ class ApprovalsFile(Params, frozen=True, kw_only=True):
 class ExecApprovalsSetParams(Params, frozen=True, kw_only=True):
     """Params of `exec.approvals.set`."""
 
-    file: ApprovalsFile
+    file: ApprovalsFileParam
     base_hash: NonEmpty | None = None
 
 
@@ -238,10 +238,10 @@ DECISIONS = ["allow-once", "allow-always", "deny"]
 
 def approvals_methods(approvals: PendingApprovals, granted: ApprovalFile, path: str) -> list[RpcMethod]:
     async def listed(params: NoParams, caller: Caller) -> Any:
-        return [shown(question) for question in approvals.list()]
+        return [approval_to_json(question) for question in approvals.list()]
 
     async def get(params: ExecApprovalGetParams, caller: Caller) -> Any:
-        return shown(approvals.get(params.id))
+        return approval_to_json(approvals.get(params.id))
 
     async def resolve(params: ExecApprovalResolveParams, caller: Caller) -> Any:
         try:
@@ -286,7 +286,7 @@ def _without_nothing(value: Any) -> Any:
     return [_without_nothing(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def shown(question: PendingApproval) -> dict[str, Any]:
+def approval_to_json(question: PendingApproval) -> dict[str, Any]:
     request = question.request
     return {
         "id": request.id,
@@ -306,7 +306,7 @@ def shown(question: PendingApproval) -> dict[str, Any]:
 
 
 def tell_asked(bus: EventBus, question: PendingApproval) -> None:
-    bus.publish("exec.approval.requested", shown(question), question.request.session_key)
+    bus.publish("exec.approval.requested", approval_to_json(question), question.request.session_key)
 
 
 def tell_resolved(bus: EventBus, question: PendingApproval, resolution: ApprovalOutcome) -> None:

@@ -15,27 +15,27 @@ from typing import Any
 from msgspec import Struct, structs
 
 from openclaw.core.messages import Assistant, Image, Message, Text, User
-from openclaw.core.sandbox import BOX_HOME, SandboxSpec, WorksInBox, outside, seen
-from openclaw.core.text import ActionKind, Origin, merge_origins, origin
+from openclaw.core.sandbox import SANDBOX_HOME, RunsInSandbox, SandboxSpec, to_host_path, to_sandbox_path
+from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.security.external import (
-    LABELS,
+    SOURCE_NAMES,
     Source,
-    inside,
     sanitize_external_text,
     sanitize_own_text,
+    unwrap,
     wrap_external_content,
 )
-from openclaw.security.file_labels import LabelledFiles, TrustedPlaces, label_of
+from openclaw.security.file_labels import LabelledFiles, TrustedPaths, label_of
 from openclaw.security.labels import (
-    Facts,
+    CallFacts,
     actions_of,
-    copied,
-    is_given,
-    is_given_by,
+    copied_origin,
+    is_safe_to_send,
+    is_verbatim,
+    is_verbatim_result,
+    may_fetch,
     message_origins,
-    reaches_out,
-    was_given,
 )
 from openclaw.security.note_marks import is_note, mark_note, note_origins
 from openclaw.security.undo import RunJournal
@@ -49,15 +49,15 @@ MOST = 200
 # The files a call names.
 
 
-def box_of(tool: Tool, args: Mapping[str, Any]) -> SandboxSpec | None:
+def sandbox_of(tool: Tool, args: Mapping[str, Any]) -> SandboxSpec | None:
     """The sandbox a call runs in, which determines what its paths mean; None on the host."""
-    if not isinstance(tool, WorksInBox) or tool.boxed is None:
+    if not isinstance(tool, RunsInSandbox) or tool.boxed is None:
         return None
     leaves = Effects.RUNS_CODE in tool.effects(args) and Effects.CONTAINED not in tool.effects(args)
     return None if leaves else tool.boxed.box
 
 
-def directory(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | None = None) -> str:
+def command_directory(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | None = None) -> str:
     """The directory of a command, as a host path."""
     given = str(args.get("workdir") or "")
     if box is not None:
@@ -67,11 +67,11 @@ def directory(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | 
 
 def _outside(text: str, cwd: str, box: SandboxSpec) -> str | None:
     """The host path of a path inside a sandbox; None for files that exist only inside or belong to the system."""
-    inside = BOX_HOME + text[1:] if text == "~" or text.startswith("~/") else text
-    return outside(box, os.path.normpath(Path(cwd, inside)))
+    inside = SANDBOX_HOME + text[1:] if text == "~" or text.startswith("~/") else text
+    return to_host_path(box, os.path.normpath(Path(cwd, inside)))
 
 
-def paths_in(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | None = None) -> list[str]:
+def argument_paths(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | None = None) -> list[str]:
     """The files in a call's path arguments, as absolute paths without links."""
     found: list[str] = []
     for name in PATH_ARGUMENTS:
@@ -84,7 +84,7 @@ def paths_in(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | N
     return [os.path.realpath(context.workspace / _expanded(each.strip())) for each in found]
 
 
-def files_in(command: str, cwd: str, box: SandboxSpec | None = None) -> list[str]:
+def command_files(command: str, cwd: str, box: SandboxSpec | None = None) -> list[str]:
     """The existing files among the words of a command line, including words inside quotes."""
     try:
         words = shlex.split(command.replace("\n", " ; "))
@@ -93,7 +93,7 @@ def files_in(command: str, cwd: str, box: SandboxSpec | None = None) -> list[str
     pieces = [part for word in words for inner in word.split() for part in re.split(r"[=;&|<>()`\"']", inner) if part]
     pieces = [piece for piece in pieces if "\0" not in piece and len(piece) < 4096]
     if box is not None:
-        places = [_outside(piece, seen(box, cwd) or box.workdir, box) for piece in pieces]
+        places = [_outside(piece, to_sandbox_path(box, cwd) or box.workdir, box) for piece in pieces]
         found = [os.path.realpath(place) for place in places if place is not None]
     else:
         found = [os.path.realpath(cwd / _expanded(piece)) for piece in pieces]
@@ -116,11 +116,11 @@ _RUNNERS = re.compile(
 )
 
 
-class KnownSecrets(Struct, frozen=True, kw_only=True):
+class LabelContext(Struct, frozen=True, kw_only=True):
     """What a run's labels depend on."""
 
     files: LabelledFiles
-    places: TrustedPlaces
+    places: TrustedPaths
     keepsakes: RunJournal
     hide: Callable[[str], str] = lambda text: text
     """Redacts known credentials."""
@@ -131,7 +131,7 @@ class KnownSecrets(Struct, frozen=True, kw_only=True):
 class RunLabels:
     """The untrusted origins a run has read so far, which may influence its next call."""
 
-    def __init__(self, known: KnownSecrets, *, origins: Sequence[Origin] = (), said: Sequence[Message] = ()) -> None:
+    def __init__(self, known: LabelContext, *, origins: Sequence[Origin] = (), said: Sequence[Message] = ()) -> None:
         self._known = known
         self._origins = merge_origins(origins, *(message_origins(message) for message in said))
         self._given: list[str] = []
@@ -162,7 +162,7 @@ class RunLabels:
             found = message_origins(message)
             self._remember(message.text, found)
             own = isinstance(message, User) and not found
-            if is_given(message, found):
+            if is_verbatim(message, found):
                 self._given.append(message.text)
                 self._public += [message.text] if found or own else []
             if own:
@@ -178,7 +178,7 @@ class RunLabels:
         wanted = set(re.findall(r"[\w./:@-]{4,}", call.lower()))
         best, shared = None, 0
         for where, whole in self._untrusted:
-            text = inside(whole)
+            text = unwrap(whole)
             count = sum(word in text.lower() for word in wanted)
             if count > shared:
                 best, shared = (where, text), count
@@ -200,11 +200,12 @@ class RunLabels:
         self._catch_up()
         effects = tool.effects(args)
         writes = [path for path in tool.resources(args, context) if path.startswith("/")]
-        facts = Facts(
-            reads=paths_in(args, context, box_of(tool, args)),
+        facts = CallFacts(
+            reads=argument_paths(args, context, sandbox_of(tool, args)),
             writes=writes if Effects.WRITES_FILES in effects else (),
-            workspace=directory({}, context, box_of(tool, args)),
-            address_known=Effects.FETCHES not in effects or was_given(args, self._given, self._public, self._owner),
+            workspace=command_directory({}, context, sandbox_of(tool, args)),
+            address_known=Effects.FETCHES not in effects
+            or is_safe_to_send(args, self._given, self._public, self._owner),
             named=self._owner,
         )
         return actions_of(effects, facts)
@@ -220,12 +221,12 @@ class RunLabels:
         self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext
     ) -> Iterable[tuple[Origin, ...]]:
         runner = _RUNNERS.search(command) is not None
-        box = box_of(tool, args)
-        for path in files_in(command, directory(args, context, box), box):
+        box = sandbox_of(tool, args)
+        for path in command_files(command, command_directory(args, context, box), box):
             if runner or os.access(path, os.X_OK):
                 yield self.of_file(path)
         if runner:
-            yield self._known.files.code_below(directory(args, context, box))
+            yield self._known.files.code_below(command_directory(args, context, box))
 
     async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> "CallStart":
         """Snapshots files for undo and labels them before anything is written, so that a crash loses neither."""
@@ -235,7 +236,7 @@ class RunLabels:
             command = args.get("command")
             if isinstance(command, str):
                 self._known.keepsakes.ran(context.run_id, command)
-                if self._origins or reaches_out(command):
+                if self._origins or may_fetch(command):
                     began = structs.replace(began, at=await asyncio.to_thread(self._known.files.now))
         elif Effects.WRITES_FILES in effects:
             paths = sorted(path for path in tool.resources(args, context) if path.startswith("/"))
@@ -259,7 +260,7 @@ class RunLabels:
             self._close_span(tool, args, began.at, output, found)
         output = self._cleaned(output, found, _source_of(tool))
         self._remember(output.text, found)
-        if is_given_by(tool.spec.name, found):
+        if is_verbatim_result(tool.spec.name, found):
             self._given.append(output.text)
             self._public += [output.text] if found else []
         return structs.replace(output, origins=found)
@@ -269,7 +270,7 @@ class RunLabels:
         effects = tool.effects(args)
         found = [output.origins]
         if Effects.FETCHES in effects and not output.origins:
-            found.append((origin("external", f"{tool.spec.name} {_about(args)}".strip()),))
+            found.append((make_origin("external", f"{tool.spec.name} {_about(args)}".strip()),))
         command = args.get("command")
         if Effects.RUNS_CODE in effects and isinstance(command, str):
             found.append(self._printed(tool, command, args, context))
@@ -277,7 +278,7 @@ class RunLabels:
             if isinstance(name, str):
                 self._known.jobs[name] = merge_origins(*found)
         elif Effects.READS_FILES in effects:
-            shown = output.touched or (() if output.listed else paths_in(args, context, box_of(tool, args)))
+            shown = output.touched or (() if output.listed else argument_paths(args, context, sandbox_of(tool, args)))
             found += [self.of_file(path) for path in shown]
             found += [self.of_name(path) for path in output.listed]
         named = args.get("sessionId")
@@ -287,22 +288,22 @@ class RunLabels:
 
     def _printed(self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
         """The origins of a command's output: pages it fetches, files it names."""
-        box = box_of(tool, args)
-        named = files_in(command, directory(args, context, box), box)
+        box = sandbox_of(tool, args)
+        named = command_files(command, command_directory(args, context, box), box)
         files = [self.of_name(path) if Path(path).is_dir() else self.of_file(path) for path in named]
-        here = (origin("external", f"exec {command[:COMMAND_CHARS]}"),) if reaches_out(command) else ()
+        here = (make_origin("external", f"exec {command[:COMMAND_CHARS]}"),) if may_fetch(command) else ()
         return merge_origins(here, *files)
 
     def of_file(self, path: str) -> tuple[Origin, ...]:
         """The origins of a file's text: by location, by the list of labelled files, by marks in a note."""
         real = os.path.realpath(path)
-        written = [copied(each, real) for each in self._known.files.of(real)]
+        written = [copied_origin(each, real) for each in self._known.files.of(real)]
         return merge_origins(label_of(real, self._known.places), written, note_origins(real))
 
     def of_name(self, path: str) -> tuple[Origin, ...]:
         """The origins of a file's name."""
         real = os.path.realpath(path)
-        written = [copied(each, real) for each in self._known.files.of(real)]
+        written = [copied_origin(each, real) for each in self._known.files.of(real)]
         return merge_origins(label_of(real, self._known.places, name_only=True), written)
 
     def _settle(self, tool: Tool, context: ToolContext, began: "CallStart", output: Output) -> None:
@@ -325,7 +326,7 @@ class RunLabels:
     ) -> None:
         running = (output.details or {}).get("status") == "running"
         end = self._known.files.now() + (LONGEST_JOB_NS if running else 0)
-        why = merge_origins(found, self._origins) or (origin("external", f"{tool.spec.name} {_about(args)}"),)
+        why = merge_origins(found, self._origins) or (make_origin("external", f"{tool.spec.name} {_about(args)}"),)
         self._known.files.ran(start, end, why)
 
     def _cleaned(self, output: Output, found: tuple[Origin, ...], source: Source) -> Output:
@@ -355,7 +356,7 @@ class CallStart(Struct, frozen=True, kw_only=True):
 
 def _source_of(tool: Tool) -> Source:
     name = tool.spec.name
-    return name if name in LABELS else "unknown"
+    return name if name in SOURCE_NAMES else "unknown"
 
 
 def _about(args: Mapping[str, Any]) -> str:

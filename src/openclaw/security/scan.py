@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.core.text import fold, hidden, lazy, markers
+from openclaw.core.text import compile_lazily, find_hidden, find_markers, fold
 
 Kind = Literal["hidden", "bidi", "pattern", "marker", "token"]
 Severity = Literal["warn", "critical"]
@@ -40,14 +40,14 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     (r"^\s*System:\s+", r"^[^\S\n]*+System:\s"),
 )
 SUSPICIOUS = tuple(source for source, _ in _PATTERNS)
-_COMPILED = tuple((source, lazy(safe, re.I | re.M)) for source, safe in _PATTERNS if safe)
-_EXEC = lazy(r"\bexec\b", re.I)
-_COMMAND = lazy(r"command\s*+=", re.I)
+_COMPILED = tuple((source, compile_lazily(safe, re.I | re.M)) for source, safe in _PATTERNS if safe)
+_EXEC = compile_lazily(r"\bexec\b", re.I)
+_COMMAND = compile_lazily(r"command\s*+=", re.I)
 
 # These override the prompt; the others may be honest notes about commands.
 _OVERRIDES = frozenset((*SUSPICIOUS[:3], SUSPICIOUS[10], SUSPICIOUS[11]))
 
-_TOKENS = lazy(
+_TOKENS = compile_lazily(
     r"<\|(?:im_start|im_end|endoftext|begin_of_text|end_of_text|start_header_id|end_header_id|eot_id|python_tag|eom_id|"
     r"channel|message|return|call|reserved_special_token_\d{1,6})\|>|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>"
 )
@@ -85,7 +85,9 @@ def is_critical(findings: tuple[TextFinding, ...]) -> bool:
 def _unseen(text: str) -> Iterator[TextFinding]:
     line_of = _Lines(text)
     seen = (
-        (line_of(at), "bidi" if bidi else "hidden", code) for at, code, bidi in hidden(text) if not _joins(text, at)
+        (line_of(at), "bidi" if bidi else "hidden", code)
+        for at, code, bidi in find_hidden(text)
+        if not _joins(text, at)
     )
     for (line, kind), group in groupby(seen, key=lambda item: item[:2]):
         codes = [code for _, _, code in group]
@@ -106,7 +108,7 @@ def _joins(text: str, at: int) -> bool:
 
 def _forged(text: str) -> Iterator[TextFinding]:
     line_of = _Lines(text)
-    for start, end, _ in markers(text):
+    for start, end, _ in find_markers(text):
         yield TextFinding(
             kind="marker", severity="critical", line=line_of(start), detail=f"imitates a marker: {text[start:end]!r}"
         )

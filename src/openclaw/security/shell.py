@@ -226,7 +226,7 @@ _CARRIERS = frozenset(
 )
 
 
-def parse(command: str) -> tuple[CommandSegment, ...] | UnclearCommand:
+def parse_shell(command: str) -> tuple[CommandSegment, ...] | UnclearCommand:
     """The programs that `command` starts, in order."""
     if len(command) > LONGEST:
         return UnclearCommand("it is too long to read")

@@ -33,7 +33,7 @@ class Speaker(Struct, frozen=True, kw_only=True):
     owner: bool = False
 
 
-def speaker(key: SessionKey, owners: Sequence[str]) -> Speaker:
+def identify_speaker(key: SessionKey, owners: Sequence[str]) -> Speaker:
     """Who speaks in a session, judging by its key. Sessions nobody types in have no owner."""
     route = key.route
     if route is None:
@@ -54,7 +54,7 @@ def _is(name: str, channel: str, peer: str) -> bool:
 
 def is_shared(key: SessionKey, owners: Sequence[str]) -> bool:
     """Whether somebody other than the owner speaks in a session, judging by its key."""
-    return key.route is not None and not speaker(key, owners).owner
+    return key.route is not None and not identify_speaker(key, owners).owner
 
 
 class ElevationRequest(Struct, frozen=True):
@@ -74,7 +74,7 @@ class Elevation(Struct, frozen=True):
 NOT_ELEVATED = Elevation("off")
 
 
-def elevation(
+def resolve_elevation(
     speaker: Speaker,
     shared: ElevatedSettings,
     own: AgentElevated,
@@ -191,7 +191,7 @@ class ToolLayer(Struct, frozen=True, kw_only=True):
     """Somebody wrote this allowlist: leaving no tool is a mistake to report."""
 
 
-class Removed(Struct, frozen=True):
+class RemovedTool(Struct, frozen=True):
     """A removed tool: the layer that removed it, and the setting behind it."""
 
     tool: str
@@ -224,10 +224,10 @@ def _listed(tool: str, entries: set[str]) -> bool:
     return tool in entries or any(fnmatch.fnmatchcase(tool, entry) for entry in entries if _GLOB & set(entry))
 
 
-def remaining(tools: Sequence[str], layers: Sequence[ToolLayer]) -> tuple[tuple[str, ...], tuple[Removed, ...]]:
+def apply_layers(tools: Sequence[str], layers: Sequence[ToolLayer]) -> tuple[tuple[str, ...], tuple[RemovedTool, ...]]:
     """The tools that pass every layer, and for each of the others the first layer that removed it."""
     kept = list(tools)
-    removed: list[Removed] = []
+    removed: list[RemovedTool] = []
     for layer in layers:
         allow = _expand(layer.allow) if layer.allow else None
         if allow is not None and "write" in allow:
@@ -238,7 +238,7 @@ def remaining(tools: Sequence[str], layers: Sequence[ToolLayer]) -> tuple[tuple[
             denied = _listed(name, deny)
             if denied or (allow is not None and not _listed(name, allow)):
                 kept.remove(tool)
-                removed.append(Removed(tool, layer.name, _key(layer, denied)))
+                removed.append(RemovedTool(tool, layer.name, _key(layer, denied)))
     return tuple(kept), tuple(removed)
 
 
@@ -246,16 +246,16 @@ def _key(layer: ToolLayer, denied: bool) -> str:
     return layer.key if layer.exact_key or not layer.key else f"{layer.key}.{'deny' if denied else 'allow'}"
 
 
-def emptied(tools: Sequence[str], layers: Sequence[ToolLayer]) -> str:
+def find_empty_allowlist(tools: Sequence[str], layers: Sequence[ToolLayer]) -> str:
     """The allowlist that leaves no tool at all; empty when there is none."""
     for count in range(1, len(layers) + 1):
         layer = layers[count - 1]
-        if layer.explicit and layer.allow and tools and not remaining(tools, layers[:count])[0]:
+        if layer.explicit and layer.allow and tools and not apply_layers(tools, layers[:count])[0]:
             return _key(layer, False) or layer.name
     return ""
 
 
-def unknown(tools: Sequence[str], layers: Sequence[ToolLayer]) -> tuple[str, ...]:
+def find_unknown_entries(tools: Sequence[str], layers: Sequence[ToolLayer]) -> tuple[str, ...]:
     """Configured entries that name no tool and no group, each with its setting."""
     known = {name.lower() for name in tools} | {name for group in GROUPS.values() for name in group}
     found: list[str] = []
@@ -276,13 +276,13 @@ def _listed_any(entry: str, known: Iterable[str]) -> bool:
 
 # Layers from the configuration.
 
-BOXED_ALLOW = (
+SANDBOX_ALLOW = (
     "exec process read ls grep find write edit apply_patch image sessions_list sessions_history sessions_send "
     "sessions_spawn sessions_yield subagents session_status"
 ).split()
-BOXED_DENY = ("browser", "canvas", "nodes", "cron", "gateway", "message")
+SANDBOX_DENY = ("browser", "canvas", "nodes", "cron", "gateway", "message")
 NO_CHANNELS: Mapping[str, ChannelSettings] = {}
-READ_ONLY = ("write", "edit", "apply_patch")
+WRITE_TOOLS = ("write", "edit", "apply_patch")
 
 
 class RequestSender(Struct, frozen=True, kw_only=True):
@@ -310,7 +310,7 @@ class ToolRequest(Struct, frozen=True, kw_only=True):
     """The sandbox mounts the workspace read-only."""
 
 
-def layers(
+def build_layers(
     shared: ToolsSettings,
     own: AgentToolSettings,
     asked: ToolRequest,
@@ -412,12 +412,14 @@ def _boxed(shared: ToolsSettings, own: AgentToolSettings, mine: str, read_only: 
     rules, key = (
         (own.sandbox.tools, f"{mine}.sandbox.tools") if own.sandbox else (shared.sandbox.tools, "tools.sandbox.tools")
     )
-    allow = rules.allow or (*BOXED_ALLOW, *rules.also_allow)
+    allow = rules.allow or (*SANDBOX_ALLOW, *rules.also_allow)
     named = {*rules.allow, *rules.also_allow}
-    deny = (*(name for name in BOXED_DENY if name not in named), *rules.deny)
+    deny = (*(name for name in SANDBOX_DENY if name not in named), *rules.deny)
     found = [ToolLayer(name="sandbox", key=key, allow=tuple(allow), deny=deny)]
     if read_only:
-        found.append(ToolLayer(name="sandbox read-only", key="sandbox.workspaceAccess", exact_key=True, deny=READ_ONLY))
+        found.append(
+            ToolLayer(name="sandbox read-only", key="sandbox.workspaceAccess", exact_key=True, deny=WRITE_TOOLS)
+        )
     return found
 
 

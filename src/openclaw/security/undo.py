@@ -17,7 +17,18 @@ from msgspec import Struct
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, StateError
-from openclaw.security.undo_plan import GONE, Before, FileAfter, Ran, Record, Run, Story, UndoStep, plan, story
+from openclaw.security.undo_plan import (
+    ABSENT,
+    CommandRan,
+    FileAfter,
+    FileBefore,
+    Record,
+    Run,
+    RunChanges,
+    UndoStep,
+    assemble_changes,
+    plan_steps,
+)
 from openclaw.storage import atomic
 
 MB = 1 << 20
@@ -36,7 +47,7 @@ class JournalBudget(Struct, frozen=True, kw_only=True):
 STANDARD = JournalBudget()
 
 
-class Journal:
+class UndoJournal:
     """The records of all runs below one directory."""
 
     def __init__(self, root: Path, clock: Clock, budget: JournalBudget = STANDARD) -> None:
@@ -48,19 +59,19 @@ class Journal:
 
     # During a run.
 
-    def keep(self, run_id: str, session_key: str, tool: str, paths: Sequence[str]) -> dict[str, Before]:
+    def keep(self, run_id: str, session_key: str, tool: str, paths: Sequence[str]) -> dict[str, FileBefore]:
         """Snapshots files; pass each result to `settled`."""
         if not self._budget.enabled or not run_id:
             return {}
         self._open(run_id, session_key)
-        kept: dict[str, Before] = {}
+        kept: dict[str, FileBefore] = {}
         for path in paths:
             self._numbers[run_id] += 1
             kept[path] = self._photographed(self._numbers[run_id], tool, path)
         self._append(run_id, *kept.values())
         return kept
 
-    def settled(self, run_id: str, before: Before) -> bool:
+    def settled(self, run_id: str, before: FileBefore) -> bool:
         """Records a file's state after the call; whether it changed."""
         now = self.state(before.path)
         self._append(run_id, FileAfter(before.number, now))
@@ -69,7 +80,7 @@ class Journal:
     def ran(self, run_id: str, session_key: str, command: str) -> None:
         if self._budget.enabled and run_id:
             self._open(run_id, session_key)
-            self._append(run_id, Ran(command[:500]))
+            self._append(run_id, CommandRan(command[:500]))
 
     def _open(self, run_id: str, session_key: str) -> None:
         if run_id in self._numbers:
@@ -77,28 +88,28 @@ class Journal:
         file = self._file(run_id)
         if file.exists():  # started by an earlier process
             self._numbers[run_id] = max(
-                (each.number for each in self._read(file) if isinstance(each, Before)), default=0
+                (each.number for each in self._read(file) if isinstance(each, FileBefore)), default=0
             )
             return
         self.prune()
         self._numbers[run_id] = 0
         self._append(run_id, Run(run_id, session_key, millis(self._clock)))
 
-    def _photographed(self, number: int, tool: str, path: str) -> Before:
+    def _photographed(self, number: int, tool: str, path: str) -> FileBefore:
         try:
             info = Path(path).stat()
         except (OSError, ValueError):
-            return Before(number, tool, path)
+            return FileBefore(number, tool, path)
         mode = stat.S_IMODE(info.st_mode)
         if not stat.S_ISREG(info.st_mode):
-            return Before(number, tool, path, "?", mode, "it is not a regular file")
+            return FileBefore(number, tool, path, "?", mode, "it is not a regular file")
         if info.st_size > self._budget.file:
-            return Before(number, tool, path, "?", mode, f"it is larger than {self._budget.file // MB} MB")
+            return FileBefore(number, tool, path, "?", mode, f"it is larger than {self._budget.file // MB} MB")
         try:
             data = Path(path).read_bytes()
-            return Before(number, tool, path, self._put(data), mode)
+            return FileBefore(number, tool, path, self._put(data), mode)
         except OSError as error:
-            return Before(number, tool, path, "?", mode, f"it could not be kept: {error.strerror}")
+            return FileBefore(number, tool, path, "?", mode, f"it could not be kept: {error.strerror}")
 
     def _put(self, data: bytes) -> str:
         digest = hashlib.sha256(data).hexdigest()
@@ -114,12 +125,12 @@ class Journal:
 
     # After a run.
 
-    def stories(self) -> list[Story]:
+    def stories(self) -> list[RunChanges]:
         """The runs that changed files, the latest first."""
-        told = [story(self._read(file)) for file in self._files()]
+        told = [assemble_changes(self._read(file)) for file in self._files()]
         return [each for each in reversed(told) if each.changes]
 
-    def find(self, wanted: str) -> Story:
+    def find(self, wanted: str) -> RunChanges:
         """The run with an id, an id prefix, or `last`."""
         told = self.stories()
         if wanted == "last" and told:
@@ -149,7 +160,7 @@ class Journal:
             with Path(path).open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError:
-            return GONE
+            return ABSENT
         except OSError:
             return "?"
 
@@ -168,8 +179,8 @@ class Journal:
         sizes: dict[str, int] = {}
         kept: list[Path] = []
         for file in reversed(files):
-            told = story(self._read(file))
-            digests = [before.digest for before, _ in told.changes.values() if before.digest not in (GONE, "?")]
+            told = assemble_changes(self._read(file))
+            digests = [before.digest for before, _ in told.changes.values() if before.digest not in (ABSENT, "?")]
             new = {digest: self._size(digest) for digest in digests if digest not in sizes}
             if told.run.at < oldest or sum(sizes.values()) + sum(new.values()) > self._budget.total:
                 file.unlink(missing_ok=True)
@@ -228,22 +239,22 @@ def _records(data: bytes) -> Iterator[Record]:
 class RunJournal:
     """The journal, for one session. Without a run nothing can be undone, but a note still needs its old text."""
 
-    def __init__(self, journal: Journal, session_key: str) -> None:
+    def __init__(self, journal: UndoJournal, session_key: str) -> None:
         self._journal = journal
         self._session = session_key
 
-    def keep(self, run_id: str, tool: str, paths: Sequence[str]) -> Mapping[str, Before]:
+    def keep(self, run_id: str, tool: str, paths: Sequence[str]) -> Mapping[str, FileBefore]:
         return self._journal.keep(run_id, self._session, tool, paths)
 
-    def settled(self, run_id: str, before: Before | None) -> bool:
+    def settled(self, run_id: str, before: FileBefore | None) -> bool:
         """Whether the file was changed; one that was not kept counts as changed."""
         return before is None or self._journal.settled(run_id, before)
 
     def ran(self, run_id: str, command: str) -> None:
         self._journal.ran(run_id, self._session, command)
 
-    def text_before(self, before: Before | None) -> str:
-        if before is None or before.digest in (GONE, "?"):
+    def text_before(self, before: FileBefore | None) -> str:
+        if before is None or before.digest in (ABSENT, "?"):
             return ""
         try:
             return self._journal.content(before.digest).decode("utf-8", "replace")
@@ -256,22 +267,22 @@ class RunJournal:
 DIFF_LINES = 60
 
 
-def steps(journal: Journal, told: Story) -> list[UndoStep]:
+def plan_undo(journal: UndoJournal, told: RunChanges) -> list[UndoStep]:
     """What undoing a run would do now."""
-    return plan(told, journal.state, lambda path: journal.left_by(told.run.run_id, path))
+    return plan_steps(told, journal.state, lambda path: journal.left_by(told.run.run_id, path))
 
 
-def carry_out(journal: Journal, told: Story, chosen: Sequence[UndoStep], run_id: str) -> list[str]:
+def apply_undo(journal: UndoJournal, told: RunChanges, chosen: Sequence[UndoStep], run_id: str) -> list[str]:
     """Restores files; returns the paths."""
     done: list[str] = []
     for step in chosen:
         kept = journal.keep(run_id, told.run.session_key, "undo", (step.path,))
         try:
-            if step.digest == GONE:
+            if step.digest == ABSENT:
                 Path(step.path).unlink(missing_ok=True)
             else:
                 Path(step.path).parent.mkdir(parents=True, exist_ok=True)
-                atomic.replace(Path(step.path), journal.content(step.digest))
+                atomic.replace_file(Path(step.path), journal.content(step.digest))
                 Path(step.path).chmod(step.mode)
         except OSError as error:
             raise StateError(
@@ -283,13 +294,13 @@ def carry_out(journal: Journal, told: Story, chosen: Sequence[UndoStep], run_id:
     return done
 
 
-def difference(journal: Journal, step: UndoStep) -> str:
+def diff_step(journal: UndoJournal, step: UndoStep) -> str:
     """The diff from the current file to the restored one."""
     try:
         now = Path(step.path).read_bytes()
     except OSError:
         now = b""
-    then = journal.content(step.digest) if step.digest != GONE else b""
+    then = journal.content(step.digest) if step.digest != ABSENT else b""
     if b"\0" in now or b"\0" in then:
         return f"{step.path}: {len(now)} bytes now, {len(then)} bytes before (not text)"
     lines = difflib.unified_diff(

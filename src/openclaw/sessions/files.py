@@ -27,9 +27,9 @@ from openclaw.sessions.transcript import (
     Entry,
     Leaf,
     MessageEntry,
-    Opaque,
     TranscriptHeader,
     TranscriptProblem,
+    UnknownEntry,
     path_to_leaf,
 )
 from openclaw.storage.atomic import private_directory, sync_directory
@@ -159,7 +159,7 @@ def decode_line(line: bytes) -> tuple[TranscriptHeader | AnyEntry | None, str]:
 def _salvaged(raw: dict[str, Any]) -> tuple[TranscriptHeader | AnyEntry, str]:
     """Decodes an entry of another program: drops unknown blocks, keeps unknown kinds as `Opaque`."""
     parent = raw.get("parentId")
-    opaque = Opaque(
+    opaque = UnknownEntry(
         type=raw["type"], id=str(raw.get("id") or ""), parent_id=parent if isinstance(parent, str) else None
     )
     message = raw.get("message")

@@ -14,10 +14,10 @@ from openclaw.sessions.reply_text import shape
 from openclaw.sessions.transcript import (
     NOTICE,
     AnyEntry,
-    Context,
+    ConversationTotals,
     Custom,
     MessageEntry,
-    Tally,
+    ModelContext,
     build_context,
     pair,
     path_to_leaf,
@@ -85,7 +85,7 @@ def around(entries: Sequence[AnyEntry], entry_id: str, *, limit: int) -> History
     return page(entries, limit=limit, offset=total - place - after)
 
 
-def within(rows: Sequence[dict[str, Any]], max_bytes: int, max_chars: int = BLOCK_CHARS) -> list[dict[str, Any]]:
+def limit_rows(rows: Sequence[dict[str, Any]], max_bytes: int, max_chars: int = BLOCK_CHARS) -> list[dict[str, Any]]:
     """Limits rows: shortens long texts, and drops the oldest beyond `max_bytes`."""
     kept: list[dict[str, Any]] = []
     left = max_bytes
@@ -122,15 +122,15 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}\n…(truncated)…"
 
 
-def on_record(each: HistoryRow, proofread: Callable[[str], str]) -> dict[str, Any]:
+def stored_row_to_json(each: HistoryRow, proofread: Callable[[str], str]) -> dict[str, Any]:
     """A stored message as a row for clients, with its notices."""
-    made = row(each.message, each.entry_id, each.number, proofread=proofread)
+    made = message_to_json(each.message, each.entry_id, each.number, proofread=proofread)
     if each.notices:
         made["__openclaw"]["notices"] = list(each.notices)
     return made
 
 
-def row(
+def message_to_json(
     message: Any,
     entry_id: str,
     number: int,
@@ -162,7 +162,7 @@ def _presentable(message: Message, proofread: Callable[[str], str]) -> Message:
     return structs.replace(message, content=(*before, *tagged, *said, *message.calls))
 
 
-def visible(message: Message) -> str:
+def visible_text(message: Message) -> str:
     """The text of a message, for previews."""
     return shape(message.text).text if isinstance(message, Assistant) else message.text
 
@@ -188,16 +188,16 @@ MOST_BYTES = 4 << 20
 
 class Conversation(Struct, frozen=True):
     path: tuple[AnyEntry, ...] = ()
-    context: Context = Context(messages=())
-    total: Tally = Tally()
+    context: ModelContext = ModelContext(messages=())
+    total: ConversationTotals = ConversationTotals()
 
 
-def conversation(entries: Sequence[AnyEntry]) -> Conversation:
+def build_conversation(entries: Sequence[AnyEntry]) -> Conversation:
     """Derives path, context and totals from the entries of a transcript."""
     return Conversation(tuple(path_to_leaf(entries)), build_context(entries), tally(entries))
 
 
-def extended(known: Conversation, added: Sequence[AnyEntry]) -> Conversation | None:
+def extend_conversation(known: Conversation, added: Sequence[AnyEntry]) -> Conversation | None:
     """Extends a conversation incrementally; None when it must be derived from all entries again."""
     if known.context.unanswered or not all(isinstance(entry, MessageEntry | Custom) for entry in added):
         return None

@@ -15,8 +15,8 @@ from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Usage
 from openclaw.sessions.files import LoadedTranscript, load, lock_path
-from openclaw.sessions.reset import Contact
-from openclaw.sessions.transcript import MessageEntry, Tally, TranscriptHeader, headline, tally, title_of
+from openclaw.sessions.reset import LastContact
+from openclaw.sessions.transcript import ConversationTotals, MessageEntry, TranscriptHeader, headline, tally, title_of
 from openclaw.storage.database import Database, Row, Transaction
 from openclaw.storage.locks import Holder, KernelLock
 
@@ -92,7 +92,7 @@ class SessionIndex:
     async def find(self, text: str, default_agent: str = keys.DEFAULT_AGENT) -> SessionRow:
         """Finds a session by key, session id or a unique prefix of an id."""
         wanted = text.strip()
-        exact = await self.get(keys.parse(wanted, default_agent))
+        exact = await self.get(keys.parse_session_key(wanted, default_agent))
         if exact is not None:
             return exact
         start = wanted.lower()
@@ -126,13 +126,13 @@ class SessionIndex:
         await self._db.write(f"{_NEW} ON CONFLICT (session_key) DO NOTHING", structs.asdict(row))
         return await self.get(key) or row
 
-    async def contact(self, row: SessionRow) -> Contact:
+    async def contact(self, row: SessionRow) -> LastContact:
         """When a session began and a person last wrote; of a rebuilt row, its last change."""
         rows = await self._db.look(
             "SELECT last_interaction FROM sessions WHERE session_key = :key", {"key": row.session_key}
         )
         last = rows[0]["last_interaction"] if rows else 0
-        return Contact(row.created_at, last or row.updated_at)
+        return LastContact(row.created_at, last or row.updated_at)
 
     async def started(self, row: SessionRow, run_id: str, text: str, *, by_person: bool = True) -> None:
         """Records the start of a run; `text` becomes the title of an untitled session."""
@@ -271,7 +271,7 @@ def derive(loaded: LoadedTranscript, path: Path, agent_id: str, stored: SessionK
     if loaded.header is None and not any(isinstance(entry, MessageEntry) for entry in loaded.entries):
         return None
     header = loaded.header or TranscriptHeader(id=path.stem, timestamp="")
-    key = keys.parse(header.session_key, agent_id) if header.session_key else stored
+    key = keys.parse_session_key(header.session_key, agent_id) if header.session_key else stored
     total = tally(loaded.entries)
     changed = round(path.stat().st_mtime * 1000)
     row = SessionRow(
@@ -283,10 +283,10 @@ def derive(loaded: LoadedTranscript, path: Path, agent_id: str, stored: SessionK
         created_at=_millis(header.timestamp) or changed,
         updated_at=changed,
     )
-    return counted(row, total)
+    return with_totals(row, total)
 
 
-def counted(row: SessionRow, total: Tally) -> SessionRow:
+def with_totals(row: SessionRow, total: ConversationTotals) -> SessionRow:
     """`row` with the figures of `total`."""
     usage, last = total.usage, total.last
     return structs.replace(
@@ -335,7 +335,7 @@ def _stored_keys(path: Path, agent_id: str, problems: list[str]) -> Mapping[str,
     found: dict[str, SessionKey] = {}
     for text, raw in stored.items():
         try:
-            key = keys.parse(text, agent_id)
+            key = keys.parse_session_key(text, agent_id)
             entry = msgspec.json.decode(raw, type=_StoredEntry)
         except (OpenClawError, ValueError) as error:
             problems.append(f"{path}: {text!r} cannot be used ({error})")

@@ -19,7 +19,7 @@ from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.transcript import VERSION, Leaf, MessageEntry, TranscriptHeader, path_to_leaf
 from openclaw.storage.database import Database
 
-Ending = Literal["new", "reset", "daily", "idle", "deleted"]
+EndReason = Literal["new", "reset", "daily", "idle", "deleted"]
 
 
 class SessionPreferences(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -54,7 +54,7 @@ class SessionLifecycle:
         index: SessionIndex,
         locks: WriteLocks,
         clock: Clock,
-        ended: Callable[[SessionRow, Ending], None] = lambda row, why: None,
+        ended: Callable[[SessionRow, EndReason], None] = lambda row, why: None,
     ) -> None:
         self._ended = ended
         """Called with the row of a session that ended, and why."""
@@ -96,7 +96,7 @@ class SessionLifecycle:
             )
         return after
 
-    async def reset(self, key: SessionKey, expected: str | None = None, why: Ending = "reset") -> SessionRow:
+    async def reset(self, key: SessionKey, expected: str | None = None, why: EndReason = "reset") -> SessionRow:
         """Starts an empty conversation with the same key and preferences; renames the old transcript."""
         row = await self._current(key, expected)
         await self._set_aside(row, "reset")

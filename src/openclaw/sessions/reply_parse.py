@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from openclaw.core.text import lazy
+from openclaw.core.text import compile_lazily
 
 # Directives.
 
@@ -146,9 +146,11 @@ def _open_tag(text: str) -> int:
 # Reasoning tags.
 
 _NAME = r"(?:(?:antml|mm):)?(?P<name>thinking|think|thought|antthinking|final)"
-_TAG = lazy(rf"<\s{{0,4}}(?P<close>/?)\s{{0,4}}{_NAME}\b[^<>]{{0,120}}>", re.IGNORECASE)
-_CLOSE = lazy(r"<\s{0,4}/\s{0,4}(?:(?:antml|mm):)?(?:thinking|think|thought|antthinking)\b[^<>]{0,120}>", re.IGNORECASE)
-_MARK = lazy(r"\n|`+|~+|<")
+_TAG = compile_lazily(rf"<\s{{0,4}}(?P<close>/?)\s{{0,4}}{_NAME}\b[^<>]{{0,120}}>", re.IGNORECASE)
+_CLOSE = compile_lazily(
+    r"<\s{0,4}/\s{0,4}(?:(?:antml|mm):)?(?:thinking|think|thought|antthinking)\b[^<>]{0,120}>", re.IGNORECASE
+)
+_MARK = compile_lazily(r"\n|`+|~+|<")
 _LONGEST_TAG = 160
 _LONGEST_SPAN = 2_000
 """A code span that does not end within so many characters counts as a stray backtick."""
@@ -373,7 +375,7 @@ _TAG_NAMES = tuple(
     for prefix in ("", "antml:", "mm:")
     for name in ("thinking", "think", "thought", "antthinking", "final")
 )
-_BEGINS_TAG = lazy(rf"<\s{{0,4}}/?\s{{0,4}}{_begins(_TAG_NAMES)}", re.IGNORECASE)
+_BEGINS_TAG = compile_lazily(rf"<\s{{0,4}}/?\s{{0,4}}{_begins(_TAG_NAMES)}", re.IGNORECASE)
 
 
 def _span_end(text: str, start: int, ticks: int, over: bool) -> bool | None:

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from openclaw.core.messages import ToolCall, ToolResult
-from openclaw.core.text import lazy
+from openclaw.core.text import compile_lazily
 from openclaw.sessions.reply_parse import (
     HEARTBEAT,
     SILENT,
@@ -33,7 +33,7 @@ def normalise(text: str) -> str:
     return re.sub(r"\s+", " ", plain).strip()
 
 
-def repeats(text: str, sent: Sequence[str]) -> bool:
+def is_duplicate(text: str, sent: Sequence[str]) -> bool:
     """Whether `text` duplicates one of the `sent` texts."""
     if not sent:
         return False
@@ -47,7 +47,7 @@ def repeats(text: str, sent: Sequence[str]) -> bool:
     return False
 
 
-def same_media(source: str) -> str:
+def normalise_media(source: str) -> str:
     """Normalises a file or address for comparison."""
     cleaned = source.strip().strip("`\"'").removeprefix("file://")
     return cleaned.partition("#")[0].rstrip("/")
@@ -70,25 +70,27 @@ Utterance = Visible | Silence
 
 _TOKEN = rf"(?:{SILENT}|{HEARTBEAT})"
 _PAD = r"[\s\"'`*_~.,;:!?()\[\]{}<>|…。！？—–-]"
-_ALONE = lazy(rf"{_PAD}*(?:{_TOKEN}(?:{_PAD}+|(?={_TOKEN})|\Z))+", re.IGNORECASE)
-_ACTION = lazy(rf'\s*\{{\s*"action"\s*:\s*"{SILENT}"\s*\}}\s*', re.IGNORECASE)
+_ALONE = compile_lazily(rf"{_PAD}*(?:{_TOKEN}(?:{_PAD}+|(?={_TOKEN})|\Z))+", re.IGNORECASE)
+_ACTION = compile_lazily(rf'\s*\{{\s*"action"\s*:\s*"{SILENT}"\s*\}}\s*', re.IGNORECASE)
 _AFTER = r"[*_]{0,3}[.!…]{0,3}"
 # A token at an edge counts only when bare: in quotes or backticks the text is about the token.
-_HEAD = lazy(rf"\s*(?:[*_]{{0,3}}{HEARTBEAT}\b{_AFTER}\s*|[*_]{{0,3}}{SILENT}{_AFTER}[ \t]*\n\s*)+", re.IGNORECASE)
-_TAIL = lazy(rf"(?:(?:(?<=[^\w`\"'])|\A)[*_]{{0,3}}{_TOKEN}{_AFTER}\s*)+\Z", re.IGNORECASE)
-_REASONED = lazy(r"\s*(?:reasoning|thinking|thoughts?)\s*:", re.IGNORECASE)
+_HEAD = compile_lazily(
+    rf"\s*(?:[*_]{{0,3}}{HEARTBEAT}\b{_AFTER}\s*|[*_]{{0,3}}{SILENT}{_AFTER}[ \t]*\n\s*)+", re.IGNORECASE
+)
+_TAIL = compile_lazily(rf"(?:(?:(?<=[^\w`\"'])|\A)[*_]{{0,3}}{_TOKEN}{_AFTER}\s*)+\Z", re.IGNORECASE)
+_REASONED = compile_lazily(r"\s*(?:reasoning|thinking|thoughts?)\s*:", re.IGNORECASE)
 
 _BEGUN: Final = "|".join(
     sorted({token[:size] for token in (SILENT, HEARTBEAT) for size in range(1, len(token))}, key=len)
 )
-_MAYBE_ALONE = lazy(rf"{_PAD}*(?:{_TOKEN}{_PAD}*)*(?:{_BEGUN})?", re.IGNORECASE)
-_MAYBE_TAIL = lazy(rf"(?:[*_]{{0,3}}{_TOKEN}{_AFTER}\s*)*[*_]{{0,3}}(?:{_BEGUN})?\Z", re.IGNORECASE)
+_MAYBE_ALONE = compile_lazily(rf"{_PAD}*(?:{_TOKEN}{_PAD}*)*(?:{_BEGUN})?", re.IGNORECASE)
+_MAYBE_TAIL = compile_lazily(rf"(?:[*_]{{0,3}}{_TOKEN}{_AFTER}\s*)*[*_]{{0,3}}(?:{_BEGUN})?\Z", re.IGNORECASE)
 _ACTION_TEXT = f'{{"action":"{SILENT}"}}'.lower()
 _REASONED_WORDS = ("reasoning", "thinking", "thoughts", "thought")
 _WINDOW = 512
 
 
-def settle(text: str) -> Utterance:
+def strip_tokens(text: str) -> Utterance:
     """Removes the silence tokens from a whole message."""
     if _alone(text) or _ACTION.fullmatch(text):
         return Silence()
@@ -147,7 +149,7 @@ class SilenceGate:
     def close(self) -> Utterance:
         """Ends the message: its rest, or `Silence` when it was only a token."""
         if not self._open:
-            return settle(self._text)
+            return strip_tokens(self._text)
         known = len(self._before)
         tail = _TAIL.search(self._before + self._text, known)
         return Visible(self._text if tail is None else self._text[: tail.start() - known])
@@ -250,10 +252,10 @@ def shape(raw: str, *, enforce_final: bool = False, finished: bool = True) -> Sh
         words, reasoning = raw, ""
     directives = DirectiveParser()
     plain = directives.feed(words) + directives.close()
-    return ShapedReply(said=settle(plain), reasoning=reasoning, directives=directives.found)
+    return ShapedReply(said=strip_tokens(plain), reasoning=reasoning, directives=directives.found)
 
 
-def answer(text: str, directives: Directives) -> ReplyPayload | None:
+def answer_payload(text: str, directives: Directives) -> ReplyPayload | None:
     """The payload of one message; None when it has neither text nor attachments."""
     if not text.strip() and not directives.media:
         return None
@@ -292,7 +294,7 @@ def tool_failure(call: ToolCall, result: ToolResult, level: VerboseLevel) -> Rep
     return ReplyPayload(text=f"⚠️ {call.name} failed" + (f": {detail}" if detail else "."), kind="error")
 
 
-def ordered(payloads: Sequence[ReplyPayload]) -> tuple[ReplyPayload, ...]:
+def sort_payloads(payloads: Sequence[ReplyPayload]) -> tuple[ReplyPayload, ...]:
     """Sorts payloads: reasoning, tools, answers, errors; stable within a kind."""
     rank: dict[Kind, int] = {"reasoning": 0, "tool": 1, "answer": 2, "error": 3}
     return tuple(sorted(payloads, key=lambda payload: rank[payload.kind]))
@@ -310,15 +312,15 @@ def _longest_run(text: str, char: str) -> int:
 
 # A suffix that may become a citation: a line `Source: …` with the empty lines before it, or `#L…` after a file name.
 # The file name itself is passed on, whether the line exists or not.
-_UNSURE = lazy(
+_UNSURE = compile_lazily(
     r"(?:\A|\n+)(?:S|So|Sou|Sour|Sourc|Source|Source:[^\n]*)?\Z"
     r"|(?:(?<=\.md)|(?<=\.jsonl))#[L\d-]*\Z"
 )
-_LAST_WORD = lazy(r"\s?\S*\Z")
+_LAST_WORD = compile_lazily(r"\s?\S*\Z")
 _NAME_CHARS = 300
 
 
-class SourceGate:
+class CitationGate:
     """Streams a message, but holds back a suffix that may be a citation until it can be checked."""
 
     def __init__(self, check: Callable[[str], str]) -> None:

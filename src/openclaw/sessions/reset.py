@@ -12,7 +12,7 @@ AT_HOUR = 4
 Reason = Literal["daily", "idle"]
 
 
-class Contact(Struct, frozen=True):
+class LastContact(Struct, frozen=True):
     """When a conversation began and when a person last wrote, in milliseconds."""
 
     started: int
@@ -33,7 +33,7 @@ def policy_of(settings: SessionSettings, key: SessionKey, channel: str = "") -> 
     return _named(structs.replace(general, **given))
 
 
-def stale(policy: ResetSettings, contact: Contact, now_ms: int, zone: tzinfo) -> Reason | None:
+def reset_reason(policy: ResetSettings, contact: LastContact, now_ms: int, zone: tzinfo) -> Reason | None:
     """Why a session must reset now; the earlier of the two when both apply."""
     expired: list[tuple[int, Reason]] = []
     if policy.mode == "daily":

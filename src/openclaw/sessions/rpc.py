@@ -18,7 +18,7 @@ from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
 from openclaw.sessions import history, service
 from openclaw.sessions.files import load
-from openclaw.sessions.history import SearchHit, on_record, visible
+from openclaw.sessions.history import SearchHit, stored_row_to_json, visible_text
 from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.params import (
@@ -108,7 +108,7 @@ def sessions_methods(
             items = [
                 {"role": each.message.__class__.__name__.lower(), "text": shown[: params.max_chars or 240]}
                 for each in said
-                if (shown := visible(each.message)).strip()
+                if (shown := visible_text(each.message)).strip()
             ]
             previews.append({"key": str(key), "status": "ok" if loaded else "missing", "items": items})
         return {"ts": sessions.now, "previews": previews}
@@ -117,8 +117,8 @@ def sessions_methods(
         key = sessions.key(params.key)
         _, loaded = await sessions.load(key)
         page = history.page(loaded.entries if loaded else (), limit=params.limit or 200)
-        shown = [on_record(each, partial(memories.proofread, key.agent)) for each in page.rows]
-        return {"messages": history.within(shown, history.TOTAL_BYTES)}
+        shown = [stored_row_to_json(each, partial(memories.proofread, key.agent)) for each in page.rows]
+        return {"messages": history.limit_rows(shown, history.TOTAL_BYTES)}
 
     async def listed(params: SessionsListParams, caller: Caller) -> Any:
         return await list_sessions(sessions, models, state_dir, params)
@@ -147,7 +147,7 @@ async def list_sessions(
         for each in shown:
             _, loaded = await sessions.load(sessions.key(each["key"]))
             rows_there = reversed(history.rows_of(loaded.entries)) if loaded else ()
-            said = next((text for item in rows_there if (text := visible(item.message)).strip()), "")
+            said = next((text for item in rows_there if (text := visible_text(item.message)).strip()), "")
             if said:
                 each["lastMessagePreview"] = said[:200]
     situation = models.model_set(sessions.key("main", params.agent_id).agent)
@@ -160,7 +160,7 @@ async def list_sessions(
         "nextOffset": offset + len(shown) if more else None,
         "hasMore": more,
         "owners": [],
-        "defaults": service.defaults(situation),
+        "defaults": service.defaults_to_json(situation),
         "sessions": shown,
     }
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from openclaw.agent.settings import AgentsSettings, default_agent, view
+from openclaw.agent.settings import AgentsSettings, default_agent, resolve_agent
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.core.keys import SessionKey, parse
+from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.core.provider import Model
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin
@@ -28,7 +28,7 @@ def kind_of(key: SessionKey) -> str:
     return "group" if key.is_group else "direct"
 
 
-def session(
+def session_to_json(
     row: SessionRow,
     key: SessionKey,
     preferences: SessionPreferences,
@@ -99,14 +99,14 @@ def _status(status: str) -> str:
     return status if status in ("queued", "running", "done", "failed", "killed", "timeout") else "done"
 
 
-def defaults(situation: ModelSet) -> dict[str, Any]:
+def defaults_to_json(situation: ModelSet) -> dict[str, Any]:
     """The values of sessions without preferences."""
     chosen = situation.model(situation.default)
     return {
         "modelProvider": chosen.provider,
         "model": chosen.id,
         "contextTokens": chosen.context_window,
-        "thinkingLevels": [{"id": level, "label": level} for level in thinking.levels(chosen)],
+        "thinkingLevels": [{"id": level, "label": level} for level in thinking.supported_levels(chosen)],
         "thinkingDefault": "medium" if chosen.reasoning else "off",
         "modelConfigured": True,
         "agentRuntime": {"id": "openclaw", "source": "default"},
@@ -186,7 +186,7 @@ class SessionService:
         self, found: SessionRow, key: SessionKey, preferences: SessionPreferences, default: Model
     ) -> dict[str, Any]:
         active, running = self._runs.active(key), self._runs.is_running(key)
-        return session(found, key, preferences, active=active, running=running, now=self.now, default=default)
+        return session_to_json(found, key, preferences, active=active, running=running, now=self.now, default=default)
 
     async def load(self, key: SessionKey) -> tuple[str, LoadedTranscript | None]:
         """The transcript behind `key`, when something was said."""
@@ -224,10 +224,10 @@ def resolve_key(
     text: str | None, agent_id: str | None, agents: AgentsSettings, settings: SessionSettings
 ) -> SessionKey:
     """The session meant by a key, an agent, both or neither."""
-    key = parse(text or "main", agent_id or default_agent(agents), settings.main_key)
-    if agent_id is not None and key.agent != view(agents, agent_id).id:
+    key = parse_session_key(text or "main", agent_id or default_agent(agents), settings.main_key)
+    if agent_id is not None and key.agent != resolve_agent(agents, agent_id).id:
         raise InvalidRequest(f"{text} belongs to the agent {key.agent}, not to {agent_id}")
-    view(agents, key.agent)
+    resolve_agent(agents, key.agent)
     return key
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.keys import SessionKey
-from openclaw.core.text import Origin, literal, merge_origins
+from openclaw.core.text import Origin, merge_origins, sanitize_line
 from openclaw.storage.database import Database
 
 MOST = 20
@@ -23,7 +23,7 @@ class SystemEvents:
 
         False when it equals the last one or is queued already.
         """
-        line = " ".join(literal(part).strip() for part in text.splitlines()).strip()
+        line = " ".join(sanitize_line(part).strip() for part in text.splitlines()).strip()
         if not line:
             return False
         async with self._db.transaction() as tx:

@@ -76,7 +76,7 @@ NOTICE = "openclaw.notice"
 """Entry type of a notice to the person; no model sees it."""
 
 
-def noted(text: str) -> Custom:
+def notice_entry(text: str) -> Custom:
     """A notice to the person, stored after the message it is about."""
     return Custom(custom_type=NOTICE, data={"text": text})
 
@@ -108,7 +108,7 @@ class ResetEntry(_Entry, frozen=True, tag="reset"):
     first_kept_entry_id: str | None = None
 
 
-class Opaque(Struct, frozen=True, kw_only=True, rename="camel"):
+class UnknownEntry(Struct, frozen=True, kw_only=True, rename="camel"):
     """An entry of an unknown kind: it keeps its position in the tree and is never shown to a model."""
 
     type: str = ""
@@ -129,7 +129,7 @@ Entry = (
     | Leaf
     | ResetEntry
 )
-AnyEntry = Entry | Opaque
+AnyEntry = Entry | UnknownEntry
 
 
 class TranscriptProblem(Struct, frozen=True):
@@ -142,7 +142,7 @@ class TranscriptProblem(Struct, frozen=True):
 # The context.
 
 
-class Context(Struct, frozen=True, kw_only=True):
+class ModelContext(Struct, frozen=True, kw_only=True):
     """The messages and settings a run starts from."""
 
     messages: tuple[Message, ...]
@@ -156,10 +156,10 @@ class Context(Struct, frozen=True, kw_only=True):
 
 def path_to_leaf(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
     """The entries from the root to the leaf."""
-    return walk(entries)[0]
+    return walk_path(entries)[0]
 
 
-def walk(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[TranscriptProblem]]:
+def walk_path(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[TranscriptProblem]]:
     """Like `path_to_leaf`, with a problem for each missing parent."""
     by_id: dict[str, int] = {}
     parents: list[int] = []
@@ -187,9 +187,9 @@ def walk(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[TranscriptPr
     return path, problems
 
 
-def build_context(entries: Sequence[AnyEntry]) -> Context:
+def build_context(entries: Sequence[AnyEntry]) -> ModelContext:
     """Builds the model's context: applies resets and compactions, and pairs calls with results."""
-    path, broken = walk(entries)
+    path, broken = walk_path(entries)
     model: tuple[str, str] | None = None
     thinking: str | None = None
     for entry in path:
@@ -197,9 +197,9 @@ def build_context(entries: Sequence[AnyEntry]) -> Context:
             model = (entry.provider, entry.model_id)
         elif isinstance(entry, ThinkingChange):
             thinking = entry.thinking_level
-    shown, summary = visible(path)
+    shown, summary = visible_entries(path)
     paired = pair(message for entry in shown if (message := message_of(entry)) is not None)
-    return Context(
+    return ModelContext(
         messages=paired.messages,
         summary=summary,
         model=model,
@@ -209,7 +209,7 @@ def build_context(entries: Sequence[AnyEntry]) -> Context:
     )
 
 
-def visible(path: Sequence[AnyEntry]) -> tuple[list[AnyEntry], str | None]:
+def visible_entries(path: Sequence[AnyEntry]) -> tuple[list[AnyEntry], str | None]:
     """The entries that resets and compactions leave of `path`, and the summary of the others."""
     shown: list[AnyEntry] = []
     summary: str | None = None
@@ -268,7 +268,7 @@ def pair(messages: Iterable[Message]) -> PairedCalls:
     def settle() -> tuple[ToolCall, ...]:
         missing = tuple(slot.call for slot in waiting if slot.answer is None)
         problems.extend(TranscriptProblem("unanswered", f"{call.name} ({call.id})") for call in missing)
-        out.extend(slot.answer or synthetic(slot.call) for slot in waiting)
+        out.extend(slot.answer or interrupted_result(slot.call) for slot in waiting)
         out.extend(between)
         waiting.clear()
         between.clear()
@@ -323,7 +323,7 @@ def _distinct(message: Assistant) -> Assistant:
     return structs.replace(message, content=tuple(content))
 
 
-def synthetic(call: ToolCall, text: str = INTERRUPTED, timestamp: int = 0) -> ToolResult:
+def interrupted_result(call: ToolCall, text: str = INTERRUPTED, timestamp: int = 0) -> ToolResult:
     """A placeholder result for a call that was interrupted."""
     return ToolResult(
         tool_call_id=call.id,
@@ -335,7 +335,7 @@ def synthetic(call: ToolCall, text: str = INTERRUPTED, timestamp: int = 0) -> To
     )
 
 
-class Tally(Struct, frozen=True):
+class ConversationTotals(Struct, frozen=True):
     """Totals of a conversation."""
 
     messages: int = 0
@@ -346,7 +346,7 @@ class Tally(Struct, frozen=True):
     status: Literal["idle", "done", "failed", "killed"] = "idle"
     """The status by its last message: anything but a finished answer means that the run was interrupted."""
 
-    def plus(self, message: Message) -> "Tally":
+    def plus(self, message: Message) -> "ConversationTotals":
         usage, last, status = self.usage, self.last, self.status
         if isinstance(message, Assistant):
             usage, last = usage + message.usage, message
@@ -355,11 +355,11 @@ class Tally(Struct, frozen=True):
                 status = "killed"
         else:
             status = "killed"
-        return Tally(self.messages + 1, usage, last, max(self.at, message.timestamp), status)
+        return ConversationTotals(self.messages + 1, usage, last, max(self.at, message.timestamp), status)
 
 
-def tally(entries: Sequence[AnyEntry]) -> Tally:
-    total = Tally()
+def tally(entries: Sequence[AnyEntry]) -> ConversationTotals:
+    total = ConversationTotals()
     for entry in path_to_leaf(entries):
         if isinstance(entry, MessageEntry):
             total = total.plus(entry.message)

@@ -15,7 +15,7 @@ from openclaw.skills.gate import AcceptedContent
 from openclaw.skills.record import Skill
 from openclaw.storage.atomic import JsonFile, private_directory
 from openclaw.storage.digests import TreeDigest, contents
-from openclaw.storage.locks import holding
+from openclaw.storage.locks import hold_lock
 
 FILE = "skills-trust.json"
 COPIES = "skills-trust"
@@ -99,7 +99,7 @@ class AcceptedSkills:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[dict[str, AcceptedContent]]:
-        with holding(self.path.with_name(self.path.name + ".lock"), "the list of accepted skills"):
+        with hold_lock(self.path.with_name(self.path.name + ".lock"), "the list of accepted skills"):
             entries = dict(self.read())
             yield entries
             document = _Document(skills=dict(sorted(entries.items())))
@@ -114,7 +114,7 @@ class AcceptedSkills:
                     path.unlink(missing_ok=True)
 
 
-def accepted(skill: Skill, by: str, now: int) -> AcceptedContent:
+def make_entry(skill: Skill, by: str, now: int) -> AcceptedContent:
     """The entry for `skill` as it is now; raises `StateError` when its directory cannot be verified."""
     if skill.tree is None:
         raise StateError(f"{skill.name} cannot be accepted: {skill.problem}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Struct
 
-from openclaw.core.text import PromptText, head, literal, units
+from openclaw.core.text import PromptText, head, sanitize_line, utf16_length
 from openclaw.skills.gate import ListedSkill, SkillList
 from openclaw.skills.manifest import MAX_DESCRIPTION
 
@@ -54,15 +54,15 @@ class _Piece:
         self.before = f"  <skill>\n    <name>{escape(line.name)}</name>\n"
         where = f"    <location>{escape(line.location)}</location>\n"
         self.after = f"{where}    <version>{escape(line.version)}</version>\n  </skill>\n"
-        self.description = _SPACE.sub(" ", literal(line.description)).strip()
-        self.fixed = units(self.before) + units(self.after)
+        self.description = _SPACE.sub(" ", sanitize_line(line.description)).strip()
+        self.fixed = utf16_length(self.before) + utf16_length(self.after)
 
     def middle(self, limit: int) -> str:
         said = shorten(self.description, limit)
         return f"    <description>{said.translate(_ESCAPES)}</description>\n" if said else ""
 
     def size(self, limit: int) -> int:
-        return self.fixed + (units(self.middle(limit)) if limit else 0)
+        return self.fixed + (utf16_length(self.middle(limit)) if limit else 0)
 
 
 def compose(lines: Sequence[CatalogLine], max_skills: int, max_chars: int) -> SkillCatalog:
@@ -74,14 +74,14 @@ def compose(lines: Sequence[CatalogLine], max_skills: int, max_chars: int) -> Sk
     note = _note(len(ranked), total, "") if len(ranked) < total else ""
     full = _size(ranked, MAX_DESCRIPTION)
     if full <= max_chars:
-        return _made(ranked, total, MAX_DESCRIPTION, note if full + units(note) <= max_chars else "", None)
+        return _made(ranked, total, MAX_DESCRIPTION, note if full + utf16_length(note) <= max_chars else "", None)
     return _compact(ranked, total, max_chars)
 
 
 def _compact(ranked: list[_Piece], total: int, max_chars: int) -> SkillCatalog:
     # The note may shorten descriptions, but never displaces a skill.
     bare = _size(ranked, 0)
-    spare = units(_note(0, total, "shortened"))
+    spare = utf16_length(_note(0, total, "shortened"))
     if max_chars < bare + spare:
         spare = 0 if bare <= max_chars or max_chars < MIN_FOR_NOTE else spare
     if bare > max_chars - spare:
@@ -91,7 +91,7 @@ def _compact(ranked: list[_Piece], total: int, max_chars: int) -> SkillCatalog:
     length = _largest(SHORTEST - 1, LONGEST, lambda size: _size(ranked, size) <= max_chars - spare)
     length = length if length >= SHORTEST else 0
     note = _note(len(ranked), total, "shortened" if length else "omitted")
-    return _made(ranked, total, length, note if units(note) + _size(ranked, length) <= max_chars else "", length)
+    return _made(ranked, total, length, note if utf16_length(note) + _size(ranked, length) <= max_chars else "", length)
 
 
 def _made(ranked: list[_Piece], total: int, limit: int, note: str, shortened: int | None) -> SkillCatalog:
@@ -116,11 +116,11 @@ def shorten(text: str, limit: int) -> str:
     """`text` within `limit`, with dots where it was cut."""
     if limit <= 0:
         return ""
-    return text if units(text) <= limit else head(text, max(0, limit - 3)).rstrip() + "..."
+    return text if utf16_length(text) <= limit else head(text, max(0, limit - 3)).rstrip() + "..."
 
 
 def escape(text: str) -> str:
-    return literal(text).translate(_ESCAPES)
+    return sanitize_line(text).translate(_ESCAPES)
 
 
 def _note(included: int, total: int, descriptions: str) -> str:
@@ -167,7 +167,7 @@ class SkillSnapshot(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         return PromptText(self.prompt, "skills catalog", "skill") if self.prompt else None
 
 
-def take(
+def take_snapshot(
     shelf: SkillList,
     *,
     home: str,
@@ -205,13 +205,13 @@ def line_of(item: ListedSkill, home: str) -> CatalogLine:
     return CatalogLine(
         name=skill.name,
         description="" if item.quiet else skill.manifest.description,
-        location=shortened(skill.file_path, home),
+        location=shorten_path(skill.file_path, home),
         version=skill.version,
         rank=skill.rank,
     )
 
 
-def shortened(path: str, home: str) -> str:
+def shorten_path(path: str, home: str) -> str:
     """`path` with the home directory as `~`."""
     top = home.rstrip("/\\")
     return f"~{path[len(top) :]}" if top and path.startswith((f"{top}/", f"{top}\\")) else path

@@ -190,7 +190,9 @@ def _sentences(missing: MissingRequirement) -> list[str]:
 def _remedies(
     manifest: SkillManifest, missing: MissingRequirement, platform: str, how: DependencySettings
 ) -> list[str]:
-    steps = [f"{step.label or f'get {step.id}'}: {shown(step, how)}" for step in steps_for(manifest, platform, how)]
+    steps = [
+        f"{step.label or f'get {step.id}'}: {describe_step(step, how)}" for step in steps_for(manifest, platform, how)
+    ]
     said = steps if missing.bins or missing.any_bins else []
     for name in missing.env:
         key = f"skills.entries.{manifest.key}"
@@ -234,7 +236,7 @@ def command(step: Installer, how: DependencySettings) -> tuple[str, ...]:
             return ()
 
 
-def shown(step: Installer, how: DependencySettings) -> str:
+def describe_step(step: Installer, how: DependencySettings) -> str:
     """Describes a step for the person who approves it."""
     if step.kind != "download":
         return " ".join(command(step, how))

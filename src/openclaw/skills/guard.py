@@ -184,7 +184,7 @@ def _words(command: str) -> list[str]:
 
 def _undeclared(skill: Skill, tool: str, effects: Effects, paths: Sequence[str], home: Path) -> Iterator[str]:
     declared = skill.manifest.permissions
-    if declared.tools is not None and not allows(declared.tools, tool):
+    if declared.tools is not None and not covers_tool(declared.tools, tool):
         yield f"did not declare the tool {tool} (it declared {', '.join(declared.tools) or 'none'})"
     if declared.network is False and effects & (Effects.FETCHES | Effects.SENDS_OUT):
         yield f"declared that it needs no network, and {tool} uses it"
@@ -200,7 +200,7 @@ def _absolute(text: str, base: str, home: Path) -> str:
     return str(home / text[2:]) if text.startswith("~/") else str(Path(base, text))
 
 
-def allows(tools: Sequence[str], tool: str) -> bool:
+def covers_tool(tools: Sequence[str], tool: str) -> bool:
     """Whether a declared list covers `tool`; `Bash(git:*)` covers exec, whose commands have approvals of their own."""
     named = {item.partition("(")[0].strip().lower() for item in tools}
     ours = {_ALIASES.get(name, name) for name in named}

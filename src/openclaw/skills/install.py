@@ -22,16 +22,16 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
-from openclaw.skills.accepted import AcceptedSkills, accepted
+from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.gate import command
-from openclaw.skills.manifest import Installer, Reference, SkillManifest, leaving
+from openclaw.skills.manifest import Installer, Reference, SkillManifest, find_outside_references
 from openclaw.skills.record import Skill, Source
 from openclaw.skills.settings import DependencySettings
 from openclaw.skills.store import FILE, Inspect, SkillNotice, read_manifest
 from openclaw.storage import atomic
-from openclaw.storage.archives import mend, pieces, swap
+from openclaw.storage.archives import read_package, recover_swaps, swap
 from openclaw.storage.digests import Hasher, Unverifiable
-from openclaw.storage.locks import holding
+from openclaw.storage.locks import hold_lock
 
 # Install and remove.
 
@@ -108,7 +108,7 @@ def install(
     force: bool = False,
 ) -> StagedSkill:
     """Installs the skill in `spec` below `root` and returns it. A failure leaves nothing behind."""
-    with staged(spec, root, inspect, slug, force) as ready:
+    with stage_skill(spec, root, inspect, slug, force) as ready:
         for objects in (gatekeeper.policy, *gatekeeper.hooks, gatekeeper.person):
             why = objects(ready)
             if why:
@@ -118,11 +118,11 @@ def install(
 
 
 @contextlib.contextmanager
-def staged(
+def stage_skill(
     spec: Path, root: Path, inspect: Inspect, slug: str | None = None, force: bool = False
 ) -> Iterator[StagedSkill]:
     """Unpacks the skill in `spec` beside its target, for the duration of the block."""
-    found = pieces(spec, FILE)
+    found = read_package(spec, FILE)
     manifest, problem = read_manifest(found[FILE][0], spec.stem if spec.is_file() else spec.resolve().name)
     if manifest is None:
         raise InvalidRequest(f"{spec}/SKILL.md cannot be used: {problem}")
@@ -145,7 +145,7 @@ def staged(
             tree_sha256=tree.sha256,
             files=len(found),
             findings=tuple(inspect(texts)),
-            outside=leaving(manifest.body, manifest.body_line),
+            outside=find_outside_references(manifest.body, manifest.body_line),
             replaces=target.exists(),
         )
     except (OSError, Unverifiable) as error:
@@ -172,24 +172,24 @@ def _put(
     origin = InstallOrigin(
         source=ready.kind, spec=ready.spec, slug=ready.slug, installed_at=stamp, tree_sha256=ready.tree_sha256
     )
-    atomic.replace(
+    atomic.replace_file(
         ready.directory / RECORDS / ORIGIN, msgspec.json.format(msgspec.json.encode(origin), indent=2), 0o644
     )
-    with holding(root / _LOCK, f"{root}"):
-        mend(root, _OLD)
+    with hold_lock(root / _LOCK, f"{root}"):
+        recover_swaps(root, _OLD)
         if ready.target.exists() and not force:
             raise Conflict(f"{ready.target} is already there: another install was quicker. --force replaces it")
         swap(ready.directory, ready.target, root / f"{_OLD}{ready.slug}")
         ledger.accept(
-            {os.path.realpath(ready.target): accepted(_as_skill(ready, source), "install", round(now * 1000))}
+            {os.path.realpath(ready.target): make_entry(_as_skill(ready, source), "install", round(now * 1000))}
         )
 
 
-def mend_unlocked(root: Path) -> None:
+def repair_interrupted(root: Path) -> None:
     """Repairs an interrupted install under the lock, for readers that do not hold it."""
     if any(root.glob(f"{_OLD}*")):
-        with holding(root / _LOCK, f"{root}"):
-            mend(root, _OLD)
+        with hold_lock(root / _LOCK, f"{root}"):
+            recover_swaps(root, _OLD)
 
 
 def _as_skill(ready: StagedSkill, source: Source) -> Skill:
@@ -212,7 +212,7 @@ def _as_skill(ready: StagedSkill, source: Source) -> Skill:
 def remove(target: Path, root: Path, ledger: AcceptedSkills) -> None:
     """Removes an installed skill and its entry in the accepted skills."""
     base = os.path.realpath(target)
-    with holding(root / _LOCK, f"{root}"):
+    with hold_lock(root / _LOCK, f"{root}"):
         aside = root / f"{_STAGING}{secrets.token_hex(6)}"
         try:
             target.rename(aside)
@@ -273,14 +273,14 @@ def new(root: Path, name: str, description: str) -> Path:
     said = " ".join(description.split()) or f"What {slug} does, and when to use it."
     quoted = '"' + said.replace("\\", "\\\\").replace('"', '\\"') + '"'
     text = _NEW.format(name=slug, description=quoted, title=slug.replace("-", " ").replace("_", " ").capitalize())
-    atomic.replace(path, text.encode(), 0o644)
+    atomic.replace_file(path, text.encode(), 0o644)
     path.parent.chmod(0o755)
     return path
 
 
 def pack(directory: Path, output: Path | None, cwd: Path) -> Path:
     """Packs the skill in `directory` as .tgz or .zip, reproducibly."""
-    found = pieces(directory, FILE)
+    found = read_package(directory, FILE)
     manifest, problem = read_manifest(found[FILE][0], directory.resolve().name)
     if manifest is None:
         raise InvalidRequest(f"{directory / FILE} cannot be used: {problem}")
@@ -294,7 +294,7 @@ def pack(directory: Path, output: Path | None, cwd: Path) -> Path:
         data = _tarred(found, slug)
     else:
         raise InvalidRequest(f"{target.name}: a skill is packed as .tgz or .zip")
-    atomic.replace(target, data, 0o644)
+    atomic.replace_file(target, data, 0o644)
     return target
 
 

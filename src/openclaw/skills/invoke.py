@@ -39,7 +39,7 @@ class SkillVariables(Struct, frozen=True):
         return {name: value.reveal() for name, value in self.env.items()}
 
 
-def inject(
+def collect_variables(
     items: Sequence[ListedSkill], entries: Mapping[str, SkillEntrySettings], environ: Mapping[str, str]
 ) -> SkillVariables:
     """The configured variables of every usable skill that `environ` does not set already."""
@@ -57,7 +57,7 @@ def inject(
         for name, value in wanted.items():
             if environ.get(name) or name in found:
                 continue
-            why = objection(name, value, declared)
+            why = variable_objection(name, value, declared)
             if why:
                 notes.append(f"{item.skill.name}: {name} was not set: {why}")
             else:
@@ -68,7 +68,7 @@ def inject(
     return SkillVariables(found, tuple(notes))
 
 
-def objection(name: str, value: Secret, declared: set[str]) -> str:
+def variable_objection(name: str, value: Secret, declared: set[str]) -> str:
     """Why a skill's entry may not set `name`; empty when it may."""
     upper = name.upper()
     if not _NAME.match(name):

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import pyjson5
 from msgspec import Struct
 
-from openclaw.core.text import head, literal, units
+from openclaw.core.text import head, sanitize_line, utf16_length
 
 # Front matter.
 
@@ -181,7 +181,7 @@ def _bare(value: str) -> str:
     return value[1:] if value[:1] in ("'", '"') and value.count(value[0]) == 1 else value
 
 
-def unpacked(value: Value | None) -> dict[str, Value]:
+def parse_mapping(value: Value | None) -> dict[str, Value]:
     """A mapping, also one written as JSON or JSON5 text; empty when it is neither."""
     if isinstance(value, dict):
         return value
@@ -312,9 +312,11 @@ def parse(text: str, directory: str) -> SkillManifest:
     description = _line(fields.get("description"))
     if not description:
         raise Malformed("it has no description: say in one or two sentences what the skill does and when to use it")
-    if units(description) > MAX_DESCRIPTION:
-        notes.append(f"the description has {units(description):,} characters; the list shows {MAX_DESCRIPTION:,}")
-    invocation = {**unpacked(fields.get("invocation")), **unpacked(ours.get("invocation"))}
+    if utf16_length(description) > MAX_DESCRIPTION:
+        notes.append(
+            f"the description has {utf16_length(description):,} characters; the list shows {MAX_DESCRIPTION:,}"
+        )
+    invocation = {**parse_mapping(fields.get("invocation")), **parse_mapping(ours.get("invocation"))}
     return SkillManifest(
         name=_name(fields.get("name"), directory, notes),
         description=description,
@@ -342,11 +344,11 @@ def parse(text: str, directory: str) -> SkillManifest:
 
 def _ours(fields: dict[str, Value], notes: list[str]) -> dict[str, Value]:
     given = fields.get("metadata")
-    metadata = unpacked(given)
+    metadata = parse_mapping(given)
     if given and not metadata:
         notes.append("metadata is neither a mapping nor JSON; it was left out")
     for name in ("openclaw", "clawdbot"):
-        found = unpacked(metadata.get(name))
+        found = parse_mapping(metadata.get(name))
         if found:
             return found
     return {}
@@ -360,22 +362,22 @@ def _name(value: Value | None, directory: str, notes: list[str]) -> str:
     if len(name) > MAX_NAME:
         name = name[:MAX_NAME].rstrip(" -")
         notes.append(f"the name is longer than {MAX_NAME} characters; it is known as {name!r}")
-    return name or _ODD.sub("-", literal(directory)).strip(" -")[:MAX_NAME] or "skill"
+    return name or _ODD.sub("-", sanitize_line(directory)).strip(" -")[:MAX_NAME] or "skill"
 
 
 def _requires(ours: dict[str, Value], notes: list[str]) -> SkillRequirements:
-    given = unpacked(ours.get("requires"))
+    given = parse_mapping(ours.get("requires"))
     return SkillRequirements(
         bins=_matching(given.get("bins"), _BIN, "requires.bins", notes),
         any_bins=_matching(given.get("anyBins"), _BIN, "requires.anyBins", notes),
         env=_matching(given.get("env"), _ENV, "requires.env", notes),
-        config=words(given.get("config")),
+        config=split_words(given.get("config")),
     )
 
 
 def _oses(value: Value | None, notes: list[str]) -> tuple[str, ...]:
     known = {"macos": "darwin", "mac": "darwin", "osx": "darwin", "windows": "win32", "win": "win32"}
-    given = [known.get(item.lower(), item.lower()) for item in words(value)]
+    given = [known.get(item.lower(), item.lower()) for item in split_words(value)]
     notes.extend(f"os {item!r} is none of {', '.join(OSES)}" for item in given if item not in OSES)
     # Unknown systems are kept: dropping them would offer the skill everywhere.
     return tuple(dict.fromkeys(given))
@@ -384,7 +386,7 @@ def _oses(value: Value | None, notes: list[str]) -> tuple[str, ...]:
 def _installers(value: Value | None, notes: list[str]) -> tuple[Installer, ...]:
     found: list[Installer] = []
     for number, item in enumerate(value if isinstance(value, list) else [], 1):
-        made = _installer(unpacked(item), f"install-{number}")
+        made = _installer(parse_mapping(item), f"install-{number}")
         if isinstance(made, str):
             notes.append(f"install step {number} was left out: {made}")
         else:
@@ -401,7 +403,7 @@ def _installer(given: dict[str, Value], fallback: str) -> Installer | str:
         id=_line(given.get("id"), MAX_NAME) or fallback,
         kind=kind,  # type: ignore[arg-type]  # one of the literals, by the line above
         label=_line(given.get("label"), MAX_LINE),
-        bins=tuple(item for item in words(given.get("bins")) if _BIN.match(item)),
+        bins=tuple(item for item in split_words(given.get("bins")) if _BIN.match(item)),
         os=_oses(given.get("os"), []),
         formula=cask or _line(given.get("formula")),
         cask=bool(cask),
@@ -432,22 +434,22 @@ def _objection(step: Installer) -> str:
 
 
 def _permissions(fields: dict[str, Value], ours: dict[str, Value]) -> SkillPermissions:
-    given = unpacked(ours.get("permissions") or fields.get("permissions"))
+    given = parse_mapping(ours.get("permissions") or fields.get("permissions"))
     tools = given.get("tools", fields.get("allowed-tools", fields.get("allowedTools")))
     network = given.get("network")
     return SkillPermissions(
-        tools=None if tools is None else words(tools),
+        tools=None if tools is None else split_words(tools),
         network=None if network is None else _flag(network, True),
-        paths=None if "paths" not in given else words(given["paths"]),
+        paths=None if "paths" not in given else split_words(given["paths"]),
     )
 
 
-def words(value: Value | None) -> tuple[str, ...]:
+def split_words(value: Value | None) -> tuple[str, ...]:
     """A list, or text split at commas, else at spaces, but not inside parentheses."""
     if isinstance(value, list):
         items = [_line(item) for item in value]
     elif isinstance(value, str):
-        text = literal(value).strip().removeprefix("[").removesuffix("]")
+        text = sanitize_line(value).strip().removeprefix("[").removesuffix("]")
         splitter = r",(?![^(]*\))" if "," in text else r"\s+(?![^(]*\))"
         items = [item.strip().strip("\"'") for item in re.split(splitter, text[:4_000])]
     else:
@@ -456,7 +458,7 @@ def words(value: Value | None) -> tuple[str, ...]:
 
 
 def _matching(value: Value | None, shape: re.Pattern[str], what: str, notes: list[str]) -> tuple[str, ...]:
-    found = words(value)
+    found = split_words(value)
     notes.extend(f"{what}: {item[:60]!r} is not a name and was left out" for item in found if not shape.match(item))
     return tuple(item for item in found if shape.match(item))
 
@@ -469,7 +471,7 @@ def _line(value: Value | None, limit: int = 16_000) -> str:
     """`value` as one line without control characters."""
     match value:
         case str():
-            return head(_SPACE.sub(" ", literal(_SPACE.sub(" ", value))).strip(), limit)
+            return head(_SPACE.sub(" ", sanitize_line(_SPACE.sub(" ", value))).strip(), limit)
         case list():
             return _line(", ".join(_line(item) for item in value), limit)
         case dict():
@@ -508,7 +510,7 @@ class Reference(Struct, frozen=True):
         return f"line {self.line}: {self.path} {self.why}"
 
 
-def leaving(text: str, first_line: int = 1) -> tuple[Reference, ...]:
+def find_outside_references(text: str, first_line: int = 1) -> tuple[Reference, ...]:
     """Finds the references in `text` that leave the skill's directory."""
     return tuple(_found(text, first_line))[:MAX_REFERENCES]
 

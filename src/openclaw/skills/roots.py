@@ -74,7 +74,7 @@ def roots(places: SkillRoots) -> tuple[SkillRoot, ...]:
     return tuple(root for root in found if root.owned or root.path.resolve() not in own)
 
 
-def expanded(text: str, home: Path, cwd: Path) -> Path:
+def expand_path(text: str, home: Path, cwd: Path) -> Path:
     """Expands a path from the settings: `~` is `home`, relative paths start at `cwd`."""
     return home / text[2:] if text.startswith(("~/", "~\\")) else home if text == "~" else cwd / text
 

@@ -14,7 +14,7 @@ from openclaw.core.settings import EditsSettings
 from openclaw.protocol.params import NonEmpty, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
-from openclaw.skills.accepted import accepted
+from openclaw.skills.accepted import make_entry
 from openclaw.skills.gate import ListedSkill
 from openclaw.skills.service import SkillService
 from openclaw.workspace.seed import Workspaces
@@ -176,7 +176,7 @@ def skill_methods(
         if item.skill.bundled:
             raise InvalidRequest(f"{item.skill.name} comes with OpenClaw: switch it off instead")
         ledger = skills.library.ledger
-        entry = accepted(item.skill, "owner", millis(clock))
+        entry = make_entry(item.skill, "owner", millis(clock))
         # What is accepted is what was looked at; files that changed since are not.
         if entry.tree_sha256 != params.tree_sha256:
             raise Conflict(f"{item.skill.name} has changed since you looked at it: look again first")

@@ -20,7 +20,9 @@ def digests() -> dict[str, str]:
 
 
 def main() -> None:
-    atomic.replace(bundled() / DIGESTS, msgspec.json.format(msgspec.json.encode(digests()), indent=2) + b"\n", 0o644)
+    atomic.replace_file(
+        bundled() / DIGESTS, msgspec.json.format(msgspec.json.encode(digests()), indent=2) + b"\n", 0o644
+    )
 
 
 if __name__ == "__main__":

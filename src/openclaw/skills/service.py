@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from openclaw.agent.settings import AgentsSettings, view
+from openclaw.agent.settings import AgentsSettings, resolve_agent
 from openclaw.core.harness import Gate
 from openclaw.core.settings import Live
-from openclaw.core.text import Origin, origin
+from openclaw.core.text import Origin, make_origin
 from openclaw.core.tool import ApprovalRequest, Approver, Tool, ToolContext
 from openclaw.security import install_scan
 from openclaw.skills import catalog, invoke
@@ -25,9 +25,9 @@ from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
 from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard
 from openclaw.skills.install import ORIGIN, RECORDS
 from openclaw.skills.invoke import SkillVariables
-from openclaw.skills.roots import PluginDirectory, SkillRoots, expanded, package_directories
+from openclaw.skills.roots import PluginDirectory, SkillRoots, expand_path, package_directories
 from openclaw.skills.settings import SkillsSettings
-from openclaw.skills.store import ScanCache, SkillStore
+from openclaw.skills.store import ScanDependencies, SkillStore
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class _Looked(Struct, frozen=True):
     shelf: SkillList
     first_use: bool
     plugins: tuple[PluginDirectory, ...]
-    traces: ScanCache
+    traces: ScanDependencies
     settled: bool
 
 
@@ -63,7 +63,7 @@ class SkillService:
         self._is_set = is_set
         """Whether the configuration sets a path, for `requires.config`."""
         self._for: tuple[Any, ...] = ()
-        self.library = SkillStore(AcceptedSkills(state), install_scan.inspect, now)
+        self.library = SkillStore(AcceptedSkills(state), install_scan.scan_files, now)
         self._state = state
         self._home = home_dir
         self._now = now
@@ -101,7 +101,7 @@ class SkillService:
             workspace=workspace,
             cwd=cwd,
             given=self._given,
-            extra=tuple(expanded(text, self._home, cwd) for text in self.settings.load.extra_dirs),
+            extra=tuple(expand_path(text, self._home, cwd) for text in self.settings.load.extra_dirs),
             packages=self._packages,
             plugins=self._plugins(),
         )
@@ -111,14 +111,14 @@ class SkillService:
         known = self.known(agent_id, workspace, cwd, first_use=first_use)
         if known is not None:
             return known
-        started, traces, plugins = self._now(), ScanCache(), self._plugins()
+        started, traces, plugins = self._now(), ScanDependencies(), self._plugins()
         traces.note(self._variables.current.get("PATH", "").split(os.pathsep))  # where the programs of skills are
         shelf = self.library.look(
             self.places(workspace, cwd),
             self.settings,
             self._machine(),
             allowlist=self.allowlist(agent_id),
-            link_targets=tuple(expanded(text, self._home, cwd) for text in self.settings.load.allow_symlink_targets),
+            link_targets=tuple(expand_path(text, self._home, cwd) for text in self.settings.load.allow_symlink_targets),
             first_use=first_use,
             traces=traces,
         )
@@ -140,14 +140,14 @@ class SkillService:
         return last.shelf if (last.traces.few or not here) and last.traces.hold() else None
 
     def allowlist(self, agent_id: str) -> tuple[str, ...] | None:
-        own = view(self._agents, agent_id).entry.skills
+        own = resolve_agent(self._agents, agent_id).entry.skills
         return self._agents.defaults.skills if own is None else own
 
     def snapshot(self, agent_id: str, shelf: SkillList) -> SkillSnapshot:
         """The snapshot for a session's prompt; the same object when nothing changed."""
-        own = view(self._agents, agent_id).entry.skills_limits.max_skills_prompt_chars
+        own = resolve_agent(self._agents, agent_id).entry.skills_limits.max_skills_prompt_chars
         limits = self.settings.limits
-        self._shown[agent_id] = taken = catalog.take(
+        self._shown[agent_id] = taken = catalog.take_snapshot(
             shelf,
             home=str(self._home),
             max_skills=limits.max_skills_in_prompt,
@@ -160,7 +160,7 @@ class SkillService:
 
     def environment(self, shelf: SkillList) -> SkillVariables:
         """Variables for the commands of one run."""
-        return invoke.inject(shelf.usable, self.settings.entries, self._variables.current)
+        return invoke.collect_variables(shelf.usable, self.settings.entries, self._variables.current)
 
     def of(self, agent_id: str, workspace: Path) -> SkillList:
         """The skills of an agent as they are now, without accepting new ones."""
@@ -204,9 +204,9 @@ class SkillService:
 def _origins(item: ListedSkill, *, installed: bool) -> tuple[Origin, ...]:
     skill = item.skill
     if item.trust.held:
-        return (origin("external", f"skill {skill.name} ({item.trust.state})"),)
+        return (make_origin("external", f"skill {skill.name} ({item.trust.state})"),)
     own = skill.owned and not installed
-    return () if own or item.trust.by == "owner" else (origin("skill", f"skill {skill.name}"),)
+    return () if own or item.trust.by == "owner" else (make_origin("skill", f"skill {skill.name}"),)
 
 
 class SkillGate:

@@ -16,11 +16,11 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import StateError
-from openclaw.core.text import literal
+from openclaw.core.text import sanitize_line
 from openclaw.skills import gate
-from openclaw.skills.accepted import AcceptedSkills, accepted
+from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.gate import AcceptedContent, JudgedSkill, ListedSkill, MachineFacts, SkillList, merge
-from openclaw.skills.manifest import Malformed, Reference, SkillManifest, leaving, parse
+from openclaw.skills.manifest import Malformed, Reference, SkillManifest, find_outside_references, parse
 from openclaw.skills.record import BUNDLED, Skill, SkillProblem, Source
 from openclaw.skills.roots import SkillRoot, SkillRoots, bundled, roots
 from openclaw.skills.settings import LimitSettings, SkillsSettings
@@ -43,7 +43,7 @@ MOST_HERE = 300
 """Up to this many paths, checking them is faster than handing the work to a thread."""
 
 
-class ScanCache:
+class ScanDependencies:
     """The identities of all files a scan depended on; tells whether its result is still valid."""
 
     def __init__(self) -> None:
@@ -95,10 +95,10 @@ class SkillFinder:
         roots: tuple[SkillRoot, ...],
         limits: LimitSettings,
         link_targets: tuple[Path, ...] = (),
-        traces: ScanCache | None = None,
+        traces: ScanDependencies | None = None,
     ) -> tuple[tuple[Skill, ...], tuple[SkillProblem, ...]]:
         """Finds every skill below `roots`, highest precedence first, and problems. Records paths in `traces`."""
-        traces = traces or ScanCache()
+        traces = traces or ScanDependencies()
         skills: list[Skill] = []
         noted: list[SkillProblem] = []
         loaded: Counter[Source] = Counter()
@@ -119,7 +119,7 @@ class SkillFinder:
         self, root: SkillRoot, directory: str, base: str, max_bytes: int, noted: list[SkillProblem]
     ) -> Skill | None:
         path = f"{directory}{os.sep}{FILE}"
-        if literal(path) != path:
+        if sanitize_line(path) != path:
             noted.append(_note("name", directory, "its path has control characters: rename the directory"))
             return None
         try:
@@ -160,7 +160,7 @@ class SkillFinder:
         content_hash = hashlib.sha256(data).hexdigest()
         self._hasher.remember(f"{base}{os.sep}{FILE}", opened, content_hash)
         manifest, problem = read_manifest(data, Path(path).parent.name)
-        outside = leaving(manifest.body, manifest.body_line) if manifest else ()
+        outside = find_outside_references(manifest.body, manifest.body_line) if manifest else ()
         parsed = _Parsed(identity_of(opened), content_hash, manifest, outside, problem)
         if self._hasher.steady(opened):
             self._parsed[path] = parsed
@@ -204,7 +204,7 @@ def _contents(directory: str, base: str, skill: Skill | None) -> Iterator[str]:
 
 
 def _candidates(
-    root: SkillRoot, limit: int, targets: tuple[str, ...], noted: list[SkillProblem], traces: ScanCache
+    root: SkillRoot, limit: int, targets: tuple[str, ...], noted: list[SkillProblem], traces: ScanDependencies
 ) -> Iterator[tuple[str, str]]:
     """Yields directories with a SKILL.md, breadth first, each as found and with links resolved."""
     top = str(root.path)
@@ -269,11 +269,11 @@ def _stays(root: SkillRoot, real: str, real_top: str, targets: tuple[str, ...]) 
 
 
 def _note(kind: str, path: "str | Path", message: str) -> SkillProblem:
-    return SkillProblem(kind=kind, path=literal(str(path)), message=message)
+    return SkillProblem(kind=kind, path=sanitize_line(str(path)), message=message)
 
 
 def _reason(error: Exception) -> str:
-    return literal((error.strerror if isinstance(error, OSError) else None) or str(error))
+    return sanitize_line((error.strerror if isinstance(error, OSError) else None) or str(error))
 
 
 # The store.
@@ -324,7 +324,7 @@ class SkillStore:
         allowlist: tuple[str, ...] | None = None,
         link_targets: tuple[Path, ...] = (),
         first_use: bool = False,
-        traces: ScanCache | None = None,
+        traces: ScanDependencies | None = None,
     ) -> SkillList:
         """Finds and judges every skill. With `first_use`, accepts the owner's new skills.
 
@@ -375,7 +375,7 @@ class SkillStore:
             entry,
             settings.trust,
             verify=settings.verify,
-            shipped=shipped().get(skill.name) if skill.bundled else None,
+            shipped=shipped_digests().get(skill.name) if skill.bundled else None,
             alarming=entry is None and skill.owned and settings.trust == "tofu" and self._alarming(skill),
         )
         if broken and not skill.bundled and settings.trust != "off":
@@ -387,7 +387,7 @@ class SkillStore:
             return ()
         now = round(self._now() * 1000)
         fresh = {
-            one.skill.base_dir: accepted(one.skill, "first-use", now)
+            one.skill.base_dir: make_entry(one.skill, "first-use", now)
             for one in judged
             if one.trust.state == "new" and not one.trust.held
         }
@@ -422,6 +422,6 @@ class SkillStore:
 
 
 @cache
-def shipped() -> Mapping[str, str]:
+def shipped_digests() -> Mapping[str, str]:
     """The digests of the bundled skills."""
     return msgspec.json.decode((bundled() / DIGESTS).read_bytes(), type=dict[str, str])

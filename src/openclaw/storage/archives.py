@@ -30,7 +30,7 @@ LEFT_OUT = frozenset(
 )
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?\Z", re.IGNORECASE)
 
-Piece = tuple[str, bytes, bool]
+ArchiveMember = tuple[str, bytes, bool]
 """A path, its bytes, and whether it is executable."""
 
 
@@ -38,7 +38,7 @@ class ArchiveRefused(InvalidRequest):
     """The archive is refused; nothing was written."""
 
 
-def pieces(source: Path, marker: str) -> dict[str, tuple[bytes, bool]]:
+def read_package(source: Path, marker: str) -> dict[str, tuple[bytes, bool]]:
     """The files of the package in `source`, by path relative to its `marker` file."""
     try:
         if source.is_dir():
@@ -61,7 +61,7 @@ def _regular(source: Path) -> Path:
     return source
 
 
-def _collected(found: Iterator[Piece]) -> dict[str, tuple[bytes, bool]]:
+def _collected(found: Iterator[ArchiveMember]) -> dict[str, tuple[bytes, bool]]:
     """All files within the limits; refuses two names that are the same file on some system."""
     kept: dict[str, tuple[bytes, bool]] = {}
     seen: set[str] = set()
@@ -96,7 +96,7 @@ def _beside(marker: str, kept: dict[str, tuple[bytes, bool]], source: Path) -> d
     return {path.removeprefix(prefix): piece for path, piece in kept.items() if path.startswith(prefix)}
 
 
-def checked(name: str) -> str:
+def safe_member_path(name: str) -> str:
     """A member's path as a safe relative one; raises `ArchiveRefused` for anything that could land elsewhere."""
     path = name.replace("\\", "/") if os.name == "nt" else name
     parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -122,7 +122,7 @@ def _wanted(path: str) -> bool:
     return bool(path) and LEFT_OUT.isdisjoint(path.split("/"))
 
 
-def _from_directory(top: Path) -> Iterator[Piece]:
+def _from_directory(top: Path) -> Iterator[ArchiveMember]:
     pending = [("", top)]
     while pending:
         prefix, directory = pending.pop()
@@ -131,7 +131,7 @@ def _from_directory(top: Path) -> Iterator[Piece]:
         for entry in entries:
             if entry.name in LEFT_OUT:
                 continue
-            path = checked(prefix + entry.name)
+            path = safe_member_path(prefix + entry.name)
             about = entry.stat(follow_symlinks=False)
             if stat.S_ISLNK(about.st_mode):
                 raise ArchiveRefused(f"{path} is a link: put a copy in its place")
@@ -148,11 +148,11 @@ def _bounded_file(path: str) -> bytes:
         raise ArchiveRefused(str(error)) from error
 
 
-def _from_zip(source: Path) -> Iterator[Piece]:
+def _from_zip(source: Path) -> Iterator[ArchiveMember]:
     try:
         with zipfile.ZipFile(source) as archive:
             for member in archive.infolist():
-                path = checked(member.filename)
+                path = safe_member_path(member.filename)
                 mode = member.external_attr >> 16
                 if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
                     raise ArchiveRefused(f"{path} is a link or a special file")
@@ -185,7 +185,7 @@ class _Bounded(io.RawIOBase):
         return len(data)
 
 
-def _from_tar(source: Path) -> Iterator[Piece]:
+def _from_tar(source: Path) -> Iterator[ArchiveMember]:
     with source.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
@@ -193,7 +193,7 @@ def _from_tar(source: Path) -> Iterator[Piece]:
         try:
             with tarfile.open(fileobj=io.BufferedReader(_Bounded(inner)), mode="r|") as archive:
                 for member in archive:
-                    path = checked(member.name)
+                    path = safe_member_path(member.name)
                     if member.isdir() or (member.isreg() and not _wanted(path)):
                         continue
                     if not member.isreg():
@@ -222,7 +222,7 @@ def swap(new: Path, target: Path, old: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def mend(root: Path, prefix: str) -> None:
+def recover_swaps(root: Path, prefix: str) -> None:
     """Completes or rolls back interrupted swaps; `prefix` marks old directories. The caller holds the root's lock."""
     for old in root.glob(f"{prefix}*"):
         target = root / old.name.removeprefix(prefix)

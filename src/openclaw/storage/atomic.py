@@ -22,7 +22,7 @@ def private_directory(path: Path) -> None:
         directory.mkdir(mode=0o700, exist_ok=True)
 
 
-def replace(path: Path, data: bytes, mode: int = 0o600) -> None:
+def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Writes `data` to `path` in one step; on failure the old file is untouched and no temporary file remains."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -83,4 +83,4 @@ class JsonFile(Generic[T]):
         return self._known[1]
 
     def write(self, document: T) -> None:
-        replace(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2))
+        replace_file(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2))

@@ -184,7 +184,7 @@ else:
 
 
 @contextlib.contextmanager
-def holding(path: Path, what: str, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
+def hold_lock(path: Path, what: str, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
     """Holds the lock file `path` during a change of `what`; on timeout raises an error that names the holder."""
     lock, waited, pause = KernelLock(path), 0.0, 0.01
     while not lock.take(Holder(pid=os.getpid(), created_at=0, owner=what)):

@@ -2,7 +2,7 @@
 
 from openclaw.storage.database import Migration
 
-STATE: tuple[Migration, ...] = (
+STATE_MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
         (

@@ -177,7 +177,7 @@ class _Transaction:
         return await self._db.on(self._connection, work)
 
 
-class _Turn:
+class _WriteLock:
     """The write lock; raises in a task that would wait for itself."""
 
     def __init__(self) -> None:
@@ -209,7 +209,7 @@ class Sqlite:
         self._writing = writing
         self._reading = ThreadPoolExecutor(1, "db-read")
         self._reader: apsw.Connection | None = None
-        self._turn = _Turn()
+        self._turn = _WriteLock()
         self._listeners: dict[str, set[asyncio.Queue[str]]] = {}
         self._folding: asyncio.Task[None] | None = None
 

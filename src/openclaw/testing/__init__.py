@@ -34,7 +34,7 @@ from openclaw.core.events import (
 )
 from openclaw.core.messages import AssistantBlock, Text, Thinking, ToolCall, ToolResult, Usage
 from openclaw.core.provider import ModelRequest, Provider, cost_of
-from openclaw.core.sandbox import RunningSandbox, SandboxLaunch, SandboxSpec, outside
+from openclaw.core.sandbox import RunningSandbox, SandboxLaunch, SandboxSpec, to_host_path
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Approver, Decision
 
 if TYPE_CHECKING:
@@ -457,10 +457,10 @@ class RecordedRun:
 
     async def replay(self) -> "Replay":
         """Whether the loop still makes the same requests, to the byte; its text says what is different."""
-        from openclaw.models.providers import encoded
+        from openclaw.models.providers import encode_request
         from openclaw.runs.replay import replay
 
-        return await replay(self.calls, encoded, FakeClock())
+        return await replay(self.calls, encode_request, FakeClock())
 
 
 class RecordedModel:
@@ -502,7 +502,7 @@ class FakeSandbox:
         if self._problem:
             raise Unavailable(self._problem)
         self.launched.append(tuple(argv))
-        place = outside(box, cwd) or box.root
+        place = to_host_path(box, cwd) or box.root
         return SandboxLaunch(argv=tuple(argv), cwd=place, env={"PATH": "/usr/bin:/bin", **box.env, **env})
 
     async def python(self, box: SandboxSpec) -> str:

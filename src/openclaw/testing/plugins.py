@@ -13,8 +13,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+from openclaw.plugins.contract import RunningPlugin, check_contract, run_plugin
 from openclaw.plugins.settings import PluginLimits
-from openclaw.plugins.trial import RunningPlugin, problems_of, running
 from openclaw.process.tasks import SystemClock
 
 __all__ = ["RunningPlugin", "plugin_problems", "running_plugin"]
@@ -29,11 +29,11 @@ def running_plugin(
     isolation: str = "process",
 ) -> AbstractAsyncContextManager[RunningPlugin]:
     """Starts the plugin in `directory`; raises what keeps it from starting."""
-    return running(directory, SystemClock(), config=config, env=env, limits=limits, isolation=isolation)
+    return run_plugin(directory, SystemClock(), config=config, env=env, limits=limits, isolation=isolation)
 
 
 async def plugin_problems(
     directory: str | Path, *, config: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None
 ) -> list[str]:
     """Checks the plugin in `directory` against the contract; gives every violation."""
-    return await problems_of(directory, SystemClock(), config=config, env=env)
+    return await check_contract(directory, SystemClock(), config=config, env=env)

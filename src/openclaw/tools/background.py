@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, StateError, Unavailable
-from openclaw.process.child import ChildEnded, ChildProcess, InTerminal, attend
-from openclaw.process.tasks import finish
+from openclaw.process.child import ChildEnded, ChildProcess, TerminalProcess, wait_for_child
+from openclaw.process.tasks import run_shielded
 
 # Names.
 
@@ -62,7 +62,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _DAMAGE = re.compile("\ufffd{2,}")
 
 
-def readable(data: bytes) -> str:
+def decode_output(data: bytes) -> str:
     """`data` as text, as a person would have seen it scroll by."""
     text = _ESCAPES.sub("", data.decode("utf-8", "replace"))
     text = text.replace("\r\r\n", "\n").replace("\r\n", "\n")
@@ -102,11 +102,11 @@ class OutputTail:
             held += len(chunk)
             if held >= 8 * chars:
                 break
-        return readable(b"".join(reversed(found))[-8 * chars :]).rstrip()[-chars:]
+        return decode_output(b"".join(reversed(found))[-8 * chars :]).rstrip()[-chars:]
 
     def text(self) -> str:
         """The whole buffer, with a note when older output was discarded."""
-        text = readable(b"".join(self._chunks))
+        text = decode_output(b"".join(self._chunks))
         if len(text) <= self._chars and not self.cut:
             return _trim(text)
         self.cut = True
@@ -175,7 +175,7 @@ class BackgroundCommand:
 
     @property
     def in_terminal(self) -> bool:
-        return isinstance(self.child, InTerminal)
+        return isinstance(self.child, TerminalProcess)
 
     @property
     def can_be_typed_to(self) -> bool:
@@ -254,7 +254,7 @@ class Background:
         try:
             done, _ = await asyncio.wait({task}, timeout=seconds)
         except asyncio.CancelledError:
-            await finish(self.kill(job))
+            await run_shielded(self.kill(job))
             self.forget(job)
             raise
         return bool(done)
@@ -325,7 +325,7 @@ class Background:
     async def _see_through(self, job: BackgroundCommand, timeout: float | None, most: int) -> None:
         ended = ChildEnded(code=None)
         try:
-            ended = await attend(job.child, [job.add], timeout=timeout, enough=job.stop, most=most)
+            ended = await wait_for_child(job.child, [job.add], timeout=timeout, enough=job.stop, most=most)
         finally:
             job.end(ended if ended.seconds else ChildEnded(code=None, seconds=job.seconds))
             job.ended_at = millis(self._clock)

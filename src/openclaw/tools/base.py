@@ -14,7 +14,11 @@ from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 T = TypeVar("T")
 
 OWN_GATEWAY = "this tool works in the gateway it belongs to; leave it out"
-ELSEWHERE = {"gatewayUrl": OWN_GATEWAY, "gatewayToken": OWN_GATEWAY, "timeoutMs": "nothing here waits on a network"}
+UNSUPPORTED_PARAMETERS = {
+    "gatewayUrl": OWN_GATEWAY,
+    "gatewayToken": OWN_GATEWAY,
+    "timeoutMs": "nothing here waits on a network",
+}
 """Parameters for reaching other gateways, which these tools refuse."""
 
 
@@ -84,7 +88,7 @@ def parse_args(args: Mapping[str, Any], wanted: type[T]) -> T:
         raise InvalidRequest(f"Invalid arguments: {error}") from error
 
 
-def answers(call: Callable[P, Coroutine[Any, Any, Output]]) -> Callable[P, Coroutine[Any, Any, Output]]:
+def errors_to_output(call: Callable[P, Coroutine[Any, Any, Output]]) -> Callable[P, Coroutine[Any, Any, Output]]:
     """Decorates a call: expected errors become failed outputs; anything else is a bug and rises."""
 
     @wraps(call)

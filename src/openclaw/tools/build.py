@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from openclaw.core.clock import Clock
-from openclaw.core.sandbox import SandboxedRun
+from openclaw.core.sandbox import BoundSandbox
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Tool
 from openclaw.process.environment import safe_env
-from openclaw.security.label_service import wrap
+from openclaw.security.label_service import wrap_untrusted
 from openclaw.tools.background import Background, Retention
-from openclaw.tools.edit import EditFile
-from openclaw.tools.exec import MOST_PROCESSES, YIELD_MS, Elevated, Exec
-from openclaw.tools.image import Look, ViewImage
+from openclaw.tools.edit import EditTool
+from openclaw.tools.exec import MOST_PROCESSES, YIELD_MS, Elevated, ExecTool
+from openclaw.tools.files import LsTool, ReadTool, WriteTool
+from openclaw.tools.image import DescribeImages, ImageTool
 from openclaw.tools.patch import ApplyPatch
 from openclaw.tools.plan import UpdatePlan
 from openclaw.tools.process import ProcessTool
-from openclaw.tools.read import Ls, Read, Write
-from openclaw.tools.sandboxed import SandboxedImage, SandboxedTool, Workers
-from openclaw.tools.search import Find, Grep
+from openclaw.tools.sandboxed import SandboxedImage, SandboxedTool, SandboxWorkers
+from openclaw.tools.search import FindTool, GrepTool
 from openclaw.tools.settings import BrowserSettings
 from openclaw.tools.web_fetch import FetchLimits, FetchRules, PageFetcher, WebCache, WebFetch, Wrap
 from openclaw.tools.web_guard import AddressRules
-from openclaw.tools.web_search import Engines, WebSearch, choose
+from openclaw.tools.web_search import EngineSettings, WebSearch, choose_engine
 
 if TYPE_CHECKING:
     from openclaw.tools.browser.tool import BrowserRules, Browsers
 
 
-def tools(settings: BrowserSettings, state: Path, browsers: "Callable[[], Browsers]") -> list[Tool]:
+def build_browser_tools(settings: BrowserSettings, state: Path, browsers: "Callable[[], Browsers]") -> list[Tool]:
     """The browser tool, where its library is installed."""
     # Not `nodes` and `canvas` (`tools/nodes.py`): a client may connect with the role `node`, but the gateway cannot
     # route a call to it yet, so no device can serve them.
@@ -41,7 +41,7 @@ def tools(settings: BrowserSettings, state: Path, browsers: "Callable[[], Browse
     if settings.enabled and _has_playwright():
         from openclaw.tools.browser.tool import BrowserTool
 
-        found.append(BrowserTool(browsers(), _rules(settings, state), wrap))
+        found.append(BrowserTool(browsers(), _rules(settings, state), wrap_untrusted))
     return found
 
 
@@ -97,14 +97,14 @@ class ToolState:
         self.clock = clock
         self.background = Background(clock, Retention(seconds=kept_for))
         self.web = WebCache(clock)
-        self.workers = Workers()
+        self.workers = SandboxWorkers()
 
     async def close(self) -> None:
         await self.background.close()
         await self.workers.close()
 
 
-def build(
+def build_tools(
     *,
     shell: str,
     env: Mapping[str, str],
@@ -114,10 +114,10 @@ def build(
     path_prepend: Sequence[str] = (),
     background: Background | None = None,
     yield_ms: float = YIELD_MS,
-    look: Look | None = None,
+    look: DescribeImages | None = None,
     plan: bool = False,
-    boxed: SandboxedRun | None = None,
-    workers: Workers | None = None,
+    boxed: BoundSandbox | None = None,
+    workers: SandboxWorkers | None = None,
     elevated: Elevated = "off",
     most_processes: int = MOST_PROCESSES,
 ) -> list[Tool]:
@@ -127,15 +127,15 @@ def build(
     """
     env = safe_env(env)
     files: list[Tool] = [
-        Read(workspace_only=workspace_only),
-        Write(workspace_only=workspace_only),
-        EditFile(workspace_only=workspace_only),
+        ReadTool(workspace_only=workspace_only),
+        WriteTool(workspace_only=workspace_only),
+        EditTool(workspace_only=workspace_only),
         ApplyPatch(workspace_only=workspace_only or patch_workspace_only),
-        Grep(env=env, workspace_only=workspace_only),
-        Find(env=env, workspace_only=workspace_only),
-        Ls(workspace_only=workspace_only),
+        GrepTool(env=env, workspace_only=workspace_only),
+        FindTool(env=env, workspace_only=workspace_only),
+        LsTool(workspace_only=workspace_only),
     ]
-    image: Tool | None = ViewImage(look, workspace_only=workspace_only) if look is not None else None
+    image: Tool | None = ImageTool(look, workspace_only=workspace_only) if look is not None else None
     if boxed is not None:
         assert workers is not None, "somebody has to work inside"
         files = [
@@ -146,7 +146,7 @@ def build(
             image = SandboxedImage(image, boxed, workers, look, confined=workspace_only)
     return [
         *files,
-        Exec(
+        ExecTool(
             shell=shell,
             env=env,
             timeout=exec_timeout,
@@ -181,8 +181,8 @@ def build_web(standing: ToolState, wrap: Wrap, settings: WebToolSettings) -> lis
         cached_for=settings.fetch_cached_for,
         readability=settings.readability,
     )
-    engine = choose(
-        Engines(
+    engine = choose_engine(
+        EngineSettings(
             provider=settings.provider,
             brave_key=settings.brave_key,
             searxng=settings.searxng,

@@ -11,9 +11,9 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.process.tasks import offload
-from openclaw.tools.base import answers, parse_args
-from openclaw.tools.paths import encoded, lock_name, place, read_text, replace, shown
+from openclaw.process.tasks import run_in_thread
+from openclaw.tools.base import errors_to_output, parse_args
+from openclaw.tools.paths import encode_text, lock_name, quote_path, read_text, replace, resolve_confined
 
 # The replacement, pure.
 
@@ -69,7 +69,9 @@ def fold_lookalikes(text: str) -> str:
     return text.translate(_LOOKALIKES)
 
 
-def change(text: str, edits: tuple[TextEdit, ...], newline: str) -> Edited | NotFoundOnce | Overlapping | Unchanged:
+def apply_edits(
+    text: str, edits: tuple[TextEdit, ...], newline: str
+) -> Edited | NotFoundOnce | Overlapping | Unchanged:
     """Applies all `edits` at once; `newline` is the ending of inserted lines, empty to keep theirs.
 
     Old text is searched in lines that end in a bare newline, so it matches whatever the file's endings are; everything
@@ -252,7 +254,7 @@ class EditArgs(Struct, frozen=True, rename="camel"):
         return found
 
 
-class EditFile:
+class EditTool:
     """The `edit` tool."""
 
     spec = ToolSpec(
@@ -302,20 +304,20 @@ class EditFile:
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         try:
-            return frozenset({lock_name(place(_parse(args).path, context.workspace))})
+            return frozenset({lock_name(resolve_confined(_parse(args).path, context.workspace))})
         except OpenClawError:
             return frozenset()  # the call itself reports the error
 
-    @answers
+    @errors_to_output
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = _parse(args)
         edits = wanted.all()
         for index, edit in enumerate(edits):
             _check(edit, _name(index, edits), wanted.path)
-        path = place(wanted.path, context.workspace, workspace_only=self.workspace_only)
-        done = await offload(lambda stop: _edit(path, wanted.path, edits))
+        path = resolve_confined(wanted.path, context.workspace, workspace_only=self.workspace_only)
+        done = await run_in_thread(lambda stop: _edit(path, wanted.path, edits))
         return Output.of(
-            f"Successfully replaced {len(edits)} block(s) in {shown(wanted.path)}.",
+            f"Successfully replaced {len(edits)} block(s) in {quote_path(wanted.path)}.",
             path=str(path),
             diff=done.diff.encode("utf-8", "replace").decode(),
             firstChangedLine=done.first_changed_line,
@@ -328,7 +330,7 @@ def _parse(args: Mapping[str, Any]) -> EditArgs:
     if not isinstance(edits, list | tuple):
         return parse_args(args, EditArgs)
     renamed = [
-        {EditFile.spec.aliases.get(name, name): value for name, value in edit.items()}
+        {EditTool.spec.aliases.get(name, name): value for name, value in edit.items()}
         if isinstance(edit, Mapping)
         else edit
         for edit in edits
@@ -344,13 +346,13 @@ def _check(edit: TextEdit, name: str, path: str) -> None:
     if not edit.old_text:
         raise InvalidRequest(f"{name} is empty: give the text to replace, or use write to create a file.")
     if edit.old_text == edit.new_text:
-        raise InvalidRequest(f"{name} and its newText are identical: nothing would change in {shown(path)}.")
-    encoded(edit.new_text, "newText")
+        raise InvalidRequest(f"{name} and its newText are identical: nothing would change in {quote_path(path)}.")
+    encode_text(edit.new_text, "newText")
 
 
 def _edit(path: Path, given: str, edits: tuple[TextEdit, ...]) -> Edited:
     file = read_text(path, "edit")
-    done = change(file.text, edits, file.newline)
+    done = apply_edits(file.text, edits, file.newline)
     match done:
         case Edited():
             replace(path, structs.replace(file, text=done.text).encode())
@@ -359,20 +361,21 @@ def _edit(path: Path, given: str, edits: tuple[TextEdit, ...]) -> Edited:
             raise InvalidRequest(_not_found(file.text, _name(index, edits), given))
         case NotFoundOnce(index, count):
             raise InvalidRequest(
-                f"Found {count} occurrences of the text in {shown(given)}. The text must be unique: "
+                f"Found {count} occurrences of the text in {quote_path(given)}. The text must be unique: "
                 f"add surrounding lines to {_name(index, edits)}."
             )
         case Overlapping(first, second):
             raise InvalidRequest(
-                f"edits[{first}] and edits[{second}] overlap in {shown(given)}: merge them into one edit."
+                f"edits[{first}] and edits[{second}] overlap in {quote_path(given)}: merge them into one edit."
             )
         case _:
-            raise InvalidRequest(f"No changes made to {shown(given)}: the result would be identical.")
+            raise InvalidRequest(f"No changes made to {quote_path(given)}: the result would be identical.")
 
 
 def _not_found(text: str, name: str, given: str) -> str:
     message = (
-        f"Could not find the exact text in {shown(given)}. {name} must match it, with all its spaces and line breaks."
+        f"Could not find the exact text in {quote_path(given)}. "
+        f"{name} must match it, with all its spaces and line breaks."
     )
     if len(text) > MAX_SHOWN:
         return f"{message} Read the file and copy the text from there."

@@ -12,14 +12,14 @@ from typing import Any, Literal
 from msgspec import Struct, field, structs
 
 from openclaw.core.errors import InvalidRequest, StateError
-from openclaw.core.sandbox import BOX_HOME, SandboxedRun, SandboxLaunch, SandboxSpec
+from openclaw.core.sandbox import SANDBOX_HOME, BoundSandbox, SandboxLaunch, SandboxSpec
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.process import group
-from openclaw.process.child import ChildEnded, ChildProcess, InTerminal, Piped, attend
+from openclaw.process.child import ChildEnded, ChildProcess, PipedProcess, TerminalProcess, wait_for_child
 from openclaw.process.environment import check_overrides
 from openclaw.tools.background import Background, BackgroundCommand, OutputTail
-from openclaw.tools.base import answers, parse_args
-from openclaw.tools.paths import locate, missing, shown
+from openclaw.tools.base import errors_to_output, parse_args
+from openclaw.tools.paths import missing_error, quote_path, resolve_path
 
 # Commands that are refused.
 
@@ -32,7 +32,7 @@ _QUOTED = re.compile(r"""\\(.)|'([^']*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
 MAX_COMMAND_BYTES = 128 * 1024 - 1
 
 
-def forbidden(command: str) -> str | None:
+def find_forbidden(command: str) -> str | None:
     """Why `command` is refused; None when it is not."""
     if not command.strip():
         return "The command is empty."
@@ -76,7 +76,7 @@ def _tokens(command: str) -> Iterator[str]:
 # The answer about an ended command.
 
 
-def outcome(ended: ChildEnded, text: str, cwd: Path, leader: int | None, **details: Any) -> Output:
+def ended_output(ended: ChildEnded, text: str, cwd: Path, leader: int | None, **details: Any) -> Output:
     """The output of an ended command, with `text` as what it printed.
 
     `leader` is the first process of its group; None for one that leaves nothing behind.
@@ -94,7 +94,7 @@ def outcome(ended: ChildEnded, text: str, cwd: Path, leader: int | None, **detai
     else:
         reason, note = "exit", f"(Command exited with code {ended.code})" if ended.code else ""
     notes = [note] if note else []
-    if reason != "overall-timeout" and leader is not None and group.lingers(leader):
+    if reason != "overall-timeout" and leader is not None and group.has_members(leader):
         notes.append(f"[Processes it started are still running; to stop them: kill -- -{leader}]")
     # A shell says 126 and 127 when there was nothing it could run.
     failed = reason != "exit" or ended.code in (126, 127)
@@ -186,7 +186,7 @@ def _with_background(spec: ToolSpec) -> ToolSpec:
     )
 
 
-class Exec:
+class ExecTool:
     """The `exec` tool. `env` is inherited unchanged, so it must contain no credentials (see `safe_env`).
 
     Without a `background` every command is awaited: nothing could manage it later.
@@ -246,7 +246,7 @@ class Exec:
         path_prepend: Sequence[str] = (),
         background: Background | None = None,
         yield_ms: float = YIELD_MS,
-        boxed: SandboxedRun | None = None,
+        boxed: BoundSandbox | None = None,
         elevated: Elevated = "off",
         most_processes: int = MOST_PROCESSES,
     ) -> None:
@@ -280,10 +280,10 @@ class Exec:
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset({"pty"} if args.get("pty") is True else ())
 
-    @answers
+    @errors_to_output
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = parse_args(args, ExecArgs)
-        if why := forbidden(wanted.command):
+        if why := find_forbidden(wanted.command):
             raise InvalidRequest(why)
         check_overrides(wanted.env)
         timeout = self.timeout if wanted.timeout_seconds is None else wanted.timeout_seconds
@@ -306,10 +306,10 @@ class Exec:
             progress.add(chunk)
 
         try:
-            ended = await attend(child, [take], timeout=timeout or None, most=self.most_processes)
+            ended = await wait_for_child(child, [take], timeout=timeout or None, most=self.most_processes)
         finally:
             progress.close()
-        return outcome(ended, tail.text(), cwd, None if self.boxed is not None and not outside else child.pid)
+        return ended_output(ended, tail.text(), cwd, None if self.boxed is not None and not outside else child.pid)
 
     async def _kept(
         self, background: Background, wanted: ExecArgs, cwd: Path, context: ToolContext, timeout: float
@@ -338,7 +338,7 @@ class Exec:
             job.backgrounded = True
             return _running(job)
         background.forget(job)
-        return outcome(job.ended, job.tail.text(), cwd, None if job.contained else job.pid)
+        return ended_output(job.ended, job.tail.text(), cwd, None if job.contained else job.pid)
 
     def _patience(self, asked: float | None) -> float:
         given = self.yield_ms if asked is None else asked
@@ -376,9 +376,9 @@ class Exec:
         try:
             if wanted.pty:
                 env = {"TERM": "xterm-256color", **launch.env}
-                return InTerminal(launch.argv, cwd=place, env=env, after=launch.after)
+                return TerminalProcess(launch.argv, cwd=place, env=env, after=launch.after)
             fed = self.background is not None and wanted.background
-            return Piped(launch.argv, cwd=place, env=launch.env, fed=fed, after=launch.after)
+            return PipedProcess(launch.argv, cwd=place, env=launch.env, fed=fed, after=launch.after)
         except (OSError, UnicodeEncodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it holds half a surrogate pair"
             raise StateError(f"Could not start the command: {reason}.") from error
@@ -402,19 +402,19 @@ def _in_box(workdir: str | None, box: SandboxSpec) -> Path:
     if "\0" in given:
         raise InvalidRequest("workdir contains a NUL character: remove it.")
     if given == "~" or given.startswith("~/"):
-        given = BOX_HOME + given[1:]
+        given = SANDBOX_HOME + given[1:]
     return Path(os.path.normpath(Path(box.workdir, given)))
 
 
 def _directory(workdir: str | None, workspace: Path) -> Path:
-    path = locate(workdir, workspace) if workdir else workspace
+    path = resolve_path(workdir, workspace) if workdir else workspace
     if path.is_dir():
         if not os.access(path, os.X_OK):
-            raise StateError(f"Permission denied: cannot run in {shown(path)}.")
+            raise StateError(f"Permission denied: cannot run in {quote_path(path)}.")
         return path
     if path.exists():
-        raise InvalidRequest(f"workdir {shown(path)} is not a directory.")
-    raise missing(path, "Directory")
+        raise InvalidRequest(f"workdir {quote_path(path)} is not a directory.")
+    raise missing_error(path, "Directory")
 
 
 def _with_box(spec: ToolSpec) -> ToolSpec:

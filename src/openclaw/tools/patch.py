@@ -11,22 +11,22 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, OpenClawError, StateError
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.process.tasks import offload
-from openclaw.tools.base import answers, parse_args
+from openclaw.process.tasks import run_in_thread
+from openclaw.tools.base import errors_to_output, parse_args
 from openclaw.tools.edit import fold_lookalikes
 from openclaw.tools.paths import (
     confine,
-    encoded,
+    encode_text,
     exists,
-    failure,
-    locate,
     lock_name,
-    missing,
-    opened,
+    missing_error,
+    open_regular,
+    quote_path,
     read_text,
-    real,
     replace,
-    shown,
+    resolve_links,
+    resolve_path,
+    translate_os_error,
 )
 
 # The patch language, pure.
@@ -357,24 +357,24 @@ class ApplyPatch:
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         try:
             paths = paths_of(parse_patch(parse_args(args, PatchArgs).input))
-            return frozenset(lock_name(locate(path, context.workspace, creating=True)) for path in paths)
+            return frozenset(lock_name(resolve_path(path, context.workspace, creating=True)) for path in paths)
         except OpenClawError:
             return frozenset()  # the call itself reports the error
 
-    @answers
+    @errors_to_output
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         text = parse_args(args, PatchArgs).input
-        encoded(text, "input")
+        encode_text(text, "input")
         sections = parse_patch(text)
-        desk = _Desk(context.workspace, self.workspace_only)
-        done, error = await offload(lambda stop: _apply(desk, sections, stop))
+        desk = _PatchApplier(context.workspace, self.workspace_only)
+        done, error = await run_in_thread(lambda stop: _apply(desk, sections, stop))
         if error is None:
             return Output.of("Success. Updated the following files:\n" + "\n".join(done), files=done)
         applied = "These were already changed:\n" + "\n".join(done) if done else "No file was changed."
         return Output.failed(f"{error.message}\n{applied}", files=done)
 
 
-def _apply(desk: "_Desk", sections: tuple[Section, ...], stop: Event) -> tuple[list[str], OpenClawError | None]:
+def _apply(desk: "_PatchApplier", sections: tuple[Section, ...], stop: Event) -> tuple[list[str], OpenClawError | None]:
     """Applies file by file up to the first failure; returns what was done and why it stopped."""
     done: list[str] = []
     for section in sections:
@@ -387,7 +387,7 @@ def _apply(desk: "_Desk", sections: tuple[Section, ...], stop: Event) -> tuple[l
     return done, None
 
 
-class _Desk:
+class _PatchApplier:
     """Resolves the paths of a patch and changes the files."""
 
     def __init__(self, workspace: Path, workspace_only: bool) -> None:
@@ -400,25 +400,25 @@ class _Desk:
             case AddFile(path, content):
                 target = self._free(path)
                 replace(target, content.encode())
-                return f"A {shown(path)}"
+                return f"A {quote_path(path)}"
             case DeleteFile(path):
                 self._delete(self._path(path, follow=False))
-                return f"D {shown(path)}"
+                return f"D {quote_path(path)}"
             case UpdateFile(path):
                 self._update(section)
-                return f"M {shown(section.move_to or path)}"
+                return f"M {quote_path(section.move_to or path)}"
 
     def _update(self, section: UpdateFile) -> None:
         source = self._path(section.path)
-        if section.move_to is not None and real(self._path(section.move_to)) != real(source):
+        if section.move_to is not None and resolve_links(self._path(section.move_to)) != resolve_links(source):
             self._move(source, self._free(section.move_to), section)
         elif section.hunks:
             replace(source, _patched(source, section))
         elif not exists(source):
-            raise missing(source)
+            raise missing_error(source)
 
     def _path(self, raw: str, *, follow: bool = True) -> Path:
-        path = locate(raw, self._workspace, creating=True)
+        path = resolve_path(raw, self._workspace, creating=True)
         if self._workspace_only:
             confine(path, self._workspace, follow=follow)
         return path
@@ -426,7 +426,7 @@ class _Desk:
     def _free(self, raw: str) -> Path:
         path = self._path(raw)
         if exists(path):
-            raise InvalidRequest(f"{shown(raw)} already exists: use '*** Update File:', or delete it first.")
+            raise InvalidRequest(f"{quote_path(raw)} already exists: use '*** Update File:', or delete it first.")
         return path
 
     def _move(self, source: Path, target: Path, section: UpdateFile) -> None:
@@ -436,17 +436,17 @@ class _Desk:
             source.unlink()
         except OSError as error:
             target.unlink(missing_ok=True)
-            raise failure(source, "move", error) from error
+            raise translate_os_error(source, "move", error) from error
 
     def _delete(self, path: Path) -> None:
         if not exists(path):
-            raise missing(path)
+            raise missing_error(path)
         if path.is_dir() and not path.is_symlink():
-            raise InvalidRequest(f"{shown(path)} is a directory: a patch deletes files only.")
+            raise InvalidRequest(f"{quote_path(path)} is a directory: a patch deletes files only.")
         try:
             path.unlink()
         except OSError as error:
-            raise failure(path, "delete", error) from error
+            raise translate_os_error(path, "delete", error) from error
 
 
 def _patched(path: Path, section: UpdateFile) -> bytes:
@@ -455,8 +455,8 @@ def _patched(path: Path, section: UpdateFile) -> bytes:
 
 
 def _bytes(path: Path) -> bytes:
-    with opened(path) as stream:
+    with open_regular(path) as stream:
         data = stream.readall()
     if data is None:
-        raise StateError(f"Could not read {shown(path)}.")
+        raise StateError(f"Could not read {quote_path(path)}.")
     return data

@@ -27,20 +27,20 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f\u0085\u2028\u2029\ud800-\udfff]")
 # Paths.
 
 
-def real(path: Path) -> Path:
+def resolve_links(path: Path) -> Path:
     """`path` with every symlink resolved, as far as it exists."""
     return Path(os.path.realpath(path))
 
 
-def place(raw: str, workspace: Path, *, workspace_only: bool = False, creating: bool = False) -> Path:
+def resolve_confined(raw: str, workspace: Path, *, workspace_only: bool = False, creating: bool = False) -> Path:
     """The absolute path of `raw`; raises when it leaves a workspace it must stay in."""
-    path = locate(raw, workspace, creating=creating)
+    path = resolve_path(raw, workspace, creating=creating)
     if workspace_only:
         confine(path, workspace)
     return path
 
 
-def locate(raw: str, workspace: Path, *, creating: bool = False) -> Path:
+def resolve_path(raw: str, workspace: Path, *, creating: bool = False) -> Path:
     """The absolute path of `raw`. An existing file with the literal name always wins."""
     if not raw.strip():
         raise InvalidRequest("The path is empty: name a file or directory.")
@@ -65,14 +65,14 @@ def confine(path: Path, workspace: Path, *, follow: bool = True) -> None:
 
     Without `follow` the last part is not resolved, for operations on a link itself.
     """
-    target = real(path) if follow else real(path.parent) / path.name
-    if not target.is_relative_to(real(workspace)):
-        raise InvalidRequest(f"{shown(path)} is outside the workspace {workspace}: use a path inside it.")
+    target = resolve_links(path) if follow else resolve_links(path.parent) / path.name
+    if not target.is_relative_to(resolve_links(workspace)):
+        raise InvalidRequest(f"{quote_path(path)} is outside the workspace {workspace}: use a path inside it.")
 
 
 def lock_name(path: Path) -> str:
     """One name for one file, however it is spelled."""
-    return str(real(path))
+    return str(resolve_links(path))
 
 
 def exists(path: Path) -> bool:
@@ -83,10 +83,12 @@ def exists(path: Path) -> bool:
     return True
 
 
-def missing(path: Path, kind: str = "File") -> NotFound:
+def missing_error(path: Path, kind: str = "File") -> NotFound:
     """The error for a missing path, suggesting the closest name beside it."""
     closest = _closest(path)
-    return NotFound(f"{kind} not found: {shown(path)}." + (f" Did you mean: {shown(closest)}?" if closest else ""))
+    return NotFound(
+        f"{kind} not found: {quote_path(path)}." + (f" Did you mean: {quote_path(closest)}?" if closest else "")
+    )
 
 
 def relative(path: Path, workspace: Path) -> str:
@@ -94,13 +96,13 @@ def relative(path: Path, workspace: Path) -> str:
     return (path.relative_to(workspace) if path.is_relative_to(workspace) else path).as_posix()
 
 
-def shown(path: Path | str) -> str:
+def quote_path(path: Path | str) -> str:
     """`path` on one line: quoted when it contains characters that would break it."""
     text = str(path)
     return json.dumps(text) if _UNPRINTABLE.search(text) else text
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """A byte count as people write it."""
     if count < 1024:
         return f"{count} bytes"
@@ -117,7 +119,7 @@ def _absolute(text: str, workspace: Path) -> Path:
     if ".." not in path.parts:
         return path
     # Links are resolved before "..", as the system does; the last part stays a link if it is one.
-    return real(path) if path.name == ".." else real(path.parent) / path.name
+    return resolve_links(path) if path.name == ".." else resolve_links(path.parent) / path.name
 
 
 def _fresh(text: str, workspace: Path) -> Path:
@@ -185,13 +187,13 @@ class TextFile(Struct, frozen=True):
         return ((BOM if self.bom else "") + self.text).encode("utf-8", "surrogateescape")
 
 
-def failure(path: Path, doing: str, error: OSError) -> OpenClawError:
+def translate_os_error(path: Path, doing: str, error: OSError) -> OpenClawError:
     """The error for an operating system error on `path`."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return missing(path)
+        return missing_error(path)
     if isinstance(error, PermissionError):
-        return StateError(f"Permission denied: cannot {doing} {shown(path)}.")
-    return StateError(f"Could not {doing} {shown(path)}: {error.strerror or error}.")
+        return StateError(f"Permission denied: cannot {doing} {quote_path(path)}.")
+    return StateError(f"Could not {doing} {quote_path(path)}: {error.strerror or error}.")
 
 
 def irregular(mode: int) -> str:
@@ -206,28 +208,28 @@ def irregular(mode: int) -> str:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[FileIO]:
+def open_regular(path: Path) -> Iterator[FileIO]:
     """`path` opened for reading, without ever blocking on a pipe."""
     try:
         _refuse_irregular(path, path.stat().st_mode)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise failure(path, "read", error) from error
+        raise translate_os_error(path, "read", error) from error
     with FileIO(descriptor) as stream:
         # Checked again on the opened file: the name may refer to another one by now.
         _refuse_irregular(path, os.fstat(descriptor).st_mode)
         try:
             yield stream
         except OSError as error:
-            raise failure(path, "read", error) from error
+            raise translate_os_error(path, "read", error) from error
 
 
 def _refuse_irregular(path: Path, mode: int) -> None:
     kind = irregular(mode)
     if kind == "a directory":
-        raise InvalidRequest(f"{shown(path)} is a directory: use ls to list it.")
+        raise InvalidRequest(f"{quote_path(path)} is a directory: use ls to list it.")
     if kind:
-        raise InvalidRequest(f"{shown(path)} is {kind}, not a file: use exec to work with it.")
+        raise InvalidRequest(f"{quote_path(path)} is {kind}, not a file: use exec to work with it.")
 
 
 def is_binary(sample: bytes) -> bool:
@@ -240,23 +242,24 @@ def is_binary(sample: bytes) -> bool:
 def refuse_binary(path: Path, sample: bytes, total: int, doing: str) -> None:
     if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InvalidRequest(
-            f"Cannot {doing} {shown(path)}: it is UTF-16 text. Convert it first, for example with "
+            f"Cannot {doing} {quote_path(path)}: it is UTF-16 text. Convert it first, for example with "
             "exec: iconv -f UTF-16 -t UTF-8."
         )
     if is_binary(sample):
         raise InvalidRequest(
-            f"Cannot {doing} {shown(path)}: it is a binary file ({size(total)}). "
+            f"Cannot {doing} {quote_path(path)}: it is a binary file ({format_size(total)}). "
             "Use exec with a program that understands it (file, strings, xxd, ...)."
         )
 
 
 def read_text(path: Path, doing: str) -> TextFile:
     """The whole of a text file, for changing it."""
-    with opened(path) as stream:
+    with open_regular(path) as stream:
         total = os.fstat(stream.fileno()).st_size
         if total > MAX_EDITED:
             raise InvalidRequest(
-                f"Cannot {doing} {shown(path)}: it has {size(total)}, the limit is {size(MAX_EDITED)}. "
+                f"Cannot {doing} {quote_path(path)}: it has {format_size(total)}, "
+                f"the limit is {format_size(MAX_EDITED)}. "
                 "Use exec with sed or a script."
             )
         data = stream.read(MAX_EDITED + 1) or b""
@@ -267,7 +270,7 @@ def read_text(path: Path, doing: str) -> TextFile:
     return TextFile(text.removeprefix(BOM), text.startswith(BOM))
 
 
-def encoded(text: str, what: str) -> bytes:
+def encode_text(text: str, what: str) -> bytes:
     """`text` as UTF-8; errors name the argument."""
     try:
         return text.encode("utf-8")
@@ -282,7 +285,7 @@ def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
 
     A symlink stays a link and its target gets the data. `mode` is for a new file.
     """
-    target = real(path)
+    target = resolve_links(path)
     made: list[Path] = []
     try:
         old = _writable(path, target)
@@ -294,7 +297,7 @@ def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
                 directory.rmdir()
         why = "Permission denied" if isinstance(error, PermissionError) else (error.strerror or str(error))
         kept = "The file was left as it was" if exists(target) else "No file was created"
-        raise StateError(f"Could not write {shown(path)}: {why}. {kept}.") from error
+        raise StateError(f"Could not write {quote_path(path)}: {why}. {kept}.") from error
 
 
 def _writable(path: Path, target: Path) -> os.stat_result | None:
@@ -304,7 +307,7 @@ def _writable(path: Path, target: Path) -> os.stat_result | None:
         return None
     kind = irregular(old.st_mode)
     if kind:
-        raise InvalidRequest(f"{shown(path)} is {kind}, not a file: choose another path.")
+        raise InvalidRequest(f"{quote_path(path)} is {kind}, not a file: choose another path.")
     if not os.access(target, os.W_OK):
         raise PermissionError
     return old

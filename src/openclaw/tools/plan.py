@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.base import answers, parse_args
+from openclaw.tools.base import errors_to_output, parse_args
 
 Status = Literal["pending", "in_progress", "completed"]
 MOST_STEPS = 50
@@ -65,7 +65,7 @@ class UpdatePlan:
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset({"plan"})
 
-    @answers
+    @errors_to_output
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = parse_args(args, PlanArgs)
         steps = wanted.plan

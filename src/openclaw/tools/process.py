@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.tools.background import Background, BackgroundCommand
-from openclaw.tools.base import answers, parse_args
-from openclaw.tools.exec import outcome
+from openclaw.tools.base import errors_to_output, parse_args
+from openclaw.tools.exec import ended_output
 
 # Keys and pastes.
 
@@ -51,7 +51,7 @@ _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,2})\Z")
 PASTE_START, PASTE_END = "\x1b[200~", "\x1b[201~"
 
 
-def key(name: str) -> str:
+def encode_key(name: str) -> str:
     """The input for the key called `name`: Enter, Up, F5, C-c, M-x, S-Tab or one character."""
     combined = _COMBINED.match(name)
     if combined is not None:
@@ -65,9 +65,9 @@ def key(name: str) -> str:
 
 def _combination(modifier: str, base: str, name: str) -> str:
     if modifier == "M":
-        return "\x1b" + key(base)
+        return "\x1b" + encode_key(base)
     if modifier == "S":
-        return "\x1b[Z" if base.lower() == "tab" else key(base).upper() if len(base) == 1 else key(base)
+        return "\x1b[Z" if base.lower() == "tab" else encode_key(base).upper() if len(base) == 1 else encode_key(base)
     if base.lower() == "space":
         return "\0"
     if len(base) == 1 and "@" <= base.upper() <= "_":
@@ -75,7 +75,7 @@ def _combination(modifier: str, base: str, name: str) -> str:
     raise InvalidRequest(f"{name!r} is not a key: Control goes with a letter or one of @[\\]^_, as in C-c.")
 
 
-def typed(literal: str, hexes: Sequence[str], keys: Sequence[str]) -> bytes:
+def encode_input(literal: str, hexes: Sequence[str], keys: Sequence[str]) -> bytes:
     """Encodes literal text, then hex bytes, then named keys."""
     data = literal.encode()
     for item in hexes:
@@ -83,10 +83,10 @@ def typed(literal: str, hexes: Sequence[str], keys: Sequence[str]) -> bytes:
         if found is None:
             raise InvalidRequest(f"{item!r} is not a byte in hex: write for example 1b or 0x1b.")
         data += bytes([int(found[1], 16)])
-    return data + "".join(key(name) for name in keys).encode()
+    return data + "".join(encode_key(name) for name in keys).encode()
 
 
-def pasted(text: str, *, bracketed: bool) -> bytes:
+def encode_paste(text: str, *, bracketed: bool) -> bytes:
     """`text` as a paste; embedded end-of-paste sequences are removed."""
     if not bracketed:
         return text.encode()
@@ -186,7 +186,7 @@ class ProcessTool:
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset({f"process:{args.get('sessionId')}"} if args.get("sessionId") else ())
 
-    @answers
+    @errors_to_output
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = parse_args(args, ProcessArgs)
         if wanted.action == "list":
@@ -218,7 +218,7 @@ class ProcessTool:
             raise InvalidRequest("timeout is in milliseconds and not negative.")
         fresh = await job.news(min(wanted.timeout, LONGEST_POLL_MS) / 1000)
         if job.ended is not None:
-            return outcome(job.ended, fresh, job.cwd, None if job.contained else job.pid, sessionId=job.name)
+            return ended_output(job.ended, fresh, job.cwd, None if job.contained else job.pid, sessionId=job.name)
         notes = [fresh or "(no new output)", f"Process still running ({_runtime(job)})."]
         if job.seems_to_wait:
             notes.append("It has been quiet for a while and may be waiting for input.")
@@ -230,11 +230,11 @@ class ProcessTool:
             case "write":
                 data = wanted.data.encode()
             case "send-keys":
-                data = typed(wanted.literal, wanted.hex, wanted.keys)
+                data = encode_input(wanted.literal, wanted.hex, wanted.keys)
             case "submit":
                 data = b"\r" if job.in_terminal else b"\n"
             case _:
-                data = pasted(wanted.text, bracketed=wanted.bracketed and job.in_terminal)
+                data = encode_paste(wanted.text, bracketed=wanted.bracketed and job.in_terminal)
         if not data and not wanted.eof:
             raise InvalidRequest(f"{wanted.action} has nothing to send: give data, keys, hex, literal or text.")
         await self._background.type(job, data)

@@ -14,12 +14,12 @@ from msgspec import structs
 
 from openclaw.core.errors import InvalidRequest, StateError, Unavailable
 from openclaw.core.messages import Image
-from openclaw.core.sandbox import SandboxedRun, outside, seen
+from openclaw.core.sandbox import BoundSandbox, to_host_path, to_sandbox_path
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
-from openclaw.process.tasks import finish
-from openclaw.tools.base import answers
-from openclaw.tools.image import DEFAULT_PROMPT, Look
-from openclaw.tools.sandboxed_worker import LONGEST_LINE, START, SandboxRequest, Told
+from openclaw.process.tasks import run_shielded
+from openclaw.tools.base import errors_to_output
+from openclaw.tools.image import DEFAULT_PROMPT, DescribeImages
+from openclaw.tools.sandboxed_worker import LONGEST_LINE, START, SandboxAnswer, SandboxRequest
 
 IDLE_SECONDS = 120.0
 ENDING_SECONDS = 5.0
@@ -28,7 +28,7 @@ ENDING_SECONDS = 5.0
 class SandboxWorker:
     """The process in one sandbox that runs file calls; started by the first call, stopped when idle."""
 
-    def __init__(self, boxed: SandboxedRun) -> None:
+    def __init__(self, boxed: BoundSandbox) -> None:
         self._boxed = boxed
         self._process: asyncio.subprocess.Process | None = None
         self._waiting: dict[int, asyncio.Future[Output]] = {}
@@ -105,14 +105,14 @@ class SandboxWorker:
                     return
                 if not line:
                     return
-                told = msgspec.json.decode(line, type=Told)
+                told = msgspec.json.decode(line, type=SandboxAnswer)
                 answer = self._waiting.get(told.id)
                 if answer is not None and not answer.done():
                     answer.set_result(told.output)
         except (ValueError, msgspec.DecodeError):
             return  # output from inside a sandbox is untrusted and may be malformed
         finally:
-            await finish(self._end(process))
+            await run_shielded(self._end(process))
             self._reading = None
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
@@ -144,13 +144,13 @@ class SandboxWorker:
         self._process = self._reading = None
 
 
-class Workers:
+class SandboxWorkers:
     """One worker for each sandbox in use; whoever opens this closes it."""
 
     def __init__(self) -> None:
         self._open: dict[str, SandboxWorker] = {}
 
-    def of(self, boxed: SandboxedRun) -> SandboxWorker:
+    def of(self, boxed: BoundSandbox) -> SandboxWorker:
         name = hashlib.sha256(msgspec.json.encode((boxed.sandbox.name, boxed.box), order="sorted")).hexdigest()
         if name not in self._open:
             self._open[name] = SandboxWorker(boxed)
@@ -166,7 +166,7 @@ class SandboxedTool:
     """A file tool whose calls run in a sandbox."""
 
     def __init__(
-        self, tool: Tool, boxed: SandboxedRun, workers: Workers, *, confined: bool, patch_confined: bool
+        self, tool: Tool, boxed: BoundSandbox, workers: SandboxWorkers, *, confined: bool, patch_confined: bool
     ) -> None:
         self._tool = tool
         self.boxed = boxed
@@ -187,12 +187,12 @@ class SandboxedTool:
         # Which file a path means is known inside only, so writes in one sandbox take turns. The host files they
         # probably mean, if no link inside leads elsewhere, are named for the undo journal and the labels.
         box = self.boxed.box
-        here = structs.replace(context, workspace=Path(outside(box, box.workdir) or box.root))
+        here = structs.replace(context, workspace=Path(to_host_path(box, box.workdir) or box.root))
         named = self._tool.resources(args, here)
-        places = (path if seen(box, path) else outside(box, path) for path in named)
+        places = (path if to_sandbox_path(box, path) else to_host_path(box, path) for path in named)
         return frozenset({f"box:{box.name}", *(place for place in places if place is not None)})
 
-    @answers
+    @errors_to_output
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         return await self.inside(args, images=context.accepts_images)
 
@@ -211,19 +211,21 @@ class SandboxedTool:
         )
         return structs.replace(
             output,
-            touched=tuple(outside(box, path) or path for path in output.touched),
-            listed=tuple(outside(box, path) or path for path in output.listed),
+            touched=tuple(to_host_path(box, path) or path for path in output.touched),
+            listed=tuple(to_host_path(box, path) or path for path in output.listed),
         )
 
 
 class SandboxedImage(SandboxedTool):
     """The `image` tool over files of a sandbox: loaded inside, described outside."""
 
-    def __init__(self, tool: Tool, boxed: SandboxedRun, workers: Workers, look: Look, *, confined: bool) -> None:
+    def __init__(
+        self, tool: Tool, boxed: BoundSandbox, workers: SandboxWorkers, look: DescribeImages, *, confined: bool
+    ) -> None:
         super().__init__(tool, boxed, workers, confined=confined, patch_confined=True)
         self._look = look
 
-    @answers
+    @errors_to_output
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         loaded = await self.inside(args, images=True)
         if context.accepts_images or loaded.is_error:

@@ -14,11 +14,11 @@ from msgspec import Struct, field, structs
 from openclaw.core.messages import Text
 from openclaw.core.sandbox import RUNTIME
 from openclaw.core.tool import Output, Tool, ToolContext
-from openclaw.tools.edit import EditFile
-from openclaw.tools.image import ViewImage
+from openclaw.tools.edit import EditTool
+from openclaw.tools.files import LsTool, ReadTool, WriteTool
+from openclaw.tools.image import ImageTool
 from openclaw.tools.patch import ApplyPatch
-from openclaw.tools.read import Ls, Read, Write
-from openclaw.tools.search import Find, Grep
+from openclaw.tools.search import FindTool, GrepTool
 
 LONGEST_LINE = 64 * 1024 * 1024
 START = f"import sys; sys.path.insert(0, '{RUNTIME}/lib'); from openclaw.tools.sandboxed_worker import main; main()"
@@ -38,7 +38,7 @@ class SandboxRequest(Struct, frozen=True, kw_only=True):
     cancel: bool = False
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class SandboxAnswer(Struct, frozen=True, kw_only=True):
     """The answer to the call of the same id."""
 
     id: int
@@ -52,14 +52,14 @@ def tools(*, confined: bool, patch_confined: bool, env: Mapping[str, str]) -> di
         raise AssertionError("outside the box it is decided who looks")
 
     built: list[Tool] = [
-        Read(workspace_only=confined),
-        Write(workspace_only=confined),
-        EditFile(workspace_only=confined),
+        ReadTool(workspace_only=confined),
+        WriteTool(workspace_only=confined),
+        EditTool(workspace_only=confined),
         ApplyPatch(workspace_only=confined or patch_confined),
-        Grep(env=env, workspace_only=confined),
-        Find(env=env, workspace_only=confined),
-        Ls(workspace_only=confined),
-        ViewImage(unseen, workspace_only=confined),
+        GrepTool(env=env, workspace_only=confined),
+        FindTool(env=env, workspace_only=confined),
+        LsTool(workspace_only=confined),
+        ImageTool(unseen, workspace_only=confined),
     ]
     return {tool.spec.name: tool for tool in built}
 
@@ -75,7 +75,7 @@ async def serve(reader: asyncio.StreamReader, write: Any) -> None:
             output = await chosen[ask.tool].call(ask.args, context)
         except Exception as error:  # a bug in a tool fails this call only
             output = Output.failed(f"{type(error).__name__}: {error}")
-        write(_line(Told(id=ask.id, output=output)))
+        write(_line(SandboxAnswer(id=ask.id, output=output)))
 
     async with asyncio.TaskGroup() as group:
         while line := await reader.readline():
@@ -95,7 +95,7 @@ def _forget(running: dict[int, asyncio.Task[None]], number: int, done: asyncio.T
     running.pop(number, None)
 
 
-def _line(told: Told) -> bytes:
+def _line(told: SandboxAnswer) -> bytes:
     try:
         return msgspec.json.encode(told) + b"\n"
     except UnicodeEncodeError:  # file names may contain bytes that are not text
@@ -103,7 +103,7 @@ def _line(told: Told) -> bytes:
             Text(block.text.encode("utf-8", "replace").decode()) if isinstance(block, Text) else block
             for block in told.output.content
         )
-        return _line(Told(id=told.id, output=structs.replace(told.output, content=content, details=None)))
+        return _line(SandboxAnswer(id=told.id, output=structs.replace(told.output, content=content, details=None)))
 
 
 def main() -> None:

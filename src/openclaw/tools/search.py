@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, StateError
-from openclaw.core.secret import is_secret_place
+from openclaw.core.secret import is_secret_path
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.process.child import ChildEnded, Piped, attend
-from openclaw.tools.base import answers, parse_args
-from openclaw.tools.paths import exists, irregular, missing, place, relative, shown, size
+from openclaw.process.child import ChildEnded, PipedProcess, wait_for_child
+from openclaw.tools.base import errors_to_output, parse_args
+from openclaw.tools.paths import exists, format_size, irregular, missing_error, quote_path, relative, resolve_confined
 
 # Globs.
 
@@ -231,11 +231,11 @@ class _Search:
         return frozenset()
 
     def _place(self, raw: str, context: ToolContext) -> Path:
-        path = place(raw or ".", context.workspace, workspace_only=self._workspace_only)
+        path = resolve_confined(raw or ".", context.workspace, workspace_only=self._workspace_only)
         if not exists(path):
-            raise missing(path, "Path")
+            raise missing_error(path, "Path")
         if (kind := irregular(path.stat().st_mode)) and kind != "a directory":
-            raise InvalidRequest(f"{shown(path)} is {kind}: name a file or directory.")
+            raise InvalidRequest(f"{quote_path(path)} is {kind}: name a file or directory.")
         return path
 
     async def _run(self, command: list[str], cwd: Path, page: "_Page", take: Callable[[bytes], None]) -> ChildEnded:
@@ -246,10 +246,10 @@ class _Search:
             complaint.extend(chunk[: _MAX_ERROR - len(complaint)])
 
         try:
-            child = Piped(command, cwd=cwd, env=self._env, merged=False)
+            child = PipedProcess(command, cwd=cwd, env=self._env, merged=False)
         except (OSError, ValueError) as error:
             raise StateError(f"Could not start the search: {error}.") from error
-        ended = await attend(child, [take, complain], timeout=self._timeout, enough=page.full)
+        ended = await wait_for_child(child, [take, complain], timeout=self._timeout, enough=page.full)
         if ended.timed_out:
             page.note(f"[The search was stopped after {self._timeout:g} seconds. Search a smaller path.]")
         elif ended.code not in (None, 0, 1) and complaint and not page.lines:
@@ -257,7 +257,7 @@ class _Search:
         return ended
 
 
-class Grep(_Search):
+class GrepTool(_Search):
     """The `grep` tool."""
 
     spec = ToolSpec(
@@ -285,7 +285,7 @@ class Grep(_Search):
         aliases={"ignore_case": "ignoreCase"},
     )
 
-    @answers
+    @errors_to_output
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = parse_args(args, GrepArgs)
         if not wanted.pattern or "\0" in wanted.pattern:
@@ -310,7 +310,7 @@ class Grep(_Search):
                 if glob is not None and not glob.matches(record.path):
                     continue
                 where_found = str(top / record.path)
-                if path.is_dir() and is_secret_place(where_found):
+                if path.is_dir() and is_secret_path(where_found):
                     page.withhold(where_found)
                 else:
                     page.add(_line(record, top, context.workspace), counts=record.matched, path=where_found)
@@ -319,7 +319,7 @@ class Grep(_Search):
         return structs.replace(page.output("No matches found"), touched=page.paths)
 
 
-class Find(_Search):
+class FindTool(_Search):
     """The `find` tool."""
 
     spec = ToolSpec(
@@ -342,7 +342,7 @@ class Find(_Search):
         },
     )
 
-    @answers
+    @errors_to_output
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = parse_args(args, FindArgs)
         if wanted.limit < 1:
@@ -350,14 +350,14 @@ class Find(_Search):
         glob = Glob(wanted.pattern)
         top = self._place(wanted.path, context)
         if not top.is_dir():
-            raise InvalidRequest(f"{shown(top)} is a file: name a directory to look in.")
+            raise InvalidRequest(f"{quote_path(top)} is a file: name a directory to look in.")
         page = _Page(wanted.limit, "files")
         reader = NameReader()
 
         def take(chunk: bytes) -> None:
             for name in reader.feed(chunk):
                 if glob.matches(name):
-                    page.add(shown(relative(top / name, context.workspace)), path=str(top / name))
+                    page.add(quote_path(relative(top / name, context.workspace)), path=str(top / name))
 
         await self._run(files_command(self._program(self._env), "."), top, page, take)
         return structs.replace(page.output("No files found matching pattern"), listed=page.paths)
@@ -368,7 +368,7 @@ def _line(record: RipgrepMatch, top: Path, workspace: Path) -> str:
     if len(text) > MAX_LINE:
         text = text[:MAX_LINE] + "... [cut]"
     mark = ":" if record.matched else "-"
-    return f"{shown(relative(top / record.path, workspace))}{mark}{record.number}{mark} {text}"
+    return f"{quote_path(relative(top / record.path, workspace))}{mark}{record.number}{mark} {text}"
 
 
 class _Page:
@@ -407,7 +407,7 @@ class _Page:
             return
         self._bytes += len(line.encode("utf-8", "replace")) + 1
         if self._bytes > MAX_BYTES:
-            self.note(f"[{size(MAX_BYTES)} output limit reached. Use a narrower pattern or path.]")
+            self.note(f"[{format_size(MAX_BYTES)} output limit reached. Use a narrower pattern or path.]")
             self.full.set()
             return
         self._counted += counts
@@ -417,7 +417,7 @@ class _Page:
     def output(self, nothing: str) -> Output:
         body = "\n".join(self.lines) if self.lines else nothing
         if self._withheld:
-            names = ", ".join(shown(path) for path in sorted(self._withheld)[:5])
+            names = ", ".join(quote_path(path) for path in sorted(self._withheld)[:5])
             self.note(
                 f"[Matches in files that usually hold credentials are not shown: {names}. Name one to search it.]"
             )

@@ -20,12 +20,12 @@ from msgspec import Struct, field, structs
 
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, OpenClawError, Unavailable
-from openclaw.core.text import head, literal, units
+from openclaw.core.text import head, sanitize_line, utf16_length
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.process.tasks import offload
-from openclaw.tools.base import answers, parse_args
+from openclaw.process.tasks import run_in_thread
+from openclaw.tools.base import errors_to_output, parse_args
 from openclaw.tools.web_guard import AddressBlocked, AddressRules, check_addresses, check_host, parse_url
-from openclaw.tools.web_readable import Readable, readable
+from openclaw.tools.web_readable import Readable, extract_readable
 
 # Pages.
 
@@ -71,7 +71,7 @@ class PageFetcher:
     async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> FetchedPage:
         """The answer at the end of the redirects; what cannot be had is an error with a reason."""
 
-        return await get(url, headers or {}, self._fence, self._limits, self._resolve)
+        return await fetch_page(url, headers or {}, self._fence, self._limits, self._resolve)
 
 
 # Guarded connections.
@@ -194,7 +194,7 @@ def _translated(error: Exception) -> httpx2.TransportError:
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
-async def get(
+async def fetch_page(
     url: str, headers: Mapping[str, str], fence: AddressRules, limits: FetchLimits, resolve: Resolve | None
 ) -> FetchedPage:
     """Fetches `url`, following redirects, each of which is checked like the first address."""
@@ -208,7 +208,7 @@ async def get(
     except httpx2.DecodingError as error:
         raise Unavailable("The answer cannot be decompressed.") from error
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise Unavailable(f"The page cannot be fetched: {literal(str(error))[:200]}") from error
+        raise Unavailable(f"The page cannot be fetched: {sanitize_line(str(error))[:200]}") from error
 
 
 async def _follow(
@@ -246,7 +246,7 @@ async def _read(url: str, answer: Any, most: int) -> FetchedPage:
             truncated = len(body) > most
             del body[most:]
             break
-    kind = literal(answer.headers.get("content-type", "")).partition(";")[0].strip().lower()
+    kind = sanitize_line(answer.headers.get("content-type", "")).partition(";")[0].strip().lower()
     return FetchedPage(
         url=url,
         status=answer.status_code,
@@ -356,7 +356,7 @@ class WebFetch:
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset()
 
-    @answers
+    @errors_to_output
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = parse_args(args, WebFetchArgs)
         parse_url(wanted.url)
@@ -385,7 +385,7 @@ class WebFetch:
         return self._answer(result)
 
     async def _result(self, got: FetchedPage, wanted: WebFetchArgs, most: int) -> dict[str, Any]:
-        page = await offload(lambda stop: self._extracted(got, markdown=wanted.extract_mode == "markdown"))
+        page = await run_in_thread(lambda stop: self._extracted(got, markdown=wanted.extract_mode == "markdown"))
         body = head(page.text, most)
         return {
             "url": _address(wanted.url.strip()),
@@ -395,8 +395,8 @@ class WebFetch:
             "title": page.title[:300],
             "extractMode": wanted.extract_mode,
             "extractor": page.extractor,
-            "truncated": got.truncated or units(page.text) > most,
-            "length": units(body),
+            "truncated": got.truncated or utf16_length(page.text) > most,
+            "length": utf16_length(body),
             "rawLength": len(got.body),
             "fetchedAt": datetime.fromtimestamp(self._clock.now(), UTC).isoformat(timespec="seconds"),
             "body": body,
@@ -405,7 +405,7 @@ class WebFetch:
     def _extracted(self, got: FetchedPage, *, markdown: bool) -> Readable:
         kind = got.content_type
         if kind in ("text/html", "application/xhtml+xml") and self._rules.readability:
-            return readable(got.text, got.url, markdown=markdown)
+            return extract_readable(got.text, got.url, markdown=markdown)
         if kind == "application/json" or kind.endswith("+json"):
             try:
                 pretty = json.dumps(msgspec.json.decode(got.body), indent=2, ensure_ascii=False)
@@ -416,7 +416,7 @@ class WebFetch:
             return Readable("", got.text, "raw")
         if b"\0" not in got.body[:2000] and kind == "application/octet-stream":
             return Readable("", got.text, "raw")
-        return Readable("", f"[{literal(kind)}, {len(got.body)} bytes: not text, nothing to read]", "none")
+        return Readable("", f"[{sanitize_line(kind)}, {len(got.body)} bytes: not text, nothing to read]", "none")
 
     def _answer(self, result: dict[str, Any]) -> Output:
         """The result as the model reads it: page content wrapped, with one warning."""
@@ -435,4 +435,4 @@ def _enclosed(output: Output) -> Output:
 
 def _address(url: str) -> str:
     """A URL reduced to address characters: a server chooses where it redirects to."""
-    return _NOT_IN_ADDRESS.sub(lambda found: quote(found[0], safe=""), literal(url))
+    return _NOT_IN_ADDRESS.sub(lambda found: quote(found[0], safe=""), sanitize_line(url))

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 
-Address = IPv4Address | IPv6Address
+IpAddress = IPv4Address | IPv6Address
 
 _INTERNAL_NAMES = (
     "localhost",
@@ -121,7 +121,7 @@ def is_trusted(host: str, fence: AddressRules) -> bool:
     return _listed(host.rstrip(".").lower(), fence.allowed_hosts)
 
 
-def is_public(address: Address) -> bool:
+def is_public(address: IpAddress) -> bool:
     """Whether `address`, and any address embedded in it, is on the public internet."""
     inside = _inside(address)
     if inside:
@@ -135,7 +135,7 @@ def is_public(address: Address) -> bool:
     )
 
 
-def _inside(address: Address) -> tuple[IPv4Address, ...]:
+def _inside(address: IpAddress) -> tuple[IPv4Address, ...]:
     """The IPv4 address embedded in a mapped or translated IPv6 address."""
     if not isinstance(address, IPv6Address):
         return ()
@@ -148,7 +148,7 @@ def _inside(address: Address) -> tuple[IPv4Address, ...]:
     return ()
 
 
-def _is_isatap(address: Address) -> bool:
+def _is_isatap(address: IpAddress) -> bool:
     return isinstance(address, IPv6Address) and (int(address) >> 32) & 0xFDFFFFFF == 0x00005EFE
 
 

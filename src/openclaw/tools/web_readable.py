@@ -33,7 +33,7 @@ class Readable(Struct, frozen=True):
     extractor: str
 
 
-def readable(html: str, url: str, *, markdown: bool) -> Readable:
+def extract_readable(html: str, url: str, *, markdown: bool) -> Readable:
     """The readable content of a page. If trafilatura is installed, it selects the main part."""
     page = _Page(url, markdown=markdown)
     page.feed(html)

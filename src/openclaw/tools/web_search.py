@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from openclaw.core.errors import InvalidRequest, OpenClawError, Unavailable
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.base import answers, parse_args
+from openclaw.tools.base import errors_to_output, parse_args
 from openclaw.tools.web_fetch import FetchedPage, FetchLimits, PageFetcher, WebCache, Wrap
 from openclaw.tools.web_guard import AddressRules
 
@@ -57,7 +57,7 @@ class Engine(Protocol):
     async def search(self, query: WebQuery) -> list[WebResult]: ...
 
 
-class Engines(Struct, frozen=True, kw_only=True):
+class EngineSettings(Struct, frozen=True, kw_only=True):
     """The settings and environment for searching."""
 
     provider: str | None = None
@@ -69,7 +69,7 @@ class Engines(Struct, frozen=True, kw_only=True):
     fence: AddressRules = AddressRules()
 
 
-def choose(settings: Engines) -> Engine | None:
+def choose_engine(settings: EngineSettings) -> Engine | None:
     """The configured engine; else the first usable one: Brave, SearXNG, DuckDuckGo."""
     pages = PageFetcher(settings.fence, FetchLimits(seconds=settings.seconds, bytes=2_000_000))
     match settings.provider or _first(settings):
@@ -82,7 +82,7 @@ def choose(settings: Engines) -> Engine | None:
     return None
 
 
-def _first(settings: Engines) -> str:
+def _first(settings: EngineSettings) -> str:
     return "brave" if settings.brave_key else "searxng" if settings.searxng else "duckduckgo"
 
 
@@ -125,7 +125,7 @@ class Searxng:
 
     name = "searxng"
 
-    def __init__(self, settings: Engines) -> None:
+    def __init__(self, settings: EngineSettings) -> None:
         self._address = (settings.searxng or "").rstrip("/")
         host = urlsplit(self._address).hostname or ""
         fence = AddressRules(allowed_hosts=(host,) if host else ())
@@ -371,7 +371,7 @@ class WebSearch:
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset()
 
-    @answers
+    @errors_to_output
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = parse_args({"count": self._count, **args}, WebSearchArgs)
         if not wanted.query.strip():
@@ -396,7 +396,7 @@ class WebSearch:
             "tookMs": round((time.monotonic() - began) * 1000),
             "results": [
                 {name: value for name, value in each.shown().items() if value}
-                for each in shortened(found[: _count(wanted)], wanted.max_tokens, wanted.max_tokens_per_page)
+                for each in truncate_snippets(found[: _count(wanted)], wanted.max_tokens, wanted.max_tokens_per_page)
             ],
         }
         self._memory.keep(key, result)
@@ -413,7 +413,7 @@ class WebSearch:
         return structs.replace(output, enclosed=True)
 
 
-def shortened(found: Sequence[WebResult], total: int | None, each: int | None) -> list[WebResult]:
+def truncate_snippets(found: Sequence[WebResult], total: int | None, each: int | None) -> list[WebResult]:
     """Truncates snippets to token limits, in total and per result; titles and addresses stay whole."""
     left = None if total is None else total * CHARS_PER_TOKEN
     kept = []

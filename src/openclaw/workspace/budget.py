@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.keys import SessionKey
-from openclaw.core.text import ContextFile, PromptText, head, tail, units
+from openclaw.core.text import ContextFile, PromptText, head, tail, utf16_length
 from openclaw.workspace.files import WorkspaceFile
 
 # Shortening.
@@ -18,7 +18,7 @@ UNTRUSTED = 4_000
 LEAST_REMAINING = 64
 NEAR = 0.85
 SIGNATURES_KEPT = 32
-MISTRUSTED = ("external", "stranger", "tool")
+UNTRUSTED_LABELS = ("external", "stranger", "tool")
 
 
 class FileBudget(Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ def fit(files: Sequence[WorkspaceFile], limits: FileBudget = DEFAULT_LIMITS) -> 
     kept: list[ContextFile] = []
     near: list[str] = []
     for file in files:
-        own = min(limits.per_file, limits.untrusted) if file.label in MISTRUSTED else limits.per_file
+        own = min(limits.per_file, limits.untrusted) if file.label in UNTRUSTED_LABELS else limits.per_file
         one = _fit_one(file, own, remaining)
         if one.raw_chars >= -(-own * 85 // 100) and not (file.missing or file.problem):
             near.append(file.name)
@@ -98,8 +98,8 @@ def fit(files: Sequence[WorkspaceFile], limits: FileBudget = DEFAULT_LIMITS) -> 
 
 
 def _fit_one(file: WorkspaceFile, own: int, remaining: int) -> ContextFile:
-    text = stand_in(file) or file.content.rstrip()
-    raw = units(text) if file.raw_chars is None else max(file.raw_chars, units(text))
+    text = missing_file_text(file) or file.content.rstrip()
+    raw = utf16_length(text) if file.raw_chars is None else max(file.raw_chars, utf16_length(text))
     # This little room would only hold a marker.
     limit = min(own, remaining) if remaining >= LEAST_REMAINING else 0
     shown = shorten(text, file.name, limit, raw) if limit else ""
@@ -122,7 +122,7 @@ def _fit_one(file: WorkspaceFile, own: int, remaining: int) -> ContextFile:
     )
 
 
-def warn(
+def should_warn(
     cut: FileCut, mode: Literal["off", "once", "always"], seen: tuple[str, ...] = ()
 ) -> tuple[bool, tuple[str, ...]]:
     """Whether to warn the model that files were shortened, and the signatures warned of so far."""
@@ -133,7 +133,7 @@ def warn(
     return mode == "always" or signature not in seen, (*others, signature)[-SIGNATURES_KEPT:]
 
 
-def stand_in(file: WorkspaceFile) -> str:
+def missing_file_text(file: WorkspaceFile) -> str:
     """The text in place of a missing or unreadable file."""
     if file.missing:
         return f"[MISSING] Expected at: {file.path}"
@@ -142,7 +142,7 @@ def stand_in(file: WorkspaceFile) -> str:
 
 def shorten(text: str, name: str, limit: int, total: int | None = None) -> str:
     """Cuts `text` to `limit` units: 70 % from its beginning, 20 % from its end, a marker between."""
-    size = units(text)
+    size = utf16_length(text)
     if size <= limit:
         return text
     total = size if total is None else total
@@ -156,14 +156,14 @@ def shorten(text: str, name: str, limit: int, total: int | None = None) -> str:
         )
     )
     cut = "\n".join((head(text, front), marker, tail(text, back)))
-    return cut if units(cut) <= limit else _shorten_tightly(text, limit, front, back, total)
+    return cut if utf16_length(cut) <= limit else _shorten_tightly(text, limit, front, back, total)
 
 
 def _shorten_tightly(text: str, limit: int, front: int, back: int, total: int) -> str:
     """Cuts to a small limit: a one-line marker, dropping the end first, then the beginning."""
     while True:
         marker = f"[…truncated {front}+{back}/{total}]"
-        over = front + back + units(marker) - limit
+        over = front + back + utf16_length(marker) - limit
         if over <= 0:
             return head(text, front) + marker + tail(text, back)
         if back:
@@ -178,7 +178,7 @@ def _shorten_tightly(text: str, limit: int, front: int, back: int, total: int) -
 
 Kind = Literal["direct", "group", "subagent", "cron", "light-heartbeat"]
 
-WORKERS = ("agents.md", "tools.md")
+SUBAGENT_FILES = ("agents.md", "tools.md")
 
 
 def kind_of(key: SessionKey, *, light_heartbeat: bool = False, group: bool | None = None) -> Kind:
@@ -192,7 +192,7 @@ def kind_of(key: SessionKey, *, light_heartbeat: bool = False, group: bool | Non
     return "light-heartbeat" if light_heartbeat else "direct"
 
 
-def choose(
+def select_files(
     files: Sequence[WorkspaceFile],
     kind: Kind,
     *,
@@ -214,7 +214,7 @@ def choose(
 def _allowed(file: WorkspaceFile, kind: Kind, heartbeats: bool, private: set[str]) -> bool:
     name = _base(file.path) or file.name.lower()
     if kind in ("subagent", "cron"):
-        return name in WORKERS and not private & {file.path, file.inode}
+        return name in SUBAGENT_FILES and not private & {file.path, file.inode}
     if kind == "light-heartbeat":
         return name == "heartbeat.md"
     if name == "heartbeat.md" and not heartbeats:

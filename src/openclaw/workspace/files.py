@@ -10,7 +10,7 @@ from threading import Lock
 
 from msgspec import Struct
 
-from openclaw.core.text import Label, literal
+from openclaw.core.text import Label, sanitize_line
 
 ALWAYS = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md")
 WHEN_PRESENT = ("BOOTSTRAP.md", "MEMORY.md", "memory.md")
@@ -177,7 +177,7 @@ def _reason(error: OSError) -> str:
         return "its links go round in a circle"
     if error.errno == errno.EACCES:
         return "no permission to read it; check its mode and owner"
-    return literal(error.strerror or type(error).__name__)[:MAX_REASON]
+    return sanitize_line(error.strerror or type(error).__name__)[:MAX_REASON]
 
 
 # IDENTITY.md.

@@ -21,9 +21,9 @@ from openclaw.workspace.files import BOOTSTRAP_FILES
 
 By = Literal["edit", "run", "elsewhere"]
 """Who changed it: a client through the gateway, a run, or anything else on the machine."""
-FORGETTABLE = ("MEMORY.md", "memory.md")
-REMEMBERED = tuple(name for name in BOOTSTRAP_FILES if name not in FORGETTABLE)
-KEPT = 100
+UNVERSIONED_FILES = ("MEMORY.md", "memory.md")
+VERSIONED_FILES = tuple(name for name in BOOTSTRAP_FILES if name not in UNVERSIONED_FILES)
+MAX_VERSIONS = 100
 """Most versions of one file; the oldest is deleted."""
 MOST_BYTES = 1024 * 1024
 UNSTEADY_MS = 1000
@@ -46,7 +46,7 @@ class FileHistory:
     def __init__(self, folder: Path, workspace: Path) -> None:
         self._folder = folder
         self._workspace = workspace
-        self._paths = [str(workspace / name) for name in REMEMBERED]
+        self._paths = [str(workspace / name) for name in VERSIONED_FILES]
         self._seen: list[Identity | None] = []
 
     @property
@@ -60,7 +60,7 @@ class FileHistory:
     def notice(self, by: By, at: int) -> None:
         """Stores a version of every file that changed."""
         seen = self._look()
-        for name in REMEMBERED:
+        for name in VERSIONED_FILES:
             path = self._workspace / name
             with contextlib.suppress(OSError):
                 if path.is_file() and not path.is_symlink() and path.stat().st_size <= MOST_BYTES:
@@ -70,7 +70,7 @@ class FileHistory:
 
     def keep(self, name: str, data: bytes, by: By, at: int) -> None:
         """Stores `data` as the newest version of `name`, unless it equals that."""
-        if name not in REMEMBERED:
+        if name not in VERSIONED_FILES:
             return
         known = self.versions(name)
         digest = hashlib.sha256(data).hexdigest()
@@ -78,8 +78,8 @@ class FileHistory:
             return
         # Keeps the order of two changes within a millisecond.
         moment = max(at, known[0].at + 1) if known else at
-        atomic.replace(self._folder / name / f"{moment:013d}-{by}-{digest}", data)
-        for old in known[KEPT - 1 :]:
+        atomic.replace_file(self._folder / name / f"{moment:013d}-{by}-{digest}", data)
+        for old in known[MAX_VERSIONS - 1 :]:
             (self._folder / name / old.id).unlink(missing_ok=True)
 
     def versions(self, name: str) -> list[Version]:
@@ -97,7 +97,7 @@ class FileHistory:
     def read(self, name: str, version: str) -> bytes:
         """The content of a version."""
         match = _NAME.match(version)
-        if match is None or name not in REMEMBERED:
+        if match is None or name not in VERSIONED_FILES:
             raise NotFound(f"{name} has no version {version!r}: ask for its versions first")
         try:
             data = (self._folder / name / version).read_bytes()

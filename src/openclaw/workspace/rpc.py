@@ -92,7 +92,7 @@ def files_methods(
         if params.expected_hash and before.get("hash") != params.expected_hash:
             raise Conflict(f"{params.name} has changed since you opened it: reload it first")
         await histories.notice(agent, "elsewhere")
-        atomic.replace(path, data, mode=0o644)
+        atomic.replace_file(path, data, mode=0o644)
         await histories.edited(agent, params.name, data)
         file = _file(place, params.name, content=True)
         return {"ok": True, "agentId": params.agent_id, "workspace": str(place), "file": file}

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from openclaw.agent.settings import AgentsSettings, view
+from openclaw.agent.settings import AgentsSettings, resolve_agent
 from openclaw.core.clock import Clock
 from openclaw.core.errors import StateError
 from openclaw.core.settings import Live
@@ -23,7 +23,7 @@ from openclaw.workspace.locate import AgentDirectory, WorkspaceRoots, locate
 
 def workspace_of(agents: AgentsSettings, agent_id: str, environment: Environment) -> Path:
     """The directory of an agent's files, whether or not it is there yet."""
-    agent = view(agents, agent_id)
+    agent = resolve_agent(agents, agent_id)
     environ = environment.environ
     return Path(
         locate(
@@ -78,7 +78,7 @@ class SetupState(Struct, frozen=True, kw_only=True, rename="camel"):
     setup_completed_at: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class Seeded(Struct, frozen=True, kw_only=True):
+class SeedResult(Struct, frozen=True, kw_only=True):
     """The result of `ensure`."""
 
     workspace: str
@@ -90,7 +90,7 @@ class Seeded(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def ensure(workspace: Path, now: float, *, git: str | None = "git") -> Seeded:
+def ensure(workspace: Path, now: float, *, git: str | None = "git") -> SeedResult:
     """Writes the missing starter files of `workspace`; existing ones are left alone.
 
     `now` is seconds since the epoch; `git` is the program that creates a repository, or `None` for none.
@@ -104,7 +104,7 @@ def ensure(workspace: Path, now: float, *, git: str | None = "git") -> Seeded:
         raise StateError(f"cannot prepare the workspace {workspace}: {error.strerror or error}") from error
 
 
-def _ensure(workspace: Path, now: str, git: str | None) -> Seeded:
+def _ensure(workspace: Path, now: str, git: str | None) -> SeedResult:
     brand_new = is_brand_new(workspace)
     state, note = read_state(workspace)
     notes = [note] if note else []
@@ -125,7 +125,7 @@ def _ensure(workspace: Path, now: str, git: str | None) -> Seeded:
     if brand_new and git and not (workspace / ".git").exists():
         repository, trouble = _git_init(workspace, git)
         notes += [trouble] if trouble else []
-    return Seeded(
+    return SeedResult(
         workspace=str(workspace),
         brand_new=brand_new,
         created=tuple(created),

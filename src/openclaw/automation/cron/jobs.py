@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from openclaw.automation.cron.schedule import GRACE_MS, AtSchedule, Misfire, Schedule, checked
+from openclaw.automation.cron.schedule import GRACE_MS, AtSchedule, Misfire, Schedule, validate_schedule
 from openclaw.automation.cron.watch import Watch
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import Origin
@@ -133,7 +133,7 @@ _FLAT = ("model", "thinking", "timeoutSeconds", "toolsAllow", "lightContext")
 # Building and patching.
 
 
-def deferred(job: CronJob, began: int, now: int) -> bool:
+def is_deferred(job: CronJob, began: int, now: int) -> bool:
     """Whether a job that was missed before the gateway `began` is deferred, so that starting stays quick.
 
     System events run at once. A clock that was set back ends the deferral.
@@ -145,7 +145,7 @@ def deferred(job: CronJob, began: int, now: int) -> bool:
 
 def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: CronJob | None = None) -> CronJob:
     """Builds a job from raw input; fills in what is missing and has one sensible meaning."""
-    given = tidy(raw)
+    given = normalize_job(raw)
     unknown = sorted(set(given) - _FIELDS)
     if unknown:
         raise InvalidRequest(f"a job has no {', '.join(unknown)}: it has {', '.join(sorted(_FIELDS))}")
@@ -176,11 +176,11 @@ def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: 
     except msgspec.ValidationError as error:
         raise InvalidRequest(f"this is not a job: {error}") from None
     _check(job)
-    job = structs.replace(job, schedule=checked(job.schedule, now, created, local))
+    job = structs.replace(job, schedule=validate_schedule(job.schedule, now, created, local))
     return structs.replace(job, state=before.state) if before else job
 
 
-def tidy(raw: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_job(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Normalises what people and models write for a job."""
     given = {name: value for name, value in raw.items() if value is not None}
     if isinstance(given.get("name"), str):
@@ -201,11 +201,11 @@ def tidy(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def changed(job: CronJob, patch: Mapping[str, Any], *, now: int, local: str) -> CronJob:
+def patch_job(job: CronJob, patch: Mapping[str, Any], *, now: int, local: str) -> CronJob:
     """The job with `patch` applied: null removes a setting, a payload or delivery of the same kind is merged."""
     raw = {name: value for name, value in msgspec.to_builtins(job).items() if name in _FIELDS}
     given = {name: value for name, value in patch.items() if name not in ("state", "id")}
-    given = {**tidy(given), **{name: None for name, value in given.items() if value is None}}
+    given = {**normalize_job(given), **{name: None for name, value in given.items() if value is None}}
     for name, value in given.items():
         if value is None:
             raw.pop(name, None)
@@ -294,7 +294,7 @@ class JobAfter(Struct, frozen=True, kw_only=True):
     """The alert text for a job that keeps failing."""
 
 
-def after(job: CronJob, result: JobResult, following: int | None) -> JobAfter:
+def apply_result(job: CronJob, result: JobResult, following: int | None) -> JobAfter:
     """Applies a result to the job whose next slot is `following`."""
     state = _recorded(job.state, result)
     job = structs.replace(job, state=state)

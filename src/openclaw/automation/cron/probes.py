@@ -20,16 +20,16 @@ from openclaw.automation.cron.watch import (
     MailWatch,
     SilenceWatch,
     Watch,
-    WatchLook,
+    WatchResult,
     due_lines,
-    mark,
-    name_of,
+    make_fingerprint,
+    watch_name,
 )
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Unavailable
-from openclaw.core.text import Origin, merge_origins, origin
+from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.security.external import sanitize_external_text
-from openclaw.security.labels import reaches_out
+from openclaw.security.labels import may_fetch
 
 MOST_ENTRIES = 2_000
 MOST_BYTES = 1_048_576
@@ -40,7 +40,7 @@ MOST_DUE = 50
 def watch_origins(watches: Sequence[Watch]) -> tuple[Origin, ...]:
     """Labels for the text of a probe, when it may come from elsewhere: programs that fetch something."""
     commands = [" ".join(watch.argv) for watch in watches if isinstance(watch, CommandWatch)]
-    return merge_origins(origin("external", f"watch {command}") for command in commands if reaches_out(command))
+    return merge_origins(make_origin("external", f"watch {command}") for command in commands if may_fetch(command))
 
 
 class WatchProbes:
@@ -55,10 +55,10 @@ class WatchProbes:
         self._last_contact = last_contact
         self._zone = zone
 
-    async def all(self, watches: Sequence[Watch]) -> list[WatchLook]:
+    async def all(self, watches: Sequence[Watch]) -> list[WatchResult]:
         return [await self.look(watch) for watch in watches]
 
-    async def look(self, watch: Watch) -> WatchLook:
+    async def look(self, watch: Watch) -> WatchResult:
         match watch:
             case FileWatch():
                 return await asyncio.to_thread(self._file, watch)
@@ -70,8 +70,8 @@ class WatchProbes:
                 quiet = round(self._clock.now() * 1000) - self._last_contact
                 over = self._last_contact > 0 and quiet >= watch.longer_than_ms
                 says = f"nobody has written for {quiet // 60_000} minutes" if over else "somebody wrote recently"
-                fingerprint = mark("silent", self._last_contact) if over else "no"
-                return WatchLook(name=name_of(watch), mark=fingerprint, says=says, news=over)
+                fingerprint = make_fingerprint("silent", self._last_contact) if over else "no"
+                return WatchResult(name=watch_name(watch), mark=fingerprint, says=says, news=over)
             case MailWatch(host=""):
                 return await asyncio.to_thread(self._maildir, watch)
             case MailWatch():
@@ -79,7 +79,7 @@ class WatchProbes:
             case DueWatch():
                 return await asyncio.to_thread(self._due, watch)
 
-    def _file(self, watch: FileWatch) -> WatchLook:
+    def _file(self, watch: FileWatch) -> WatchResult:
         path = (self._workspace / Path(watch.path).expanduser()).absolute()
         parts: list[object] = []
         try:
@@ -94,37 +94,40 @@ class WatchProbes:
                 says = f"{watch.path}: {info.st_size} bytes"
         except OSError as error:
             parts, says = ["gone", error.errno], f"{watch.path}: {error.strerror}"
-        return WatchLook(name=name_of(watch), mark=mark(*parts), says=says)
+        return WatchResult(name=watch_name(watch), mark=make_fingerprint(*parts), says=says)
 
-    def _maildir(self, watch: MailWatch) -> WatchLook:
+    def _maildir(self, watch: MailWatch) -> WatchResult:
         """Reports letters whose names are new; reading one moves it and renames it behind the colon."""
         path = (self._workspace / Path(watch.path).expanduser()).absolute()
-        name = name_of(watch)
+        name = watch_name(watch)
         try:
             waiting = sum(1 for _ in os.scandir(path / "new"))
             letters = [entry for part in ("new", "cur") for entry in os.scandir(path / part)]
         except OSError as error:
-            return WatchLook(name=name, mark="", says=f"{watch.path} is no Maildir: {error.strerror}")
+            return WatchResult(name=name, mark="", says=f"{watch.path} is no Maildir: {error.strerror}")
         latest = max((entry.name.partition(":")[0] for entry in letters), default="")
-        return WatchLook(
-            name=name, mark=mark(latest), says=f"{waiting} new of {len(letters)} letters", news=waiting > 0
+        return WatchResult(
+            name=name, mark=make_fingerprint(latest), says=f"{waiting} new of {len(letters)} letters", news=waiting > 0
         )
 
-    def _mailbox(self, watch: MailWatch) -> WatchLook:
+    def _mailbox(self, watch: MailWatch) -> WatchResult:
         """Reports letters with a higher UID than any before."""
-        name, password = name_of(watch), self._environ.get(watch.password_env, "")
+        name, password = watch_name(watch), self._environ.get(watch.password_env, "")
         if not password:
-            return WatchLook(name=name, mark="", says=f"{watch.password_env} is not set")
+            return WatchResult(name=name, mark="", says=f"{watch.password_env} is not set")
 
         try:
-            letters = status(watch, password)
+            letters = read_mailbox(watch, password)
         except Unavailable as error:
-            return WatchLook(name=name, mark="", says=error.message)  # one failed probe is no change
-        return WatchLook(
-            name=name, mark=mark(letters.following), says=f"{letters.unread} unread letters", news=letters.unread > 0
+            return WatchResult(name=name, mark="", says=error.message)  # one failed probe is no change
+        return WatchResult(
+            name=name,
+            mark=make_fingerprint(letters.following),
+            says=f"{letters.unread} unread letters",
+            news=letters.unread > 0,
         )
 
-    def _due(self, watch: DueWatch) -> WatchLook:
+    def _due(self, watch: DueWatch) -> WatchResult:
         now, found = round(self._clock.now() * 1000), []
         for path in [self._workspace / "MEMORY.md", *sorted(self._workspace.glob("memory/*.md"))[-MOST_ENTRIES:]]:
             try:
@@ -135,11 +138,13 @@ class WatchProbes:
             found += due_lines(text, path.relative_to(self._workspace).as_posix(), self._zone)
         ripe = sorted((each for each in found if each.at <= now), key=lambda each: -each.at)[:MOST_DUE]
         says = "\n".join(f"{each.where}: {each.text}" for each in ripe)
-        marks = ",".join(sorted(mark(each.text, each.at)[:12] for each in ripe)) or "none"
-        return WatchLook(name=name_of(watch), mark=marks, says=says or "nothing is due", news=bool(ripe), adds=True)
+        marks = ",".join(sorted(make_fingerprint(each.text, each.at)[:12] for each in ripe)) or "none"
+        return WatchResult(
+            name=watch_name(watch), mark=marks, says=says or "nothing is due", news=bool(ripe), adds=True
+        )
 
-    async def _command(self, watch: CommandWatch) -> WatchLook:
-        name = name_of(watch)
+    async def _command(self, watch: CommandWatch) -> WatchResult:
+        name = watch_name(watch)
         try:
             child = await asyncio.create_subprocess_exec(
                 *watch.argv,
@@ -151,14 +156,14 @@ class WatchProbes:
                 start_new_session=True,
             )
         except OSError as error:
-            return WatchLook(
-                name=name, mark=mark("cannot start", error.errno), says=f"it cannot start: {error.strerror}"
+            return WatchResult(
+                name=name, mark=make_fingerprint("cannot start", error.errno), says=f"it cannot start: {error.strerror}"
             )
         try:
             async with asyncio.timeout(watch.timeout_seconds):
                 said, _ = await child.communicate()
         except TimeoutError:
-            return WatchLook(name=name, mark="", says="no answer in time")
+            return WatchResult(name=name, mark="", says="no answer in time")
         finally:
             if child.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -166,14 +171,16 @@ class WatchProbes:
                 await child.wait()
         text = said[:MOST_BYTES].decode(errors="replace")
         shown = sanitize_external_text(text.strip()[-SHOWN_CHARS:])
-        return WatchLook(
-            name=name, mark=mark(child.returncode, text), says=f"exit code {child.returncode}\n{shown}".strip()
+        return WatchResult(
+            name=name,
+            mark=make_fingerprint(child.returncode, text),
+            says=f"exit code {child.returncode}\n{shown}".strip(),
         )
 
-    async def _address(self, watch: HttpWatch) -> WatchLook:
+    async def _address(self, watch: HttpWatch) -> WatchResult:
         import httpx2  # slow to import, and few installations watch an address
 
-        name = name_of(watch)
+        name = watch_name(watch)
         try:
             async with httpx2.AsyncClient(timeout=30.0) as client, client.stream("GET", watch.url) as response:
                 body = b""
@@ -183,9 +190,11 @@ class WatchProbes:
                         break
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             # One failed probe is no change: networks come and go.
-            return WatchLook(name=name, mark="", says=f"no answer ({type(error).__name__})")
-        return WatchLook(
-            name=name, mark=mark(response.status_code, body), says=f"HTTP {response.status_code}, new content"
+            return WatchResult(name=name, mark="", says=f"no answer ({type(error).__name__})")
+        return WatchResult(
+            name=name,
+            mark=make_fingerprint(response.status_code, body),
+            says=f"HTTP {response.status_code}, new content",
         )
 
 
@@ -194,7 +203,7 @@ class WatchProbes:
 SECONDS = 30.0
 
 
-class Letters(Struct, frozen=True):
+class MailboxState(Struct, frozen=True):
     """What the server says of a mailbox."""
 
     following: int
@@ -202,7 +211,7 @@ class Letters(Struct, frozen=True):
     unread: int
 
 
-def status(watch: MailWatch, password: str) -> Letters:
+def read_mailbox(watch: MailWatch, password: str) -> MailboxState:
     """The mailbox as it is now; raises `Unavailable`, whose text never contains the password."""
     try:
         with _connected(watch) as server:
@@ -214,7 +223,7 @@ def status(watch: MailWatch, password: str) -> Letters:
     numbers = dict(re.findall(r"(UIDNEXT|UNSEEN) (\d+)", text))
     if len(numbers) < 2:
         raise Unavailable(f"{watch.host} has no mailbox {watch.mailbox}")
-    return Letters(int(numbers["UIDNEXT"]), int(numbers["UNSEEN"]))
+    return MailboxState(int(numbers["UIDNEXT"]), int(numbers["UNSEEN"]))
 
 
 def _connected(watch: MailWatch) -> imaplib.IMAP4:

@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from openclaw.automation.cron.jobs import CronJob
 from openclaw.automation.cron.service import Scheduler
-from openclaw.automation.cron.store import job_to_json, run_shown
-from openclaw.automation.heartbeats import HeartbeatService
+from openclaw.automation.cron.store import job_to_json, run_to_json
+from openclaw.automation.heartbeat_service import HeartbeatService
 from openclaw.core.errors import InvalidRequest
 from openclaw.protocol.params import NonEmpty, NonNegative, NoParams, Params, Positive, exactly_one
 from openclaw.protocol.rpc import Caller, RpcMethod
@@ -523,7 +523,7 @@ def cron_methods(
         offset, limit = params.offset or 0, params.limit or PAGE
         entries, total = await scheduler.store.runs(named, run_id=params.run_id, limit=limit, offset=offset)
         wanted = params.statuses or ((params.status,) if params.status not in (None, "all") else None)
-        shown_entries = [run_shown(entry) for entry in entries if wanted is None or entry.status in wanted]
+        shown_entries = [run_to_json(entry) for entry in entries if wanted is None or entry.status in wanted]
         return {"entries": shown_entries, **_paging(total, offset, limit, len(entries))}
 
     async def wake(params: WakeParams, caller: Caller) -> Any:

@@ -54,7 +54,7 @@ class CronSchedule(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 Schedule = AtSchedule | EverySchedule | CronSchedule
 
 
-def duration(text: str) -> int:
+def parse_duration(text: str) -> int:
     """Milliseconds from `90s`, `20m`, `2h` or `1d12h`."""
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|[smhdw])", text.strip().lower())
     if not parts or "".join(number + unit for number, unit in parts) != text.strip().lower():
@@ -62,10 +62,10 @@ def duration(text: str) -> int:
     return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
-def moment(text: str, tz: str | None = None, now: int | None = None) -> int:
+def parse_time(text: str, tz: str | None = None, now: int | None = None) -> int:
     """The time `text` names: ISO 8601, or with `now` also a time from now (`20m`)."""
     if now is not None and re.fullmatch(r"\+?[\d.]+(ms|[smhdw]).*", text.strip().lower()):
-        return now + duration(text.strip().lstrip("+"))
+        return now + parse_duration(text.strip().lstrip("+"))
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError as error:
@@ -73,14 +73,14 @@ def moment(text: str, tz: str | None = None, now: int | None = None) -> int:
             f"{text!r} is not a date ({error}): write it like 2027-01-31T09:30:00+01:00, or 20m for a time from now"
         ) from None
     if found.tzinfo is None:
-        found = found.replace(tzinfo=zone(tz) if tz else UTC)
+        found = found.replace(tzinfo=load_zone(tz) if tz else UTC)
     at = _ms(found)
     if not 0 <= at <= _LATEST_MS:
         raise InvalidRequest(f"{text!r} is outside the calendar: use a date between 1970 and 9999")
     return at
 
 
-def zone(name: str) -> ZoneInfo:
+def load_zone(name: str) -> ZoneInfo:
     """The time zone called `name`."""
     try:
         return ZoneInfo(name.strip())
@@ -88,11 +88,11 @@ def zone(name: str) -> ZoneInfo:
         raise InvalidRequest(f"{name!r} is not a time zone: use a name like Europe/Berlin or UTC") from None
 
 
-def checked(schedule: Schedule, now: int, created: int, local: str) -> Schedule:
+def validate_schedule(schedule: Schedule, now: int, created: int, local: str) -> Schedule:
     """Completes a schedule for storage; refuses one that never fires."""
     match schedule:
         case AtSchedule():
-            moment(schedule.at)
+            parse_time(schedule.at)
             return schedule
         case EverySchedule():
             if schedule.every_ms < MIN_EVERY_MS:
@@ -112,7 +112,7 @@ def next_fire(schedule: Schedule, after: int, job_id: str = "") -> int | None:
     """The first slot strictly after `after`, or None when there is none."""
     match schedule:
         case AtSchedule():
-            at = moment(schedule.at)
+            at = parse_time(schedule.at)
             return at if at > after else None
         case EverySchedule():
             anchor = schedule.anchor_ms or 0
@@ -125,7 +125,7 @@ def next_fire(schedule: Schedule, after: int, job_id: str = "") -> int | None:
             return None if base is None else base + offset
 
 
-def fires(schedule: Schedule, after: int, job_id: str = "", count: int = 5) -> list[int]:
+def next_fires(schedule: Schedule, after: int, job_id: str = "", count: int = 5) -> list[int]:
     """The next slots, `count` at most."""
     found: list[int] = []
     while len(found) < count and (slot := next_fire(schedule, after, job_id)) is not None:
@@ -154,7 +154,7 @@ class DueSlots(Struct, frozen=True, kw_only=True):
     """Do not run it: it was missed, and the job skips missed slots."""
 
 
-def due(schedule: Schedule, slot: int, now: int, *, job_id: str, misfire: Misfire) -> DueSlots:
+def plan_due_slot(schedule: Schedule, slot: int, now: int, *, job_id: str, misfire: Misfire) -> DueSlots:
     """Decides what to do with a slot at or before `now`. A one-shot job is never skipped."""
     late = now - slot > GRACE_MS
     following = next_fire(schedule, slot, job_id)
@@ -179,7 +179,7 @@ def _calendar(schedule: CronSchedule, after: int) -> Iterator[int]:
     """The matching times after `after`, by the wall clock: a skipped hour runs late and a repeated one once."""
     if len(schedule.expr.split()) not in (5, 6):
         raise InvalidRequest(f"{schedule.expr!r} is not a cron expression: it has five fields, like 0 9 * * 1-5")
-    start = datetime.fromtimestamp(after // 1000, UTC).astimezone(zone(schedule.tz or "UTC"))
+    start = datetime.fromtimestamp(after // 1000, UTC).astimezone(load_zone(schedule.tz or "UTC"))
     try:
         for found in CronSim(schedule.expr, start):
             at = _ms(found)

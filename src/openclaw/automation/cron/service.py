@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 from msgspec import structs
 
 from openclaw.agent.settings import AgentsSettings, agent_ids
-from openclaw.automation.cron.jobs import AgentTurn, CronJob, Delivery, JobResult, deferred
+from openclaw.automation.cron.jobs import AgentTurn, CronJob, Delivery, JobResult, is_deferred
 from openclaw.automation.cron.probes import WatchProbes, watch_origins
-from openclaw.automation.cron.schedule import due, duration
-from openclaw.automation.cron.store import CronStore, JobBook, JobFire, job_to_json, run_shown
-from openclaw.automation.cron.watch import changes
-from openclaw.automation.heartbeat import answer
+from openclaw.automation.cron.schedule import parse_duration, plan_due_slot
+from openclaw.automation.cron.store import CronJobs, CronStore, JobFire, job_to_json, run_to_json
+from openclaw.automation.cron.watch import changed_results
+from openclaw.automation.heartbeat import visible_answer
 from openclaw.automation.settings import CronSettings
 from openclaw.budget.service import BudgetService
 from openclaw.core.clock import Clock, millis
@@ -96,7 +96,7 @@ class JobDelivery:
             heard = await self._sessions.origins(key)
             await self.say(fire.job.agent_id, what, f"cron:{fire.run_id}", heard)
         else:
-            await self._post(to, {**run_shown(fire), "summary": what})
+            await self._post(to, {**run_to_json(fire), "summary": what})
         self._run_hooks.messages.tell_sent(to, what, self._run_hooks.errand("cron"))
 
     async def _allowed(self, to: str, text: str) -> str:
@@ -150,7 +150,7 @@ SWEPT_AT_ONCE = 200
 # Cleanup.
 
 
-async def sweep_boxes(
+async def prune_sandboxes(
     clock: Clock, sandboxes: SandboxService, machine_tools: MachineTools, agents_settings: Live[AgentsSettings]
 ) -> None:
     """Empties sandboxes that nobody uses any more (`sandbox.prune`)."""
@@ -169,7 +169,7 @@ async def sweep_boxes(
     await prune(sandboxes, agents, busy, clock)
 
 
-async def sweep(
+async def remove_old_sessions(
     lifecycle: SessionLifecycle, runs: RunService, index: SessionIndex, clock: Clock, cron_settings: Live[CronSettings]
 ) -> int:
     """Removes what is older than `cron.sessionRetention`, transcript and all; gives how many went."""
@@ -177,14 +177,14 @@ async def sweep(
     if kept is False:
         return 0
     try:
-        before = millis(clock) - duration("24h" if kept is True else kept)
+        before = millis(clock) - parse_duration("24h" if kept is True else kept)
     except OpenClawError as error:
         log.warning("cron.sessionRetention: %s", error.message)
         return 0
     gone = 0
     for row in await index.list():
         key = SessionKey(row.agent_id, row.session_key.removeprefix(f"agent:{row.agent_id}:"))
-        if not disposable(key) or row.updated_at >= before or runs.active(key):
+        if not is_single_run(key) or row.updated_at >= before or runs.active(key):
             continue
         gone += await _remove(lifecycle, index, key, row)
         if gone >= SWEPT_AT_ONCE:
@@ -194,7 +194,7 @@ async def sweep(
     return gone
 
 
-def disposable(key: SessionKey) -> bool:
+def is_single_run(key: SessionKey) -> bool:
     """Whether a session was for one run only: of a job, or of BOOT.md."""
     return key.is_cron_run or key.rest.startswith("boot:")
 
@@ -274,7 +274,7 @@ class Scheduler:
         self.announcer = JobDelivery(sessions, turns, run_hooks, cron_settings)
         self.store = CronStore(db)
         zone = agents_settings.current.defaults.user_timezone or local_timezone(environ) or "UTC"
-        self.book = JobBook(
+        self.book = CronJobs(
             self.store,
             clock,
             local_zone=zone,
@@ -359,10 +359,10 @@ class Scheduler:
             if now - swept >= SWEEP_MS:
                 swept = now
                 await self.store.forget_old(now)
-                await sweep(self._lifecycle, self._runs, self._index, self._clock, self._cron_settings)
-                await sweep_boxes(self._clock, self._sandboxes, self._machine_tools, self._agents_settings)
+                await remove_old_sessions(self._lifecycle, self._runs, self._index, self._clock, self._cron_settings)
+                await prune_sandboxes(self._clock, self._sandboxes, self._machine_tools, self._agents_settings)
             for job in await self.store.due(now) if self._enabled else ():
-                if deferred(job, began, now):
+                if is_deferred(job, began, now):
                     waits = True
                     continue
                 started = await self._take(job)
@@ -376,7 +376,7 @@ class Scheduler:
         wait = longest
         if following is not None and longest == LONGEST_SLEEP:  # else a deferred job is next, which is overdue
             wait = min(wait, max(0.0, (following - millis(self._clock)) / 1000))
-        await sleep_or(self._clock.sleep(wait), self._changed.wait())
+        await wait_first(self._clock.sleep(wait), self._changed.wait())
         await self._take_over()
 
     async def _take_over(self) -> None:
@@ -394,7 +394,7 @@ class Scheduler:
         assert slot is not None
         skip = self._cron_settings.current.skip_missed_jobs
         try:
-            plan = due(job.schedule, slot, now, job_id=job.id, misfire="skip" if skip else job.misfire)
+            plan = plan_due_slot(job.schedule, slot, now, job_id=job.id, misfire="skip" if skip else job.misfire)
         except OpenClawError as error:  # the time zone database may have changed under a stored job
             log.error("the job %s is switched off: %s", job.name, error.message)
             await self.book.update(job.id, {"enabled": False})
@@ -477,7 +477,7 @@ class Scheduler:
             self._workspaces.of(key.agent), self._environ, self._clock, contact, self._budget.ledger.zone
         )
         looks = await looking.all(job.watch)
-        found = changes(looks, job.state.seen)
+        found = changed_results(looks, job.state.seen)
         seen = {**job.state.seen, **{look.name: look.mark for look in looks if look.mark}}
         return seen, [f"Changed: {look.name}. {look.says}" for look in found]
 
@@ -527,7 +527,7 @@ class Scheduler:
         )
 
     async def _finish(self, fire: JobFire, result: JobResult) -> None:
-        text = answer(result.summary) if result.status == "ok" else ""
+        text = visible_answer(result.summary) if result.status == "ok" else ""
         delivers = bool(text) and fire.job.delivery.mode != "none" and isinstance(fire.job.payload, AgentTurn)
         after = await self.store.finish(fire, result, delivers=delivers)
         if after is None:
@@ -538,11 +538,11 @@ class Scheduler:
             await self._deliver(ended, result)
         if after.alert:
             await self._alert(fire, after.alert)
-        self._told("finished", fire.job.id, after.job, run_shown(ended))
+        self._told("finished", fire.job.id, after.job, run_to_json(ended))
 
     async def _deliver(self, fire: JobFire, result: JobResult | None) -> None:
         try:
-            await self.announcer.deliver(fire, fire.job.delivery, answer(result.summary) if result else "")
+            await self.announcer.deliver(fire, fire.job.delivery, visible_answer(result.summary) if result else "")
         except OpenClawError as error:
             log.warning("the result of the job %s was not delivered: %s", fire.job.name, error.message)
             await self.store.delivered(fire, "not-delivered", error.message)
@@ -556,7 +556,7 @@ class Scheduler:
             await self.announcer.say(fire.job.agent_id, text, f"cron-alert:{fire.run_id}")
 
 
-async def sleep_or(*waits: Any) -> None:
+async def wait_first(*waits: Any) -> None:
     """Waits until the first of several waits is over."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.automation.cron.jobs import CronJob, DeliveryStatus, JobAfter, JobResult, after, build, changed
-from openclaw.automation.cron.schedule import DueSlots, fires, next_fire
+from openclaw.automation.cron.jobs import CronJob, DeliveryStatus, JobAfter, JobResult, apply_result, build, patch_job
+from openclaw.automation.cron.schedule import DueSlots, next_fire, next_fires
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound
 from openclaw.storage.database import Database, Row, Transaction
@@ -189,7 +189,7 @@ class CronStore:
             following = job.state.next_run_at_ms  # reread: the job may have been edited since the slot was taken
             if not job.enabled:
                 following = None
-            made = after(job, result, following)
+            made = apply_result(job, result, following)
             if made.job is None:
                 await tx.write("DELETE FROM cron_jobs WHERE job_id = :id", {"id": job.id})
             else:
@@ -248,7 +248,7 @@ class CronStore:
         )
 
 
-def scheduled(job: CronJob, now: int) -> CronJob:
+def with_next_slot(job: CronJob, now: int) -> CronJob:
     """The job with its next slot; an overdue one-shot job is due now."""
     following = next_fire(job.schedule, now, job.id) if job.enabled else None
     if job.enabled and following is None and job.state.last_run_at_ms is None:
@@ -300,7 +300,7 @@ def _fire(row: Row) -> JobFire:
 
 MOST_JOBS = 10_000
 MOST_FIRES = 1_000
-Told = Callable[[str, str, CronJob | None, Mapping[str, Any]], None]
+JobListener = Callable[[str, str, CronJob | None, Mapping[str, Any]], None]
 """Called with `action, job id, job, more` after each change."""
 
 
@@ -308,7 +308,7 @@ def _nobody(action: str, job_id: str, job: CronJob | None, more: Mapping[str, An
     """The default listener: does nothing."""
 
 
-class JobBook:
+class CronJobs:
     def __init__(
         self,
         store: CronStore,
@@ -316,7 +316,7 @@ class JobBook:
         *,
         local_zone: str,
         check_agent: Callable[[str], object],
-        told: Told = _nobody,
+        told: JobListener = _nobody,
     ) -> None:
         self.store = store
         self._clock = clock
@@ -326,7 +326,7 @@ class JobBook:
 
     async def add(self, raw: Mapping[str, Any]) -> CronJob:
         now = millis(self._clock)
-        job = scheduled(build(raw, job_id=str(uuid.uuid4()), now=now, local=self._zone), now)
+        job = with_next_slot(build(raw, job_id=str(uuid.uuid4()), now=now, local=self._zone), now)
         if job.agent_id:
             self._check_agent(job.agent_id)
         if await self.store.count() >= MOST_JOBS:
@@ -340,7 +340,7 @@ class JobBook:
         if expected is not None and expected != revision_of(job):
             raise Conflict(f"the job {job.id} has changed since you looked at it")
         now = millis(self._clock)
-        after = changed(job, patch, now=now, local=self._zone)
+        after = patch_job(job, patch, now=now, local=self._zone)
         if after.agent_id:
             self._check_agent(after.agent_id)
         switched_on = after.enabled and not job.enabled
@@ -348,7 +348,7 @@ class JobBook:
             state = structs.replace(after.state, auto_disabled=None, consecutive_errors=0)
             after = structs.replace(after, state=state)
         if switched_on or after.schedule != job.schedule or after.enabled != job.enabled:
-            after = scheduled(after, now)
+            after = with_next_slot(after, now)
         await self.store.put(after, revision)
         self._told("updated", after.id, after, {})
         return after
@@ -397,7 +397,7 @@ class JobBook:
         first = job.state.next_run_at_ms
         if first is None:
             return []
-        return [first, *fires(job.schedule, first, job.id, min(count, MOST_FIRES) - 1)]
+        return [first, *next_fires(job.schedule, first, job.id, min(count, MOST_FIRES) - 1)]
 
 
 def _rank(job: CronJob, sort: str) -> tuple[Any, ...]:
@@ -425,7 +425,7 @@ def job_to_json(job: CronJob) -> dict[str, Any]:
     return {**raw, "configRevision": revision_of(job)}
 
 
-def run_shown(fire: JobFire) -> dict[str, Any]:
+def run_to_json(fire: JobFire) -> dict[str, Any]:
     """An ended run for clients."""
     result = fire.result
     raw: dict[str, Any] = {

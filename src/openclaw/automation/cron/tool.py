@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from openclaw.automation.cron.jobs import CronJob, tidy
-from openclaw.automation.cron.store import JobBook, job_to_json, run_shown
+from openclaw.automation.cron.jobs import CronJob, normalize_job
+from openclaw.automation.cron.store import CronJobs, job_to_json, run_to_json
 from openclaw.core.errors import InvalidRequest, OpenClawError
-from openclaw.core.keys import parse
+from openclaw.core.keys import parse_session_key
 from openclaw.core.text import Origin, merge_origins
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 
@@ -83,7 +83,7 @@ class CronTool:
 
     def __init__(
         self,
-        book: JobBook,
+        book: CronJobs,
         run: Callable[[str, bool], Awaitable[str | None]],
         wake: Callable[[str, str, str, Sequence[Origin]], Awaitable[None]],
         recent: Callable[[str, int], Awaitable[Sequence[str]]],
@@ -108,7 +108,7 @@ class CronTool:
             return Output.failed(error.message)
 
     async def _do(self, action: str, args: Mapping[str, Any], context: ToolContext) -> Output:
-        key = parse(context.session_key or "main", context.agent_id)
+        key = parse_session_key(context.session_key or "main", context.agent_id)
         own = key.rest.split(":")[1] if key.is_cron else None
         if own is not None and action not in (*READS, "remove"):
             return Output.failed(f"a scheduled run may list jobs and remove its own, not {action}")
@@ -165,14 +165,14 @@ class CronTool:
             case _:
                 limit, offset = _page(args, RUNS_PAGE)
                 entries, total = await self._book.store.runs(job.id, limit=limit, offset=offset)
-                return _json({"entries": [run_shown(entry) for entry in entries], "total": total})
+                return _json({"entries": [run_to_json(entry) for entry in entries], "total": total})
 
     async def _add(self, args: Mapping[str, Any], context: ToolContext) -> CronJob:
         raw = args.get("job")
         if not isinstance(raw, dict):
             # Models often write the job's fields beside the action.
             raw = {name: value for name, value in args.items() if name not in ("action", "contextMessages", "mode")}
-        job = _labelled(tidy(raw), context.origins)
+        job = _labelled(normalize_job(raw), context.origins)
         _refuse_commands(job)
         job.setdefault("agentId", context.agent_id)
         job.setdefault("owner", {"agentId": context.agent_id, "sessionKey": context.session_key})

@@ -72,7 +72,7 @@ class DueWatch(_Kind, frozen=True, kw_only=True, tag="due"):
 Watch = FileWatch | CommandWatch | HttpWatch | SilenceWatch | MailWatch | DueWatch
 
 
-class WatchLook(Struct, frozen=True, kw_only=True):
+class WatchResult(Struct, frozen=True, kw_only=True):
     """The result of one check."""
 
     name: str
@@ -86,7 +86,7 @@ class WatchLook(Struct, frozen=True, kw_only=True):
     """The fingerprint is a list, and only new entries count, also at the first check."""
 
 
-def name_of(watch: Watch) -> str:
+def watch_name(watch: Watch) -> str:
     match watch:
         case FileWatch():
             return f"file {watch.path}"
@@ -102,16 +102,16 @@ def name_of(watch: Watch) -> str:
             return "notes that are due"
 
 
-def mark(*parts: object) -> str:
+def make_fingerprint(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:24]
 
 
-def changes(looks: list[WatchLook], seen: dict[str, str]) -> list[WatchLook]:
+def changed_results(looks: list[WatchResult], seen: dict[str, str]) -> list[WatchResult]:
     """The results that differ from `seen`. The first check of a thing only sets the baseline."""
     return [look for look in looks if look.mark and look.news and _differs(look, seen.get(look.name))]
 
 
-def _differs(look: WatchLook, before: str | None) -> bool:
+def _differs(look: WatchResult, before: str | None) -> bool:
     if look.adds:
         return bool(set(look.mark.split(",")) - set((before or "").split(",")))
     return before is not None and look.mark != before

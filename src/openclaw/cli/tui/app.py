@@ -15,7 +15,7 @@ from openclaw.cli.tui.composer import MOST_IMAGES, CompletionList, Composer, att
 from openclaw.cli.tui.rows import WORDS, ApprovalPrompt, Rows, TextItem
 from openclaw.cli.tui.session import ChatSession
 from openclaw.cli.tui.status import StatusLine, Switcher, line
-from openclaw.cli.tui.text import THEME, harmless, one_line
+from openclaw.cli.tui.text import THEME, one_line, sanitize
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.version import __version__
@@ -233,7 +233,7 @@ class ChatApp(App[int]):
     def action_copy(self) -> None:
         answer = self.session.talk.last_answer
         if answer:
-            self.copy_to_clipboard(harmless(answer))
+            self.copy_to_clipboard(sanitize(answer))
         self.notify("Copied, if your terminal allows it." if answer else "There is no answer to copy yet.")
 
     async def action_older(self) -> None:

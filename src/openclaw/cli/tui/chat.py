@@ -12,13 +12,13 @@ from openclaw.cli.render import note
 from openclaw.cli.tui.session import ChatOptions, ChatSession
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.secret import Secret
-from openclaw.gateway.client_target import find
-from openclaw.gateway.process import running
+from openclaw.gateway.client_target import find_gateway
+from openclaw.gateway.process import running_gateway
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 
 if TYPE_CHECKING:
-    from openclaw.cli.tui.lines import Chosen
+    from openclaw.cli.tui.lines import ChatArguments
     from openclaw.process.environment import Environment
 
 NO_TEXTUAL = (
@@ -59,7 +59,7 @@ def chat_command(
     Without a terminal (in a pipe) every line of standard input is a message.
     """
 
-    from openclaw.cli.tui.lines import Chosen, talk
+    from openclaw.cli.tui.lines import ChatArguments, talk
 
     if os.environ.get("OPENCLAW_SHELL") == "exec":
         raise InvalidRequest("this shell was opened by the assistant itself: it does not send messages to itself")
@@ -67,7 +67,7 @@ def chat_command(
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if url and not (token or password) and _elsewhere(url) and at_terminal:
         token = click.prompt(f"Token of {url}", hide_input=True)
-    chosen = Chosen(
+    chosen = ChatArguments(
         session_key=session_key,
         agent_id=agent_id,
         model=model,
@@ -91,7 +91,7 @@ def chat_command(
 def _elsewhere(url: str) -> bool:
     """Whether `url` is on another machine: this home's credentials are not sent there."""
 
-    return find(Environment.of_process(), url=url).identity is not None
+    return find_gateway(Environment.of_process(), url=url).identity is not None
 
 
 def _has_textual() -> bool:
@@ -102,10 +102,14 @@ def _has_textual() -> bool:
         return False
 
 
-def _reachable(surroundings: "Environment", chosen: "Chosen", *, starts: bool) -> bool:
+def _reachable(surroundings: "Environment", chosen: "ChatArguments", *, starts: bool) -> bool:
     """Whether a gateway can be reached; at a terminal one is started when none runs."""
 
-    if chosen.url or surroundings.environ.get("OPENCLAW_GATEWAY_URL") or running(surroundings.home.state) is not None:
+    if (
+        chosen.url
+        or surroundings.environ.get("OPENCLAW_GATEWAY_URL")
+        or running_gateway(surroundings.home.state) is not None
+    ):
         return True
     if not starts:
         return False
@@ -118,7 +122,7 @@ def _reachable(surroundings: "Environment", chosen: "Chosen", *, starts: bool) -
     return True
 
 
-def _screen(surroundings: "Environment", chosen: "Chosen", *, mouse: bool) -> int:
+def _screen(surroundings: "Environment", chosen: "ChatArguments", *, mouse: bool) -> int:
     from openclaw.cli.tui.app import ChatApp
 
     clock = SystemClock()

@@ -65,7 +65,7 @@ _MAGIC = {
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
-def dropped(text: str, cwd: Path) -> tuple[Path, ...]:
+def pasted_images(text: str, cwd: Path) -> tuple[Path, ...]:
     """The pictures in a pasted text that consists only of their paths; empty otherwise."""
     text = text.strip()
     if not text or len(text) > 8_000 or not any(suffix in text.lower() for suffix in _SUFFIXES):
@@ -207,7 +207,7 @@ class Composer(TextArea):
         event.prevent_default()
 
     async def _on_paste(self, event: events.Paste) -> None:
-        paths = dropped(event.text, self._cwd)
+        paths = pasted_images(event.text, self._cwd)
         if paths:
             event.stop()
             event.prevent_default()

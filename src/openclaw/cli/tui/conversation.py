@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from openclaw.cli.tui.rows import Item, TextItem, ToolItem, card, of_message
-from openclaw.cli.tui.text import harmless, one_line, text_of
+from openclaw.cli.tui.rows import Item, TextItem, ToolItem, card, message_items
+from openclaw.cli.tui.text import one_line, sanitize, text_of
 from openclaw.core.commands import is_command
 
 Json = Mapping[str, Any]
@@ -167,14 +167,14 @@ class ChatConversation:
         self.pending = [each for each in self.pending if each.run_id != run_id]
         seq = self._rows[-1].seq if self._rows else 0
         if asked is not None:
-            self._replies.append((seq, TextItem(key=f"{run_id}?", who="you", text=harmless(asked.text))))
+            self._replies.append((seq, TextItem(key=f"{run_id}?", who="you", text=sanitize(asked.text))))
         if text.strip():
-            self._replies.append((seq, TextItem(key=f"{run_id}!", who="gateway", text=harmless(text))))
+            self._replies.append((seq, TextItem(key=f"{run_id}!", who="gateway", text=sanitize(text))))
 
     def note_locally(self, key: str, text: str) -> None:
         """Adds a line of this program's own."""
         seq = self._rows[-1].seq if self._rows else 0
-        self._replies.append((seq, TextItem(key=key, who="gateway", text=harmless(text))))
+        self._replies.append((seq, TextItem(key=key, who="gateway", text=sanitize(text))))
 
     def hear(self, event: str, payload: Json) -> None:
         """Applies an event of the gateway; ignores those of other conversations."""
@@ -313,12 +313,12 @@ class ChatConversation:
         shown += [said for _, said in replies]
         live = self._live
         if live is not None and (live.text or live.thinking):
-            text, thinking = harmless(live.text), harmless(live.thinking)
+            text, thinking = sanitize(live.text), sanitize(live.thinking)
             shown.append(TextItem(key=live.key, who="assistant", text=text, thinking=thinking))
         if self.problem:
-            shown.append(TextItem(key="problem", who="problem", text=harmless(self.problem)))
+            shown.append(TextItem(key="problem", who="problem", text=sanitize(self.problem)))
         for each in self.pending:
-            shown.append(TextItem(key=each.run_id, who="you", text=harmless(each.shown), hint=each.hint(bool(live))))
+            shown.append(TextItem(key=each.run_id, who="you", text=sanitize(each.shown), hint=each.hint(bool(live))))
         return shown
 
     def _shown(self, row: _Row, called: set[str]) -> list[Item]:
@@ -336,4 +336,4 @@ class ChatConversation:
         cards = [
             card(call, name, args, self._tools.get(call), self._results.get(call), busy) for call, name, args in calls
         ]
-        return [*of_message(row.key, message), *cards]
+        return [*message_items(row.key, message), *cards]

@@ -13,14 +13,14 @@ from msgspec import Struct
 from openclaw.cli.client import RUN_CAPS, ask, open_client
 from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
-from openclaw.core.text import printable
-from openclaw.gateway.client_target import ClientTarget, find, joined
+from openclaw.core.text import strip_unprintable
+from openclaw.gateway.client_target import ClientTarget, connect_to, find_gateway
 from openclaw.process.environment import Environment
 from openclaw.protocol.client import GatewayClient
 from openclaw.version import __version__
 
 
-class Chosen(Struct, frozen=True, kw_only=True):
+class ChatArguments(Struct, frozen=True, kw_only=True):
     """The choices of a person."""
 
     session_key: str | None = None
@@ -33,7 +33,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
 
     def target(self, surroundings: Environment) -> ClientTarget:
-        return find(
+        return find_gateway(
             surroundings,
             url=self.url,
             token=self.token.reveal() if self.token else None,
@@ -78,10 +78,10 @@ def _lines() -> Iterator[str]:
 
 def _welcome(model: str) -> None:
     if sys.stdin.isatty():
-        click.echo(WELCOME.format(version=__version__, model=printable(model)))
+        click.echo(WELCOME.format(version=__version__, model=strip_unprintable(model)))
 
 
-def talk(surroundings: Environment, chosen: Chosen, *, local: bool) -> int:
+def talk(surroundings: Environment, chosen: ChatArguments, *, local: bool) -> int:
     """A conversation line by line, with the running gateway or with one in this process."""
     params = {"cwd": str(surroundings.cwd), **chosen.params()}
     with asyncio.Runner() as runner, _connecting(runner, surroundings, chosen, local) as connect:
@@ -97,7 +97,7 @@ def talk(surroundings: Environment, chosen: Chosen, *, local: bool) -> int:
             try:
                 code = runner.run(answer(line))
             except OpenClawError as error:
-                click.echo(f"error: {printable(error.message)}", err=True)
+                click.echo(f"error: {strip_unprintable(error.message)}", err=True)
                 code = 1
             click.echo()
         return code if not sys.stdin.isatty() else 0
@@ -107,10 +107,12 @@ Connect = Callable[[], AbstractAsyncContextManager[GatewayClient]]
 
 
 @contextlib.contextmanager
-def _connecting(runner: asyncio.Runner, surroundings: Environment, chosen: Chosen, local: bool) -> Iterator[Connect]:
+def _connecting(
+    runner: asyncio.Runner, surroundings: Environment, chosen: ChatArguments, local: bool
+) -> Iterator[Connect]:
     """How each line reaches the assistant. A gateway of another process is connected to anew: it may have restarted."""
     if not local:
-        yield lambda: joined(chosen.target(surroundings), RUN_CAPS)
+        yield lambda: connect_to(chosen.target(surroundings), RUN_CAPS)
         return
     leave = asyncio.Event()
     opened: asyncio.Future[GatewayClient] = runner.get_loop().create_future()

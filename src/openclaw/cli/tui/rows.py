@@ -10,8 +10,17 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Static
 
-from openclaw.cli.tui.text import Drawn, harmless, last_lines, one_line, pieces, pretty, summary_of, text_of
-from openclaw.core.text import spelled
+from openclaw.cli.tui.text import (
+    MarkdownPiece,
+    last_lines,
+    one_line,
+    pretty,
+    sanitize,
+    split_markdown,
+    summary_of,
+    text_of,
+)
+from openclaw.core.text import spell_out_invisible
 
 WORDS = {
     "y": "allow-once",
@@ -72,14 +81,14 @@ class ApprovalPrompt(Vertical):
         self.decisions = tuple(request.get("allowedDecisions") or WORDS.values())
         for button in self.query(Button):
             button.display = button.id in self.decisions
-        command = spelled(str(request.get("command", "")))
+        command = spell_out_invisible(str(request.get("command", "")))
         lines = command.count("\n") + 1
         more = f" ({lines} lines, {len(command):,} characters: Tab and ↓ read on)" if lines > SHOWN_LINES else ""
         waiting = f" {len(questions) - 1} more after this one." if len(questions) > 1 else ""
         self._title.update(f"May this command run?{more}{waiting}")
         self._command.update(command)
-        why = spelled(str(request.get("warningText") or ""))
-        self._about.update(f"in {spelled(str(request.get('cwd', '')))}{f' · {why}' if why else ''}")
+        why = spell_out_invisible(str(request.get("warningText") or ""))
+        self._about.update(f"in {spell_out_invisible(str(request.get('cwd', '')))}{f' · {why}' if why else ''}")
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         event.stop()
@@ -126,7 +135,7 @@ class ToolItem(Struct, frozen=True, kw_only=True):
     state: State = "running"
 
 
-def of_message(key: str, message: Mapping[str, Any]) -> list[Item]:
+def message_items(key: str, message: Mapping[str, Any]) -> list[Item]:
     """The items of a recorded message; its calls are shown as cards."""
     role = message.get("role")
     if role == "toolResult":
@@ -134,22 +143,22 @@ def of_message(key: str, message: Mapping[str, Any]) -> list[Item]:
     notices = _notices(key, message)
     if role != "assistant":
         who: Who = "you" if role == "user" else "gateway"
-        return [TextItem(key=key, who=who, text=harmless(text_of(message))), *notices]
+        return [TextItem(key=key, who=who, text=sanitize(text_of(message))), *notices]
     items: list[Item] = []
     text, thinking = text_of(message).strip("\n"), text_of(message, "thinking")
     if text.strip() or thinking.strip():
-        items.append(TextItem(key=key, who="assistant", text=harmless(text), thinking=harmless(thinking)))
+        items.append(TextItem(key=key, who="assistant", text=sanitize(text), thinking=sanitize(thinking)))
     if message.get("stopReason") == "aborted":
         items.append(TextItem(key=f"{key}:stopped", who="gateway", text="stopped"))
     elif error := message.get("errorMessage"):
-        items.append(TextItem(key=f"{key}:error", who="problem", text=harmless(str(error))))
+        items.append(TextItem(key=f"{key}:error", who="problem", text=sanitize(str(error))))
     return [*items, *notices]
 
 
 def _notices(key: str, message: Mapping[str, Any]) -> list[Item]:
     """The notices of a message: which model answered instead, what interrupted it."""
     told = (message.get("__openclaw") or {}).get("notices") or ()
-    return [TextItem(key=f"{key}:notice{n}", who="gateway", text=harmless(str(text))) for n, text in enumerate(told)]
+    return [TextItem(key=f"{key}:notice{n}", who="gateway", text=sanitize(str(text))) for n, text in enumerate(told)]
 
 
 def card(
@@ -199,13 +208,13 @@ class AnswerRow(Vertical):
 
     async def show(self, item: TextItem, details: bool) -> None:
         self.item = item
-        wanted = pieces(item.text) if item.text else []
+        wanted = split_markdown(item.text) if item.text else []
         for place, text in enumerate(wanted):
             if place >= len(self._parts):
-                self._parts.append(Static(Drawn(text)))
+                self._parts.append(Static(MarkdownPiece(text)))
                 await self.mount(self._parts[place])
             elif self._drawn[place] != text:
-                self._parts[place].update(Drawn(text))
+                self._parts[place].update(MarkdownPiece(text))
         for part in self._parts[len(wanted) :]:
             await part.remove()
         self._parts, self._drawn = self._parts[: len(wanted)], wanted

@@ -15,8 +15,8 @@ from msgspec import Struct
 from openclaw.cli.tui.conversation import ChatConversation, Pending
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
-from openclaw.gateway.client_target import ClientTarget, joined
-from openclaw.protocol.client import CallFailed, ConnectionLost, EventGap, GatewayClient, NoAnswer
+from openclaw.gateway.client_target import ClientTarget, connect_to
+from openclaw.protocol.client import CallFailed, CallTimeout, ConnectionLost, EventGap, GatewayClient
 
 FIRST_WAIT = 0.3
 LONGEST_WAIT = 5.0
@@ -77,7 +77,7 @@ class ChatSession:
             try:
                 target = self._find()
                 self.address = target.url
-                async with joined(target, caps=("tool-events",)) as client:
+                async with connect_to(target, caps=("tool-events",)) as client:
                     wait = FIRST_WAIT
                     await self._converse(client)
             except CallFailed as error:
@@ -177,7 +177,7 @@ class ChatSession:
                     continue
                 try:
                     await self._deliver(message)
-                except (ConnectionLost, ChatDisconnected, NoAnswer):
+                except (ConnectionLost, ChatDisconnected, CallTimeout):
                     return
                 except OpenClawError as error:
                     self.talk.marks(message.run_id, problem=error.message)

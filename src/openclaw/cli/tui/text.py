@@ -11,16 +11,16 @@ from rich.console import JustifyMethod
 from rich.markdown import Heading, Markdown, MarkdownElement
 
 from openclaw.cli.markdown import parser
-from openclaw.core.text import printable
+from openclaw.core.text import strip_unprintable
 
 MOST_CHARS = 60_000
 """Of one message: what is longer is cut here and whole in the transcript."""
 SHORT_CHARS = 160
 
 
-def harmless(text: str, most: int = MOST_CHARS) -> str:
+def sanitize(text: str, most: int = MOST_CHARS) -> str:
     """Removes control sequences and hidden characters from `text`; tabs become spaces."""
-    clean = printable(text[: most + 1].replace("\r\n", "\n")).expandtabs(4)
+    clean = strip_unprintable(text[: most + 1].replace("\r\n", "\n")).expandtabs(4)
     if len(text) <= most:
         return clean
     return f"{clean[:most]}\n\n… cut here: {len(text) - most:,} more characters are in the transcript"
@@ -28,7 +28,7 @@ def harmless(text: str, most: int = MOST_CHARS) -> str:
 
 def one_line(text: str, most: int = SHORT_CHARS) -> str:
     """`text` as one harmless line."""
-    line = " ".join(printable(text[: most * 8]).split())
+    line = " ".join(strip_unprintable(text[: most * 8]).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
@@ -53,18 +53,18 @@ def summary_of(arguments: Any) -> str:
 def pretty(arguments: Any) -> str:
     """The arguments of a call, one per line, with the line breaks of their texts."""
     if not isinstance(arguments, Mapping):
-        return harmless(json.dumps(arguments, ensure_ascii=False)) if arguments else ""
+        return sanitize(json.dumps(arguments, ensure_ascii=False)) if arguments else ""
     lines = []
     for name, value in arguments.items():
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        shown = harmless(shown, 8_000)
+        shown = sanitize(shown, 8_000)
         lines.append(f"{one_line(str(name), 40)}:" + (f"\n{_indented(shown)}" if "\n" in shown else f" {shown}"))
     return "\n".join(lines)
 
 
 def last_lines(text: str, count: int) -> str:
     """The end of `text`; says how many lines come before it."""
-    lines = harmless(text[-20_000:]).rstrip("\n").split("\n")
+    lines = sanitize(text[-20_000:]).rstrip("\n").split("\n")
     before = text.count("\n", 0, max(0, len(text) - 20_000)) + max(0, len(lines) - count)
     kept = "\n".join(lines[-count:])
     return f"… {before} lines before\n{kept}" if before else kept
@@ -100,7 +100,7 @@ class _Heading(Heading):
     LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {}
 
 
-class Drawn(Markdown):
+class MarkdownPiece(Markdown):
     """A piece of Markdown. Links and pictures show their address; nothing is fetched or opened."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": _Heading}
@@ -121,7 +121,7 @@ def _without_picture(token: Token) -> Token:
     return Token("text", "", 0, content=f"[picture: {token.content} ({source})]")
 
 
-def pieces(text: str, size: int = PIECE_CHARS) -> list[str]:
+def split_markdown(text: str, size: int = PIECE_CHARS) -> list[str]:
     """Splits `text` without changing its meaning: between paragraphs, not in code or inside a list item."""
     made: list[str] = []
     current: list[str] = []

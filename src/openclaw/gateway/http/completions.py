@@ -12,17 +12,17 @@ from openclaw.gateway.http import requests
 from openclaw.gateway.http.endpoint import HttpCall
 from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.requests import (
-    Conversations,
     HttpRun,
     HttpRunRequests,
     RequestedAnswer,
     RequestText,
-    compose,
+    SessionLookup,
+    build_request,
+    compose_turn,
     image,
-    target,
-    turn_of,
+    resolve_target,
 )
-from openclaw.gateway.http.stream import spoken
+from openclaw.gateway.http.stream import outcome_text
 from openclaw.runs.request import ClientTool
 
 BODY_BYTES = 20_000_000
@@ -99,7 +99,7 @@ class ChatRequest(Struct, kw_only=True):
 class ChatCompletions:
     """Handles an authorised request."""
 
-    def __init__(self, desk: HttpRunRequests, known: Conversations, clock: Clock) -> None:
+    def __init__(self, desk: HttpRunRequests, known: SessionLookup, clock: Clock) -> None:
         self._desk = desk
         self._known = known
         self._clock = clock
@@ -109,13 +109,17 @@ class ChatCompletions:
         if request.n not in (None, 1):
             raise HttpProblem(400, "there is one answer to a request: leave out `n`", param="n")
         run_id = f"chatcmpl_{uuid.uuid4()}"
-        where = target(call, self._known.key_of, model=request.model, user=request.user, run_id=run_id, family="openai")
-        tools = requests.offered([_client_tool(tool) for tool in request.tools or ()], self._known.tool_names())
+        where = resolve_target(
+            call, self._known.key_of, model=request.model, user=request.user, run_id=run_id, family="openai"
+        )
+        tools = requests.validate_functions(
+            [_client_tool(tool) for tool in request.tools or ()], self._known.tool_names()
+        )
         choice = requests.choose(tools, request.tool_choice)
         fresh = not (where.stable and await self._known.has_history(where.key))
-        asked = compose([_said(message) for message in request.messages], fresh=fresh)
+        asked = compose_turn([_said(message) for message in request.messages], fresh=fresh)
         head = {"id": run_id, "created": int(self._clock.now()), "model": request.model}
-        async with self._desk.asking(turn_of(run_id, where, asked, choice)) as run:
+        async with self._desk.asking(build_request(run_id, where, asked, choice)) as run:
             if request.stream:
                 await call.while_there(_stream(call, run, head, request.stream_options or _StreamOptions()))
             else:
@@ -125,7 +129,7 @@ class ChatCompletions:
 async def _whole(call: HttpCall, run: HttpRun, head: dict[str, Any]) -> None:
     outcome = await run.end()
     calls = run.speech.calls
-    message: dict[str, Any] = {"role": "assistant", "content": spoken(outcome) or (None if calls else "")}
+    message: dict[str, Any] = {"role": "assistant", "content": outcome_text(outcome) or (None if calls else "")}
     if calls:
         message["tool_calls"] = [_call_shape(each) for each in calls]
     reason = requests.finish(outcome.stop_reason, bool(calls))

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from openclaw.core.embedder import Vector
-from openclaw.core.text import tokens
+from openclaw.core.text import estimate_tokens
 from openclaw.gateway.http.endpoint import HttpCall
 from openclaw.gateway.http.problems import FAILED, HttpProblem
 from openclaw.gateway.http.requests import DEFAULT, PREFIX, KeyOf
 from openclaw.sessions.files import load
-from openclaw.sessions.history import page, row
+from openclaw.sessions.history import message_to_json, page
 from openclaw.sessions.index import SessionIndex
 
 BODY_BYTES = 5_000_000
@@ -52,7 +52,7 @@ class Embeddings:
                 param="dimensions",
             )
         shown = _packed if request.encoding_format == "base64" else list
-        used = sum(tokens(len(text)) for text in texts)
+        used = sum(estimate_tokens(len(text)) for text in texts)
         await call.answer(
             {
                 "object": "list",
@@ -107,7 +107,7 @@ class HistoryEndpoint:
             {
                 "sessionKey": str(key),
                 "sessionId": found.session_id,
-                "items": [row(each.message, each.entry_id, each.number) for each in shown.rows],
+                "items": [message_to_json(each.message, each.entry_id, each.number) for each in shown.rows],
                 "hasMore": shown.next_offset is not None,
             }
         )

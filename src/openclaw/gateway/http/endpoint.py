@@ -73,7 +73,7 @@ class HttpGuard:
         if wait > 0:
             raise problems.locked_out(wait)
         given = _bearer(request)
-        if given and same(given, secret):
+        if given and is_secret(given, secret):
             self._how.limiter.succeeded(address)
             return
         if given:  # a request without a credential is not counted as a guess
@@ -81,7 +81,7 @@ class HttpGuard:
         raise problems.unauthorized()
 
 
-def same(given: str, secret: Secret) -> bool:
+def is_secret(given: str, secret: Secret) -> bool:
     """Compares in constant time. An empty secret matches nothing."""
     ours = secret.reveal()
     left, right = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in (given, ours))
@@ -114,7 +114,7 @@ _STREAM_HEADERS = {
 }
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The client has disconnected."""
 
 
@@ -172,7 +172,7 @@ class HttpCall:
         try:
             await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise Gone
+                raise ClientDisconnected
             return task.result()
         finally:
             for each in (task, watch):
@@ -218,10 +218,10 @@ class HttpEndpoint:
         try:
             await self._admit(call)
             await self._handle(call)
-        except (Gone, ClientDisconnect):
+        except (ClientDisconnected, ClientDisconnect):
             return
         except OpenClawError as error:
-            await self._refuse(call, problems.of_error(error))
+            await self._refuse(call, problems.from_error(error))
         except HTTPException as error:
             headers = {"connection": "close"} if error.status_code == 413 else {}
             await self._refuse(call, HttpProblem(error.status_code, error.detail, headers=headers))

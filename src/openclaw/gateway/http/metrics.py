@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from openclaw.gateway.http.endpoint import HttpAuth, HttpGuard
 from openclaw.gateway.http.problems import HttpProblem
-from openclaw.gateway.metrics import MetricFamily, text
+from openclaw.gateway.metrics import MetricFamily, render_metrics
 from openclaw.protocol import scopes
 
 
@@ -21,6 +21,6 @@ def route(figures: Callable[[], Iterable[MetricFamily]], gatekeeping: HttpAuth) 
             guard.check(request, scopes.READ)
         except HttpProblem as problem:
             return PlainTextResponse(f"{problem}\n", status_code=problem.status)
-        return PlainTextResponse(text(figures()), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(render_metrics(figures()), media_type="text/plain; version=0.0.4")
 
     return Route("/metrics", answer, methods=["GET"])

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
 from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint, HttpGuard
-from openclaw.gateway.server import body_of
+from openclaw.gateway.server import read_body
 from openclaw.protocol import scopes
 
 BUILT = Path(__file__).parent.parent / "web"
@@ -204,7 +204,7 @@ async def _trade(request: Request, parts: WebParts) -> Response:
             429, "too many wrong codes: wait, then run openclaw dashboard again", {"retry-after": str(int(wait) + 1)}
         )
     try:
-        code = msgspec.json.decode(await body_of(request, CODE_BYTES), type=_Code).code
+        code = msgspec.json.decode(await read_body(request, CODE_BYTES), type=_Code).code
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _said(400, "send one JSON object with a code")
     if not parts.redeem(code):

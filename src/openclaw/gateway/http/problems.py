@@ -81,7 +81,7 @@ def too_large(limit: int) -> HttpProblem:
     )
 
 
-def of_error(error: OpenClawError) -> HttpProblem:
+def from_error(error: OpenClawError) -> HttpProblem:
     """One of our errors as an HTTP problem."""
     match error:
         case HttpProblem():
@@ -123,7 +123,7 @@ _KINDS = {
 }
 
 
-def of_outcome(outcome: RunOutcome) -> HttpProblem:
+def from_outcome(outcome: RunOutcome) -> HttpProblem:
     """A failed run as an HTTP problem."""
     found = _KINDS.get(outcome.error_kind or "", _Kind(500))
     code = found.code or outcome.error_kind

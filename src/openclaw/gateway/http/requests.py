@@ -79,7 +79,7 @@ class RequestedTurn(Struct, frozen=True, kw_only=True):
     extra: str = ""
 
 
-def compose(said: Sequence[RequestText], *, fresh: bool) -> RequestedTurn:
+def compose_turn(said: Sequence[RequestText], *, fresh: bool) -> RequestedTurn:
     """Builds the turn from the messages of a request."""
     if sum(len(each.images) for each in said) > MOST_IMAGES:
         raise HttpProblem(400, f"more than {MOST_IMAGES} images: send fewer", code="too_many_images")
@@ -132,7 +132,7 @@ class FunctionChoice(Struct, frozen=True):
     order: str = ""
 
 
-def offered(tools: Sequence[ClientTool], taken: Collection[str]) -> tuple[ClientTool, ...]:
+def validate_functions(tools: Sequence[ClientTool], taken: Collection[str]) -> tuple[ClientTool, ...]:
     """Validates the names and schemas of `tools`; `taken` are the assistant's own."""
     if len(tools) > MOST:
         raise HttpProblem(400, f"more than {MOST} functions: send fewer", param="tools")
@@ -221,7 +221,7 @@ def agent_in(model: str) -> str | None:
     return found["agent"].lower()
 
 
-def target(
+def resolve_target(
     call: HttpCall,
     key_of: KeyOf,
     *,
@@ -266,7 +266,7 @@ QUIET_SECONDS = 15.0
 _RULES = QueueRules(mode="followup", cap=20, drop="new")
 
 
-class Conversations(Struct, frozen=True, kw_only=True):
+class SessionLookup(Struct, frozen=True, kw_only=True):
     """What the handlers ask about agents and sessions."""
 
     key_of: KeyOf
@@ -276,7 +276,7 @@ class Conversations(Struct, frozen=True, kw_only=True):
     """The agent's own tools."""
 
 
-def turn_of(run_id: str, target: RequestTarget, asked: RequestedTurn, choice: FunctionChoice) -> RunRequest:
+def build_request(run_id: str, target: RequestTarget, asked: RequestedTurn, choice: FunctionChoice) -> RunRequest:
     return RunRequest(
         run_id=run_id,
         key=target.key,
@@ -327,7 +327,7 @@ class HttpRun:
         if outcome is None:
             raise HttpProblem(500, "the run ended without an outcome", problems.FAILED)
         if outcome.status == "error":
-            raise problems.of_outcome(outcome)
+            raise problems.from_outcome(outcome)
         return outcome
 
 

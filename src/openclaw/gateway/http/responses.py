@@ -14,18 +14,18 @@ from openclaw.gateway.http import requests
 from openclaw.gateway.http.endpoint import HttpCall
 from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.requests import (
-    Conversations,
     HttpRun,
     HttpRunRequests,
     RequestedAnswer,
     RequestTarget,
     RequestText,
-    compose,
+    SessionLookup,
+    build_request,
+    compose_turn,
     image,
-    target,
-    turn_of,
+    resolve_target,
 )
-from openclaw.gateway.http.stream import spoken
+from openclaw.gateway.http.stream import outcome_text
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.request import ClientTool
 
@@ -211,7 +211,7 @@ SessionOf = Callable[[str], Awaitable[SessionKey | None]]
 class Responses:
     """Handles an authorised request."""
 
-    def __init__(self, desk: HttpRunRequests, known: Conversations, session_of: SessionOf, clock: Clock) -> None:
+    def __init__(self, desk: HttpRunRequests, known: SessionLookup, session_of: SessionOf, clock: Clock) -> None:
         self._desk = desk
         self._known = known
         self._session_of = session_of
@@ -221,22 +221,22 @@ class Responses:
         request = call.read(ResponsesRequest)
         run_id = f"{PREFIX}{uuid.uuid4()}"
         where = await self._target(call, request, run_id)
-        tools = requests.offered(client_tools(request), self._known.tool_names())
+        tools = requests.validate_functions(client_tools(request), self._known.tool_names())
         choice = requests.choose(tools, request.tool_choice)
         fresh = not (where.stable and await self._known.has_history(where.key))
-        asked = compose(conversation(request), fresh=fresh)
+        asked = compose_turn(conversation(request), fresh=fresh)
         sheet = ResponseItems(
             id=run_id,
             created_at=int(self._clock.now()),
             model=request.model,
             previous_response_id=request.previous_response_id,
         )
-        async with self._desk.asking(turn_of(run_id, where, asked, choice)) as run:
+        async with self._desk.asking(build_request(run_id, where, asked, choice)) as run:
             work = _Stream(call, sheet).follow(run) if request.stream else _whole(call, run, sheet)
             await call.while_there(work)
 
     async def _target(self, call: HttpCall, request: ResponsesRequest, run_id: str) -> RequestTarget:
-        where = target(
+        where = resolve_target(
             call, self._known.key_of, model=request.model, user=request.user, run_id=run_id, family="openresponses"
         )
         before = request.previous_response_id
@@ -270,7 +270,7 @@ def _status(outcome: RunOutcome) -> Status:
 async def _whole(call: HttpCall, run: HttpRun, sheet: ResponseItems) -> None:
     outcome = await run.end()
     status = _status(outcome)
-    output = _output(sheet, spoken(outcome), run.speech.calls, status)
+    output = _output(sheet, outcome_text(outcome), run.speech.calls, status)
     await call.answer(sheet.response(status, output, outcome.usage))
 
 

@@ -9,13 +9,13 @@ from starlette.types import Receive, Scope, Send
 from openclaw.agent.settings import agent_ids
 from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.clock import Clock
-from openclaw.core.keys import SessionKey, parse
+from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.gateway.app import App
 from openclaw.gateway.http import completions, embeddings, problems, responses, tools
 from openclaw.gateway.http.completions import ChatCompletions
 from openclaw.gateway.http.embeddings import Embed, Embeddings, HistoryEndpoint, ModelsEndpoint
 from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint, HttpGuard
-from openclaw.gateway.http.requests import Conversations, HttpRunRequests
+from openclaw.gateway.http.requests import HttpRunRequests, SessionLookup
 from openclaw.gateway.http.responses import Responses, SessionOf
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.http.tools import ToolInvocation
@@ -37,7 +37,7 @@ PATHS = (
 """Those of `routes`."""
 
 
-class Late:
+class LazyApp:
     """An application that is built at its first request."""
 
     def __init__(self, make: Callable[[], Sequence[BaseRoute]]) -> None:
@@ -50,9 +50,9 @@ class Late:
         await self._made(scope, receive, send)
 
 
-def late_routes(make: Callable[[], Sequence[BaseRoute]], paths: Sequence[str] = PATHS) -> list[Route]:
+def lazy_routes(make: Callable[[], Sequence[BaseRoute]], paths: Sequence[str] = PATHS) -> list[Route]:
     """Routes for `paths`, built by `make` at the first request."""
-    behind = Late(make)
+    behind = LazyApp(make)
     return [Route(path, behind) for path in paths]
 
 
@@ -69,7 +69,7 @@ class HttpParts(Struct, frozen=True, kw_only=True):
     runs: RunService
     fanout: RunFanout
     """Must receive the events of `runs`."""
-    known: Conversations
+    known: SessionLookup
     session_of: SessionOf
     agents: Callable[[], Sequence[str]]
     toolbox: Callable[[SessionKey, Sequence[str]], ToolRunner]
@@ -131,7 +131,7 @@ def parts_of(
 
     async def session_of(run_id: str) -> SessionKey | None:
         entry = await inbox.get(run_id)
-        return parse(entry.session_key) if entry else None
+        return parse_session_key(entry.session_key) if entry else None
 
     def tool_names() -> frozenset[str]:
         return frozenset(tool.spec.name for tool in toolset.of())
@@ -145,7 +145,7 @@ def parts_of(
     return HttpParts(
         runs=runs,
         fanout=fanout,
-        known=Conversations(key_of=app.key, has_history=has_history, tool_names=tool_names),
+        known=SessionLookup(key_of=app.key, has_history=has_history, tool_names=tool_names),
         session_of=session_of,
         agents=agents,
         toolbox=tool_runner,

@@ -10,10 +10,10 @@ from msgspec import structs
 from openclaw.core.errors import Unavailable
 from openclaw.core.events import AttemptFailed, CallDelta, ModelCalled, ToolEnded, ToolUpdated
 from openclaw.core.messages import ToolCall
+from openclaw.runs.events import RunEvent, RunSettled
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.reply import NoteShaped, ReplyShaped, TextShaped, ThoughtShaped
 from openclaw.runs.request import RecordedEvent
-from openclaw.runs.worker import RunEvent, RunSettled
 
 MOST_WAITING = 2_000
 _UNHEARD = (CallDelta, ThoughtShaped, ToolUpdated, RecordedEvent)
@@ -161,7 +161,7 @@ class StreamedText:
             case RunSettled(outcome=outcome):
                 self.outcome = outcome
                 if not self._spoken and outcome.status == "ok":
-                    return spoken(outcome)  # merged into another message, whose run has the text
+                    return outcome_text(outcome)  # merged into another message, whose run has the text
             case _:
                 pass
         return ""
@@ -181,6 +181,6 @@ class StreamedText:
         return fresh
 
 
-def spoken(outcome: RunOutcome) -> str:
+def outcome_text(outcome: RunOutcome) -> str:
     """All text of a run."""
     return GAP.join(outcome.texts)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
-from openclaw.agent.arguments import ArgumentsRejected, prepare
+from openclaw.agent.arguments import ArgumentsRejected, prepare_arguments
 from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
@@ -25,8 +25,8 @@ from openclaw.gateway.http import problems
 from openclaw.gateway.http.endpoint import HttpAuth, HttpCall, HttpGuard
 from openclaw.gateway.http.problems import NO_RETRY, HttpProblem
 from openclaw.gateway.http.requests import KeyOf
-from openclaw.gateway.server import body_of
-from openclaw.plugins.host import called
+from openclaw.gateway.server import read_body
+from openclaw.plugins.host import call_function
 from openclaw.runs.toolset import DENIED, find_tool, invoke_tool
 
 log = logging.getLogger("openclaw.gateway.http")
@@ -56,7 +56,7 @@ class PluginRoutes(BaseRoute):
         try:
             if route.auth == "gateway":
                 self._guard.check(request, route.scope)
-            answer = await called(route.run, await _asked(request, route))
+            answer = await call_function(route.run, await _asked(request, route))
             headers = {name: value for name, value in answer.headers.items() if name.lower() not in OURS}
             response = Response(
                 answer.body,
@@ -67,7 +67,7 @@ class PluginRoutes(BaseRoute):
         except HttpProblem as problem:
             response = _refusal(problem)
         except OpenClawError as error:
-            response = _refusal(problems.of_error(error))
+            response = _refusal(problems.from_error(error))
         # A bug ends with its connection: this client is told, the others are not affected.
         except Exception:
             log.exception("%s failed", scope["path"])
@@ -83,7 +83,7 @@ async def _asked(request: Request, route: HttpRoute) -> HttpRequest:
         path=request.url.path,
         query=request.url.query,
         headers={name: value for name, value in request.headers.items() if name not in hidden},
-        body=await body_of(request, PLUGIN_BODY_BYTES),
+        body=await read_body(request, PLUGIN_BODY_BYTES),
     )
 
 
@@ -196,7 +196,7 @@ def _with_action(request: InvokeRequest, spec: ToolSpec) -> dict[str, Any]:
 
 
 def _checked(spec: ToolSpec, args: dict[str, Any]) -> dict[str, Any]:
-    prepared = prepare(spec.name, spec.parameters, spec.aliases, args, spec.absent)
+    prepared = prepare_arguments(spec.name, spec.parameters, spec.aliases, args, spec.absent)
     if isinstance(prepared, ArgumentsRejected):
         raise HttpProblem(400, prepared.text, "tool_error")
     return prepared.arguments

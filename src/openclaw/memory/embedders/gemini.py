@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from openclaw.core.embedder import EmbedderEndpoint, Traits, Vector
-from openclaw.memory.embedders.remote import EmbedderHttp, checked
+from openclaw.memory.embedders.remote import EmbedderHttp, check_vectors
 
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
 MODEL = "gemini-embedding-001"
-TOGETHER = 100
+BATCH_SIZE = 100
 """Most texts of one request."""
 
 
@@ -34,8 +34,8 @@ class GeminiEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
         found: list[Vector] = []
-        for start in range(0, len(texts), TOGETHER):
-            found += await self._embed(texts[start : start + TOGETHER], "RETRIEVAL_DOCUMENT")
+        for start in range(0, len(texts), BATCH_SIZE):
+            found += await self._embed(texts[start : start + BATCH_SIZE], "RETRIEVAL_DOCUMENT")
         return found
 
     async def embed_query(self, text: str) -> Vector:
@@ -48,4 +48,4 @@ class GeminiEmbedder:
         name = f"models/{self.model}"
         requests = [{"model": name, "content": {"parts": [{"text": text}]}, "taskType": task} for text in texts]
         answer = await self._http.post(f"/{name}:batchEmbedContents", {"requests": requests}, GeminiItems)
-        return checked(self._provider, texts, [item.values for item in answer.embeddings])
+        return check_vectors(self._provider, texts, [item.values for item in answer.embeddings])

@@ -40,7 +40,7 @@ def problem(endpoint: EmbedderEndpoint | None = None) -> str:
     return f"the local model is not installed ({', '.join(missing)} missing): {INSTALL}" if missing else ""
 
 
-def reads(text: str) -> bool:
+def supports_script(text: str) -> bool:
     """Whether most of `text` is in a script the model understands."""
     if text.isascii():
         return True
@@ -93,7 +93,7 @@ class LocalEmbedder:
         return self._child.pid if self._child is not None and self._child.returncode is None else None
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
-        known = [(row, text) for row, text in enumerate(texts) if text.strip() and reads(text)]
+        known = [(row, text) for row, text in enumerate(texts) if text.strip() and supports_script(text)]
         if not known:
             return [array("f", bytes(4 * 384)) for _ in texts]
         async with self._turn:

@@ -118,8 +118,8 @@ def _alone(char: str) -> bool:
 # The model and the loop.
 
 DIMS = 384
-LONGEST = 256
-TOGETHER = 2
+MAX_TOKENS = 256
+BATCH_SIZE = 2
 """Batch size: on a CPU, larger batches cost memory and are no faster."""
 
 
@@ -154,11 +154,11 @@ class OnnxModel:
 
     def embed(self, texts: tuple[str, ...]) -> bytes:
         """The unit vectors of `texts`, concatenated."""
-        ids = [self._words.encode(text, LONGEST) for text in texts]
+        ids = [self._words.encode(text, MAX_TOKENS) for text in texts]
         vectors = self._np.zeros((len(ids), DIMS), dtype="<f4")
         by_length = sorted(range(len(ids)), key=lambda row: len(ids[row]))
-        for start in range(0, len(by_length), TOGETHER):
-            rows = by_length[start : start + TOGETHER]
+        for start in range(0, len(by_length), BATCH_SIZE):
+            rows = by_length[start : start + BATCH_SIZE]
             vectors[rows] = self._run([ids[row] for row in rows])
         return bytes(vectors.tobytes())
 
@@ -184,7 +184,7 @@ def _refusals() -> tuple[type[Exception], ...]:
     return tuple(getattr(state, name) for name in names if hasattr(state, name))
 
 
-class Idle:
+class IdleTimer:
     """Ends the process after `seconds` without a request."""
 
     def __init__(self, seconds: float) -> None:
@@ -208,7 +208,7 @@ def load(path: Path, digest: str, threads: int) -> OnnxModel:
     return OnnxModel(path, threads)
 
 
-def serve(model: OnnxModel, requests: BinaryIO, answers: BinaryIO, idle: Idle) -> None:
+def serve(model: OnnxModel, requests: BinaryIO, answers: BinaryIO, idle: IdleTimer) -> None:
     idle.wait()
     while line := requests.readline():
         idle.over()
@@ -231,7 +231,7 @@ def main(arguments: list[str]) -> int:
     answers.write(msgspec.json.encode(EmbedAnswer()) + b"\n")
     answers.flush()
     try:
-        serve(model, sys.stdin.buffer, answers, Idle(float(idle)))
+        serve(model, sys.stdin.buffer, answers, IdleTimer(float(idle)))
     except (BrokenPipeError, KeyboardInterrupt):
         return 0
     return 0

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from openclaw.core.embedder import EmbedderEndpoint, Traits, Vector
-from openclaw.memory.embedders.remote import EmbedderHttp, checked
+from openclaw.memory.embedders.remote import EmbedderHttp, check_vectors
 
 BASE_URL = "http://127.0.0.1:11434"
 MODEL = "nomic-embed-text"
@@ -28,7 +28,7 @@ class OllamaEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
         answer = await self._http.post("/api/embed", {"model": self.model, "input": list(texts)}, OllamaItems)
-        return checked(self._provider, texts, answer.embeddings)
+        return check_vectors(self._provider, texts, answer.embeddings)
 
     async def close(self) -> None:
         await self._http.close()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from openclaw.core.embedder import EmbedderEndpoint, Traits, Vector
-from openclaw.memory.embedders.remote import EmbedderHttp, checked
+from openclaw.memory.embedders.remote import EmbedderHttp, check_vectors
 
 BASE_URL = "https://api.openai.com/v1"
 MODEL = "text-embedding-3-small"
@@ -35,7 +35,7 @@ class OpenAIEmbedder:
         body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
         items = (await self._http.post("/embeddings", body, OpenAIItems)).data
         ordered = sorted(items, key=lambda item: item.index)
-        return checked(self._provider, texts, [item.embedding for item in ordered])
+        return check_vectors(self._provider, texts, [item.embedding for item in ordered])
 
     async def close(self) -> None:
         await self._http.close()

@@ -28,14 +28,14 @@ from openclaw.memory.database import IndexIdentity
 from openclaw.memory.embedders import embedder_problem, open_embedder
 from openclaw.memory.settings import BUILT_IN, MemorySearchSettings
 from openclaw.memory.sync import SyncPlan
-from openclaw.memory.writing import KEYWORDS_ONLY
+from openclaw.memory.writer import KEYWORDS_ONLY
 
 # Embedders of plugins.
 
 T = TypeVar("T")
 
 
-class BringsEmbedders(Protocol):
+class EmbedderSource(Protocol):
     """The running plugins, as far as embedders go."""
 
     async def ready(self) -> None: ...
@@ -46,7 +46,7 @@ class BringsEmbedders(Protocol):
 class EmbedderRegistry:
     """Opens embedders by name, built-in or of a plugin."""
 
-    def __init__(self, plugins: BringsEmbedders) -> None:
+    def __init__(self, plugins: EmbedderSource) -> None:
         self._plugins = plugins
 
     def build(self, endpoint: EmbedderEndpoint) -> Embedder:
@@ -73,7 +73,7 @@ class _Open(Struct, frozen=True):
 class PluginEmbedder:
     """An `Embedder` of a plugin. Looks the plugin up for every call, as it may stop or be replaced."""
 
-    def __init__(self, endpoint: EmbedderEndpoint, plugins: BringsEmbedders) -> None:
+    def __init__(self, endpoint: EmbedderEndpoint, plugins: EmbedderSource) -> None:
         self._endpoint = endpoint
         self._plugins = plugins
         self._open: _Open | None = None
@@ -159,13 +159,13 @@ class PluginEmbedder:
 AUTO = ("local", "openai", "gemini", "voyage")
 REMOTE = ("openai", "gemini", "voyage", "ollama", "openai-compatible")
 NEEDS_KEY = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY", "voyage": "VOYAGE_API_KEY"}
-USUAL = {
+KEY_SOURCES = {
     "openai": ("openai", ("OPENAI_API_KEY",)),
     "gemini": ("google", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
     "voyage": ("voyage", ("VOYAGE_API_KEY",)),
 }
 """By embedder: its section of `models.providers`, and its environment variables."""
-OWN_ADDRESS = {
+DEFAULT_ADDRESSES = {
     "openai": "https://api.openai.com/v1",
     "gemini": "https://generativelanguage.googleapis.com/v1beta",
     "voyage": "https://api.voyageai.com/v1",
@@ -188,10 +188,10 @@ class EmbedderChoice(Struct, frozen=True, kw_only=True):
         return self.endpoint.provider if self.endpoint else "none"
 
 
-def usual_keys(environ: Mapping[str, str], configured: Mapping[str, Secret]) -> dict[str, Secret]:
+def provider_keys(environ: Mapping[str, str], configured: Mapping[str, Secret]) -> dict[str, Secret]:
     """The providers' own keys: what `models.providers` has, else what the environment has."""
     found = {}
-    for provider, (section, names) in USUAL.items():
+    for provider, (section, names) in KEY_SOURCES.items():
         value = next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
         if section in configured:
             found[provider] = configured[section]
@@ -232,7 +232,7 @@ def fallback(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem
 def endpoint(settings: MemorySearchSettings, provider: str, keys: Mapping[str, Secret]) -> EmbedderEndpoint:
     """The endpoint of `provider`; its usual key is sent to its own address only."""
     remote = settings.remote
-    foreign = remote.base_url is not None and remote.base_url.rstrip("/") != OWN_ADDRESS.get(provider)
+    foreign = remote.base_url is not None and remote.base_url.rstrip("/") != DEFAULT_ADDRESSES.get(provider)
     key = remote.api_key or (None if foreign else keys.get(provider))
     away = provider in REMOTE
     return EmbedderEndpoint(
@@ -270,7 +270,7 @@ TRIES, FIRST_WAIT, LONGEST_WAIT = 3, 0.5, 8.0
 LIMITED_TRIES, LIMITED_FIRST, LIMITED_LONGEST = 5, 5.0, 60.0
 
 
-class CheckedVectors:
+class RetryingEmbedder:
     """Calls an embedder in batches, with timeouts and retries; checks and normalises its vectors."""
 
     def __init__(self, embedder: Embedder, clock: Clock) -> None:
@@ -290,7 +290,7 @@ class CheckedVectors:
         text = windows(text, self.traits.max_bytes)[0]
         try:
             async with asyncio.timeout(QUERY_SECONDS):
-                return unit(await self._question(text), dims)
+                return normalise_vector(await self._question(text), dims)
         except TimeoutError as error:
             raise ProviderTimeout(f"no vector for the question within {QUERY_SECONDS:g} s") from error
 
@@ -300,7 +300,7 @@ class CheckedVectors:
         found: list[list[array[float]]] = [[] for _ in texts]
         for batch in _batches(parts):
             for (at, _), vector in zip(batch, await self._patiently([part for _, part in batch]), strict=True):
-                found[at].append(unit(vector, dims or (len(found[0][0]) if found[0] else 0)))
+                found[at].append(normalise_vector(vector, dims or (len(found[0][0]) if found[0] else 0)))
         return found
 
     async def of(self, texts: Sequence[str]) -> list[Vector]:
@@ -349,7 +349,7 @@ class CheckedVectors:
                 await self._clock.sleep(min(longest, max(wait, error.retry_after or 0)))
 
 
-def unit(vector: Vector, dims: int) -> "array[float]":
+def normalise_vector(vector: Vector, dims: int) -> "array[float]":
     """Normalises `vector` to length 1 (zeros stay zeros); raises when its dimensions are wrong."""
     if dims and len(vector) != dims:
         raise BadResponse(
@@ -376,7 +376,7 @@ def _batches(parts: Sequence[tuple[int, str]]) -> list[list[tuple[int, str]]]:
 
 # The pool.
 
-RESTS_SECONDS = 60.0
+COOLDOWN_SECONDS = 60.0
 """Cooldown of the embedder after a failure."""
 
 Build = Callable[[EmbedderEndpoint], Embedder]
@@ -394,16 +394,16 @@ class EmbedderPool:
         self._build = build
         self._clock = clock
         self._fallback = fallback
-        self._open: CheckedVectors | None = None
-        self._retired: list[CheckedVectors] = []
+        self._open: RetryingEmbedder | None = None
+        self._retired: list[RetryingEmbedder] = []
         self._rests_until = 0.0
         self._why = ""
 
-    def vectors(self) -> CheckedVectors | None:
+    def vectors(self) -> RetryingEmbedder | None:
         """The embedder; None when there is none."""
         if self._open is None and self.choice.endpoint is not None:
             try:
-                self._open = CheckedVectors(self._build(self.choice.endpoint), self._clock)
+                self._open = RetryingEmbedder(self._build(self.choice.endpoint), self._clock)
             except OpenClawError as error:
                 self.choice = EmbedderChoice(why=error.message, strict=self.choice.strict)
         return self._open
@@ -428,7 +428,7 @@ class EmbedderPool:
     def failed(self, error: ProviderError) -> bool:
         """Records a failure; True when the fallback takes over, which needs another index."""
         if self._fallback is None:
-            self._rests_until, self._why = self._clock.now() + RESTS_SECONDS, error.message
+            self._rests_until, self._why = self._clock.now() + COOLDOWN_SECONDS, error.message
             return False
         self.fell_back = f"{self.choice.provider}: {error.message}"
         self.choice, self._fallback = self._fallback, None
@@ -469,7 +469,7 @@ class EmbedderPool:
         self._retired, self._open = [], None
 
 
-def fits(known: IndexIdentity, wanted: IndexIdentity) -> bool:
+def is_compatible(known: IndexIdentity, wanted: IndexIdentity) -> bool:
     """Whether an index can be kept: same identity, or different only in vectors that cannot be queried now."""
     if wanted.model == KEYWORDS_ONLY:
         wanted = msgspec.structs.replace(

@@ -24,11 +24,11 @@ from openclaw.core.errors import (
     RateLimited,
     ServerFailed,
 )
-from openclaw.core.secret import Secret, hide
+from openclaw.core.secret import Secret, redact
 
 CONNECT_SECONDS = 20.0
 BODY_BYTES = 256 * 1024 * 1024
-SAID_CHARS = 200
+ERROR_CHARS = 200
 
 Shape = TypeVar("Shape")
 
@@ -99,7 +99,7 @@ class EmbedderHttp:
         status, who = answer.status_code, self._endpoint.provider
         text = content[:4096].decode(errors="replace")
         secrets = (self._endpoint.key, *(Secret(value) for value in self._endpoint.headers.values()))
-        said = hide(" ".join(text.split())[:SAID_CHARS], *secrets)
+        said = redact(" ".join(text.split())[:ERROR_CHARS], *secrets)
         wait = _seconds(answer.headers.get("retry-after", ""))
         match status:
             case 401 | 403:
@@ -124,7 +124,7 @@ class EmbedderHttp:
                 return BadRequest(f"{who} rejected the texts (status {status}): {said}", status=status)
 
 
-def checked(who: str, texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> list[Vector]:
+def check_vectors(who: str, texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> list[Vector]:
     """Returns `vectors`; raises when their number, lengths or values are wrong."""
     if len(vectors) != len(texts):
         raise BadResponse(f"{who} gave {len(vectors)} embeddings for {len(texts)} texts")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from openclaw.core.embedder import EmbedderEndpoint, Vector
-from openclaw.memory.embedders.remote import EmbedderHttp, checked
+from openclaw.memory.embedders.remote import EmbedderHttp, check_vectors
 
 BASE_URL = "https://api.voyageai.com/v1"
 MODEL = "voyage-4-large"
@@ -43,4 +43,4 @@ class VoyageEmbedder:
         body = {"model": self.model, "input": list(texts), "input_type": kind}
         items = (await self._http.post("/embeddings", body, VoyageItems)).data
         ordered = sorted(items, key=lambda item: item.index)
-        return checked(self._provider, texts, [item.embedding for item in ordered])
+        return check_vectors(self._provider, texts, [item.embedding for item in ordered])

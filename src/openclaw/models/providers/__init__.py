@@ -75,7 +75,7 @@ def _body(request: ModelRequest) -> dict[str, Any]:
     raise ConfigError(f"{request.model.provider} speaks {request.model.api}, which is not supported")
 
 
-def encoded(request: ModelRequest) -> bytes:
+def encode_request(request: ModelRequest) -> bytes:
     """The request body as bytes, exactly as the provider sends it."""
     if request.model.api in ("offline", "plugin", "acp"):
         timeless = [msgspec.structs.replace(message, timestamp=0) for message in request.messages]
@@ -85,7 +85,7 @@ def encoded(request: ModelRequest) -> bytes:
     return to_bytes(_body(request))
 
 
-class Providers:
+class ProviderPool:
     """Opens a provider for each endpoint once, and closes all of them together."""
 
     def __init__(self, plugins: Callable[[str], "OpensProvider | None"] | None = None) -> None:

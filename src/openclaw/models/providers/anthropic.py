@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from openclaw.core.errors import ContextTooLong, Refused
+from openclaw.core.errors import ContextTooLong, ModelRefused
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import (
     Assistant,
@@ -28,15 +28,15 @@ from openclaw.models.providers.encode import (
     adapt_messages,
     arguments_text,
     extra_body,
-    found_model,
     host_of,
+    listed_model,
     output_limit,
     passed_params,
-    placed,
     schema,
     sorted_tools,
     temperature,
     to_bytes,
+    with_base_url,
 )
 from openclaw.models.providers.errors import FaultOrigin, excerpt, fault_of, from_fault
 from openclaw.models.providers.http import EventReader, Frame, ProviderCall, ProviderHttp
@@ -58,7 +58,7 @@ def version_of(model_id: str) -> tuple[int, int] | None:
     return (5, 0) if "mythos" in name or "fable" in name else None
 
 
-def adapts(model: Model) -> bool:
+def supports_adaptive_thinking(model: Model) -> bool:
     """Whether the model takes an effort and thinks adaptively; older ones take a token budget."""
     version = version_of(model.id)
     return version is not None and version >= (4, 6)
@@ -75,12 +75,12 @@ def takes_temperature(model: Model, *, thinks: bool) -> bool:
     return not thinks and (version is None or version < (4, 7))
 
 
-def thinking(request: ModelRequest, limit: int, messages: tuple[Message, ...]) -> dict[str, Any]:
+def thinking_params(request: ModelRequest, limit: int, messages: tuple[Message, ...]) -> dict[str, Any]:
     model, level = request.model, request.thinking
     if not model.reasoning:
         return {}
     effort = (model.compat.reasoning_effort_map or {}).get(level)
-    if adapts(model):
+    if supports_adaptive_thinking(model):
         if level == "off":
             return _thinking_off(model)
         if effort is None and level != "adaptive":
@@ -156,7 +156,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         if not request.system.stable.strip():
             tools[-1] |= mark
     limit = output_limit(request) or default_output(model)
-    body |= {"max_tokens": limit} | thinking(request, limit, messages)
+    body |= {"max_tokens": limit} | thinking_params(request, limit, messages)
     heat = temperature(request)
     if heat is not None and takes_temperature(model, thinks="thinking" in body):
         body["temperature"] = heat
@@ -380,7 +380,7 @@ class MessagesDecoder:
         who = self._origin.provider
         if reason == "refusal":
             why = excerpt(details.explanation, self._origin) if details and details.explanation else ""
-            raise Refused(f"{who} declined to answer: " + (why or "rephrase the request or use another model"))
+            raise ModelRefused(f"{who} declined to answer: " + (why or "rephrase the request or use another model"))
         if reason == "model_context_window_exceeded":
             raise ContextTooLong(
                 f"the conversation is too long for {self._origin.model}: compact it or start a new one"
@@ -409,7 +409,7 @@ class Anthropic:
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         model = request.model
-        request = placed(request, self._http.endpoint)
+        request = with_base_url(request, self._http.endpoint)
         wanted = [*([OAUTH_BETA] if self._oauth else []), *betas(request)]
         call = ProviderCall(
             path=f"{self._prefix}/messages",
@@ -423,7 +423,7 @@ class Anthropic:
     async def models(self) -> list[Model]:
         listed = await self._http.fetch(f"{self._prefix}/models?limit=1000", _List)
         return [
-            found_model(self._http.endpoint, entry.id, name=entry.display_name, window=entry.max_input_tokens)
+            listed_model(self._http.endpoint, entry.id, name=entry.display_name, window=entry.max_input_tokens)
             for entry in listed.data
         ]
 

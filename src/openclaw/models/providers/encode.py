@@ -20,7 +20,7 @@ from openclaw.core.messages import (
     ToolCall,
     ToolResult,
     User,
-    once,
+    cache_on_message,
 )
 from openclaw.core.provider import Endpoint, Model, ModelRequest
 from openclaw.core.tool import ToolSpec
@@ -89,13 +89,13 @@ def _paired(messages: Iterable[Message]) -> list[tuple[User | Assistant, dict[st
     return turns
 
 
-@once
+@cache_on_message
 def _question(message: User, sees: bool) -> tuple[User, ...]:
     content = _seen(_blocks(message), sees)
     return (replace(message, content=content),) if content else ()
 
 
-@once
+@cache_on_message
 def _words(message: Assistant, native: bool) -> tuple[Assistant | ToolResult, ...]:
     """Adapts an assistant message without calls."""
     return tuple(_turn(message, {}, native, _Ids(HistoryRules()), sees=False))
@@ -207,14 +207,14 @@ def host_of(model: Model) -> str:
     return re.sub(r":\d*$", "", authority(model.base_url))
 
 
-def placed(request: ModelRequest, endpoint: Endpoint) -> ModelRequest:
+def with_base_url(request: ModelRequest, endpoint: Endpoint) -> ModelRequest:
     """`request` with its model's address filled in, so that an encoder knows the host."""
     if request.model.base_url:
         return request
     return replace(request, model=replace(request.model, base_url=endpoint.base_url))
 
 
-def found_model(endpoint: Endpoint, model_id: str, *, name: str | None, window: int | None) -> Model:
+def listed_model(endpoint: Endpoint, model_id: str, *, name: str | None, window: int | None) -> Model:
     """A model from the endpoint's own list."""
     model = Model(
         provider=endpoint.provider, id=model_id, api=endpoint.api, base_url=endpoint.base_url, name=name or model_id
@@ -222,7 +222,7 @@ def found_model(endpoint: Endpoint, model_id: str, *, name: str | None, window: 
     return replace(model, context_window=window) if window else model
 
 
-def number(model: Model, name: str) -> Any:
+def numeric_param(model: Model, name: str) -> Any:
     """A numeric parameter of the model, if it is one."""
     value = model.params.get(name)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
@@ -230,13 +230,13 @@ def number(model: Model, name: str) -> Any:
 
 def output_limit(request: ModelRequest) -> int | None:
     """The most tokens to answer with: what is asked for, within what the model can do."""
-    asked = request.max_tokens or number(request.model, "maxTokens")
+    asked = request.max_tokens or numeric_param(request.model, "maxTokens")
     limits = [int(limit) for limit in (asked, request.model.max_tokens) if limit]
     return min(limits) if limits else None
 
 
 def temperature(request: ModelRequest) -> float | None:
-    asked = request.temperature if request.temperature is not None else number(request.model, "temperature")
+    asked = request.temperature if request.temperature is not None else numeric_param(request.model, "temperature")
     return None if asked is None else float(asked)
 
 
@@ -294,7 +294,7 @@ def data_url(image: Image) -> str:
     return f"data:{image.mime_type};base64,{image.data}"
 
 
-def joined(texts: Iterable[str]) -> str:
+def join_texts(texts: Iterable[str]) -> str:
     return "\n".join(text for text in texts if text)
 
 

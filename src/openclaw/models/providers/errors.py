@@ -14,15 +14,15 @@ from openclaw.core.errors import (
     BillingFailed,
     ContextTooLong,
     ModelNotFound,
+    ModelRefused,
     Overloaded,
     ProviderError,
     ProviderTimeout,
     RateLimited,
-    Refused,
     ServerFailed,
 )
-from openclaw.core.secret import Secret, hide
-from openclaw.core.text import literal
+from openclaw.core.secret import Secret, redact
+from openclaw.core.text import sanitize_line
 
 EXCERPT_CHARS = 300
 ENV_NAMES = {
@@ -135,7 +135,7 @@ class Fault(Struct, frozen=True):
 def excerpt(text: str, origin: FaultOrigin) -> str:
     """A short excerpt of a provider's message, without secrets and control characters."""
     # Redact before cutting: a cut key would no longer match.
-    line = literal(" ".join(hide(text, *origin.secrets).split()))
+    line = sanitize_line(" ".join(redact(text, *origin.secrets).split()))
     return line if len(line) <= EXCERPT_CHARS else line[: EXCERPT_CHARS - 1] + "…"
 
 
@@ -209,7 +209,7 @@ def _by_status(status: int, text: str, *, bare: bool) -> type[ProviderError]:
     if status not in (401, 402, 403, 429) and (is_overflow(text) or (status == 413 and (bare or "too large" in text))):
         return ContextTooLong
     if status in (401, 403):
-        return BillingFailed if _BILLING.search(text) else Refused if _REFUSED.search(text) else AuthFailed
+        return BillingFailed if _BILLING.search(text) else ModelRefused if _REFUSED.search(text) else AuthFailed
     if status == 402:
         return RateLimited if _USAGE_WINDOW.search(text) else BillingFailed
     if status == 404:
@@ -225,7 +225,7 @@ def _by_status(status: int, text: str, *, bare: bool) -> type[ProviderError]:
     for pattern, kind in (
         (_BILLING, BillingFailed),
         (_AUTH, AuthFailed),
-        (_REFUSED, Refused),
+        (_REFUSED, ModelRefused),
         (_NO_MODEL, ModelNotFound),
     ):
         if pattern.search(text):
@@ -243,7 +243,7 @@ def _by_text(text: str) -> type[ProviderError] | None:
     if is_overflow(text):
         return ContextTooLong
     order: tuple[tuple[re.Pattern[str], type[ProviderError]], ...] = (
-        (_REFUSED, Refused),
+        (_REFUSED, ModelRefused),
         (_BILLING, BillingFailed),
         (_OVERLOADED, Overloaded),
         (_RATE, RateLimited),
@@ -315,7 +315,7 @@ def _error(
             ContextTooLong: f"{model} cannot hold this conversation: start a new one, or use a larger model",
             ProviderTimeout: f"{who} took too long: try again",
             ModelNotFound: f"{who} does not know {model}: check the model's name and models.providers.{who}.baseUrl",
-            Refused: f"{who} declined to answer: rephrase the request or use another model",
+            ModelRefused: f"{who} declined to answer: rephrase the request or use another model",
             ServerFailed: f"{who} failed: try again in a moment",
             BadRequest: f"{who} rejected the request: check the settings of {model}",
         }[kind]

@@ -9,7 +9,7 @@ from uuid import uuid4
 import msgspec
 from msgspec import Struct
 
-from openclaw.core.errors import BadResponse, Refused
+from openclaw.core.errors import BadResponse, ModelRefused
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, AssistantBlock, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
 from openclaw.core.provider import Endpoint, Model, ModelRequest, ReplyBuilder
@@ -18,14 +18,14 @@ from openclaw.models.providers.encode import (
     adapt_messages,
     arguments_text,
     extra_body,
-    found_model,
+    listed_model,
     output_limit,
     passed_params,
-    placed,
     schema,
     sorted_tools,
     temperature,
     to_bytes,
+    with_base_url,
 )
 from openclaw.models.providers.errors import FaultOrigin, excerpt, fault_of, from_fault
 from openclaw.models.providers.http import EventReader, Frame, ProviderCall, ProviderHttp
@@ -283,9 +283,9 @@ class GoogleDecoder:
             self._reply.signature(self._block, "call", signature)
         return CallDelta(call_id, name, fragment)
 
-    def _refused(self, reason: str, why: str | None) -> Refused:
+    def _refused(self, reason: str, why: str | None) -> ModelRefused:
         said = f" ({excerpt(why, self._origin)})" if why else ""
-        return Refused(
+        return ModelRefused(
             f"{self._origin.provider} declined to answer, for the reason {reason}{said}: "
             "rephrase the request or use another model"
         )
@@ -323,7 +323,7 @@ class Google:
         name = quote(model.id.removeprefix("models/"), safe="/")
         call = ProviderCall(
             path=f"/models/{name}:streamGenerateContent?alt=sse",
-            body=to_bytes(encode(placed(request, self._http.endpoint))),
+            body=to_bytes(encode(with_base_url(request, self._http.endpoint))),
             model=model,
         )
         decoder = GoogleDecoder(model, self._http.origin(model))
@@ -332,7 +332,7 @@ class Google:
     async def models(self) -> list[Model]:
         listed = await self._http.fetch("/models?pageSize=1000", _List)
         return [
-            found_model(
+            listed_model(
                 self._http.endpoint,
                 entry.name.removeprefix("models/"),
                 name=entry.display_name,

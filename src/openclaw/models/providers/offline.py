@@ -373,7 +373,7 @@ def _rules(scene: OfflineContext) -> list[tuple[str, Callable[[re.Match[str]], A
     ]
 
 
-def understand(text: str, scene: OfflineContext) -> list[Ability]:
+def parse_abilities(text: str, scene: OfflineContext) -> list[Ability]:
     """The abilities a message asks for, in its order; never empty."""
     abilities: list[Ability] = []
     rules = _rules(scene)
@@ -414,7 +414,7 @@ def _politely(words: str) -> str:
 
 # The provider.
 
-PLACE = re.compile(r"^Terminal directory: (.+)$", re.MULTILINE)
+TERMINAL_DIRECTORY = re.compile(r"^Terminal directory: (.+)$", re.MULTILINE)
 FOOTER = "(Answered offline, without a model.)"
 
 
@@ -436,7 +436,7 @@ def _latest(messages: Sequence[Message]) -> _Turn:
 def respond(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
     """What to say or do next: text, or tool calls."""
     turn = _latest(request.messages)
-    place = PLACE.search(request.system.dynamic)
+    place = TERMINAL_DIRECTORY.search(request.system.dynamic)
     scene = OfflineContext(
         here=place.group(1) if place else ".",
         now_ms=turn.timestamp,
@@ -444,7 +444,7 @@ def respond(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
         session=request.cache_key,
         exchanges=sum(isinstance(message, User) for message in request.messages),
     )
-    abilities = understand(turn.text, scene)
+    abilities = parse_abilities(turn.text, scene)
     calls: list[ToolCall] = []
     texts: list[str] = []
     for number, ability in enumerate(abilities):

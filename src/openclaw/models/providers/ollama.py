@@ -16,7 +16,7 @@ from openclaw.models.providers.encode import (
     adapt_messages,
     arguments_text,
     extra_body,
-    found_model,
+    listed_model,
     output_limit,
     passed_params,
     schema,
@@ -222,7 +222,7 @@ class Ollama:
 
     async def _model(self, name: str) -> Model:
         shown = await self._http.fetch("/api/show", _Shown, post={"model": name})
-        model = found_model(self._http.endpoint, name, name=None, window=shown.window)
+        model = listed_model(self._http.endpoint, name, name=None, window=shown.window)
         return replace(
             model,
             reasoning="thinking" in shown.capabilities,

@@ -7,9 +7,19 @@ from uuid import uuid4
 import msgspec
 from msgspec import Struct
 
-from openclaw.core.errors import NetworkFailed, Refused, ServerFailed
+from openclaw.core.errors import ModelRefused, NetworkFailed, ServerFailed
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
-from openclaw.core.messages import Assistant, Image, StopReason, Text, Thinking, ToolResult, Usage, User, once
+from openclaw.core.messages import (
+    Assistant,
+    Image,
+    StopReason,
+    Text,
+    Thinking,
+    ToolResult,
+    Usage,
+    User,
+    cache_on_message,
+)
 from openclaw.core.provider import Endpoint, Model, ModelRequest, ReplyBuilder
 from openclaw.models.providers.encode import (
     HistoryRules,
@@ -17,17 +27,17 @@ from openclaw.models.providers.encode import (
     arguments_text,
     data_url,
     extra_body,
-    found_model,
     host_of,
-    joined,
+    join_texts,
+    listed_model,
     openai_effort,
     output_limit,
     passed_params,
-    placed,
     schema,
     sorted_tools,
     temperature,
     to_bytes,
+    with_base_url,
 )
 from openclaw.models.providers.errors import FaultOrigin, excerpt, fault_of, from_fault
 from openclaw.models.providers.http import EventReader, Frame, ProviderCall, ProviderHttp
@@ -173,7 +183,7 @@ def _shown(images: list[Image]) -> dict[str, Any]:
     return {"role": "user", "content": _parts(User(content=content))}
 
 
-@once
+@cache_on_message
 def _parts(message: User) -> str | list[dict[str, Any]]:
     blocks = message.content
     if isinstance(blocks, str) or all(isinstance(block, Text) for block in blocks):
@@ -186,7 +196,7 @@ def _parts(message: User) -> str | list[dict[str, Any]]:
     ]
 
 
-@once
+@cache_on_message
 def _assistant(message: Assistant, kind: EndpointTraits) -> dict[str, Any]:
     texts = [block.text for block in message.content if isinstance(block, Text)]
     out: dict[str, Any] = {"role": "assistant"}
@@ -199,7 +209,7 @@ def _assistant(message: Assistant, kind: EndpointTraits) -> dict[str, Any]:
             out["reasoning_details"] = details
         elif kind.thinking_format in ("zai", "deepseek"):
             out["reasoning_content"] = message.thinking
-    out["content"] = joined(texts) or None
+    out["content"] = join_texts(texts) or None
     calls = [
         {
             "id": call.id,
@@ -308,7 +318,7 @@ class ChatDecoder:
     def message(self) -> Assistant:
         if self._refusal:
             said = excerpt("".join(self._refusal), self._origin)
-            raise Refused(f"{self._origin.provider} declined to answer: {said}")
+            raise ModelRefused(f"{self._origin.provider} declined to answer: {said}")
         if self._details:
             raw = msgspec.json.encode(list(self._details.values())).decode()
             self._reply.signature(0, "thinking", raw)
@@ -322,7 +332,7 @@ class ChatDecoder:
             thought = thought or shown
         text = delta.content
         if isinstance(text, list):
-            thought = thought or joined(_inner(part, "thinking") for part in text)
+            thought = thought or join_texts(_inner(part, "thinking") for part in text)
             text = "".join(_inner(part, "text") for part in text)
         if thought:
             self._reply.thinking(0, thought)
@@ -362,7 +372,7 @@ class ChatDecoder:
     def _finish(self, reason: str) -> None:
         who = self._origin.provider
         if reason in ("content_filter", "sensitive"):
-            raise Refused(f"{who} filtered the answer: rephrase the request or use another model")
+            raise ModelRefused(f"{who} filtered the answer: rephrase the request or use another model")
         if reason == "error":
             raise ServerFailed(f"{who} failed in the middle of its answer: try again")
         if reason == "network_error":
@@ -403,7 +413,7 @@ class OpenAIChat:
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         model = request.model
         call = ProviderCall(
-            path="/chat/completions", body=to_bytes(encode(placed(request, self._http.endpoint))), model=model
+            path="/chat/completions", body=to_bytes(encode(with_base_url(request, self._http.endpoint))), model=model
         )
         reader = EventReader(model.provider)
         return self._http.converse(call, reader, ChatDecoder(model, self._http.origin(model)))
@@ -412,7 +422,7 @@ class OpenAIChat:
         endpoint = self._http.endpoint
         listed = await self._http.fetch("/models", ModelList)
         return [
-            found_model(endpoint, entry.id, name=entry.name, window=entry.context_length or entry.max_model_len)
+            listed_model(endpoint, entry.id, name=entry.name, window=entry.context_length or entry.max_model_len)
             for entry in listed.data
         ]
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from openclaw.core.errors import Refused
+from openclaw.core.errors import ModelRefused
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
 from openclaw.core.provider import Endpoint, Model, ModelRequest, ReplyBuilder
@@ -16,15 +16,15 @@ from openclaw.models.providers.encode import (
     arguments_text,
     data_url,
     extra_body,
-    found_model,
+    listed_model,
     openai_effort,
     output_limit,
     passed_params,
-    placed,
     schema,
     sorted_tools,
     temperature,
     to_bytes,
+    with_base_url,
 )
 from openclaw.models.providers.errors import Fault, FaultOrigin, excerpt, fault_of, from_fault
 from openclaw.models.providers.http import EventReader, Frame, ProviderCall, ProviderHttp
@@ -223,7 +223,7 @@ class ResponsesDecoder:
     def message(self) -> Assistant:
         if self._refusal:
             said = excerpt("".join(self._refusal), self._origin)
-            raise Refused(f"{self._origin.provider} declined to answer: {said}")
+            raise ModelRefused(f"{self._origin.provider} declined to answer: {said}")
         return self._reply.message()
 
     def _text(self, key: int, text: str) -> TextDelta:
@@ -275,7 +275,9 @@ class ResponsesDecoder:
         if kind == "response.failed":
             raise from_fault(self._origin, fault_of(response.error))
         if why == "content_filter":
-            raise Refused(f"{self._origin.provider} filtered the answer: rephrase the request or use another model")
+            raise ModelRefused(
+                f"{self._origin.provider} filtered the answer: rephrase the request or use another model"
+            )
         for key, item in enumerate(response.output or ()):
             yield from self._item(key, item)
         if response.usage:
@@ -300,13 +302,15 @@ class OpenAIResponses:
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         model = request.model
-        call = ProviderCall(path="/responses", body=to_bytes(encode(placed(request, self._http.endpoint))), model=model)
+        call = ProviderCall(
+            path="/responses", body=to_bytes(encode(with_base_url(request, self._http.endpoint))), model=model
+        )
         decoder = ResponsesDecoder(model, self._http.origin(model))
         return self._http.converse(call, EventReader(model.provider), decoder)
 
     async def models(self) -> list[Model]:
         listed = await self._http.fetch("/models", ModelList)
-        return [found_model(self._http.endpoint, entry.id, name=entry.name, window=None) for entry in listed.data]
+        return [listed_model(self._http.endpoint, entry.id, name=entry.name, window=None) for entry in listed.data]
 
     async def close(self) -> None:
         await self._http.close()

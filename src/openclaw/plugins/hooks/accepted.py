@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from openclaw.core.errors import StateError
 from openclaw.plugins.hooks.manifest import HookDirectory
 from openclaw.storage.atomic import JsonFile
-from openclaw.storage.locks import holding
+from openclaw.storage.locks import hold_lock
 
 FILE = "hooks-trust.json"
 MAX_FILES = 500
@@ -63,7 +63,7 @@ class AcceptedHooks:
         except UnverifiableHook as error:
             raise StateError(f"{hook.name} cannot be accepted: {error}") from error
         entry = AcceptedHook(name=hook.name, sha256=sha256, approved_at=now, approved_by=by)
-        with holding(self.path.with_name(f"{FILE}.lock"), "the list of accepted hooks"):
+        with hold_lock(self.path.with_name(f"{FILE}.lock"), "the list of accepted hooks"):
             document = _Document(hooks=dict(sorted({**self.read(), hook.directory: entry}.items())))
             self._file.write(document)
         return entry

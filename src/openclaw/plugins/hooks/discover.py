@@ -32,7 +32,7 @@ from openclaw.plugins.hooks.manifest import (
 )
 from openclaw.plugins.settings import InternalHooksSettings
 from openclaw.process.environment import Environment
-from openclaw.skills.manifest import read, unpacked
+from openclaw.skills.manifest import parse_mapping, read
 from openclaw.workspace.seed import workspace_of
 
 FILE = "HOOK.md"
@@ -51,7 +51,7 @@ class HookRoot(Struct, frozen=True, kw_only=True):
     source: Source
 
 
-class Matter(Struct, frozen=True, kw_only=True):
+class HookFrontMatter(Struct, frozen=True, kw_only=True):
     """The front matter of a file as plain values."""
 
     fields: Mapping[str, Any]
@@ -60,7 +60,7 @@ class Matter(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-ReadMatter = Callable[[str], Matter]
+ReadMatter = Callable[[str], HookFrontMatter]
 """Raises `ValueError` for text without front matter."""
 
 
@@ -71,7 +71,7 @@ class _Package(Struct, frozen=True):
 # Searching the roots.
 
 
-def find(roots: Iterable[HookRoot], read: ReadMatter) -> FoundHooks:
+def find_hooks(roots: Iterable[HookRoot], read: ReadMatter) -> FoundHooks:
     """Every hook below `roots`. A later root replaces what an earlier one has, but a workspace only adds."""
     chosen: dict[str, HookDirectory] = {}
     diagnostics: list[HookProblem] = []
@@ -216,14 +216,14 @@ class HookConfig(Struct, frozen=True, kw_only=True):
     """Whether the configuration sets a path, for `requires.config`."""
 
 
-def workspaces(agents: AgentsSettings, surroundings: Environment) -> dict[str, Path]:
+def agent_workspaces(agents: AgentsSettings, surroundings: Environment) -> dict[str, Path]:
     """By agent, the directory of its files."""
     return {agent: workspace_of(agents, agent, surroundings) for agent in agent_ids(agents)}
 
 
-def look(config: HookConfig, surroundings: Environment, ledger: AcceptedHooks) -> HookList:
+def list_all_hooks(config: HookConfig, surroundings: Environment, ledger: AcceptedHooks) -> HookList:
     """A look at all the places hooks come from. Nothing is run, and nothing is accepted by looking."""
-    found = find(roots(config, surroundings), read_matter)
+    found = find_hooks(hook_roots(config, surroundings), read_front_matter)
     machine = _machine(config)
     items = [
         ListedHook(hook=hook, verdict=judge(hook, config.settings, machine), objection=ledger.objection(hook))
@@ -232,11 +232,11 @@ def look(config: HookConfig, surroundings: Environment, ledger: AcceptedHooks) -
     return HookList(items=tuple(items), diagnostics=found.diagnostics)
 
 
-def roots(config: HookConfig, surroundings: Environment) -> list[HookRoot]:
+def hook_roots(config: HookConfig, surroundings: Environment) -> list[HookRoot]:
     """Where hooks are looked for; what comes later replaces what came before, but a workspace only adds."""
     home = surroundings.home
     extra = [_expanded(text, surroundings) for text in config.settings.load.extra_dirs]
-    own = dict.fromkeys(path / "hooks" for path in workspaces(config.agents, surroundings).values())
+    own = dict.fromkeys(path / "hooks" for path in agent_workspaces(config.agents, surroundings).values())
     return [
         HookRoot(path=BUNDLED, source="openclaw-bundled"),
         *(HookRoot(path=path, source="openclaw-extra") for path in extra),
@@ -245,13 +245,15 @@ def roots(config: HookConfig, surroundings: Environment) -> list[HookRoot]:
     ]
 
 
-def read_matter(text: str) -> Matter:
+def read_front_matter(text: str) -> HookFrontMatter:
     """The front matter of a HOOK.md, parsed as that of a skill."""
 
     matter = read(text)
-    metadata = unpacked(matter.fields.get("metadata"))
-    ours = unpacked(metadata.get("openclaw"))
-    return Matter(fields=matter.fields, ours={**ours, "requires": unpacked(ours.get("requires"))}, notes=matter.notes)
+    metadata = parse_mapping(matter.fields.get("metadata"))
+    ours = parse_mapping(metadata.get("openclaw"))
+    return HookFrontMatter(
+        fields=matter.fields, ours={**ours, "requires": parse_mapping(ours.get("requires"))}, notes=matter.notes
+    )
 
 
 def _expanded(text: str, surroundings: Environment) -> Path:

@@ -23,7 +23,7 @@ from openclaw.core.hooks import (
     HookRegistration,
     ToolResultPersist,
 )
-from openclaw.core.text import literal
+from openclaw.core.text import sanitize_line
 from openclaw.plugins.hooks.points import HookAnswer, HookChange, HookPoint
 from openclaw.security.audit import AuditChange
 
@@ -43,7 +43,7 @@ class HookFailure(Exception):
     """A handler gave no usable answer; the message is for the log and the audit."""
 
 
-def refusal(registration: HookRegistration) -> str:
+def refuse_reason(registration: HookRegistration) -> str:
     """Why a handler may not be registered at its point; empty when it may."""
     point, settings = POINTS[registration.hook], registration.settings
     where = f"plugins.entries.{registration.plugin}.hooks"
@@ -69,7 +69,7 @@ class HookDispatcher:
 
     def add(self, registration: HookRegistration) -> str:
         """Registers a handler; gives the reason when it is refused."""
-        why = refusal(registration)
+        why = refuse_reason(registration)
         if why:
             log.warning("plugin %s: %s", registration.plugin, why)
             return why
@@ -252,7 +252,7 @@ def _concerns(each: HookRegistration, event: Any, context: HookContext) -> bool:
 
 def _words(error: BaseException) -> str:
     said = str(error) if isinstance(error, HookFailure) else f"{type(error).__name__}: {error}".rstrip(": ")
-    return literal(said)[:LONGEST_WORDS]
+    return sanitize_line(said)[:LONGEST_WORDS]
 
 
 def audit_change(hook: HookName, change: HookChange, note: str = "") -> AuditChange:

@@ -69,7 +69,7 @@ class CommandContext(_Told, frozen=True, kw_only=True):
     store_path: str = ""
 
 
-class RenewedContext(_Told, frozen=True, kw_only=True):
+class AutoResetContext(_Told, frozen=True, kw_only=True):
     """A session was reset by the clock or after silence; `session_entry` is the one that ended."""
 
     agent_id: str
@@ -151,7 +151,7 @@ class SentContext(_Told, frozen=True, kw_only=True):
 
 Context = (
     CommandContext
-    | RenewedContext
+    | AutoResetContext
     | CompactContext
     | PatchContext
     | BootstrapContext
@@ -194,13 +194,13 @@ class BadAnswer(ValueError):
     """A handler's answer cannot be decoded."""
 
 
-def document(event: HookEvent, options: Mapping[str, Any]) -> bytes:
+def encode_event(event: HookEvent, options: Mapping[str, Any]) -> bytes:
     """Encodes an event for a handler."""
     shown = msgspec.to_builtins(event)
     return msgspec.json.encode({**shown, "messages": [], "options": dict(options)})
 
 
-def answer(data: bytes, event: HookEvent) -> HookFileAnswer:
+def decode_answer(data: bytes, event: HookEvent) -> HookFileAnswer:
     """Decodes what a handler wrote; raises `BadAnswer`. An empty answer is valid."""
     if not data.strip():
         return NOTHING
@@ -215,14 +215,14 @@ def answer(data: bytes, event: HookEvent) -> HookFileAnswer:
     return structs.replace(found, messages=tuple(each[:MESSAGE_CHARS] for each in found.messages[:MOST_MESSAGES]))
 
 
-def then(event: HookEvent, said: HookFileAnswer) -> HookEvent:
+def apply_answer(event: HookEvent, said: HookFileAnswer) -> HookEvent:
     """The event as the next handler sees it, with `said` applied."""
     if said.bootstrap_files is None or not isinstance(event.context, BootstrapContext):
         return event
     return structs.replace(event, context=structs.replace(event.context, bootstrap_files=said.bootstrap_files))
 
 
-def hears(subscribed: tuple[str, ...], event: HookEvent) -> int:
+def match_level(subscribed: tuple[str, ...], event: HookEvent) -> int:
     """How exactly the subscribed names match this event: 0 not at all, 1 by family, 2 by name."""
     if event.name in subscribed:
         return 2
@@ -240,12 +240,12 @@ CONTENT_CHARS = 100_000
 RESTART_MS = 5_000
 
 
-def event(clock: Clock, kind: str, action: str, context: Context, session_key: str = "") -> HookEvent:
+def make_event(clock: Clock, kind: str, action: str, context: Context, session_key: str = "") -> HookEvent:
     when = datetime.fromtimestamp(clock.now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return HookEvent(type=kind, action=action, timestamp=when, context=context, session_key=session_key)
 
 
-def session(row: SessionRow, path: Path | None) -> HookSession:
+def to_hook_session(row: SessionRow, path: Path | None) -> HookSession:
     return HookSession(
         session_id=row.session_id,
         session_key=row.session_key,
@@ -256,7 +256,7 @@ def session(row: SessionRow, path: Path | None) -> HookSession:
     )
 
 
-def command(
+def command_event(
     clock: Clock, key: SessionKey, action: str, workspace: Path, *, source: str, arguments: str = "", **known: Any
 ) -> HookEvent:
     """A command was given; `known` are further fields of its context."""
@@ -267,12 +267,14 @@ def command(
         arguments=arguments,
         **known,
     )
-    return event(clock, "command", action, context, str(key))
+    return make_event(clock, "command", action, context, str(key))
 
 
-def renewed(clock: Clock, key: SessionKey, workspace: Path, why: str, ended: HookSession, next_id: str) -> HookEvent:
+def auto_reset_event(
+    clock: Clock, key: SessionKey, workspace: Path, why: str, ended: HookSession, next_id: str
+) -> HookEvent:
     """A session was reset by the clock or after silence."""
-    context = RenewedContext(
+    context = AutoResetContext(
         agent_id=key.agent,
         workspace_dir=str(workspace),
         reason=why,
@@ -281,12 +283,12 @@ def renewed(clock: Clock, key: SessionKey, workspace: Path, why: str, ended: Hoo
         next_session_key=str(key),
         store_path=str(Path(ended.session_file).parent) if ended.session_file else "",
     )
-    return event(clock, "session", "auto-reset", context, str(key))
+    return make_event(clock, "session", "auto-reset", context, str(key))
 
 
-def patched(clock: Clock, key: SessionKey, row: SessionRow | None, patch: Mapping[str, Any]) -> HookEvent:
-    shown = session(row, None) if row is not None else None
-    return event(
+def patch_event(clock: Clock, key: SessionKey, row: SessionRow | None, patch: Mapping[str, Any]) -> HookEvent:
+    shown = to_hook_session(row, None) if row is not None else None
+    return make_event(
         clock, "session", "patch", PatchContext(session_entry=shown, patch=msgspec.to_builtins(patch)), str(key)
     )
 

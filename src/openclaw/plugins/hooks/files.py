@@ -23,20 +23,20 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live
 from openclaw.plugins.hooks import handlers
 from openclaw.plugins.hooks.accepted import AcceptedHooks
-from openclaw.plugins.hooks.discover import HookConfig, look, workspaces
+from openclaw.plugins.hooks.discover import HookConfig, agent_workspaces, list_all_hooks
 from openclaw.plugins.hooks.events import (
     NOTHING,
     BootstrapContext,
     BootstrapFile,
     HookEvent,
     HookFileAnswer,
-    event,
-    hears,
-    patched,
-    then,
+    apply_answer,
+    make_event,
+    match_level,
+    patch_event,
 )
 from openclaw.plugins.hooks.manifest import HookDirectory
-from openclaw.plugins.hooks.runner import HandlerFailed, environment, run
+from openclaw.plugins.hooks.runner import HandlerFailed, handler_environment, run
 from openclaw.plugins.settings import HookEntrySettings, InternalHooksSettings
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import supervise_once
@@ -74,7 +74,7 @@ class HookFileDispatcher:
 
     def listening(self, event: HookEvent) -> list[HookListener]:
         """The listeners for `event`: those of its family first, then those that named it."""
-        found = [(hears(each.hook.manifest.events, event), each) for each in self._listeners]
+        found = [(match_level(each.hook.manifest.events, event), each) for each in self._listeners]
         mine = [(rank, each) for rank, each in found if rank and self._concerned(each.hook, event)]
         return [each for wanted in (1, 2) for rank, each in mine if rank == wanted]
 
@@ -99,7 +99,7 @@ class HookFileDispatcher:
         for listener in self.listening(event):
             said = await self.tell(listener, event)
             if said is not None:
-                event = then(event, said)
+                event = apply_answer(event, said)
                 yield listener.hook.name, said
 
     async def tell(self, listener: HookListener, event: HookEvent) -> HookFileAnswer | None:
@@ -152,18 +152,18 @@ def build(
         "bootstrap-extra-files": handlers.extra_files,
         **enrolled,
     }
-    places = {agent: str(path) for agent, path in workspaces(config.agents, surroundings).items()}
+    places = {agent: str(path) for agent, path in agent_workspaces(config.agents, surroundings).items()}
     listeners = []
-    for item in look(config, surroundings, ledger).items:
+    for item in list_all_hooks(config, surroundings, ledger).items:
         if item.verdict.runs:
-            _meet(item.hook, ledger, clock)
+            _accept_first_use(item.hook, ledger, clock)
             listeners.append(_listener(item.hook, config.settings, config.variables, own, ledger))
     if listeners:
         log.info("hooks: %s", ", ".join(listener.hook.name for listener in listeners))
     return HookFileDispatcher(listeners, lambda agent: places.get(agent, ""))
 
 
-def _meet(hook: HookDirectory, ledger: AcceptedHooks, clock: Clock) -> None:
+def _accept_first_use(hook: HookDirectory, ledger: AcceptedHooks, clock: Clock) -> None:
     """Accepts a hook of the managed and extra directories as it is at its first use."""
     if hook.source not in ("openclaw-managed", "openclaw-extra"):
         return
@@ -184,7 +184,7 @@ def _listener(
     entry = settings.entries.get(hook.manifest.key, HookEntrySettings())
     if hook.bundled:
         return HookListener(hook=hook, handle=partial(_carried_out, own.get(hook.name), hook.name, entry))
-    env = environment(hook, variables, {name: value.reveal() for name, value in entry.env.items()})
+    env = handler_environment(hook, variables, {name: value.reveal() for name, value in entry.env.items()})
     limit = (entry.timeout_ms or settings.timeout_ms) / 1000
 
     async def handle(event: HookEvent) -> HookFileAnswer:
@@ -286,7 +286,7 @@ class HookFiles:
     def session_patched(self, key: SessionKey, row: SessionRow | None, patch: Mapping[str, Any]) -> None:
         """Tells which settings of a session changed."""
         if self.on:
-            self.tell(patched(self._clock, key, row, patch))
+            self.tell(patch_event(self._clock, key, row, patch))
 
     async def _spread(self, event: HookEvent) -> None:
         dispatcher = await self._dispatcher()
@@ -377,7 +377,7 @@ async def bootstrap_files(
     """The files of a prompt as hooks leave them, None when none changed any; and the audit entries for the changes."""
     if not hooks.on:
         return None, []
-    asked = event(
+    asked = make_event(
         clock,
         "agent",
         "bootstrap",
@@ -386,7 +386,7 @@ async def bootstrap_files(
     )
     if not await hooks.listening(asked):
         return None, []
-    loaded = budget.choose(files.load(workspace, cache=cache), budget.kind_of(key, group=shared))
+    loaded = budget.select_files(files.load(workspace, cache=cache), budget.kind_of(key, group=shared))
     context = BootstrapContext(
         agent_id=key.agent,
         workspace_dir=str(workspace),
@@ -394,10 +394,10 @@ async def bootstrap_files(
         bootstrap_files=tuple(_shown(file) for file in loaded),
     )
     left, done = context.bootstrap_files, list[AuditChange]()
-    async with aclosing(hooks.answers(event(clock, "agent", "bootstrap", context, str(key)))) as answers:
+    async with aclosing(hooks.answers(make_event(clock, "agent", "bootstrap", context, str(key)))) as answers:
         async for name, said in answers:
             if said.bootstrap_files is not None:
-                done += deeds(name, left, said.bootstrap_files, lambda each: _text(each, workspace, cache))
+                done += audit_changes(name, left, said.bootstrap_files, lambda each: _text(each, workspace, cache))
                 left = said.bootstrap_files
     if left is context.bootstrap_files:
         return None, []
@@ -410,7 +410,7 @@ async def bootstrap_files(
     return tuple(ordered), done
 
 
-def deeds(
+def audit_changes(
     hook: str, before: Sequence[BootstrapFile], after: Sequence[BootstrapFile], text: Callable[[BootstrapFile], str]
 ) -> list[AuditChange]:
     """The audit entries for one hook: one for every file it added, removed or replaced."""

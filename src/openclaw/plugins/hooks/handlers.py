@@ -14,18 +14,18 @@ from openclaw.core.text import Label
 from openclaw.memory import notes
 from openclaw.plugins.hooks.events import (
     NOTHING,
+    AutoResetContext,
     BootstrapContext,
     BootstrapFile,
     CommandContext,
     HookEvent,
     HookFileAnswer,
     HookSession,
-    RenewedContext,
 )
 from openclaw.plugins.settings import HookEntrySettings
 from openclaw.security.external import is_wrapped
 from openclaw.sessions.files import load
-from openclaw.sessions.reply_text import Visible, settle
+from openclaw.sessions.reply_text import Visible, strip_tokens
 from openclaw.sessions.transcript import MessageEntry, path_origins, path_to_leaf
 from openclaw.storage.atomic import private_directory
 
@@ -49,7 +49,7 @@ class SessionMemory:
         match event.context:
             case CommandContext(previous_session_entry=HookSession() as ended, command_source=source) as context:
                 await asyncio.to_thread(self._keep, event, ended, context.workspace_dir, source or "unknown", count)
-            case RenewedContext(session_entry=ended, reason=reason) as context:
+            case AutoResetContext(session_entry=ended, reason=reason) as context:
                 await asyncio.to_thread(self._keep, event, ended, context.workspace_dir, f"{reason} reset", count)
         return NOTHING
 
@@ -59,7 +59,7 @@ class SessionMemory:
             return
         entries = path_to_leaf(load(path).entries)
         messages = [each.message for each in entries if isinstance(each, MessageEntry)]
-        said = spoken(messages)[-count:]
+        said = conversation_lines(messages)[-count:]
         while sum(len(text) for _, text in said) > NOTE_CHARS:
             said = said[1:]
         if not said:
@@ -73,14 +73,14 @@ class SessionMemory:
         notes.append(Path(workspace), f"memory/{when:%Y-%m-%d-%H%M}.md", text, label)
 
 
-def spoken(messages: Sequence[Message]) -> list[tuple[str, str]]:
+def conversation_lines(messages: Sequence[Message]) -> list[tuple[str, str]]:
     """The messages between people and the assistant: no commands, tool calls or silent replies."""
     found = []
     for message in messages:
         text = message.text.strip()
         if isinstance(message, User) and text and not text.startswith("/"):
             found.append(("User", text[:MESSAGE_CHARS]))
-        elif isinstance(message, Assistant) and isinstance(shown := settle(text), Visible) and shown.text.strip():
+        elif isinstance(message, Assistant) and isinstance(shown := strip_tokens(text), Visible) and shown.text.strip():
             found.append(("Assistant", shown.text.strip()[:MESSAGE_CHARS]))
     return found
 

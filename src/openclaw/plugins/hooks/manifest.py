@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from openclaw.core.text import literal
+from openclaw.core.text import sanitize_line
 from openclaw.plugins.hooks.events import FAMILIES, NAMES, SILENT_HERE
 from openclaw.plugins.settings import HookEntrySettings, InternalHooksSettings
 
@@ -241,4 +241,4 @@ def _matching(value: Any, shape: re.Pattern[str], what: str, notes: list[str]) -
 
 def _line(value: Any) -> str:
     """`value` as one line of harmless text; empty for what is not text."""
-    return " ".join(literal(" ".join(value.split())).split())[:MAX_LINE] if isinstance(value, str) else ""
+    return " ".join(sanitize_line(" ".join(value.split())).split())[:MAX_LINE] if isinstance(value, str) else ""

@@ -29,7 +29,7 @@ from openclaw.core.hooks import (
     ToolVerdict,
 )
 from openclaw.core.messages import ToolResult
-from openclaw.core.text import units
+from openclaw.core.text import utf16_length
 
 A = TypeVar("A")
 
@@ -72,7 +72,7 @@ class ModelMerged(Struct, frozen=True, kw_only=True):
     changes: tuple[HookChange, ...] = ()
 
 
-def model(merged: ModelMerged, said: HookAnswer[ModelChoice] | HookAnswer[AgentStart]) -> ModelMerged:
+def merge_model(merged: ModelMerged, said: HookAnswer[ModelChoice] | HookAnswer[AgentStart]) -> ModelMerged:
     """The first to name a model or a provider wins; it needs the operator's permission."""
     granted = said.settings.allow_model_override
     refused = "" if (said.bundled if granted is None else granted) else "allowModelOverride is not granted"
@@ -87,7 +87,7 @@ def model(merged: ModelMerged, said: HookAnswer[ModelChoice] | HookAnswer[AgentS
     return merged
 
 
-def models(newer: ModelMerged, older: ModelMerged) -> ModelMerged:
+def merge_model_points(newer: ModelMerged, older: ModelMerged) -> ModelMerged:
     """Merges the answers of a point and of its legacy one; the newer point goes first."""
     return ModelMerged(
         model=newer.model or older.model,
@@ -96,7 +96,7 @@ def models(newer: ModelMerged, older: ModelMerged) -> ModelMerged:
     )
 
 
-def wished(wanted: str, merged: ModelMerged) -> str:
+def choose_model_ref(wanted: str, merged: ModelMerged) -> str:
     """The model reference that results from the answers, where `wanted` would have been used."""
     named = merged.model.text if merged.model else wanted.partition("/")[2] or wanted
     if merged.provider is None:
@@ -124,7 +124,7 @@ _ADDED = {
 }
 
 
-def prompt(merged: PromptMerged, said: HookAnswer[PromptChange] | HookAnswer[AgentStart]) -> PromptMerged:
+def merge_prompt(merged: PromptMerged, said: HookAnswer[PromptChange] | HookAnswer[AgentStart]) -> PromptMerged:
     """Texts are concatenated, the last whole prompt wins, tools are those that every answer allows."""
     answer = said.answer
     barred = "" if said.settings.allow_prompt_injection else "allowPromptInjection is off"
@@ -159,7 +159,7 @@ def _replaced(
     return merged if change.refused else structs.replace(merged, system=HookSource(said.plugin, text))
 
 
-def prompts(older: PromptMerged, newer: PromptMerged) -> PromptMerged:
+def merge_prompt_points(older: PromptMerged, newer: PromptMerged) -> PromptMerged:
     """Merges the answers of the legacy point and of the newer one, in this order."""
     return PromptMerged(
         system=newer.system or older.system,
@@ -179,7 +179,7 @@ class ReplyMerged(Struct, frozen=True, kw_only=True):
     changes: tuple[HookChange, ...] = ()
 
 
-def reply(merged: ReplyMerged, said: HookAnswer[ReplyClaim]) -> ReplyMerged:
+def merge_reply(merged: ReplyMerged, said: HookAnswer[ReplyClaim]) -> ReplyMerged:
     """The first claim wins."""
     if merged.plugin or not said.answer.handled:
         return merged
@@ -187,7 +187,7 @@ def reply(merged: ReplyMerged, said: HookAnswer[ReplyClaim]) -> ReplyMerged:
     return ReplyMerged(plugin=said.plugin, reply=text, changes=(_change(said, "reply", text),))
 
 
-def claimed(merged: ReplyMerged) -> bool:
+def is_claimed(merged: ReplyMerged) -> bool:
     return bool(merged.plugin)
 
 
@@ -200,7 +200,7 @@ class ToolMerged(Struct, frozen=True, kw_only=True):
     changes: tuple[HookChange, ...] = ()
 
 
-def tool(merged: ToolMerged, said: HookAnswer[ToolVerdict]) -> ToolMerged:
+def merge_tool(merged: ToolMerged, said: HookAnswer[ToolVerdict]) -> ToolMerged:
     """The last arguments win, until one asks for a person's approval: what is approved is what runs."""
     answer = said.answer
     if answer.params is not None and answer.params != merged.params:
@@ -233,7 +233,7 @@ class InstallMerged(Struct, frozen=True, kw_only=True):
     changes: tuple[HookChange, ...] = ()
 
 
-def install(merged: InstallMerged, said: HookAnswer[InstallVerdict]) -> InstallMerged:
+def merge_install(merged: InstallMerged, said: HookAnswer[InstallVerdict]) -> InstallMerged:
     """Findings add up; the first objection ends it."""
     merged = structs.replace(merged, findings=(*merged.findings, *said.answer.findings))
     if not said.answer.block or merged.blocked is not None:
@@ -252,7 +252,7 @@ class ResultMerged(Struct, frozen=True, kw_only=True):
     changes: tuple[HookChange, ...] = ()
 
 
-def result(merged: ResultMerged, said: HookAnswer[PersistedResult]) -> ResultMerged:
+def merge_result(merged: ResultMerged, said: HookAnswer[PersistedResult]) -> ResultMerged:
     """Each sees the result as the one before it left it."""
     if said.answer.message is None:
         return merged
@@ -277,7 +277,7 @@ class SendingMerged(Struct, frozen=True, kw_only=True):
     changes: tuple[HookChange, ...] = ()
 
 
-def sending(merged: SendingMerged, said: HookAnswer[SendingVerdict]) -> SendingMerged:
+def merge_sending(merged: SendingMerged, said: HookAnswer[SendingVerdict]) -> SendingMerged:
     """The last wording wins; the first to cancel ends it."""
     answer = said.answer
     if answer.content is not None and answer.content != merged.content:
@@ -290,7 +290,7 @@ def sending(merged: SendingMerged, said: HookAnswer[SendingVerdict]) -> SendingM
     return structs.replace(merged, cancelled=HookSource(said.plugin, why), changes=(*merged.changes, change))
 
 
-def cancelled(merged: SendingMerged) -> bool:
+def is_cancelled(merged: SendingMerged) -> bool:
     return merged.cancelled is not None
 
 
@@ -299,7 +299,7 @@ def _change(said: HookAnswer[Any], name: str, after: str, refused: str = "") -> 
 
 
 def _too_long(text: str) -> str:
-    size = units(text)
+    size = utf16_length(text)
     return f"it is {size} characters long, and {LONGEST_TEXT} is the most" if size > LONGEST_TEXT else ""
 
 
@@ -339,24 +339,24 @@ class HookPoint(Struct, Generic[E, A, M], frozen=True, kw_only=True):
 
 
 MODEL: HookPoint[BeforeModelResolve, ModelChoice, ModelMerged] = HookPoint(
-    name="before_model_resolve", start=lambda event: ModelMerged(), step=model
+    name="before_model_resolve", start=lambda event: ModelMerged(), step=merge_model
 )
 MODEL_LEGACY: HookPoint[BeforeAgentStart, AgentStart, ModelMerged] = HookPoint(
-    name="before_agent_start", start=lambda event: ModelMerged(), step=model
+    name="before_agent_start", start=lambda event: ModelMerged(), step=merge_model
 )
 PROMPT: HookPoint[BeforePromptBuild, PromptChange, PromptMerged] = HookPoint(
-    name="before_prompt_build", start=lambda event: PromptMerged(), step=prompt
+    name="before_prompt_build", start=lambda event: PromptMerged(), step=merge_prompt
 )
 PROMPT_LEGACY: HookPoint[BeforeAgentStart, AgentStart, PromptMerged] = HookPoint(
-    name="before_agent_start", start=lambda event: PromptMerged(), step=prompt
+    name="before_agent_start", start=lambda event: PromptMerged(), step=merge_prompt
 )
 REPLY: HookPoint[BeforeAgentReply, ReplyClaim, ReplyMerged] = HookPoint(
-    name="before_agent_reply", start=lambda event: ReplyMerged(), step=reply, over=claimed
+    name="before_agent_reply", start=lambda event: ReplyMerged(), step=merge_reply, over=is_claimed
 )
 TOOL: HookPoint[BeforeToolCall, ToolVerdict, ToolMerged] = HookPoint(
     name="before_tool_call",
     start=lambda event: ToolMerged(params=event.params),
-    step=tool,
+    step=merge_tool,
     over=tool_blocked,
     view=lambda event, merged: structs.replace(event, params=merged.params),
     objection=lambda why: ToolVerdict(block=True, block_reason=why),
@@ -364,25 +364,25 @@ TOOL: HookPoint[BeforeToolCall, ToolVerdict, ToolMerged] = HookPoint(
 INSTALL: HookPoint[BeforeInstall, InstallVerdict, InstallMerged] = HookPoint(
     name="before_install",
     start=lambda event: InstallMerged(),
-    step=install,
+    step=merge_install,
     over=install_blocked,
     objection=lambda why: InstallVerdict(block=True, block_reason=why),
 )
 RESULT: HookPoint[ToolResultPersist, PersistedResult, ResultMerged] = HookPoint(
     name="tool_result_persist",
     start=lambda event: ResultMerged(message=event.message),
-    step=result,
+    step=merge_result,
     view=lambda event, merged: structs.replace(event, message=merged.message),
 )
 SENDING: HookPoint[MessageSending, SendingVerdict, SendingMerged] = HookPoint(
     name="message_sending",
     start=lambda event: SendingMerged(content=event.content),
-    step=sending,
-    over=cancelled,
+    step=merge_sending,
+    over=is_cancelled,
     view=lambda event, merged: structs.replace(event, content=merged.content),
 )
 
-ASKED: tuple[HookPoint[Any, Any, Any], ...] = (
+MERGED_POINTS: tuple[HookPoint[Any, Any, Any], ...] = (
     MODEL,
     MODEL_LEGACY,
     PROMPT,

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.core.errors import OpenClawError
-from openclaw.core.text import literal
-from openclaw.plugins.hooks.events import BadAnswer, HookEvent, HookFileAnswer, answer, document
+from openclaw.core.text import sanitize_line
+from openclaw.plugins.hooks.events import BadAnswer, HookEvent, HookFileAnswer, decode_answer, encode_event
 from openclaw.plugins.hooks.manifest import HookDirectory
 
 ANSWER_BYTES = 4 << 20
@@ -32,14 +32,14 @@ class HandlerFailed(OpenClawError):
     code = "UNAVAILABLE"
 
 
-def environment(hook: HookDirectory, environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+def handler_environment(hook: HookDirectory, environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """The variables of a handler: a few inherited ones, those it requires by name, and those its entry sets."""
     wanted = (*INHERITED, *hook.manifest.requires.env)
     found = {name: environ[name] for name in wanted if name in environ}
     return {**found, **own, "OPENCLAW_HOOK": hook.name, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def command(hook: HookDirectory) -> list[str]:
+def handler_command(hook: HookDirectory) -> list[str]:
     if hook.kind == "python":
         return [sys.executable, "-I", "-B", str(WORKER), hook.handler, hook.manifest.export]
     return [hook.handler]
@@ -50,14 +50,14 @@ async def run(
 ) -> HookFileAnswer:
     """Runs the handler; raises `HandlerFailed` for everything that can go wrong with it."""
     with tempfile.TemporaryFile() as told:  # a file and not a pipe: a handler that does not read blocks nobody
-        told.write(document(event, options))
+        told.write(encode_event(event, options))
         told.seek(0)
         code, said, remark = await _attended(hook, told.fileno(), env, limit)
     if code:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         raise HandlerFailed(f"its handler {how}{': ' if remark else ''}{remark}")
     try:
-        return answer(said, event)
+        return decode_answer(said, event)
     except BadAnswer as error:
         raise HandlerFailed(f"its handler's answer cannot be read: {error}") from None
 
@@ -67,7 +67,7 @@ async def _attended(hook: HookDirectory, told: int, env: Mapping[str, str], limi
     with _Tap(ANSWER_BYTES) as answers, _Tap(0) as remarks:
         try:
             child = subprocess.Popen(  # noqa: ASYNC220 (asyncio's own waits for its pipes, which a grandchild may hold)
-                command(hook),
+                handler_command(hook),
                 stdin=told,
                 stdout=answers.writing,
                 stderr=remarks.writing,
@@ -157,5 +157,5 @@ async def _finish(child: "subprocess.Popen[bytes]") -> None:
 
 
 def _last_line(remarks: bytes) -> str:
-    lines = [literal(line).strip() for line in remarks.decode(errors="replace").splitlines()]
+    lines = [sanitize_line(line).strip() for line in remarks.decode(errors="replace").splitlines()]
     return next((line for line in reversed(lines) if line), "")[:REMARK_CHARS]

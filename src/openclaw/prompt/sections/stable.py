@@ -1,7 +1,17 @@
 """Sections above the cache boundary, except the tools: one function per section, facts to `Section`."""
 
-from openclaw.core.text import ContextFile, block, fence, neutralise
-from openclaw.prompt.facts import PromptFacts, SandboxFacts, Section, clean, lit, quoted, section, tool_names, trust
+from openclaw.core.text import ContextFile, fence, neutralise, sanitize_block
+from openclaw.prompt.facts import (
+    PromptFacts,
+    SandboxFacts,
+    Section,
+    clean,
+    clean_line,
+    quoted_section,
+    section,
+    tool_names,
+    trust_level,
+)
 
 IDENTITY = "You are a personal assistant running inside OpenClaw."
 DOCS = "https://docs.openclaw.ai"
@@ -24,11 +34,11 @@ def identity(_: PromptFacts) -> Section | None:
 
 
 def interaction_style(facts: PromptFacts) -> Section | None:
-    return quoted("interaction_style", "", facts.contribution.interaction_style)
+    return quoted_section("interaction_style", "", facts.contribution.interaction_style)
 
 
 def tool_call_style(facts: PromptFacts) -> Section | None:
-    theirs = quoted("tool_call_style", "", facts.contribution.tool_call_style)
+    theirs = quoted_section("tool_call_style", "", facts.contribution.tool_call_style)
     return theirs or section(
         "tool_call_style",
         "## Tool Call Style",
@@ -54,7 +64,7 @@ def approvals(_: PromptFacts) -> Section | None:
 
 
 def execution_bias(facts: PromptFacts) -> Section | None:
-    theirs = quoted("execution_bias", "", facts.contribution.execution_bias)
+    theirs = quoted_section("execution_bias", "", facts.contribution.execution_bias)
     if theirs or facts.mode != "full":
         return theirs
     return section(
@@ -67,7 +77,7 @@ def execution_bias(facts: PromptFacts) -> Section | None:
 
 
 def stable_prefix(facts: PromptFacts) -> Section | None:
-    return quoted("stable_prefix", "", facts.contribution.stable_prefix)
+    return quoted_section("stable_prefix", "", facts.contribution.stable_prefix)
 
 
 def safety(_: PromptFacts) -> Section | None:
@@ -99,7 +109,7 @@ def control(facts: PromptFacts) -> Section | None:
 
 def skills(facts: PromptFacts) -> tuple[Section | None, ...]:
     names = tool_names(facts)
-    catalog = quoted("skills_catalog", "", facts.skills)
+    catalog = quoted_section("skills_catalog", "", facts.skills)
     if catalog is None or not ("read" in names or facts.cli_backend):
         return ()
     guidance = section(
@@ -155,22 +165,22 @@ def model_aliases(facts: PromptFacts) -> Section | None:
         "model_aliases",
         "## Model Aliases",
         "Name a model by its alias where it has one; provider/model works too.",
-        *(lit(line) for line in facts.model_aliases),
+        *(clean_line(line) for line in facts.model_aliases),
     )
 
 
 def clock(facts: PromptFacts) -> Section | None:
-    if not lit(facts.user_timezone) or "session_status" not in tool_names(facts):
+    if not clean_line(facts.user_timezone) or "session_status" not in tool_names(facts):
         return None
     return section("clock", "", "For today's date, the time or the weekday, call `session_status` (📊 session_status).")
 
 
 def workspace(facts: PromptFacts) -> Section | None:
-    container = lit(facts.sandbox.container_workspace_dir) if facts.sandbox else ""
+    container = clean_line(facts.sandbox.container_workspace_dir) if facts.sandbox else ""
     return section(
         "workspace",
         "## Workspace",
-        f"Your working directory is: {lit(facts.workspace_dir)}",
+        f"Your working directory is: {clean_line(facts.workspace_dir)}",
         "All file work happens here unless the user says otherwise.",
         "File tools and `exec` work in the same sandbox and mean the same by every path." if container else "",
         *(clean(note) for note in facts.workspace_notes),
@@ -180,7 +190,7 @@ def workspace(facts: PromptFacts) -> Section | None:
 def documentation(facts: PromptFacts) -> Section | None:
     if facts.mode != "full":
         return None
-    docs, source = lit(facts.docs_path), lit(facts.source_path)
+    docs, source = clean_line(facts.docs_path), clean_line(facts.source_path)
     lookup = "`gateway` action `config.schema.lookup`, then " if "gateway" in tool_names(facts) else ""
     return section(
         "documentation",
@@ -206,15 +216,17 @@ def sandbox(facts: PromptFacts) -> Section | None:
     if box is None:
         return None
     access = {"none": "not mounted", "ro": "mounted read-only", "rw": "mounted for reading and writing"}
-    mount = f" at {lit(box.agent_workspace_mount)}" if lit(box.agent_workspace_mount) else ""
+    mount = f" at {clean_line(box.agent_workspace_mount)}" if clean_line(box.agent_workspace_mount) else ""
     return section(
         "sandbox",
         "## Sandbox",
         "Tools run in a sandbox; what policy keeps out of it may be unavailable. Sub-agents stay inside as well.",
-        f"Sandbox working directory: {lit(box.container_workspace_dir)}" if lit(box.container_workspace_dir) else "",
-        f"Sandbox files on the host: {lit(box.workspace_dir)}" if lit(box.workspace_dir) else "",
+        f"Sandbox working directory: {clean_line(box.container_workspace_dir)}"
+        if clean_line(box.container_workspace_dir)
+        else "",
+        f"Sandbox files on the host: {clean_line(box.workspace_dir)}" if clean_line(box.workspace_dir) else "",
         f"Agent workspace access: {box.workspace_access} ({access[box.workspace_access]}{mount})",
-        f"Sandbox browser: {lit(box.browser_bridge_url)}" if lit(box.browser_bridge_url) else "",
+        f"Sandbox browser: {clean_line(box.browser_bridge_url)}" if clean_line(box.browser_bridge_url) else "",
         "" if box.host_browser_allowed is None else f"Host browser: {'yes' if box.host_browser_allowed else 'no'}",
         *_elevated(box),
     )
@@ -226,21 +238,21 @@ def _elevated(box: SandboxFacts) -> tuple[str, ...]:
     levels = "on|off|ask|full" if box.elevated.full_access else "on|off|ask"
     return (
         f"Elevated exec is available; the user switches it with /elevated {levels} "
-        f"(now {lit(box.elevated.default_level)}).",
+        f"(now {clean_line(box.elevated.default_level)}).",
         "" if box.elevated.full_access else "Level full, without approvals, is not available here; do not promise it.",
     )
 
 
 def authorized_senders(facts: PromptFacts) -> Section | None:
     return (
-        quoted("authorized_senders", "## Authorized Senders", facts.authorized_senders)
+        quoted_section("authorized_senders", "## Authorized Senders", facts.authorized_senders)
         if facts.mode == "full"
         else None
     )
 
 
 def time_zone(facts: PromptFacts) -> Section | None:
-    zone = lit(facts.user_timezone)
+    zone = clean_line(facts.user_timezone)
     return section("time_zone", "## Current Date & Time", f"Time zone: {zone}" if zone else "")
 
 
@@ -256,7 +268,7 @@ def truncation(facts: PromptFacts) -> Section | None:
 
 
 def workspace_files(facts: PromptFacts) -> Section | None:
-    spared = ", ".join(lit(file.name) for file in sorted(facts.context_files, key=_file_order) if file.spared)
+    spared = ", ".join(clean_line(file.name) for file in sorted(facts.context_files, key=_file_order) if file.spared)
     return section(
         "workspace_files",
         "## Workspace Files (injected)",
@@ -313,14 +325,16 @@ def project_context(facts: PromptFacts) -> tuple[Section | None, ...]:
 
 
 def _context_file(file: ContextFile, fence_id: str) -> Section:
-    content = neutralise(block(file.content.text))
+    content = neutralise(sanitize_block(file.content.text))
     if fence_id:
-        content = fence("WORKSPACE_FILE", lit(fence_id), content, name=file.name, trust=trust(file.content.label))
+        content = fence(
+            "WORKSPACE_FILE", clean_line(fence_id), content, name=file.name, trust=trust_level(file.content.label)
+        )
     return Section(
-        id=f"file:{lit(file.path)}",
-        heading=f"## {lit(file.path)}",
+        id=f"file:{clean_line(file.path)}",
+        heading=f"## {clean_line(file.path)}",
         text=content,
-        source=lit(file.path),
+        source=clean_line(file.path),
         label=file.content.label,
         raw_chars=file.raw_chars,
     )

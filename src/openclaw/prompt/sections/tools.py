@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from openclaw.core.secret import Secret
-from openclaw.core.text import PromptText, head, literal, units
-from openclaw.prompt.facts import PromptFacts, Section, ToolLine, canonical, lit, section, tool_names
+from openclaw.core.text import PromptText, head, sanitize_line, utf16_length
+from openclaw.prompt.facts import PromptFacts, Section, ToolLine, canonical, clean_line, section, tool_names
 
 # Authorized senders.
 
@@ -21,19 +21,19 @@ def authorized_senders(
 ) -> PromptText | None:
     """The line for `ids`, if any. Without a secret a hash could be guessed, so only their number is given."""
     # Cleans before hashing, so that both displays stand for the same senders.
-    wanted = [name for name in dict.fromkeys(literal(each).strip() for each in ids) if name and name != "*"]
+    wanted = [name for name in dict.fromkeys(sanitize_line(each).strip() for each in ids) if name and name != "*"]
     if not wanted:
         return None
     if display == "raw":
         shown = _within_budget(wanted)
     elif secret:
-        shown = _within_budget([digest(name, secret) for name in wanted])
+        shown = _within_budget([hash_sender(name, secret) for name in wanted])
     else:
         shown = f"{len(wanted)} (ids withheld)"
     return PromptText(f"Authorized senders: {shown}{_ENDING}", "commands.ownerAllowFrom")
 
 
-def digest(name: str, secret: Secret) -> str:
+def hash_sender(name: str, secret: Secret) -> str:
     """A keyed hash of `name`, twelve hex digits."""
     return hmac.new(secret.reveal().encode(), name.encode(), hashlib.sha256).hexdigest()[:12]
 
@@ -99,30 +99,30 @@ def tooling(facts: PromptFacts) -> Section | None:
         "tooling",
         "## Tooling",
         "Available tools, after policy. Names are case-sensitive; call them exactly as written here:",
-        *(bullet(tool) for tool in ordered(facts.tools)),
+        *(tool_bullet(tool) for tool in sort_tools(facts.tools)),
         "" if facts.tools else "(none in this run)",
         "TOOLS.md does not decide which tools exist; it holds the user's notes on external ones.",
         *_guidance(facts),
     )
 
 
-def ordered(tools: tuple[ToolLine, ...]) -> list[ToolLine]:
+def sort_tools(tools: tuple[ToolLine, ...]) -> list[ToolLine]:
     """Sorts `tools` for the list; of two names for one tool the first stays."""
     distinct: dict[str, ToolLine] = {}
     for tool in tools:
-        if lit(tool.name):
-            distinct.setdefault(canonical(lit(tool.name)), tool)
+        if clean_line(tool.name):
+            distinct.setdefault(canonical(clean_line(tool.name)), tool)
     return sorted(distinct.values(), key=lambda tool: (_ORDER.get(canonical(tool.name), 99), tool.name))
 
 
-def bullet(tool: ToolLine) -> str:
+def tool_bullet(tool: ToolLine) -> str:
     """The line that names `tool`."""
-    name = lit(tool.name)
+    name = clean_line(tool.name)
     if tool.summary is None:
         return f"- {name}"
     known = SUMMARIES.get(canonical(name)) or _MORE.get(canonical(name), "")
-    summary = lit(" ".join(tool.summary.split())) or known
-    if units(summary) > MAX_SUMMARY:
+    summary = clean_line(" ".join(tool.summary.split())) or known
+    if utf16_length(summary) > MAX_SUMMARY:
         summary = head(summary, MAX_SUMMARY - 1) + "…"
     return f"- {name}: {summary}" if summary else f"- {name}"
 

@@ -4,24 +4,24 @@ import json
 
 from msgspec import structs
 
-from openclaw.core.text import fence, head, units
+from openclaw.core.text import fence, head, utf16_length
 from openclaw.prompt.facts import (
     DEFAULT_HEARTBEAT,
     PromptFacts,
     Section,
     clean,
-    lit,
-    quoted,
+    clean_line,
+    quoted_section,
     section,
     tool_names,
-    trust,
+    trust_level,
 )
 
 MAX_HEARTBEAT = 4_000
 
 
 def control_ui(facts: PromptFacts) -> Section | None:
-    if facts.mode != "full" or not facts.control_ui_embed or lit(facts.runtime.channel).lower() != "webchat":
+    if facts.mode != "full" or not facts.control_ui_embed or clean_line(facts.runtime.channel).lower() != "webchat":
         return None
     return section(
         "control_ui",
@@ -55,7 +55,7 @@ def messaging(facts: PromptFacts) -> tuple[Section | None, ...]:
 
 def _message_tool(facts: PromptFacts) -> tuple[Section | None, ...]:
     buttons = "inlinebuttons" in {capability.lower() for capability in facts.runtime.capabilities}
-    channel = lit(facts.runtime.channel)
+    channel = clean_line(facts.runtime.channel)
     tool = section(
         "message_tool",
         "### message tool",
@@ -72,7 +72,10 @@ def _message_tool(facts: PromptFacts) -> tuple[Section | None, ...]:
         else "",
         stable=False,
     )
-    hints = (quoted(f"message_hint:{n}", "", hint, stable=False) for n, hint in enumerate(facts.message_tool_hints, 1))
+    hints = (
+        quoted_section(f"message_hint:{n}", "", hint, stable=False)
+        for n, hint in enumerate(facts.message_tool_hints, 1)
+    )
     return tool, *hints
 
 
@@ -88,18 +91,20 @@ def _approval_ui(facts: PromptFacts) -> Section | None:
 
 
 def voice(facts: PromptFacts) -> Section | None:
-    return quoted("voice", "## Voice (TTS)", facts.tts_hint, stable=False) if facts.mode == "full" else None
+    return quoted_section("voice", "## Voice (TTS)", facts.tts_hint, stable=False) if facts.mode == "full" else None
 
 
 def extra(facts: PromptFacts) -> tuple[Section | None, ...]:
     full = facts.mode == "full"
     heading = "## Group Chat Context" if full else "## Subagent Context"
-    theirs = quoted("extra", heading, facts.extra, stable=False)
+    theirs = quoted_section("extra", heading, facts.extra, stable=False)
     if full:
         return theirs, _inbound(facts)
-    rules = quoted("inherited_rules", "### Inherited rules", facts.inherited_rules, stable=False)
+    rules = quoted_section("inherited_rules", "### Inherited rules", facts.inherited_rules, stable=False)
     if rules and facts.fence_id:
-        fenced = fence("WORKSPACE_FILE", lit(facts.fence_id), rules.text, name=rules.source, trust=trust(rules.label))
+        fenced = fence(
+            "WORKSPACE_FILE", clean_line(facts.fence_id), rules.text, name=rules.source, trust=trust_level(rules.label)
+        )
         rules = structs.replace(rules, text=fenced)
     if rules and not theirs:
         rules = structs.replace(rules, heading=f"{heading}\n{rules.heading}")
@@ -111,10 +116,10 @@ def _inbound(facts: PromptFacts) -> Section | None:
         return None
     known = {
         "schema": "openclaw.inbound_meta.v1",
-        "channel": lit(facts.inbound.channel),
-        "provider": lit(facts.inbound.provider),
-        "surface": lit(facts.inbound.surface),
-        "chat_type": lit(facts.inbound.chat_type),
+        "channel": clean_line(facts.inbound.channel),
+        "provider": clean_line(facts.inbound.provider),
+        "surface": clean_line(facts.inbound.surface),
+        "chat_type": clean_line(facts.inbound.chat_type),
     }
     shown = json.dumps({key: value for key, value in known.items() if value}, indent=2, ensure_ascii=False)
     return section(
@@ -135,7 +140,7 @@ def terminal(facts: PromptFacts) -> Section | None:
     return section(
         "terminal",
         "## Terminal",
-        f"Terminal directory: {lit(facts.terminal)}",
+        f"Terminal directory: {clean_line(facts.terminal)}",
         "The person types in a terminal opened there. “Here”, “this folder” and bare file names in their messages mean "
         "that directory: use absolute paths for it. Your own notes and memory stay in the workspace.",
         stable=False,
@@ -145,7 +150,7 @@ def terminal(facts: PromptFacts) -> Section | None:
 def reactions(facts: PromptFacts) -> Section | None:
     if facts.mode != "full" or facts.reactions is None:
         return None
-    channel = lit(facts.reactions.channel)
+    channel = clean_line(facts.reactions.channel)
     return section(
         "reactions",
         "## Reactions",
@@ -159,19 +164,19 @@ def reactions(facts: PromptFacts) -> Section | None:
 
 
 def dynamic_suffix(facts: PromptFacts) -> Section | None:
-    return quoted("dynamic_suffix", "", facts.contribution.dynamic_suffix, stable=False)
+    return quoted_section("dynamic_suffix", "", facts.contribution.dynamic_suffix, stable=False)
 
 
 def heartbeats(facts: PromptFacts) -> Section | None:
     prompt = clean(facts.heartbeat)
     if facts.mode != "full" or facts.heartbeat is None or not prompt:
         return None
-    if units(prompt) > MAX_HEARTBEAT:
+    if utf16_length(prompt) > MAX_HEARTBEAT:
         prompt = head(prompt, MAX_HEARTBEAT - 1) + "…"
     between = " "
     if facts.heartbeat.text != DEFAULT_HEARTBEAT.text and facts.fence_id:
         between = "\n"
-        prompt = fence("HEARTBEAT_PROMPT", lit(facts.fence_id), prompt)
+        prompt = fence("HEARTBEAT_PROMPT", clean_line(facts.fence_id), prompt)
     return Section(
         id="heartbeats",
         heading="## Heartbeats",
@@ -192,28 +197,28 @@ def heartbeats(facts: PromptFacts) -> Section | None:
 
 def runtime(facts: PromptFacts) -> Section | None:
     here = facts.runtime
-    system = lit(here.os) + (f" ({lit(here.arch)})" if lit(here.arch) else "")
-    channel = lit(here.channel)
-    capabilities = ",".join(filter(None, map(lit, here.capabilities))) or "none"
+    system = clean_line(here.os) + (f" ({clean_line(here.arch)})" if clean_line(here.arch) else "")
+    channel = clean_line(here.channel)
+    capabilities = ",".join(filter(None, map(clean_line, here.capabilities))) or "none"
     parts = {
-        "agent": lit(here.agent_id),
-        "host": lit(here.host),
-        "repo": lit(here.repo_root),
+        "agent": clean_line(here.agent_id),
+        "host": clean_line(here.host),
+        "repo": clean_line(here.repo_root),
         "os": system.strip(),
-        "node": lit(here.node),
-        "python": lit(here.python),
-        "model": lit(here.model),
-        "default_model": lit(here.default_model),
-        "shell": lit(here.shell),
+        "node": clean_line(here.node),
+        "python": clean_line(here.python),
+        "model": clean_line(here.model),
+        "default_model": clean_line(here.default_model),
+        "shell": clean_line(here.shell),
         "channel": channel,
         "capabilities": capabilities if channel else "",
-        "thinking": lit(facts.thinking) or "off",
+        "thinking": clean_line(facts.thinking) or "off",
     }
     return section(
         "runtime",
         "## Runtime",
         "Runtime: " + " | ".join(f"{key}={value}" for key, value in parts.items() if value),
-        f"Reasoning: {lit(facts.reasoning)} (hidden unless on/stream). "
+        f"Reasoning: {clean_line(facts.reasoning)} (hidden unless on/stream). "
         "Toggle /reasoning; /status shows Reasoning when enabled.",
         stable=False,
     )

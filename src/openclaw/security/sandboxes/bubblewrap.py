@@ -15,7 +15,7 @@ from pathlib import Path
 
 import openclaw
 from openclaw.core.errors import Unavailable
-from openclaw.core.sandbox import BOX_HOME, RUNTIME, TMP, RunningSandbox, SandboxLaunch, SandboxSpec
+from openclaw.core.sandbox import RUNTIME, SANDBOX_HOME, TMP, RunningSandbox, SandboxLaunch, SandboxSpec
 
 MADE, USED = "made", "used"
 
@@ -136,7 +136,7 @@ def environment(box: SandboxSpec) -> dict[str, str]:
     """The variables of a sandbox: nothing of ours is inherited."""
     return {
         "PATH": f"{RUNTIME}/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
-        "HOME": BOX_HOME,
+        "HOME": SANDBOX_HOME,
         "USER": "agent",
         "LOGNAME": "agent",
         "LANG": "C.UTF-8",
@@ -172,7 +172,7 @@ def _own(box: SandboxSpec) -> list[str]:
     """The directories that persist from one command to the next."""
     root = Path(box.root)
     return [
-        *_mounted(str(root / "home"), BOX_HOME, True),
+        *_mounted(str(root / "home"), SANDBOX_HOME, True),
         *_mounted(str(root / "tmp"), TMP, True),
         *_mounted(str(root / "etc" / "passwd"), "/etc/passwd", False),
         *_mounted(str(root / "etc" / "group"), "/etc/group", False),
@@ -219,7 +219,7 @@ def _prepare(box: SandboxSpec) -> None:
     uid, gid = os.getuid(), os.getgid()
     passwd, group = root / "etc" / "passwd", root / "etc" / "group"
     if not passwd.exists():
-        passwd.write_text(f"agent:x:{uid}:{gid}:agent:{BOX_HOME}:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n")
+        passwd.write_text(f"agent:x:{uid}:{gid}:agent:{SANDBOX_HOME}:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n")
     if not group.exists():
         group.write_text(f"agent:x:{gid}:\nnogroup:x:65534:\n")
     stamp(box.root)

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 import openclaw
 from openclaw.core.errors import Unavailable
-from openclaw.core.sandbox import BOX_HOME, RUNTIME, TMP, Mount, RunningSandbox, SandboxLaunch, SandboxSpec
+from openclaw.core.sandbox import RUNTIME, SANDBOX_HOME, TMP, Mount, RunningSandbox, SandboxLaunch, SandboxSpec
 from openclaw.security.sandboxes.bubblewrap import stamp
 
 ASK_SECONDS = 30.0
@@ -180,7 +180,7 @@ def creation(box: SandboxSpec, digest: str) -> list[str]:
         words += ["--cpus", f"{limits.cpus:g}"]
     if limits.files:
         words += ["--ulimit", f"nofile={limits.files}:{limits.files}"]
-    for name, value in {"HOME": BOX_HOME, "LANG": "C.UTF-8", **box.env}.items():
+    for name, value in {"HOME": SANDBOX_HOME, "LANG": "C.UTF-8", **box.env}.items():
         words += ["--env", f"{name}={value}"]
     for mount in (*_kept(box), *box.mounts):
         mode = "" if mount.writable else ",readonly"
@@ -195,7 +195,7 @@ def _kept(box: SandboxSpec) -> tuple[Mount, ...]:
     here = str(Path(openclaw.__file__).resolve().parent)
     return (
         Mount(str(Path(pathspec.__file__).resolve().parent), f"{RUNTIME}/lib/pathspec"),
-        Mount(f"{box.root}/home", BOX_HOME, True),
+        Mount(f"{box.root}/home", SANDBOX_HOME, True),
         Mount(box.root + TMP, TMP, True),
         Mount(here, f"{RUNTIME}/lib/openclaw"),
     )

@@ -15,10 +15,10 @@ def build(backend: str, environ: Mapping[str, str]) -> Sandbox:
             return Bubblewrap(environ)
         case "docker" | "podman":
             return Docker(environ, backend)
-    return FirstThatWorks([Bubblewrap(environ), Docker(environ), Docker(environ, "podman")])
+    return AutoEngine([Bubblewrap(environ), Docker(environ), Docker(environ, "podman")])
 
 
-class FirstThatWorks:
+class AutoEngine:
     """Tries engines in order, once; when none works it says what to install."""
 
     def __init__(self, engines: Sequence[Sandbox]) -> None:

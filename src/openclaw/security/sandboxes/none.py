@@ -6,7 +6,7 @@ from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import RunningSandbox, SandboxLaunch, SandboxSpec
 
 
-class Nothing:
+class NoEngine:
     """Stands in for a missing engine, and says what to install."""
 
     name = "none"

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from openclaw.core.errors import ConfigError
 from openclaw.core.keys import SessionKey
-from openclaw.core.sandbox import AGENT_MOUNT, BOX_HOME, RUNTIME, TMP, WORKDIR, Access, BoxLimits, Mount
+from openclaw.core.sandbox import AGENT_MOUNT, RUNTIME, SANDBOX_HOME, TMP, WORKDIR, Access, Mount, SandboxLimits
 from openclaw.security.settings import (
     BACKENDS,
     HOUR,
@@ -32,7 +32,7 @@ class PruneRules(Struct, frozen=True):
     age: float = 7 * 24 * HOUR
 
 
-def lenient(one: PruneRules, other: PruneRules) -> PruneRules:
+def merge_prune_rules(one: PruneRules, other: PruneRules) -> PruneRules:
     """The rules that keep a sandbox longer."""
     return PruneRules(
         idle=max(one.idle, other.idle) if one.idle and other.idle else 0,
@@ -40,7 +40,7 @@ def lenient(one: PruneRules, other: PruneRules) -> PruneRules:
     )
 
 
-def outlived(made: float, used: float, now: float, limits: PruneRules) -> str:
+def prune_reason(made: float, used: float, now: float, limits: PruneRules) -> str:
     """Why a sandbox should be emptied; empty when not. By age only if it was not used within the last hour."""
     idle = now - used
     if limits.idle and idle >= limits.idle:
@@ -66,7 +66,7 @@ class SandboxRules(Struct, frozen=True, kw_only=True):
     user: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     setup: str = ""
-    limits: BoxLimits = BoxLimits()
+    limits: SandboxLimits = SandboxLimits()
     binds: tuple[str, ...] = ()
     prune: PruneRules = PruneRules()
 
@@ -102,9 +102,9 @@ def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> SandboxRu
         user=inner.user or "",
         env=inner.env,
         setup=setup if isinstance(setup, str) else " && ".join(setup),
-        limits=BoxLimits(
+        limits=SandboxLimits(
             processes=512 if inner.pids_limit is None else inner.pids_limit,
-            memory=size(inner.memory),
+            memory=parse_size(inner.memory),
             cpus=inner.cpus or 0.0,
         ),
         binds=inner.binds or (),
@@ -143,7 +143,7 @@ def _check(rules: SandboxRules) -> None:
         )
 
 
-def size(given: str | int | None) -> int:
+def parse_size(given: str | int | None) -> int:
     """Parses a size such as `1g` or `512m` into bytes."""
     if given is None or isinstance(given, int):
         return given or 0
@@ -153,12 +153,12 @@ def size(given: str | int | None) -> int:
     return int(float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " "))
 
 
-def is_boxed(mode: SandboxMode, key: SessionKey) -> bool:
+def is_sandboxed(mode: SandboxMode, key: SessionKey) -> bool:
     """Whether a session is sandboxed."""
     return mode == "all" or (mode == "non-main" and not key.is_main)
 
 
-def box_name(rules: SandboxRules, key: SessionKey) -> str:
+def sandbox_name(rules: SandboxRules, key: SessionKey) -> str:
     """The name of a session's sandbox, shared as its scope says."""
     if rules.scope == "shared":
         return f"{rules.prefix}shared"
@@ -171,7 +171,7 @@ def box_name(rules: SandboxRules, key: SessionKey) -> str:
 _WIDTH: dict[Access, int] = {"none": 0, "ro": 1, "rw": 2}
 
 
-def narrower(child: SandboxRules, child_boxed: bool, parent: SandboxRules, parent_boxed: bool) -> str:
+def escape_reason(child: SandboxRules, child_boxed: bool, parent: SandboxRules, parent_boxed: bool) -> str:
     """Why a sub-agent would escape its parent's sandbox; empty when it does not."""
     if not parent_boxed:
         return ""
@@ -201,7 +201,7 @@ _SYSTEM = (
     "/var",
 )
 _SECRET_PLACES = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".netrc", ".password-store")
-_TAKEN = (WORKDIR, AGENT_MOUNT, RUNTIME, TMP, BOX_HOME)
+_TAKEN = (WORKDIR, AGENT_MOUNT, RUNTIME, TMP, SANDBOX_HOME)
 
 
 def mounts(binds: Sequence[str], *, home: str, state: str) -> tuple[Mount, ...]:

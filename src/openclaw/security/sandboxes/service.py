@@ -15,15 +15,15 @@ from msgspec import Struct
 from openclaw.agent.settings import AgentsSettings, agent_ids
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ConfigError, InvalidRequest
-from openclaw.core.keys import SessionKey, normalise_agent, parse
-from openclaw.core.sandbox import AGENT_MOUNT, BOX_HOME, Mount, Sandbox, SandboxedRun, SandboxSpec, seen
+from openclaw.core.keys import SessionKey, normalise_agent, parse_session_key
+from openclaw.core.sandbox import AGENT_MOUNT, SANDBOX_HOME, BoundSandbox, Mount, Sandbox, SandboxSpec, to_sandbox_path
 from openclaw.core.settings import Live
 from openclaw.security import tool_policy
 from openclaw.security.sandboxes import policy
 from openclaw.security.sandboxes.engines import build as open_sandbox
-from openclaw.security.sandboxes.policy import PruneRules, SandboxRules, lenient, outlived
+from openclaw.security.sandboxes.policy import PruneRules, SandboxRules, merge_prune_rules, prune_reason
 from openclaw.security.settings import AgentToolSettings, CommandsSettings
-from openclaw.security.tool_policy import LEVELS, Elevation, ElevationRequest, elevation, speaker
+from openclaw.security.tool_policy import LEVELS, Elevation, ElevationRequest, identify_speaker, resolve_elevation
 from openclaw.tools.settings import ToolsSettings
 
 ATTACHMENTS = ".openclaw/attachments"
@@ -69,14 +69,14 @@ class SandboxService:
         return self._rules[agent_id]
 
     def is_boxed(self, key: SessionKey) -> bool:
-        return policy.is_boxed(self.rules(key.agent).mode, key)
+        return policy.is_sandboxed(self.rules(key.agent).mode, key)
 
-    def of(self, key: SessionKey) -> SandboxedRun | None:
+    def of(self, key: SessionKey) -> BoundSandbox | None:
         """The sandbox of a session; None when it has none."""
         rules = self.rules(key.agent)
-        if not policy.is_boxed(rules.mode, key):
+        if not policy.is_sandboxed(rules.mode, key):
             return None
-        return SandboxedRun(self.engine(rules), self.box(rules, key))
+        return BoundSandbox(self.engine(rules), self.box(rules, key))
 
     def engine(self, rules: SandboxRules) -> Sandbox:
         environ = self._variables.current
@@ -91,7 +91,7 @@ class SandboxService:
         return Path(rules.root).expanduser() if rules.root else self._state / "sandboxes"
 
     def box(self, rules: SandboxRules, key: SessionKey) -> SandboxSpec:
-        name = policy.box_name(rules, key)
+        name = policy.sandbox_name(rules, key)
         root = self.root(rules) / name
         return SandboxSpec(
             name=name,
@@ -134,7 +134,7 @@ class SandboxService:
         mounts = []
         for place, called in sorted(set(self._skills(agent_id, self._workspace(agent_id)))):
             under = Path(called).is_relative_to(self._home)
-            target = f"{BOX_HOME}/{Path(called).relative_to(self._home)}" if under else called
+            target = f"{SANDBOX_HOME}/{Path(called).relative_to(self._home)}" if under else called
             mounts.append(Mount(place, target))
         return mounts
 
@@ -145,8 +145,8 @@ class SandboxService:
     def elevation(self, key: SessionKey, said: ElevationRequest | None, now: int) -> Elevation:
         """Whether commands of a session may leave its sandbox."""
         defaults = self._agents.current.defaults
-        return elevation(
-            speaker(key, self._commands.current.owner_allow_from),
+        return resolve_elevation(
+            identify_speaker(key, self._commands.current.owner_allow_from),
             self._tools.current.elevated,
             self.tool_settings(key.agent).elevated,
             defaults.elevated_default,
@@ -158,25 +158,25 @@ class SandboxService:
     def check_child(self, parent: SessionKey, child: SessionKey, *, required: bool) -> None:
         """Refuses a sub-agent that would escape its parent's sandbox, or lacks one where it is required."""
         theirs, ours = self.rules(child.agent), self.rules(parent.agent)
-        boxed = policy.is_boxed(theirs.mode, child)
+        boxed = policy.is_sandboxed(theirs.mode, child)
         if required and not boxed:
             raise InvalidRequest(
                 f"sandbox require: {child.agent} works in no sandbox (agents.defaults.sandbox.mode), "
                 "so it is not started."
             )
-        if why := policy.narrower(theirs, boxed, ours, policy.is_boxed(ours.mode, parent)):
+        if why := policy.escape_reason(theirs, boxed, ours, policy.is_sandboxed(ours.mode, parent)):
             raise InvalidRequest(f"The sub-agent is not started: {why}.")
 
     def place(self, key: SessionKey, path: str) -> str:
         """The path of a host file where the session works."""
         boxed = self.of(key)
-        inside = seen(boxed.box, path) if boxed is not None else path
+        inside = to_sandbox_path(boxed.box, path) if boxed is not None else path
         if inside is None:
             raise InvalidRequest(f"The sub-agent's sandbox does not see {path}.")
         return inside
 
 
-def said(preferences: Any) -> ElevationRequest | None:
+def read_elevation(preferences: Any) -> ElevationRequest | None:
     """The /elevated setting of a session."""
     level = preferences.elevated_level
     return ElevationRequest(level, preferences.elevated_at) if level in LEVELS else None
@@ -187,7 +187,7 @@ def said(preferences: Any) -> ElevationRequest | None:
 log = logging.getLogger(__name__)
 
 
-class _Place(Struct, frozen=True):
+class _SandboxDirectory(Struct, frozen=True):
     path: Path
     made: float
     used: float
@@ -195,20 +195,20 @@ class _Place(Struct, frozen=True):
 
 async def prune(boxes: SandboxService, agents: list[str], busy: set[str], clock: Clock) -> int:
     """Empties sandboxes past `sandbox.prune`, except those of the sessions in `busy`; returns how many."""
-    kept = {boxed.box.name for key in busy if (boxed := boxes.of(parse(key))) is not None}
+    kept = {boxed.box.name for key in busy if (boxed := boxes.of(parse_session_key(key))) is not None}
     shared: dict[tuple[Path, str], PruneRules] = {}
     engines: dict[str, Sandbox] = {}
     for agent in agents:
         rules = boxes.rules(agent)
         where = (boxes.root(rules), rules.prefix)
         # Agents may share a directory: the more lenient rules win.
-        shared[where] = lenient(shared[where], rules.prune) if where in shared else rules.prune
+        shared[where] = merge_prune_rules(shared[where], rules.prune) if where in shared else rules.prune
         if rules.mode != "off":
             engines[rules.backend] = boxes.engine(rules)
     gone = 0
     for (root, prefix), limits in shared.items():
         for place in await asyncio.to_thread(_places, root, prefix):
-            why = outlived(place.made, place.used, clock.now(), limits)
+            why = prune_reason(place.made, place.used, clock.now(), limits)
             if not why or place.path.name in kept:
                 continue
             for engine in engines.values():
@@ -219,14 +219,14 @@ async def prune(boxes: SandboxService, agents: list[str], busy: set[str], clock:
     return gone
 
 
-def _places(root: Path, prefix: str) -> list[_Place]:
+def _places(root: Path, prefix: str) -> list[_SandboxDirectory]:
     found = []
     for path in sorted(root.glob(f"{prefix}*")) if root.is_dir() else ():
         if not (path / "home").is_dir():
             continue  # it was emptied before
         made, used = ((path / name if (path / name).exists() else path / "home") for name in ("made", "used"))
         with suppress(FileNotFoundError):  # it is being recreated
-            found.append(_Place(path, made.stat().st_mtime, used.stat().st_mtime))
+            found.append(_SandboxDirectory(path, made.stat().st_mtime, used.stat().st_mtime))
     return found
 
 
@@ -256,10 +256,10 @@ RUN apt-get update \\
 """The Dockerfile of the image: a small system, and Python with msgspec for our file tools."""
 
 
-async def explained(boxes: SandboxService, tools: ToolsSettings, key: SessionKey) -> dict[str, Any]:
+async def explain_sandbox(boxes: SandboxService, tools: ToolsSettings, key: SessionKey) -> dict[str, Any]:
     """A session's sandbox, as facts that name the setting behind each."""
     rules = boxes.rules(key.agent)
-    boxed = policy.is_boxed(rules.mode, key)
+    boxed = policy.is_sandboxed(rules.mode, key)
     document: dict[str, Any] = {
         "session": str(key),
         "sandboxed": _why(rules.mode, key, boxed),
@@ -272,7 +272,7 @@ async def explained(boxes: SandboxService, tools: ToolsSettings, key: SessionKey
     problem = await engine.problem(box)
     own = boxes.tool_settings(key.agent)
     asked = tool_policy.ToolRequest(agent=key.agent, boxed=True, read_only=rules.access == "ro")
-    layers = [layer for layer in tool_policy.layers(tools, own, asked) if layer.name.startswith("sandbox")]
+    layers = [layer for layer in tool_policy.build_layers(tools, own, asked) if layer.name.startswith("sandbox")]
     return {
         **document,
         "engine": engine.name,
@@ -310,7 +310,7 @@ def _memory(memory: int, engine: str) -> str:
     return f"{memory} bytes of memory" + (" each" if engine in ("process", "auto") else "")
 
 
-async def listed(boxes: SandboxService, agents: AgentsSettings) -> list[dict[str, Any]]:
+async def list_sandboxes(boxes: SandboxService, agents: AgentsSettings) -> list[dict[str, Any]]:
     """Every box with files or a container, the last used first."""
     found: dict[str, dict[str, Any]] = {}
     for agent_id in agent_ids(agents):
@@ -333,7 +333,7 @@ def _directories(root: Path, prefix: str) -> list[Path]:
     return sorted(place for place in root.glob(f"{prefix}*") if place.is_dir()) if root.is_dir() else []
 
 
-async def renew(boxes: SandboxService, agents: AgentsSettings, row: dict[str, Any]) -> None:
+async def recreate_sandbox(boxes: SandboxService, agents: AgentsSettings, row: dict[str, Any]) -> None:
     """Ends what runs in a box and empties its home and /tmp."""
     for agent_id in agent_ids(agents):
         await boxes.engine(boxes.rules(agent_id)).discard(row["name"])

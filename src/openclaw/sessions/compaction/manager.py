@@ -15,14 +15,22 @@ from openclaw.core.errors import ConfigError
 from openclaw.core.events import CompactionEnded, CompactionReason, CompactionStarted
 from openclaw.core.messages import Assistant, Message, Usage, User
 from openclaw.core.provider import Model, System
-from openclaw.core.text import tokens as tokens_of
+from openclaw.core.text import estimate_tokens as tokens_of
 from openclaw.core.tool import ToolSpec
 from openclaw.sessions.compaction import plan
 from openclaw.sessions.compaction.plan import estimate, measure
 from openclaw.sessions.compaction.summarise import CompactionFailed, MemoryFlush, Summariser
 from openclaw.sessions.files import TranscriptFile, load
 from openclaw.sessions.settings import CompactionSettings, PruningSettings, seconds_of, size_of
-from openclaw.sessions.transcript import AnyEntry, Compaction, Context, Custom, build_context, path_to_leaf, visible
+from openclaw.sessions.transcript import (
+    AnyEntry,
+    Compaction,
+    Custom,
+    ModelContext,
+    build_context,
+    path_to_leaf,
+    visible_entries,
+)
 
 log = logging.getLogger(__name__)
 
@@ -31,16 +39,16 @@ WORTH_ASKING = 2_000
 NOTHING = "there is nothing to compact"
 
 
-class Flushing(Struct, frozen=True):
+class FlushEnded(Struct, frozen=True):
     """A memory flush ran; it is not shown, but its usage counts."""
 
     usage: Usage
 
 
-UpkeepEvent = CompactionStarted | CompactionEnded | Flushing
+CompactionEvent = CompactionStarted | CompactionEnded | FlushEnded
 
 
-def summary_message(context: Context) -> tuple[Message, ...]:
+def summary_message(context: ModelContext) -> tuple[Message, ...]:
     """The summary as the first message of the context; empty when there is none."""
     return (User(content=f"<summary>\n{context.summary}\n</summary>"),) if context.summary is not None else ()
 
@@ -82,7 +90,7 @@ class CompactionManager:
 
     async def before_turn(
         self, transcript: TranscriptFile, path: Sequence[AnyEntry], question: Message
-    ) -> AsyncGenerator[UpkeepEvent, None]:
+    ) -> AsyncGenerator[CompactionEvent, None]:
         """Runs a memory flush and a compaction when each is due; `path` is the conversation as loaded."""
         if not self.settings.enabled:
             return
@@ -90,10 +98,10 @@ class CompactionManager:
         tokens = measure(path, self._overhead) + asked
         large = await self._is_large(transcript, path)
         soft = self._flush.settings.soft_threshold_tokens if self._flush else 0
-        if plan.nearly_full(tokens, self._window, soft) or large.flush or large.compact:
+        if plan.is_nearly_full(tokens, self._window, soft) or large.flush or large.compact:
             async for event in self._flushed(transcript, path):
                 yield event
-        if plan.full(tokens, self._window) or large.compact:
+        if plan.is_full(tokens, self._window) or large.compact:
             async for done in self.compact(transcript, "threshold", room_for=asked):
                 yield done
 
@@ -101,7 +109,7 @@ class CompactionManager:
         """Whether a run should compact before its next model call."""
         if not (self.settings.enabled and self.settings.mid_turn_precheck.enabled):
             return False
-        return plan.full(self._overhead + plan.estimate_all(messages), self._window)
+        return plan.is_full(self._overhead + plan.estimate_all(messages), self._window)
 
     async def compact(
         self,
@@ -111,11 +119,11 @@ class CompactionManager:
         focus: str = "",
         seen_error: str = "",
         room_for: int = 0,
-    ) -> AsyncGenerator[UpkeepEvent, None]:
+    ) -> AsyncGenerator[CompactionEvent, None]:
         """Compacts the conversation once; when that fails, changes nothing and says why."""
         path = await _path(transcript)
         before = measure(path, self._overhead)
-        window = min(self._window, plan.window_in(seen_error) or self._window)
+        window = min(self._window, plan.parse_window(seen_error) or self._window)
         if reason == "manual":
             if measure(path) < WORTH_ASKING:
                 yield _failed(reason, before, f"{NOTHING}: the conversation is short")
@@ -164,11 +172,11 @@ class CompactionManager:
         path = await _path(transcript)
         return self.shown(transcript, path, build_context(path))
 
-    def shown(self, transcript: TranscriptFile, path: Sequence[AnyEntry], context: Context) -> tuple[Message, ...]:
+    def shown(self, transcript: TranscriptFile, path: Sequence[AnyEntry], context: ModelContext) -> tuple[Message, ...]:
         """The messages of `context`, pruned; newly pruned results are recorded in the transcript."""
         messages = plan.without_old_images(context.messages)
         if self._pruning is not None:
-            before = plan.recorded(path)
+            before = plan.read_projections(path)
             idle = self._clock.now() - _last_asked(messages) / 1000
             pruned = plan.prune(messages, before, self._pruning, window=self._window, idle=idle)
             if pruned.shown != before:
@@ -177,12 +185,12 @@ class CompactionManager:
             messages = pruned.messages
         return (*summary_message(context), *messages)
 
-    async def _flushed(self, transcript: TranscriptFile, path: Sequence[AnyEntry]) -> AsyncGenerator[Flushing, None]:
+    async def _flushed(self, transcript: TranscriptFile, path: Sequence[AnyEntry]) -> AsyncGenerator[FlushEnded, None]:
         if self._flush is None or not self._flush.due(path):
             return
         done = await self._flush.run(path, self._system, self.shown(transcript, path, build_context(path)))
         transcript.append(done.entry, self._clock.now())
-        yield Flushing(done.usage)
+        yield FlushEnded(done.usage)
 
     async def _is_large(self, transcript: TranscriptFile, path: Sequence[AnyEntry]) -> "_Large":
         """Whether the visible part exceeds the byte limits; measured only when the whole file does."""
@@ -201,7 +209,7 @@ class _Large(Struct, frozen=True):
 
 
 def _shown_bytes(path: Sequence[AnyEntry]) -> int:
-    shown, _ = visible(path)
+    shown, _ = visible_entries(path)
     return sum(len(msgspec.json.encode(entry)) for entry in shown)
 
 

@@ -13,9 +13,27 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User, once
-from openclaw.core.text import lazy
-from openclaw.sessions.transcript import AnyEntry, Compaction, Custom, MessageEntry, ResetEntry, message_of, visible
+from openclaw.core.messages import (
+    Assistant,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    User,
+    cache_on_message,
+)
+from openclaw.core.text import compile_lazily
+from openclaw.sessions.transcript import (
+    AnyEntry,
+    Compaction,
+    Custom,
+    MessageEntry,
+    ResetEntry,
+    message_of,
+    visible_entries,
+)
 
 # Compaction.
 
@@ -28,11 +46,11 @@ MESSAGE_TOKENS = 4
 HARD_MINIMUM = 4_000
 COMFORTABLE = 8_000
 
-_WIDE = lazy(
+_WIDE = compile_lazily(
     "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]"
 )
 
-_LIMIT = lazy(
+_LIMIT = compile_lazily(
     r"(?:maximum (?:context|prompt) length|context (?:size|length|window)|maximum number of tokens"
     r"|token limit|n_ctx|> )[^\d\n]{0,40}?(\d[\d,]{2,8})(?!\d)",
     re.IGNORECASE,
@@ -45,7 +63,7 @@ def estimate_text(text: str) -> int:
     return wide + -(-(len(text) - wide) // 4)
 
 
-@once
+@cache_on_message
 def estimate(message: Message) -> int:
     """Estimates the tokens of a message; never 0."""
     if isinstance(message, User) and isinstance(message.content, str):
@@ -75,7 +93,7 @@ def measure(path: Sequence[AnyEntry], overhead: int = 0) -> int:
     The provider's count of the last call, plus an estimate of what came after. When that count is older than the newest
     compaction, or too low to be true, everything is estimated on top of `overhead`.
     """
-    shown, summary = visible(path)
+    shown, summary = visible_entries(path)
     estimated = estimate_text(summary or "") + estimate_all(
         [message for entry in shown if (message := message_of(entry)) is not None]
     )
@@ -99,7 +117,7 @@ def _counts(message: Message) -> bool:
     )
 
 
-def window_in(error: str) -> int | None:
+def parse_window(error: str) -> int | None:
     """The window size named in a provider's error: a local server may be configured with less than its model has."""
     found = _LIMIT.search(error)
     return int(found[1].replace(",", "")) if found else None
@@ -110,12 +128,12 @@ def reserve(window: int) -> int:
     return min(RESERVE, window // RESERVE_SHARE)
 
 
-def full(tokens: int, window: int) -> bool:
+def is_full(tokens: int, window: int) -> bool:
     """Whether a conversation of `tokens` must be compacted before the next turn."""
     return tokens >= window - reserve(window)
 
 
-def nearly_full(tokens: int, window: int, soft: int) -> bool:
+def is_nearly_full(tokens: int, window: int, soft: int) -> bool:
     """Whether a memory flush is due: within `soft` tokens of a compaction."""
     free = window - reserve(window)
     return tokens >= free - min(soft, free // 2)
@@ -151,10 +169,10 @@ class CompactionPlan(Struct, frozen=True, kw_only=True):
 
 def plan(path: Sequence[AnyEntry], keep: int) -> CompactionPlan | None:
     """Plans a cut that keeps at most `keep` tokens; None when nothing can be removed."""
-    shown, _ = visible(path)
+    shown, _ = visible_entries(path)
     said = [(entry.id, message) for entry in shown if (message := message_of(entry)) is not None]
     messages = [message for _, message in said]
-    at = cut(messages, keep)
+    at = find_cut(messages, keep)
     if at == 0:
         return None
     return CompactionPlan(
@@ -181,7 +199,7 @@ def _previous(path: Sequence[AnyEntry]) -> Compaction | None:
     return None
 
 
-def cut(messages: Sequence[Message], keep: int) -> int:
+def find_cut(messages: Sequence[Message], keep: int) -> int:
     """The first message to keep: the earliest whose tail has at most `keep` tokens."""
     best, total = len(messages), 0
     for index, fits in zip(range(len(messages) - 1, -1, -1), _cuttable(messages), strict=True):
@@ -259,7 +277,7 @@ class Pruned(Struct, frozen=True):
     shown: Mapping[str, Projection]
 
 
-def recorded(path: Sequence[AnyEntry]) -> dict[str, Projection]:
+def read_projections(path: Sequence[AnyEntry]) -> dict[str, Projection]:
     """Reads from the transcript's newest record how results were shown so far."""
     for entry in reversed(path):
         if isinstance(entry, Custom) and entry.custom_type == CUSTOM_TYPE:
@@ -281,17 +299,19 @@ def prune(
     shown = dict(shown)
     if idle >= rules.ttl:
         room = window * CHARS_PER_TOKEN
-        now = project(messages, shown, rules)
-        if size(now) >= SOFT_SHARE * room:
+        now = apply_projections(messages, shown, rules)
+        if count_chars(now) >= SOFT_SHARE * room:
             old = _candidates(messages, rules)
             shown |= {each.tool_call_id: "trim" for each in old if _is_long(each) and each.tool_call_id not in shown}
-            now = project(messages, shown, rules)
-            if rules.hard_clear and size(now) >= HARD_SHARE * room:
+            now = apply_projections(messages, shown, rules)
+            if rules.hard_clear and count_chars(now) >= HARD_SHARE * room:
                 shown |= _cleared(now, old, shown, HARD_SHARE * room)
-    return Pruned(project(messages, shown, rules), shown)
+    return Pruned(apply_projections(messages, shown, rules), shown)
 
 
-def project(messages: Sequence[Message], shown: Mapping[str, Projection], rules: Pruning) -> tuple[Message, ...]:
+def apply_projections(
+    messages: Sequence[Message], shown: Mapping[str, Projection], rules: Pruning
+) -> tuple[Message, ...]:
     """Applies `shown` to `messages`."""
     how: dict[Projection, Callable[[ToolResult], ToolResult]] = {
         "trim": _trimmed,
@@ -305,7 +325,7 @@ def project(messages: Sequence[Message], shown: Mapping[str, Projection], rules:
     )
 
 
-def size(messages: Sequence[Message]) -> int:
+def count_chars(messages: Sequence[Message]) -> int:
     """The characters of a conversation, images by their cost in tokens."""
     return sum(map(_chars, messages))
 
@@ -353,7 +373,7 @@ def _cleared(
     left = [by_id[each.tool_call_id] for each in old if shown.get(each.tool_call_id) != "clear"]
     if sum(len(each.text) for each in left) < HARD_CHARS:
         return {}
-    total = size(messages)
+    total = count_chars(messages)
     cleared: dict[str, Projection] = {}
     for result in left:
         if total < most:

@@ -18,7 +18,7 @@ from openclaw.core.errors import ContextTooLong, OpenClawError, Unavailable
 from openclaw.core.harness import AskModel, RunJob, RunTools
 from openclaw.core.messages import Message, Usage, User
 from openclaw.core.provider import System
-from openclaw.core.text import whole
+from openclaw.core.text import replace_surrogates
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.process.tasks import with_timeout
 from openclaw.sessions.compaction import summary
@@ -80,9 +80,14 @@ class Summariser:
             if not must:
                 raise CompactionFailed(error.message) from error
             log.warning("no summary could be had (%s): going on with what is known for certain", error.message)
-            notes, split = summary.digest(want, self.settings.mode), ""
-        text, details = summary.finished(
-            whole(notes), plan, want, window=window, turns=self._quoted_turns, split=whole(split)
+            notes, split = summary.fallback_summary(want, self.settings.mode), ""
+        text, details = summary.finish_summary(
+            replace_surrogates(notes),
+            plan,
+            want,
+            window=window,
+            turns=self._quoted_turns,
+            split=replace_surrogates(split),
         )
         before = estimate_all(plan.removed) + estimate_text(plan.previous.summary if plan.previous else "")
         if estimate_text(text) >= before:
@@ -100,12 +105,12 @@ class Summariser:
         inside = 0 < plan.split < len(plan.removed) or (plan.split == 0 and plan.previous is not None)
         older = plan.removed[: plan.split] if inside else plan.removed
         begun = plan.removed[plan.split :] if inside else ()
-        notes = summary.body(plan)
+        notes = summary.summary_body(plan)
         if older or not notes:
             notes = await self._guarded(summary.render_messages(older), notes, want, focus, spent)
         if not begun:
             return notes, ""
-        job_order = summary.split_order()
+        job_order = summary.split_turn_prompt()
         return notes, await self._in_pieces(summary.render_messages(begun), "", job_order, "", spent)
 
     async def _guarded(
@@ -113,13 +118,13 @@ class Summariser:
     ) -> str:
         """Summarises and checks the headings, with retries. Missing identifiers and requests are appended later."""
         settings = self.settings
-        wish = summary.order(settings.mode, strict=settings.identifier_policy == "strict", focus=focus)
+        wish = summary.summary_prompt(settings.mode, strict=settings.identifier_policy == "strict", focus=focus)
         guarded = settings.quality_guard.enabled and settings.mode == "safeguard"
         correction = ""
         notes = ""
         for _ in range(1 + (settings.quality_guard.max_retries if guarded else 0)):
             notes = await self._in_pieces(texts, previous, wish, correction, spent)
-            correction = summary.faults(notes, want) if guarded else ""
+            correction = summary.find_faults(notes, want) if guarded else ""
             if not correction:
                 break
         if not notes.strip():
@@ -145,7 +150,7 @@ class Summariser:
     ) -> str:
         # The previous summary goes with the first chunk only.
         parts = [
-            await self._say(wish, summary.request(piece, previous if place == 0 else "", correction), spent)
+            await self._say(wish, summary.summary_request(piece, previous if place == 0 else "", correction), spent)
             for place, piece in enumerate(summary.chunks(texts, limit) or [""])
         ]
         while len(parts) > 1:
@@ -208,7 +213,7 @@ class AppendNotes:
         if not path.resolve().is_relative_to(context.workspace.resolve()):
             return Output.failed(f"{self._name} leads out of the workspace: nothing was written")
         try:
-            _append(path, whole(args["text"]))
+            _append(path, replace_surrogates(args["text"]))
         except OSError as error:
             return Output.failed(f"cannot write {self._name}: {error.strerror}")
         return Output.of(f"Appended to {self._name}.")
@@ -225,7 +230,7 @@ def _append(path: Path, text: str) -> None:
         file.write(gap + text.strip().encode() + b"\n")
 
 
-class Flushed(Struct, frozen=True):
+class FlushResult(Struct, frozen=True):
     """The result of a flush; `entry` goes into the transcript, so that there is one flush per compaction."""
 
     entry: Custom
@@ -264,7 +269,7 @@ class MemoryFlush:
         )
         return self.settings.enabled and not done and os.access(self._workspace, os.W_OK)
 
-    async def run(self, path: Sequence[AnyEntry], system: System, messages: tuple[Message, ...]) -> Flushed:
+    async def run(self, path: Sequence[AnyEntry], system: System, messages: tuple[Message, ...]) -> FlushResult:
         """Runs the turn; a failure counts as done too, so that it is not repeated."""
         name = f"memory/{datetime.fromtimestamp(self._clock.now(), self._zone):%Y-%m-%d}.md"
         job = RunJob(system=system, messages=(*messages, User(content=_wish(name), timestamp=millis(self._clock))))
@@ -276,7 +281,7 @@ class MemoryFlush:
             log.warning("no notes were written before the compaction: %s", failure.message)
             error = failure.message
         data = {"at": millis(self._clock), "compactionCount": compactions(path), **({"error": error} if error else {})}
-        return Flushed(Custom(custom_type=CUSTOM_TYPE, data=data), usage)
+        return FlushResult(Custom(custom_type=CUSTOM_TYPE, data=data), usage)
 
 
 def _zone(name: str) -> tzinfo:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.messages import Assistant, Image, Message, Text, ToolCall, ToolResult, User
-from openclaw.core.text import head, lazy, markers, tail
+from openclaw.core.text import compile_lazily, find_markers, head, tail
 from openclaw.sessions.compaction.plan import CompactionPlan, estimate_text
 
 # Details to preserve verbatim.
@@ -20,7 +20,7 @@ IDENTIFIERS_FROM = 12
 """How many of the latest messages are searched for identifiers."""
 MOST_FILES_CHARS = 2_000
 
-_RULE = lazy(
+_RULE = compile_lazily(
     r"\b(?:never|always|from now on|under no circumstances|at no time|in future|in the future|every time|"
     r"(?:do not|don't|dont|must not|mustn't|may not) (?:ever|again|under)|"
     r"(?:must|do not|don't|must not|shall not|only) .{0,80}\b(?:without|unless|until|before)\b|"
@@ -29,10 +29,10 @@ _RULE = lazy(
     r"|никогда|всегда|永远不|绝不|总是|必须先|絶対に|必ず|कभी नहीं|हमेशा",
     re.IGNORECASE,
 )
-_SENTENCE = lazy(r"(?<=[.!?。！？])\s+|\n+")
-_FENCE = lazy(r"^(```|~~~).*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
-_BULLET = lazy(r"^(?:[-*•]|\d{1,3}[.)])\s+")
-_IDENTIFIER = lazy(
+_SENTENCE = compile_lazily(r"(?<=[.!?。！？])\s+|\n+")
+_FENCE = compile_lazily(r"^(```|~~~).*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
+_BULLET = compile_lazily(r"^(?:[-*•]|\d{1,3}[.)])\s+")
+_IDENTIFIER = compile_lazily(
     r"https?://[^\s<>\"'`)\]]+"
     r"|[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,8}"
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
@@ -44,7 +44,7 @@ _IDENTIFIER = lazy(
     r"|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"
     r"|\b\d{6,}\b",
 )
-_PATCHED = lazy(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_PATCHED = compile_lazily(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _READERS = frozenset({"read"})
 _WRITERS = frozenset({"write", "edit"})
 
@@ -69,7 +69,7 @@ def rules(messages: Iterable[Message]) -> tuple[str, ...]:
     """The sentences in which a person set a rule, verbatim, oldest first."""
     found: dict[str, None] = {}
     for message in messages:
-        if not isinstance(message, User) or message.origins or any(markers(message.text)):
+        if not isinstance(message, User) or message.origins or any(find_markers(message.text)):
             continue  # enclosed text is others', and only the person sets rules
         for part in _SENTENCE.split(_FENCE.sub("\n", message.text)):
             sentence = _BULLET.sub("", " ".join(part.split()))
@@ -237,7 +237,7 @@ def _plain(message: User | ToolResult) -> str:
     return _INTERNAL.sub("", "\n".join(parts)).strip()
 
 
-def order(mode: Mode, *, strict: bool, focus: str = "") -> str:
+def summary_prompt(mode: Mode, *, strict: bool, focus: str = "") -> str:
     """The system prompt of the summarising model."""
     headings = "\n".join(f"## {name}" for name in HEADINGS[mode])
     lines = [
@@ -263,7 +263,7 @@ def order(mode: Mode, *, strict: bool, focus: str = "") -> str:
     return "\n\n".join(lines)
 
 
-def request(conversation: str, previous: str = "", correction: str = "") -> str:
+def summary_request(conversation: str, previous: str = "", correction: str = "") -> str:
     """The user message: the text to summarise, the previous summary, and the correction of the last attempt."""
     parts = [f"<notes-so-far>\n{previous}\n</notes-so-far>"] if previous else []
     parts.append(f"<conversation>\n{conversation}\n</conversation>")
@@ -295,7 +295,7 @@ def groups(parts: Sequence[str], limit: int) -> list[list[str]]:
     return out
 
 
-def split_order() -> str:
+def split_turn_prompt() -> str:
     """The system prompt for the beginning of a split turn."""
     return (
         "You are given the beginning of a turn; its end is kept elsewhere. In a few bullet points say what the user "
@@ -343,7 +343,7 @@ def mentions(text: str, ask: str) -> bool:
     return not words or 2 * sum(word in lower for word in words) >= len(words)
 
 
-def faults(text: str, want: SummaryRequirements) -> str:
+def find_faults(text: str, want: SummaryRequirements) -> str:
     """Checks a summary; returns a correction for the model, empty when it is acceptable."""
     if not text.strip():
         return "They were empty."
@@ -357,12 +357,12 @@ def faults(text: str, want: SummaryRequirements) -> str:
     return " ".join(found)
 
 
-def body(plan: CompactionPlan) -> str:
+def summary_body(plan: CompactionPlan) -> str:
     """The previous summary without its appendix."""
     return plan.previous.summary.partition(APPENDIX)[0] if plan.previous else ""
 
 
-def digest(want: SummaryRequirements, mode: Mode) -> str:
+def fallback_summary(want: SummaryRequirements, mode: Mode) -> str:
     """Makes a summary without a model, for when every model fails."""
     asks, exact = ("Pending user asks", "Exact identifiers") if mode == "safeguard" else ("Goal", "Critical Context")
     filled = {asks: [want.ask[:ASK_CHARS]] if want.ask else [], exact: list(want.identifiers)}
@@ -373,7 +373,7 @@ def digest(want: SummaryRequirements, mode: Mode) -> str:
     return "\n\n".join(parts)
 
 
-def finished(
+def finish_summary(
     notes: str, plan: CompactionPlan, want: SummaryRequirements, *, window: int, turns: int, split: str = ""
 ) -> tuple[str, EssentialDetails]:
     """The final text and details: the model's summary, and an appendix of what must stay verbatim."""

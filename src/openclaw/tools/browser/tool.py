@@ -15,10 +15,10 @@ from msgspec import Struct
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.messages import Image, Text
 from openclaw.core.settings import Live
-from openclaw.core.text import Origin, literal, origin
+from openclaw.core.text import Origin, make_origin, sanitize_line
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.process.worker import Worker, WorkerSpec
-from openclaw.tools.base import answers
+from openclaw.tools.base import errors_to_output
 from openclaw.tools.browser.schema import ACT, ACTIONS, PARAMETERS, BrowserStart
 from openclaw.tools.web_fetch import Wrap
 
@@ -204,7 +204,7 @@ class BrowserTool:
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset({f"browser:{args.get('profile') or self._rules.default_profile}"})
 
-    @answers
+    @errors_to_output
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         profile = str(args.get("profile") or self._rules.default_profile)
         _check(args, profile)
@@ -244,7 +244,7 @@ class BrowserTool:
         if action == "snapshot":
             self._browsers.roles = {ref: role for role, ref in _ROLE.findall(found["text"])}
         about = {name: value for name, value in found["about"].items() if name != "dialogs"}
-        files = [literal(path) for path in found.get("files", ())]
+        files = [sanitize_line(path) for path in found.get("files", ())]
         known = {"action": action, "profile": profile, **about, **({"files": files} if files else {})}
         said = "\n".join([found["text"], *(f"dialog: {each}" for each in found["about"].get("dialogs", ()))]).strip()
         text = json.dumps(known, ensure_ascii=False) + (f"\n{self._wrap(said, 'browser')}" if said else "")
@@ -257,7 +257,7 @@ class BrowserTool:
     def _origins(self, said: str) -> tuple[Origin, ...]:
         """The page as the origin of its text."""
         where = _ADDRESS.match(said)
-        return (origin("external", f"browser {where[1] if where else 'a page'}"),)
+        return (make_origin("external", f"browser {where[1] if where else 'a page'}"),)
 
 
 def _steps(args: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -13,7 +13,15 @@ from typing import Any
 import msgspec
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
-from openclaw.process.stdio_rpc import RequestLoop, RpcEvent, WorkerOutput, WorkerRequest, descendants, kill, run
+from openclaw.process.stdio_rpc import (
+    RequestLoop,
+    WorkerMessage,
+    WorkerOutput,
+    WorkerRequest,
+    descendants,
+    kill,
+    run_worker,
+)
 from openclaw.tools.browser.actions import BrowserAction, Downloads, Tab, Tabs, element, perform
 from openclaw.tools.browser.schema import BrowserStart
 from openclaw.tools.web_guard import AddressRules, check_addresses, check_host, parse_url
@@ -142,19 +150,19 @@ class Browser:
         self.downloads = Downloads(Path(start.downloads))
         self.tabs = Tabs(context, self.downloads)
 
-    async def answer(self, ask: WorkerRequest) -> RpcEvent:
+    async def answer(self, ask: WorkerRequest) -> WorkerMessage:
         from playwright.async_api import Error
 
         body = ask.body
         try:
-            return RpcEvent(id=ask.id, body=await self._do(body["action"], body))
+            return WorkerMessage(id=ask.id, body=await self._do(body["action"], body))
         except OpenClawError as error:
-            return RpcEvent(id=ask.id, error=error.message)
+            return WorkerMessage(id=ask.id, error=error.message)
         except Error as error:
             over = "has been closed" in error.message and not self.tabs.list()
-            return RpcEvent(id=ask.id, error=_plain(error.message), over=over)
+            return WorkerMessage(id=ask.id, error=_plain(error.message), over=over)
         except (msgspec.ValidationError, ValueError) as error:
-            return RpcEvent(id=ask.id, error=str(error)[:500])
+            return WorkerMessage(id=ask.id, error=str(error)[:500])
 
     async def _do(self, action: str, body: dict[str, Any]) -> dict[str, Any]:
         doing = getattr(self, f"_{action}", None)
@@ -377,7 +385,9 @@ def _plain(message: str) -> str:
     return text[:600]
 
 
-async def hold(start: BrowserStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+async def serve_browser(
+    start: BrowserStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput
+) -> None:
     """Starts the browser, reports that it is ready, and answers requests until the input ends."""
     from playwright.async_api import Error, async_playwright
 
@@ -410,7 +420,7 @@ async def hold(start: BrowserStart, questions: "asyncio.Queue[WorkerRequest | No
                 ],
             )
             browser = Browser(start, context, proxy)
-            voice.say(RpcEvent(ready=True))
+            voice.say(WorkerMessage(ready=True))
             try:
                 await RequestLoop(voice, browser.answer).serve(questions)
             finally:
@@ -418,14 +428,14 @@ async def hold(start: BrowserStart, questions: "asyncio.Queue[WorkerRequest | No
                 await context.close()
                 kill(leaders)
     except Error as error:
-        voice.say(RpcEvent(error=f"it did not start: {_plain(error.message)}"))
+        voice.say(WorkerMessage(error=f"it did not start: {_plain(error.message)}"))
     finally:
         server.close()
 
 
 async def _main(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
-    await hold(msgspec.convert(body, BrowserStart), questions, voice)
+    await serve_browser(msgspec.convert(body, BrowserStart), questions, voice)
 
 
 if __name__ == "__main__":
-    sys.exit(run("playwright.async_api", _main))
+    sys.exit(run_worker("playwright.async_api", _main))

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from openclaw.storage.atomic import JsonFile
-from openclaw.storage.locks import holding
-from openclaw.tools.mcp.schema import PinnedTool, PinsDocument
+from openclaw.storage.locks import hold_lock
+from openclaw.tools.mcp.schema import AcceptedServer, PinsDocument
 
 FILE = "mcp-tools.json"
 
@@ -17,13 +17,15 @@ class AcceptedMcpTools:
         self._file = JsonFile(state / FILE, PinsDocument, "move it away, then the servers are accepted anew")
         self.path = self._file.path
 
-    def read(self) -> Mapping[str, PinnedTool]:
+    def read(self) -> Mapping[str, AcceptedServer]:
         document = self._file.read()
         return document.servers if document is not None else {}
 
-    def change(self, server: str, how: Callable[[PinnedTool | None], PinnedTool | None]) -> PinnedTool | None:
+    def change(
+        self, server: str, how: Callable[[AcceptedServer | None], AcceptedServer | None]
+    ) -> AcceptedServer | None:
         """Replaces the record of one server by the result of `how`; None removes it."""
-        with holding(self.path.with_name(f"{FILE}.lock"), "the list of accepted MCP tools"):
+        with hold_lock(self.path.with_name(f"{FILE}.lock"), "the list of accepted MCP tools"):
             servers = dict(self.read())
             was = servers.get(server)
             new = how(was)

@@ -46,7 +46,7 @@ PROMPTS = (
 )
 
 
-async def offered(client: Any) -> list[Mapping[str, Any]]:
+async def list_extra_tools(client: Any) -> list[Mapping[str, Any]]:
     """The tools for the server's resources and prompts; none for what it does not have."""
     from mcp.shared.exceptions import MCPError
 
@@ -68,7 +68,7 @@ async def offered(client: Any) -> list[Mapping[str, Any]]:
     return found
 
 
-async def call(client: Any, name: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+async def call_extra_tool(client: Any, name: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Calls one of the tools above."""
     match name:
         case "resources_list":

@@ -95,7 +95,7 @@ def _plain(text: str) -> str:
 # What was accepted.
 
 
-class PinnedTool(Struct, frozen=True, kw_only=True, rename="camel"):
+class AcceptedServer(Struct, frozen=True, kw_only=True, rename="camel"):
     """One server in the store."""
 
     identity: str
@@ -127,14 +127,14 @@ class ToolChanges(Struct, frozen=True, kw_only=True):
 
 class PinsDocument(Struct, frozen=True, kw_only=True):
     version: int = 1
-    servers: Mapping[str, PinnedTool] = field(default_factory=dict)
+    servers: Mapping[str, AcceptedServer] = field(default_factory=dict)
 
 
 def digest(tool: OfferedTool) -> str:
     return hashlib.sha256(msgspec.json.encode(tool, order="deterministic")).hexdigest()
 
 
-def changes(record: PinnedTool) -> ToolChanges:
+def changes(record: AcceptedServer) -> ToolChanges:
     was = {tool.name: digest(tool) for tool in record.accepted}
     now = {tool.name: digest(tool) for tool in record.now}
     return ToolChanges(
@@ -144,16 +144,18 @@ def changes(record: PinnedTool) -> ToolChanges:
     )
 
 
-def seen(record: PinnedTool | None, identity: str, offered: Sequence[OfferedTool], now: int) -> PinnedTool:
+def record_listing(
+    record: AcceptedServer | None, identity: str, offered: Sequence[OfferedTool], now: int
+) -> AcceptedServer:
     """The record after a new listing from the server."""
     tools = tuple(sorted(offered, key=lambda tool: tool.name))
     if record is None or record.identity != identity:
-        return PinnedTool(identity=identity, accepted=tools, seen_at=now, accepted_at=now)
+        return AcceptedServer(identity=identity, accepted=tools, seen_at=now, accepted_at=now)
     looked = structs.replace(record, offered=tools, seen_at=now)
     return looked if changes(looked) else structs.replace(looked, offered=None)
 
 
-def accept(record: PinnedTool, now: int, name: str | None = None) -> PinnedTool:
+def accept(record: AcceptedServer, now: int, name: str | None = None) -> AcceptedServer:
     """The record after its owner accepted what is offered, all of it or one tool."""
     if name is None:
         return structs.replace(record, accepted=record.now, offered=None, accepted_at=now)
@@ -174,7 +176,7 @@ _CHOICES = ("anyOf", "oneOf")
 _DROPPED = frozenset({"$schema", "$id", "$comment", "examples"})
 
 
-def shaped(schema: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, Any]:
+def clean_schema(schema: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, Any]:
     """`schema` as the parameters of a tool. Constraints left out here are still checked by the server."""
     found = _object(schema, clean, 0)
     combined = any(found.pop(name, None) is not None for name in ("anyOf", "oneOf", "allOf", "not"))

@@ -17,7 +17,7 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, OpenClawError, Unavailable
 from openclaw.core.messages import Image, Text
 from openclaw.core.settings import Live
-from openclaw.core.text import origin
+from openclaw.core.text import make_origin
 from openclaw.core.tool import (
     ApprovalRequest,
     Approver,
@@ -33,11 +33,11 @@ from openclaw.core.tool import (
 )
 from openclaw.process.worker import Worker, WorkerSpec
 from openclaw.security.external import sanitize_external_text
-from openclaw.security.label_service import wrap
+from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.scan import suspicious_patterns
 from openclaw.tools.mcp import schema
 from openclaw.tools.mcp.accepted import AcceptedMcpTools
-from openclaw.tools.mcp.schema import McpStart, digest, identity, launch, shaped
+from openclaw.tools.mcp.schema import McpStart, clean_schema, digest, identity, launch
 from openclaw.tools.settings import McpServerSettings, McpSettings
 
 # The tool.
@@ -74,14 +74,14 @@ class McpTool:
         self._parallel = parallel
         self._link = link
         self._approver = approver
-        self._origins = (origin("external", f"MCP {server}: {offered.name}"),)
+        self._origins = (make_origin("external", f"MCP {server}: {offered.name}"),)
         said = sanitize_external_text(offered.description).strip()[:DESCRIPTION]
         self.spec = ToolSpec(
             name=name,
             label=sanitize_external_text(offered.title or offered.name)[:80],
             summary=f"a tool of the MCP server {sanitize_external_text(server)[:40]}",
             description=said or f"The tool {name}; its server does not say what it does.",
-            parameters=shaped(offered.parameters, sanitize_external_text),
+            parameters=clean_schema(offered.parameters, sanitize_external_text),
         )
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
@@ -105,7 +105,10 @@ class McpTool:
         except OpenClawError as error:
             # The error may contain the server's text.
             return Output(
-                content=(Text(wrap(error.message, "mcp")),), is_error=True, origins=self._origins, enclosed=True
+                content=(Text(wrap_untrusted(error.message, "mcp")),),
+                is_error=True,
+                origins=self._origins,
+                enclosed=True,
             )
         return self._shown(returned)
 
@@ -139,7 +142,7 @@ class McpTool:
         images = [block for block in returned.content if isinstance(block, Image)]
         body = "\n\n".join(texts) or ("(images)" if images else "(nothing)")
         return Output(
-            content=(Text(wrap(body, "mcp")), *images),
+            content=(Text(wrap_untrusted(body, "mcp")), *images),
             details={"mcpServer": self._server, "mcpTool": self._offered.name},
             is_error=returned.is_error,
             origins=self._origins,
@@ -322,7 +325,7 @@ class McpServers:
         if self._looks:
             await asyncio.wait(self._looks.values(), timeout=FIRST_LOOK)
 
-    async def look(self, name: str) -> schema.PinnedTool:
+    async def look(self, name: str) -> schema.AcceptedServer:
         """Lists a server's tools, and stores the result."""
         server = self._all().get(name)
         if server is None:
@@ -370,12 +373,12 @@ class McpServers:
             server.failed_at, server.failure = self._clock.now(), error.message
             log.warning("%s", error.message)
 
-    async def _look(self, name: str, server: _Server) -> schema.PinnedTool:
+    async def _look(self, name: str, server: _Server) -> schema.AcceptedServer:
         offered = await server.held.list()
         server.looked, server.failed_at, server.failure = server.held.listings, None, ""
         now = millis(self._clock)
         record = await asyncio.to_thread(
-            self.ledger.change, name, lambda was: schema.seen(was, server.identity, offered, now)
+            self.ledger.change, name, lambda was: schema.record_listing(was, server.identity, offered, now)
         )
         assert record is not None
         if found := schema.changes(record):
@@ -387,7 +390,7 @@ class McpServers:
                 )
         return record
 
-    def _tools_of(self, name: str, server: _Server, record: schema.PinnedTool) -> list[Tool]:
+    def _tools_of(self, name: str, server: _Server, record: schema.AcceptedServer) -> list[Tool]:
         kept = [
             tool
             for tool in record.accepted
@@ -428,7 +431,7 @@ class _Link:
         return next((each for each in record.now if each.name == tool.name), None)
 
     async def accept(self, tool: OfferedTool, now: int) -> None:
-        def agreed(record: schema.PinnedTool | None) -> schema.PinnedTool | None:
+        def agreed(record: schema.AcceptedServer | None) -> schema.AcceptedServer | None:
             return schema.accept(record, now, tool.name) if record is not None else None
 
         await asyncio.to_thread(self._servers.ledger.change, self._name, agreed)

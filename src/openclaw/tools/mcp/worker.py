@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from openclaw.process.stdio_rpc import (
-    LastWords,
     RequestLoop,
-    RpcEvent,
+    StderrTail,
+    WorkerMessage,
     WorkerOutput,
     WorkerRequest,
     descendants,
     describe_error,
     kill,
-    run,
+    run_worker,
 )
 from openclaw.tools.mcp import resources
 from openclaw.tools.mcp.resources import MOST_TEXT, blocks
@@ -40,9 +40,9 @@ SIGN_IN = (
 class McpWorker:
     """Answers requests over one connection."""
 
-    def __init__(self, voice: WorkerOutput, words: LastWords) -> None:
+    def __init__(self, voice: WorkerOutput, words: StderrTail) -> None:
         self.client: Any = None
-        self.refused = McpRefused()
+        self.refused = AuthDetector()
         self._voice = voice
         self._words = words
         self._checks: dict[str, Any] = {}
@@ -60,17 +60,17 @@ class McpWorker:
         news = (ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification)
         if isinstance(message, news) and not self._told_change:
             self._told_change = True
-            self._voice.say(RpcEvent(body="changed"))
+            self._voice.say(WorkerMessage(body="changed"))
 
-    async def answer(self, ask: WorkerRequest) -> RpcEvent:
+    async def answer(self, ask: WorkerRequest) -> WorkerMessage:
         try:
             if ask.body["do"] == "list":
-                return RpcEvent(id=ask.id, body=await self._listed())
+                return WorkerMessage(id=ask.id, body=await self._listed())
             return await self._called(ask.id, ask.body["tool"], ask.body["args"])
         except _failures() as error:
             if getattr(error, "code", None) != _closed_code():
-                return RpcEvent(id=ask.id, error=self.refused.told(error))
-            return RpcEvent(id=ask.id, error=self._words.after("its process ended or hung up"), over=True)
+                return WorkerMessage(id=ask.id, error=self.refused.told(error))
+            return WorkerMessage(id=ask.id, error=self._words.after("its process ended or hung up"), over=True)
 
     async def _listed(self) -> tuple[Mapping[str, Any], ...]:
         found: dict[str, Mapping[str, Any]] = {}
@@ -86,7 +86,9 @@ class McpWorker:
             if not cursor:
                 break
         # A tool by such a name is the server's own and takes precedence.
-        self._lent = {each["name"]: each for each in await resources.offered(self.client) if each["name"] not in found}
+        self._lent = {
+            each["name"]: each for each in await resources.list_extra_tools(self.client) if each["name"] not in found
+        }
         for name, each in self._lent.items():
             self._checks[name] = _validator(each["parameters"])
         return (*found.values(), *self._lent.values())
@@ -109,18 +111,18 @@ class McpWorker:
             "read_only": bool(hints and hints.read_only_hint),
         }
 
-    async def _called(self, number: int, tool: str, args: Mapping[str, Any]) -> RpcEvent:
+    async def _called(self, number: int, tool: str, args: Mapping[str, Any]) -> WorkerMessage:
         if tool not in self._checks:
             await self._listed()
         check = self._checks.get(tool)
         if check is None:
-            return RpcEvent(id=number, error=f"the server has no tool {tool!r} (any more)")
+            return WorkerMessage(id=number, error=f"the server has no tool {tool!r} (any more)")
         wrong = _problems(check, args)
         if wrong:
-            return RpcEvent(id=number, error="the arguments do not fit the server's schema: " + "; ".join(wrong))
+            return WorkerMessage(id=number, error="the arguments do not fit the server's schema: " + "; ".join(wrong))
 
         if tool in self._lent:
-            return RpcEvent(id=number, body=await resources.call(self.client, tool, args))
+            return WorkerMessage(id=number, body=await resources.call_extra_tool(self.client, tool, args))
 
         last = 0.0
 
@@ -130,14 +132,14 @@ class McpWorker:
                 return
             last = time.monotonic()
             so_far = f"{done:g}/{total:g}" if total else f"{done:g}"
-            self._voice.say(RpcEvent(id=number, progress=f"{so_far} {message or ''}".strip()[:200]))
+            self._voice.say(WorkerMessage(id=number, progress=f"{so_far} {message or ''}".strip()[:200]))
 
         result = await self.client.call_tool(tool, dict(args), progress_callback=progress)
         structured = result.structured_content
         if structured is not None and len(msgspec.json.encode(structured)) > MOST_TEXT:
             structured = None
         content = tuple(blocks(result.content))
-        return RpcEvent(
+        return WorkerMessage(
             id=number, body={"content": content, "structured": structured, "is_error": bool(result.is_error)}
         )
 
@@ -191,7 +193,7 @@ def _failures() -> tuple[type[Exception], ...]:
     )
 
 
-class McpRefused:
+class AuthDetector:
     """Detects that a server requires authentication, which the SDK reports like any other refusal."""
 
     def __init__(self) -> None:
@@ -204,7 +206,7 @@ class McpRefused:
         return f"it answered {self.status}: {SIGN_IN}" if self.status else describe_error(error)
 
 
-def _http(start: McpStart, refused: McpRefused) -> "httpx2.AsyncClient":
+def _http(start: McpStart, refused: AuthDetector) -> "httpx2.AsyncClient":
     import ssl
 
     import httpx2
@@ -228,7 +230,7 @@ def _http(start: McpStart, refused: McpRefused) -> "httpx2.AsyncClient":
 
 
 async def _transport(
-    start: McpStart, stack: AsyncExitStack, words: LastWords, refused: McpRefused
+    start: McpStart, stack: AsyncExitStack, words: StderrTail, refused: AuthDetector
 ) -> AbstractAsyncContextManager[Any]:
     match start.transport:
         case "stdio":
@@ -258,14 +260,14 @@ async def _transport(
             return streamable_http_client(start.url, http_client=client)
 
 
-async def hold(start: McpStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+async def serve_mcp(start: McpStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
     """Connects, reports that it is ready, and answers requests until the input ends."""
     import mcp_types as types
     from mcp import Client
 
     from openclaw.version import __version__
 
-    words = LastWords()
+    words = StderrTail()
     worker = McpWorker(voice, words)
     leaders: set[int] = set()
     try:
@@ -279,22 +281,22 @@ async def hold(start: McpStart, questions: "asyncio.Queue[WorkerRequest | None]"
                     )
                 )
             leaders = descendants()
-            voice.say(RpcEvent(ready=True))
+            voice.say(WorkerMessage(ready=True))
             worker.client = client
             await RequestLoop(voice, worker.answer).serve(questions)
     except TimeoutError:
-        voice.say(RpcEvent(error=words.after(f"it was not ready within {start.connect_seconds:g} s")))
+        voice.say(WorkerMessage(error=words.after(f"it was not ready within {start.connect_seconds:g} s")))
     except ExceptionGroup as error:
-        voice.say(RpcEvent(error=words.after(worker.refused.told(error))))
+        voice.say(WorkerMessage(error=words.after(worker.refused.told(error))))
     except _failures() as error:
-        voice.say(RpcEvent(error=words.after(worker.refused.told(error))))
+        voice.say(WorkerMessage(error=words.after(worker.refused.told(error))))
     finally:
         kill(leaders)
 
 
 async def _main(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
-    await hold(msgspec.convert(body, McpStart), questions, voice)
+    await serve_mcp(msgspec.convert(body, McpStart), questions, voice)
 
 
 if __name__ == "__main__":
-    sys.exit(run("mcp", _main))
+    sys.exit(run_worker("mcp", _main))

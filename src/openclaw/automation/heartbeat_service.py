@@ -1,0 +1,365 @@
+"""Runs heartbeats: at an interval, and at once when something wakes an agent.
+
+Everything that can be known without a model is checked first; only then is one asked.
+"""
+
+import asyncio
+import logging
+import shlex
+import uuid
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent
+from openclaw.automation import heartbeat
+from openclaw.automation.cron.probes import WatchProbes
+from openclaw.automation.cron.service import wait_first
+from openclaw.automation.cron.watch import (
+    CommandWatch,
+    DueWatch,
+    FileWatch,
+    HttpWatch,
+    MailWatch,
+    Watch,
+    changed_results,
+)
+from openclaw.automation.heartbeat import DENIED_TOOLS, HeartbeatState, SkipBeat, WaitBeat
+from openclaw.automation.settings import HeartbeatSettings
+from openclaw.budget.service import BudgetService
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.keys import SessionKey
+from openclaw.core.settings import Live
+from openclaw.process.environment import local_timezone
+from openclaw.process.tasks import supervise_once
+from openclaw.prompt.facts import DEFAULT_HEARTBEAT
+from openclaw.protocol.events import EventBus
+from openclaw.runs.queue import QueueRules
+from openclaw.runs.request import RunRequest
+from openclaw.runs.worker import RunService
+from openclaw.security.scan import is_critical, scan
+from openclaw.sessions.service import SessionService
+from openclaw.sessions.system_events import SystemEvents
+from openclaw.storage.database import Database
+from openclaw.workspace.seed import Workspaces
+
+log = logging.getLogger(__name__)
+
+COALESCE = 0.25
+RETRY = 1.0
+LONGEST_SLEEP = 60.0
+LONGEST_RUN = 600.0
+PREVIEW = 200
+FILE_BYTES = 262_144
+HAPPENED = (
+    "The System lines above say what happened since this conversation was last active. Tell the person what they need "
+    "to know of it; pass a reminder on as one. If nothing has to be said, reply exactly NO_REPLY."
+)
+
+
+class _Memory(Struct, frozen=True, kw_only=True):
+    """What is stored of an agent's earlier heartbeats."""
+
+    last_at: int = 0
+    last_text: str = ""
+    last_text_at: int = 0
+    seen: Mapping[str, str] = {}
+
+
+class HeartbeatService:
+    """The heartbeats of all agents. Use as `async with HeartbeatService(…).serving(…)`."""
+
+    def __init__(
+        self,
+        sessions: SessionService,
+        runs: RunService,
+        system_events: SystemEvents,
+        workspaces: Workspaces,
+        db: Database,
+        clock: Clock,
+        budget: BudgetService,
+        bus: EventBus,
+        agents_settings: Live[AgentsSettings],
+        environ: Mapping[str, str],
+    ) -> None:
+        self._sessions = sessions
+        self._runs = runs
+        self._system_events = system_events
+        self._workspaces = workspaces
+        self._db = db
+        self._budget = budget
+        self._bus = bus
+        self._agents_settings = agents_settings
+        self._clock = clock
+        self._environ = environ
+        self._due: dict[str, tuple[int, int]] = {}
+        """By agent: its interval and its next look."""
+        self._woken: dict[SessionKey, str] = {}
+        self._beating: dict[SessionKey, asyncio.Task[None]] = {}
+        self._stir = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+        self._others: set[asyncio.Task[None]] = set()
+        self.enabled = True
+        self.last: dict[str, Any] | None = None
+
+    @asynccontextmanager
+    async def serving(self, *, beats: bool) -> AsyncIterator["HeartbeatService"]:
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            loop = group.create_task(self._beat_on(group), name="heartbeats") if beats else None
+            try:
+                yield self
+            finally:
+                for task in (*self._beating.values(), *self._others, *((loop,) if loop else ())):
+                    task.cancel()
+
+    def wake(self, key: SessionKey, reason: str) -> None:
+        """Requests a heartbeat now; several within a moment are one."""
+        self._woken.setdefault(key, reason)
+        self._stir.set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs something for as long as heartbeats are served."""
+        if self._group is None:
+            raise RuntimeError("nothing is started outside serving()")
+        task = self._group.create_task(supervise_once(work, "a heartbeat's errand"))
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+
+    def enrolled(self) -> dict[str, HeartbeatSettings]:
+        """The agents that have heartbeats, and how."""
+        agents = self._agents_settings.current
+        own = {entry.id: entry.heartbeat for entry in agents.list if entry.heartbeat is not None}
+        if own:
+            return {agent: own[agent] for agent in agent_ids(agents) if agent in own}
+        shared = agents.defaults.heartbeat
+        return {default_agent(agents): shared} if shared is not None else {}
+
+    def next_at(self, agent_id: str) -> int | None:
+        """When an agent's next regular heartbeat is due."""
+        due = self._due.get(agent_id)
+        return due[1] if due is not None and self.enabled else None
+
+    async def _beat_on(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            now = millis(self._clock)
+            following = self._plan(now)
+            for agent, (every, at) in self._due.items():
+                if at <= now:
+                    self._due[agent] = (every, at + ((now - at) // every + 1) * every)
+                    self._beat_once(group, self._sessions.key("main", agent), "interval", woken=False)
+            wait = min([LONGEST_SLEEP, *(max(0.0, (at - now) / 1000) for at in following if at > now)])
+            await wait_first(self._clock.sleep(wait), self._stir.wait())
+            if self._stir.is_set():
+                await self._clock.sleep(COALESCE)
+                self._stir.clear()
+                for key, reason in self._woken.items():
+                    self._beat_once(group, key, reason, woken=True)
+                self._woken.clear()
+
+    def _plan(self, now: int) -> list[int]:
+        """Updates the next due times from the settings."""
+        wanted: dict[str, tuple[int, int]] = {}
+        for agent, settings in self.enrolled().items():
+            try:
+                every = heartbeat.parse_interval(settings.every)
+            except OpenClawError as error:
+                log.warning("the heartbeat of %s stays off: %s", agent, error.message)
+                continue
+            if every > 0:
+                known = self._due.get(agent)
+                at = known[1] if known and known[0] == every else heartbeat.phase(agent, every, now)
+                wanted[agent] = (every, at)
+        self._due = wanted
+        return [at if at > now else at + every for every, at in wanted.values()]
+
+    def _beat_once(self, group: asyncio.TaskGroup, key: SessionKey, reason: str, *, woken: bool) -> None:
+        running = self._beating.get(key)
+        if running is not None and not running.done():
+            if woken:
+                self._beating[key] = group.create_task(
+                    supervise_once(self._after(running, key, reason), f"heartbeat of {key}"), name=f"heartbeat:{key}"
+                )
+            return
+        self._beating[key] = group.create_task(
+            supervise_once(self._beat(key, reason, woken=woken), f"heartbeat of {key}"), name=f"heartbeat:{key}"
+        )
+
+    async def _after(self, running: asyncio.Task[None], key: SessionKey, reason: str) -> None:
+        await asyncio.wait({running})
+        await self._beat(key, reason, woken=True)
+
+    async def _beat(self, key: SessionKey, reason: str, *, woken: bool) -> None:
+        began = millis(self._clock)
+        try:
+            settings = self.enrolled().get(key.agent) or HeartbeatSettings()
+            pulse, looks_now, memory = await self._feel(key, settings, woken=woken)
+            while isinstance(verdict := heartbeat.decide(pulse), WaitBeat):
+                if not pulse.events:
+                    verdict = SkipBeat(verdict.reason)
+                    break
+                await self._clock.sleep(RETRY)
+                pulse = structs.replace(
+                    pulse,
+                    now=millis(self._clock),
+                    busy=self._busy(key),
+                    events=await self._system_events.waiting(key),
+                )
+            if isinstance(verdict, SkipBeat):
+                await self._keep(key.agent, structs.replace(memory, seen=looks_now))
+                self._tell(began, "skipped", verdict.reason)
+                return
+            await self._ask(key, settings, pulse, structs.replace(memory, seen=looks_now), began)
+        except OpenClawError as error:
+            log.warning("the heartbeat of %s failed (%s): %s", key.agent, reason, error.message)
+            self._tell(began, "failed", error.message)
+
+    async def _feel(
+        self, key: SessionKey, settings: HeartbeatSettings, *, woken: bool
+    ) -> tuple[HeartbeatState, dict[str, str], _Memory]:
+        """Collects everything `decide` needs: watches, HEARTBEAT.md, waiting events, whether the session is busy."""
+        memory = await self._recall(key.agent)
+        workspace = self._workspaces.of(key.agent)
+        found: list[str] | None = None
+        seen = dict(memory.seen)
+        watches = _watches(settings)
+        if watches and not woken:
+            looks = await WatchProbes(workspace, self._environ, self._clock, 0, self._budget.ledger.zone).all(watches)
+            found = [f"Changed: {look.name}. {look.says}" for look in changed_results(looks, seen)]
+            seen |= {look.name: look.mark for look in looks if look.mark}
+        pulse = HeartbeatState(
+            now=millis(self._clock),
+            enabled=self.enabled,
+            hours=self._hours(settings),
+            tasks=await asyncio.to_thread(_read, workspace / "HEARTBEAT.md"),
+            events=await self._system_events.waiting(key),
+            changes=found,
+            busy=self._busy(key),
+            woken=woken,
+            last_run=memory.last_at,
+        )
+        return pulse, seen, memory
+
+    def _busy(self, key: SessionKey) -> str:
+        return "requests-in-flight" if self._runs.active(key) else ""
+
+    def _hours(self, settings: HeartbeatSettings) -> heartbeat.Hours | None:
+        rule = settings.active_hours
+        if rule is None:
+            return None
+        user = self._agents_settings.current.defaults.user_timezone
+        zone = rule.timezone if rule.timezone not in (None, "user", "local") else None
+        return heartbeat.parse_hours(rule.start, rule.end, zone or user or local_timezone(self._environ) or "UTC")
+
+    async def _ask(
+        self, key: SessionKey, settings: HeartbeatSettings, pulse: HeartbeatState, memory: _Memory, began: int
+    ) -> None:
+        prompt = settings.prompt or DEFAULT_HEARTBEAT.text
+        if settings.prompt and is_critical(scan(settings.prompt)):
+            log.error("agents.defaults.heartbeat.prompt looks like an attack and is held back: openclaw prompt lint")
+            self._tell(began, "skipped", "prompt-held-back")
+            return
+        regular = not pulse.woken and (pulse.changes or not heartbeat.is_empty(pulse.tasks or ""))
+        moment = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%d %H:%M UTC")
+        parts = (prompt if regular else HAPPENED, *(pulse.changes or ()), f"Current time: {moment}")
+        every = heartbeat.parse_interval(settings.every) / 1000
+        turn = RunRequest(
+            run_id=str(uuid.uuid4()),
+            key=key,
+            text="\n\n".join(parts),
+            model=settings.model,
+            timeout=settings.timeout_seconds or min(every or LONGEST_RUN, LONGEST_RUN),
+            tools_allow=settings.tools.allow or None,
+            tools_deny=(*DENIED_TOOLS, *settings.tools.deny),
+            trigger="heartbeat",
+            lane="cron",
+            priority="background",
+        )
+        await self._keep(key.agent, structs.replace(memory, last_at=millis(self._clock)))
+        runs = self._runs
+        await runs.submit(turn, rules=QueueRules(mode="followup"))
+        while (outcome := await runs.wait(turn.run_id, LONGEST_SLEEP)) is None:
+            pass
+        now = millis(self._clock)
+        if outcome.status != "ok":
+            self._tell(began, "failed", outcome.error or "")
+            return
+        text = heartbeat.visible_answer(outcome.texts[-1] if outcome.texts else "", settings.ack_max_chars)
+        if not text:
+            self._tell(began, "ok-token" if outcome.texts else "ok-empty", "")
+        elif heartbeat.is_repeated(text, memory.last_text, memory.last_text_at, now):
+            self._tell(began, "skipped", "duplicate")
+        else:
+            await self._keep(key.agent, structs.replace(memory, last_at=now, last_text=text, last_text_at=now))
+            self._tell(began, "sent", "", text)
+
+    def _tell(self, began: int, status: str, reason: str, text: str = "") -> None:
+        now = millis(self._clock)
+        self.last = {
+            "ts": now,
+            "status": status,
+            "preview": text[:PREVIEW],
+            "reason": reason,
+            "hasMedia": False,
+            "durationMs": now - began,
+            "message": text,
+        }
+        self._bus.publish("heartbeat", self.last)
+
+    async def _recall(self, agent: str) -> _Memory:
+        rows = await self._db.read("SELECT * FROM heartbeats WHERE agent_id = :agent", {"agent": agent})
+        if not rows:
+            return _Memory()
+        row = rows[0]
+        return _Memory(
+            last_at=row["last_at"],
+            last_text=row["last_text"],
+            last_text_at=row["last_text_at"],
+            seen=msgspec.json.decode(row["seen"], type=dict[str, str]),
+        )
+
+    async def _keep(self, agent: str, memory: _Memory) -> None:
+        await self._db.write(
+            "INSERT INTO heartbeats (agent_id, last_at, last_text, last_text_at, seen) "
+            "VALUES (:agent, :at, :text, :text_at, :seen) ON CONFLICT (agent_id) DO UPDATE SET "
+            "last_at = :at, last_text = :text, last_text_at = :text_at, seen = :seen",
+            {
+                "agent": agent,
+                "at": memory.last_at,
+                "text": memory.last_text,
+                "text_at": memory.last_text_at,
+                "seen": msgspec.json.encode(memory.seen).decode(),
+            },
+        )
+
+
+def _watches(settings: HeartbeatSettings) -> list[Watch]:
+    watch = settings.watch
+    return [
+        *(FileWatch(path=path) for path in watch.files),
+        *(CommandWatch(argv=_words(line)) for line in watch.commands),
+        *(HttpWatch(url=url) for url in watch.urls),
+        *(MailWatch(path=path) for path in watch.maildirs),
+        *([DueWatch()] if watch.due else []),
+    ]
+
+
+def _words(line: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(line))
+    except ValueError as error:
+        raise InvalidRequest(f"{line!r} in heartbeat.watch.commands is not a command line: {error}") from None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return file.read(FILE_BYTES).decode(errors="replace")
+    except OSError:
+        return None

@@ -1,0 +1,314 @@
+"""Meters the calls of a run: each is reserved before it is sent, settled and recorded when it ends.
+
+`RunMeter` wraps providers so that every call is metered. It also records failover: credentials that need a cooldown,
+and models that did not answer.
+"""
+
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime, tzinfo
+
+from msgspec import Struct, structs
+
+from openclaw.budget import limits
+from openclaw.budget.ledger import CallEnd, CallRow, ReservedCall, SpendLedger
+from openclaw.budget.limits import BudgetRules, LimitLevel, OverLimit, Size, dollars
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import OverBudget, ProviderError
+from openclaw.core.events import ModelEvent, RunNotice
+from openclaw.core.messages import Assistant, Image, Message, Usage, cache_on_message
+from openclaw.core.provider import Model, ModelRequest, Price, Provider, cost_of
+from openclaw.models import failover
+from openclaw.models.credentials import Credential
+from openclaw.models.failover import CredentialStats
+from openclaw.models.recording import LARGE, CallRecorder, StreamRecording
+from openclaw.models.registry import is_private_address
+
+KeepProfile = Callable[[str, Callable[[CredentialStats], CredentialStats], str | None], Awaitable[None]]
+"""Changes the stats of a profile: its id, the change, and the provider it just worked with."""
+
+FREE = Price()
+_SAID = {
+    "rate_limit": "was rate limited",
+    "overloaded": "was overloaded",
+    "timeout": "did not answer in time",
+    "server_error": "failed",
+    "auth": "did not accept the key",
+    "auth_permanent": "did not accept the key",
+    "billing": "has no credit left",
+    "model_not_found": "was not found",
+    "empty_response": "gave an empty answer",
+    "context_overflow": "could not take a conversation of this length",
+    "budget": "was too dear for the budget",
+    "aborted": "was stopped",
+}
+
+
+class MissedCall(Struct, frozen=True):
+    """A candidate model that failed or was skipped."""
+
+    ref: str
+    reason: str
+    at: int
+
+
+class MeterAccount(Struct, frozen=True, kw_only=True):
+    """The run, session and agent that calls are charged to."""
+
+    run_id: str
+    session_key: str
+    session_id: str
+    agent_id: str
+
+
+class RunMeter:
+    """Meters all model calls of one run."""
+
+    def __init__(
+        self,
+        payer: MeterAccount,
+        *,
+        ledger: SpendLedger,
+        rules: BudgetRules,
+        recorder: CallRecorder,
+        clock: Clock,
+        keep_profile: KeepProfile,
+        footer: str | None = None,
+    ) -> None:
+        self.payer = payer
+        self._ledger = ledger
+        self.rules = rules
+        self._recorder = recorder
+        self._clock = clock
+        self._keep_profile = keep_profile
+        self._footer = footer
+        self._usage = Usage()
+        self._missed: list[MissedCall] = []
+        self._told: list[str] = []
+        self._answered_by = ""
+        self._last: ReservedCall | None = None
+        self._reason = ""
+        """The end reason of the last call, as its stream saw it."""
+        self._unsent: ReservedCall | None = None
+        """A reserved call that has not been sent; released when the run stops before."""
+        self._closed: list[tuple[ReservedCall, CallEnd, ModelRequest, StreamRecording, Size]] = []
+        self._amend: tuple[str, str, str] | None = None
+        self._profiles: dict[str, tuple[Callable[[CredentialStats], CredentialStats], str | None]] = {}
+        self._good: set[str] = set()
+
+    def metered(self, provider: Provider, credential: Credential) -> Provider:
+        """Wraps `provider` so that every call is metered."""
+        return _Metered(provider, credential, self)
+
+    def tell(self, line: str) -> None:
+        """Adds a notice to show when the run ends."""
+        self._told.append(line)
+
+    def skipped(self, model: Model, reason: str, at: int) -> None:
+        """Records that `model` was skipped: it failed for `reason` at `at` and is in cooldown."""
+        self._missed.append(MissedCall(model.ref, reason, at))
+
+    def failed(self, model: Model, credential: Credential, error: ProviderError, *, given_up: bool) -> None:
+        """Records that the last call failed, also for reasons its stream does not show: a timeout, an empty answer.
+
+        A credential that is given up gets a cooldown; one that is retried at once does not.
+        """
+        now = millis(self._clock)
+        self._missed.append(MissedCall(model.ref, error.reason, now))
+        if self._last is not None and self._reason != error.reason:
+            self._amend = (self._last.call_id, error.reason, error.message)
+        if given_up and credential.profile_id is not None and error.reason not in failover.NO_COOLDOWN_REASONS:
+            self._good.discard(credential.profile_id)
+            reason, name = error.reason, model.id
+            self._profiles[credential.profile_id] = (
+                lambda stats: failover.record_failure(stats, reason, name, now),
+                None,
+            )
+
+    def answered(self, model: Model, credential: Credential) -> None:
+        self._answered_by = model.ref
+        profile = credential.profile_id
+        # Once per run is enough: it only marks the credential as working.
+        if profile is not None and profile not in self._good:
+            self._good.add(profile)
+            now = millis(self._clock)
+            self._profiles[profile] = (lambda stats: failover.record_success(stats, now), credential.provider)
+
+    async def settle(self) -> None:
+        """Writes the pending results to the database."""
+        unsent, self._unsent = self._unsent, None
+        if unsent is not None:
+            await self._ledger.release(unsent.call_id)
+        closed, self._closed = self._closed, []
+        for call, end, request, tape, size in closed:
+            self._told += await self._ledger.commit(call, end, self.rules)
+            large = LARGE if size.images else size.text_bytes
+            await self._recorder.keep(call.call_id, call.run_id, request, tape, large)
+        amend, self._amend = self._amend, None
+        if amend is not None:
+            await self._ledger.amend(*amend)
+        profiles, self._profiles = self._profiles, {}
+        for profile_id, (change, good_for) in profiles.items():
+            await self._keep_profile(profile_id, change, good_for)
+
+    async def ended(self) -> list[RunNotice]:
+        """Settles the rest; returns the notices for the person: fallback model, budget warnings."""
+        await self.settle()
+        line = answered_by_line(self._answered_by, self._missed, self._ledger.zone)
+        return [RunNotice(text) for text in (line, *self._told, footer(self._usage, self._footer)) if text]
+
+    async def levels(self) -> list[LimitLevel]:
+        return await self._ledger.levels(self.payer.run_id, self.payer.agent_id, self.rules)
+
+    async def open(self, request: ModelRequest, credential: Credential) -> tuple[ReservedCall, Size]:
+        """Reserves a call; raises `OverBudget` when it must not be sent."""
+        await self.settle()
+        model = request.model
+        call = ReservedCall(
+            call_id=uuid.uuid4().hex,
+            run_id=self.payer.run_id,
+            session_key=self.payer.session_key,
+            session_id=self.payer.session_id,
+            agent_id=self.payer.agent_id,
+            provider=model.provider,
+            model=model.id,
+            profile=credential.profile_id or "",
+            background=self.rules.background,
+        )
+        size = size_of(request)
+        self._last = None
+        ruling = await self._ledger.reserve(call, limits.estimate(size, price_of(model)), self.rules)
+        if isinstance(ruling, OverLimit):
+            raise OverBudget(ruling.why)
+        self._unsent = call
+        return call, size
+
+    def sent(self) -> None:
+        """Marks the reserved call as sent."""
+        self._unsent = None
+
+    def close(self, call: ReservedCall, size: Size, request: ModelRequest, tape: StreamRecording) -> None:
+        """Queues the end of a call; `settle` writes it."""
+        end = _end(size, request.model, tape)
+        self._last, self._reason = call, end.reason
+        self._usage = self._usage + end.usage
+        self._closed.append((call, end, request, tape, size))
+
+
+class _Metered:
+    """A `Provider` whose calls are reserved and recorded."""
+
+    def __init__(self, provider: Provider, credential: Credential, spending: RunMeter) -> None:
+        self._provider = provider
+        self._credential = credential
+        self._spending = spending
+        self._admitted: tuple[ReservedCall, Size] | None = None
+
+    async def admit(self, request: ModelRequest) -> None:
+        self._admitted = await self._spending.open(request, self._credential)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if self._admitted is None:
+            await self.admit(request)
+        assert self._admitted is not None
+        (call, size), self._admitted = self._admitted, None
+        self._spending.sent()
+        tape = StreamRecording()
+        try:
+            events = self._provider.stream(request)
+            try:
+                async for event in events:
+                    tape.add(event)
+                    yield event
+            finally:
+                if isinstance(events, AsyncGenerator):
+                    await events.aclose()
+        except ProviderError as error:
+            tape.failed(error)
+            raise
+        finally:
+            self._spending.close(call, size, request, tape)
+            if tape.message is not None:
+                await self._spending.settle()
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+
+def price_of(model: Model) -> Price | None:
+    """The price of a model; free when it runs on the user's own machine."""
+    return model.price or (FREE if model.api == "offline" or is_private_address(model.base_url) else None)
+
+
+def size_of(request: ModelRequest) -> Size:
+    """Measures a request."""
+    chars = len(request.system.text.encode(errors="replace")) + sum(
+        len(tool.name) + len(tool.description) + len(tool.schema) for tool in request.tools
+    )
+    images = 0
+    for message in request.messages:
+        text, pictures = _extent(message)
+        chars, images = chars + text, images + pictures
+    return Size(
+        text_bytes=chars,
+        images=images,
+        output_limit=request.max_tokens or request.model.max_tokens,
+        window=request.model.context_window,
+    )
+
+
+@cache_on_message
+def _extent(message: Message) -> tuple[int, int]:
+    """The bytes of a message's text, and its images."""
+    chars = len(message.text.encode(errors="replace"))
+    if isinstance(message, Assistant):
+        return chars + len(message.thinking) + sum(
+            len(str(call.arguments)) + len(call.name) for call in message.calls
+        ), 0
+    content = () if isinstance(message.content, str) else message.content
+    return chars, sum(isinstance(block, Image) for block in content)
+
+
+def _end(size: Size, model: Model, tape: StreamRecording) -> CallEnd:
+    if tape.message is not None:
+        usage = tape.message.usage
+        return CallEnd(usage=usage if usage.cost else structs.replace(usage, cost=cost_of(usage, price_of(model))))
+    if tape.failure is not None and not tape.events:
+        return CallEnd(usage=Usage(), reason=tape.failure.reason, error=tape.failure.message)
+    # Cut off in the middle: input and partial output are billed, but the provider sent no count.
+    usage = limits.estimate_usage(size, tape.chars, price_of(model))
+    failure = tape.failure
+    reason, error = (failure.reason, failure.message) if failure else ("aborted", "")
+    return CallEnd(usage=usage, reason=reason, error=error, measured=False)
+
+
+def answered_by_line(answered_by: str, missed: Sequence[MissedCall], zone: tzinfo) -> str:
+    """`answered by Y; X was rate limited at 12:03`; empty when the first choice answered."""
+    others: dict[str, MissedCall] = {}
+    for each in missed:
+        if each.ref != answered_by:
+            others[each.ref] = each
+    if not answered_by or not others:
+        return ""
+    told = [
+        f"{each.ref} {_SAID.get(each.reason, 'failed')} at {datetime.fromtimestamp(each.at / 1000, zone):%H:%M}"
+        for each in others.values()
+    ]
+    return f"answered by {answered_by}; {', '.join(told)}"
+
+
+def footer(usage: Usage, mode: str | None) -> str:
+    """The optional usage line under an answer."""
+    if mode not in ("tokens", "full", "on") or not usage.total_tokens:
+        return ""
+    text = f"{usage.prompt_tokens:,} tokens in, {usage.output:,} out"
+    if mode == "tokens":
+        return text
+    cached = f", {usage.cache_read:,} from the cache" if usage.cache_read else ""
+    return f"{text}{cached}, {dollars(usage.cost.total) if usage.cost else 'price unknown'}"
+
+
+def explain_run(calls: Sequence[CallRow], zone: tzinfo) -> str:
+    """`who_answered` for a finished run, from its calls."""
+    answered = next((call.ref for call in reversed(calls) if call.state == "ok"), "")
+    return answered_by_line(answered, [MissedCall(c.ref, c.reason, c.at) for c in calls if c.state == "failed"], zone)

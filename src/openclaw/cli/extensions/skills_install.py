@@ -1,0 +1,498 @@
+"""The verbs of `openclaw skills` that change something: trust, install, update, remove, new, pack."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+import msgspec
+
+from openclaw.agent.settings import default_agent, resolve_agent
+from openclaw.cli.render import note, print_json
+from openclaw.config.live import LiveConfig
+from openclaw.config.load import load
+from openclaw.core.clock import millis
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.text import strip_unprintable
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.security import install_policy
+from openclaw.security.install_scan import scan_files
+from openclaw.skills import install as installing
+from openclaw.skills.accepted import make_entry
+from openclaw.skills.catalog import shorten_path
+from openclaw.skills.gate import ListedSkill, SkillVerdict, describe_step, steps_for
+from openclaw.skills.install import SkillReview, lookalikes, origin_of, repair_interrupted, run, slug_of, stage_skill
+from openclaw.skills.install import install as put
+from openclaw.skills.install import new as make
+from openclaw.skills.install import pack as install_pack
+from openclaw.skills.service import SkillService
+from openclaw.workspace.seed import workspace_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from openclaw.skills.gate import ListedSkill, SkillList
+    from openclaw.skills.install import StagedSkill
+    from openclaw.skills.record import Source
+
+
+as_json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+agent_option = click.option(
+    "--agent", "agent_id", metavar="ID", help="As this agent has it; the default agent when absent."
+)
+skill_option = click.option(
+    "--skill", "given", multiple=True, metavar="PATH", help="Also look here: a skill, or skills."
+)
+
+
+class SkillView:
+    """The skills of this home, as one command needs them."""
+
+    def __init__(self, agent_id: str | None = None, given: tuple[str, ...] = ()) -> None:
+
+        clock = SystemClock()
+        self.now = clock.now
+        self.millis: Callable[[], int] = lambda: millis(clock)
+        self.surroundings: Environment = Environment.of_process()
+        home = self.surroundings.home
+        self.loaded = load(home, self.surroundings.environ)
+        agents = self.loaded.config.agents
+        self.agent = resolve_agent(agents, agent_id or default_agent(agents)).id
+        self.workspace: Path = workspace_of(agents, self.agent, self.surroundings)
+        live = LiveConfig(self.loaded)
+        self.skills: SkillService = SkillService(
+            live.skills,
+            live.agents,
+            live.variables,
+            live.is_set,
+            home.state,
+            self.surroundings.home_dir,
+            clock.now,
+            tuple(Path(path) for path in given),
+        )
+        self.managed: Path = home.state / "skills"
+        for root in (self.managed, self.workspace / "skills"):
+            repair_interrupted(root)
+
+    def shelf(self) -> SkillList:
+        return self.skills.look(self.agent, self.workspace, self.surroundings.cwd, first_use=False)
+
+    def root(self, everywhere: bool) -> tuple[Path, Source]:
+        """Where a skill is installed: for every agent, or in this agent's workspace."""
+        if everywhere:
+            return self.managed, "openclaw-managed"
+        return self.workspace / "skills", "openclaw-workspace"
+
+    def short(self, path: str) -> str:
+
+        return shorten_path(path, str(self.surroundings.home_dir))
+
+
+def item_document(item: ListedSkill, full: bool = False) -> dict[str, Any]:
+
+    manifest, verdict = item.skill.manifest, item.verdict
+    document: dict[str, Any] = {
+        "name": item.skill.name,
+        "description": manifest.description,
+        "emoji": manifest.emoji or None,
+        "eligible": verdict.eligible,
+        "disabled": verdict.disabled,
+        "blockedByAllowlist": verdict.blocked_by_allowlist,
+        "blockedByAgentFilter": verdict.blocked_by_agent,
+        "modelVisible": item.model_visible,
+        "userInvocable": item.user_invocable,
+        "source": item.skill.source,
+        "bundled": item.skill.bundled,
+        "homepage": manifest.homepage or None,
+        "trust": item.trust.state,
+        "reasons": verdict.reasons,
+        "missing": msgspec.to_builtins(verdict.missing),
+    }
+    if full:
+        document |= {
+            "filePath": item.skill.file_path,
+            "baseDir": item.skill.base_dir,
+            "skillKey": manifest.key,
+            "primaryEnv": manifest.primary_env or None,
+            "contentHash": item.skill.content_hash,
+            "treeSha256": item.skill.tree.sha256 if item.skill.tree else None,
+            "license": manifest.license or None,
+            "compatibility": manifest.compatibility or None,
+            "allowRemote": manifest.allow_remote,
+            "permissions": msgspec.to_builtins(manifest.permissions),
+            "remedies": verdict.remedies,
+            "references": [str(reference) for reference in item.skill.outside],
+            "notes": manifest.notes,
+            "trustWhy": item.trust.why,
+        }
+    return document
+
+
+def describe_permissions(permissions: Any) -> str:
+    """Declared permissions in words."""
+    if not permissions.declared:
+        return "anything the agent may (it declares nothing)"
+    parts = []
+    if permissions.tools is not None:
+        parts.append(f"use {', '.join(permissions.tools) or 'no tools'}")
+    if permissions.network is not None:
+        parts.append("use the network" if permissions.network else "not use the network")
+    if permissions.paths is not None:
+        parts.append(f"touch {', '.join(permissions.paths) or 'no files'}")
+    return "; ".join(parts)
+
+
+def finding_document(finding: Any) -> dict[str, Any]:
+    return {
+        "ruleId": finding.rule,
+        "severity": finding.severity,
+        "message": finding.message,
+        "file": finding.file,
+        "line": finding.line,
+    }
+
+
+def describe_finding(finding: dict[str, Any]) -> str:
+    where = f"{finding['file']}:{finding['line']}" if finding["line"] else finding["file"]
+    return f"{finding['severity']}: {where}: {finding['message']} [{finding['ruleId']}]"
+
+
+def bullets(heading: str, lines: list[str], *, err: bool = False) -> None:
+
+    if heading and (lines or not heading.endswith(":")):
+        click.echo(strip_unprintable(f"\n{heading}"), err=err)
+    for line in lines:
+        click.echo(strip_unprintable(f"  {line}"), err=err)
+
+
+def shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+@click.command("trust")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@skill_option
+def trust(name: str, yes: bool, given: tuple[str, ...]) -> None:
+    """Accept NAME as it is now. Shows first what changed, or what is in it."""
+
+    here = SkillView(given=given)
+    item = _held_first(here.shelf(), name)
+    if item.skill.bundled:
+        raise InvalidRequest(f"{item.skill.name} comes with OpenClaw: there is nothing to accept")
+    ledger = here.skills.library.ledger
+    for line in ledger.diff(item.skill, ledger.read().get(item.skill.base_dir)):
+        click.echo(strip_unprintable(line))
+    bullets(
+        "A look through its files found:",
+        [describe_finding(finding_document(it)) for it in here.skills.library.findings(item.skill)],
+    )
+    click.echo(f"{here.short(item.skill.base_dir)}\nmay: {describe_permissions(item.skill.manifest.permissions)}")
+    if not yes and not _asked(f"Accept {item.skill.name}?"):
+        raise InvalidRequest("not accepted: answer yes at a terminal, or give --yes")
+    ledger.accept({item.skill.base_dir: make_entry(item.skill, "owner", here.millis())})
+    click.echo(f"{item.skill.name} is accepted as it is now.")
+
+
+@click.command("untrust")
+@click.argument("name")
+@skill_option
+def untrust(name: str, given: tuple[str, ...]) -> None:
+    """Hold NAME back until it is accepted again."""
+
+    here = SkillView(given=given)
+    item = here.shelf().get(name)
+    if item.skill.bundled:
+        raise InvalidRequest(
+            f"switch it off instead: openclaw config set skills.entries.{item.skill.name}.enabled false"
+        )
+    here.skills.library.ledger.refuse(item.skill.base_dir, make_entry(item.skill, "owner", here.millis()))
+    click.echo(f"{item.skill.name} is held back. openclaw skills trust {item.skill.name} takes that back.")
+
+
+@click.command("diff")
+@click.argument("name")
+@skill_option
+def diff(name: str, given: tuple[str, ...]) -> None:
+    """What changed in NAME since it was accepted."""
+
+    here = SkillView(given=given)
+    item = _held_first(here.shelf(), name)
+    ledger = here.skills.library.ledger
+    known = ledger.read().get(item.skill.base_dir)
+    lines = ledger.diff(item.skill, known)
+    for line in lines:
+        click.echo(strip_unprintable(line))
+    if known is None:
+        note(f"{item.skill.name} was never accepted, so all of it is new.")
+    elif not lines:
+        note(f"{item.skill.name} is as it was accepted.")
+
+
+@click.command("install")
+@click.argument("source", type=click.Path(exists=True))
+@click.option("--global", "everywhere", is_flag=True, help="For every agent, not only in this workspace.")
+@click.option("--as", "slug", metavar="NAME", help="Its directory's name.")
+@click.option("--force", is_flag=True, help="Replace what is there.")
+@click.option("--yes", is_flag=True, help="Agree to warnings without being asked.")
+@click.option("--accept-risk", is_flag=True, help="Install in spite of grave findings.")
+@click.option("--dry-run", is_flag=True, help="Only show the report.")
+@agent_option
+@as_json_option
+def install(
+    source: str,
+    everywhere: bool,
+    slug: str | None,
+    force: bool,
+    yes: bool,
+    accept_risk: bool,
+    dry_run: bool,
+    agent_id: str | None,
+    as_json: bool,
+) -> None:
+    """Install a skill from a directory, a tarball or a zip file, after a look through it."""
+
+    here = SkillView(agent_id)
+    root, kind = here.root(everywhere)
+    if dry_run:
+        with stage_skill(Path(source), root, scan_files, slug, force=True) as ready:
+            report = _report(ready, here)
+        print_json(report) if as_json else _show_report(report)
+        return
+    report = _install(here, Path(source), root, kind, slug, force, yes, accept_risk, quiet=as_json)
+    if as_json:
+        print_json({"ok": True, **report})
+    else:
+        click.echo(f"installed {report['name']} in {here.short(report['target'])}")
+
+
+@click.command("update")
+@click.argument("name", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every skill that was installed from a file or directory.")
+@click.option("--yes", is_flag=True, help="Agree to warnings without being asked.")
+def update(name: str | None, everything: bool, yes: bool) -> None:
+    """Install NAME again from where it came from."""
+
+    if (name is None) == (not everything):
+        raise click.UsageError("name one skill, or say --all")
+    here = SkillView()
+    shelf = here.shelf()
+    done = 0
+    for item in [shelf.get(name)] if name else shelf.items:
+        base = Path(item.skill.base_dir)
+        origin = origin_of(base)
+        if origin is None or item.skill.source not in ("openclaw-workspace", "openclaw-managed"):
+            if name:
+                raise InvalidRequest(f"{item.skill.name} was not installed by this program: update it where it is kept")
+            continue
+        if not Path(origin.spec).exists():
+            raise InvalidRequest(f"{item.skill.name} came from {origin.spec}, which is not there any more")
+        _install(here, Path(origin.spec), base.parent, item.skill.source, base.name, True, yes, False, mode="update")
+        click.echo(f"updated {item.skill.name}")
+        done += 1
+    if not done:
+        click.echo("Nothing to update.")
+
+
+@click.command("remove")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def remove(name: str, yes: bool) -> None:
+    """Take an installed skill away."""
+
+    here = SkillView()
+    item = here.shelf().get(name)
+    if item.skill.source not in ("openclaw-workspace", "openclaw-managed"):
+        raise InvalidRequest(
+            f"{item.skill.name} is not kept by this program ({item.skill.source}): remove it where it is, "
+            f"or switch it off with openclaw config set skills.entries.{item.skill.manifest.key}.enabled false"
+        )
+    target = Path(item.skill.file_path).parent
+    if not yes and not _asked(f"Remove {target}?"):
+        raise InvalidRequest("not removed: answer yes at a terminal, or give --yes")
+    installing.remove(target, target.parent, here.skills.library.ledger)
+    click.echo(f"removed {item.skill.name}")
+
+
+@click.command("new")
+@click.argument("name")
+@click.option("--description", default="", help="What it does, and when to use it.")
+@click.option("--global", "everywhere", is_flag=True, help="For every agent, not only in this workspace.")
+def new(name: str, description: str, everywhere: bool) -> None:
+    """A new skill to start from."""
+
+    click.echo(str(make(SkillView().root(everywhere)[0], name, description)))
+
+
+@click.command("pack")
+@click.argument("directory", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "-o", "--output", type=click.Path(), metavar="FILE", help="A .tgz or .zip; named after the skill when absent."
+)
+def pack(directory: str, output: str | None) -> None:
+    """A skill as one file, to hand on."""
+
+    click.echo(str(install_pack(Path(directory), Path(output) if output else None, Path.cwd())))
+
+
+@click.command("deps")
+@click.argument("name")
+@click.option("--run", "step_id", metavar="ID", help="Run this step.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def deps(name: str, step_id: str | None, yes: bool) -> None:
+    """Ways to get the programs NAME needs; one is run only when you name it."""
+
+    here = SkillView()
+    item = here.shelf().get(name)
+    how = here.skills.settings.install
+    steps = steps_for(item.skill.manifest, _platform(), how)
+    if step_id is None:
+        bullets(
+            f"Ways to get what {item.skill.name} needs:", [f"{step.id}: {describe_step(step, how)}" for step in steps]
+        )
+        click.echo(f"Run one: openclaw skills deps {item.skill.name} --run ID" if steps else "It names no way.")
+        return
+    step = next((step for step in steps if step.id == step_id), None)
+    if step is None:
+        raise NotFound(f"{item.skill.name} has no step {step_id!r}: openclaw skills deps {item.skill.name} lists them")
+    if item.trust.held or item.trust.state == "new":
+        raise InvalidRequest(f"{item.skill.name} is not accepted yet: openclaw skills trust {item.skill.name}")
+    if not yes and not _asked(f"Run: {describe_step(step, how)}?"):
+        raise InvalidRequest("not run: answer yes at a terminal, or give --yes")
+    tools = here.surroundings.home.state / "tools" / slug_of(item.skill.manifest.key)
+    click.echo(run(step, how, tools, here.loaded.variables))
+
+
+def _install(
+    here: SkillView,
+    source: Path,
+    root: Path,
+    kind: Source,
+    slug: str | None,
+    force: bool,
+    yes: bool,
+    accept_risk: bool,
+    *,
+    mode: Literal["install", "update"] = "install",
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Stages the skill, asks policy, hooks and person, installs it; gives the report."""
+
+    def policy(ready: StagedSkill) -> str:
+        question = install_policy.PolicyQuestion(
+            target="skill",
+            name=ready.slug,
+            staged=ready.directory,
+            kind=ready.kind,
+            spec=ready.spec,
+            tree_sha256=ready.tree_sha256,
+            mode=mode,
+        )
+        settings = here.loaded.config.security.install_policy
+        return install_policy.ask(question, settings, here.loaded.variables, _asked)
+
+    def plugins(ready: StagedSkill) -> str:
+        from openclaw.cli.client import objection
+
+        return objection(
+            here.surroundings,
+            target="skill",
+            name=ready.slug,
+            staged=ready.directory,
+            spec=ready.spec,
+            tree_sha256=ready.tree_sha256,
+            mode=mode,
+            findings=[finding_document(each) for each in ready.findings],
+        )
+
+    def person(ready: StagedSkill) -> str:
+        report = _report(ready, here)
+        if not quiet:
+            _show_report(report)
+        if ready.critical and not accept_risk:
+            return "a look through it found something grave. If you have read it and still want it: --accept-risk"
+        worth_asking = bool(ready.findings or ready.outside or report["lookalikes"])
+        if worth_asking and not (yes or accept_risk) and not _asked(f"Install {ready.slug} all the same?"):
+            return "nobody agreed to the findings: answer yes at a terminal, or give --yes"
+        return ""
+
+    now = here.now()
+    ready = put(
+        source,
+        root,
+        kind,
+        ledger=here.skills.library.ledger,
+        inspect=scan_files,
+        gatekeeper=SkillReview(policy=policy, hooks=(plugins,), person=person),
+        now=now,
+        stamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        slug=slug,
+        force=force,
+    )
+    return _report(ready, here)
+
+
+def _report(ready: StagedSkill, here: SkillView) -> dict[str, Any]:
+
+    known = [item.skill.name for item in here.shelf().items]
+    manifest = ready.manifest
+    return {
+        "name": manifest.name,
+        "description": manifest.description,
+        "target": str(ready.target),
+        "files": ready.files,
+        "treeSha256": ready.tree_sha256,
+        "permissions": describe_permissions(manifest.permissions),
+        "requires": {
+            "bins": manifest.requires.bins,
+            "anyBins": manifest.requires.any_bins,
+            "env": manifest.requires.env,
+        },
+        "install": [describe_step(step, here.skills.settings.install) for step in manifest.install],
+        "lookalikes": lookalikes(manifest.name, known),
+        "references": [str(reference) for reference in ready.outside],
+        "findings": [finding_document(finding) for finding in ready.findings],
+        "blocked": ready.critical,
+    }
+
+
+def _show_report(report: dict[str, Any]) -> None:
+
+    click.echo(strip_unprintable(f"{report['name']}: {report['description']}"), err=True)
+    click.echo(f"{report['files']} files, {report['treeSha256']}, to {report['target']}", err=True)
+    click.echo(f"it says it may: {report['permissions']}", err=True)
+    bullets("It can be mistaken for:", list(report["lookalikes"]), err=True)
+    bullets("It would like these programs (never installed unasked):", report["install"], err=True)
+    bullets("It leads outside its directory:", report["references"], err=True)
+    bullets("A look through its files found:", [describe_finding(finding) for finding in report["findings"]], err=True)
+
+
+def _held_first(shelf: SkillList, name: str) -> ListedSkill:
+    """The skill called `name`; one that is held back comes before another of the same name."""
+
+    found = shelf.get(name)
+    for hidden in shelf.shadowed:
+        if hidden.trust.held and hidden.skill.name == found.skill.name and not found.trust.held:
+            return ListedSkill(skill=hidden.skill, trust=hidden.trust, verdict=SkillVerdict(eligible=False))
+    return found
+
+
+def _asked(question: str) -> bool:
+    """Asks for a yes; without a terminal the answer is no."""
+
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    return click.confirm(question, default=False, err=True)
+
+
+def _platform() -> str:
+
+    return "linux" if sys.platform.startswith("linux") else sys.platform
+
+
+COMMANDS = (trust, untrust, diff, install, update, remove, new, pack, deps)

@@ -1,0 +1,240 @@
+"""Writes files and vectors to the index. The caller opens the transaction."""
+
+from array import array
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.memory.chunk import Chunk, digest
+from openclaw.memory.database import MOST_VECTORS, IndexFile, IndexIdentity, pack_vector, unpack_vectors
+from openclaw.memory.terms import index_terms
+
+KEYWORDS_ONLY = "fts-only"
+PRUNED = 100
+
+
+class FileState(Struct, frozen=True, kw_only=True):
+    """Hash, time and size of a file when it was read."""
+
+    path: str
+    source: str
+    hash: str
+    mtime: int
+    size: int
+    problem: str = ""
+    owner: str = ""
+
+
+def chunk_id(source: str, path: str, chunk: Chunk, model: str) -> str:
+    return digest(f"{source}:{path}:{chunk.start}:{chunk.end}:{chunk.hash}:{model}")
+
+
+class IndexWriter:
+    """Writes to an index of one identity."""
+
+    def __init__(self, index: IndexFile, identity: IndexIdentity, *, cache: int | None) -> None:
+        self.index = index
+        self.identity = identity
+        self._cache = cache
+        """Most cached embeddings of removed texts; None for no cache."""
+        self._dims = 0
+
+    @property
+    def embeds(self) -> bool:
+        return self.identity.model != KEYWORDS_ONLY
+
+    def put(self, file: FileState, chunks: Sequence[tuple[Chunk, str]], now: int) -> None:
+        """Replaces a file's chunks by `chunks` with their labels; unchanged ones are not touched."""
+        run = self.index.db.execute
+        model = self.identity.model
+        wanted = {chunk_id(file.source, file.path, chunk, model): (chunk, label) for chunk, label in chunks}
+        known = self.index.rows(
+            "SELECT id, number, label FROM chunks WHERE path = ? AND source = ?", (file.path, file.source)
+        )
+        kept = {row[0] for row in known if row[0] in wanted and wanted[row[0]][1] == row[2]}
+        vectors = {
+            wanted[key][0].hash: self.embedding(wanted[key][0].hash) for key in wanted.keys() - kept if self.embeds
+        }
+        self._remove([row[1] for row in known if row[0] not in kept], now)
+        place = index_terms(file.path.removesuffix(".md").replace("/", " "))
+        for key in wanted.keys() - kept:
+            chunk, label = wanted[key]
+            embedding = vectors.get(chunk.hash) or b""
+            run(
+                "INSERT INTO chunks (id, path, source, start_line, end_line, hash, model, text, label, embedding, "
+                "updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    key,
+                    file.path,
+                    file.source,
+                    chunk.start,
+                    chunk.end,
+                    chunk.hash,
+                    model,
+                    chunk.text,
+                    label,
+                    embedding,
+                    now,
+                ),
+            )
+            number = self.index.db.last_insert_rowid()
+            run(
+                "INSERT INTO chunks_fts (rowid, text, place) VALUES (?, ?, ?)", (number, index_terms(chunk.text), place)
+            )
+            if embedding:
+                self._place(number, embedding)
+        run(
+            "INSERT OR REPLACE INTO files (path, source, hash, mtime, size, problem, owner) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (file.path, file.source, file.hash, file.mtime, file.size, file.problem, file.owner),
+        )
+
+    def touch(self, file: FileState) -> None:
+        """Updates the time of a file whose content is unchanged."""
+        self.index.db.execute(
+            "UPDATE files SET mtime = ?, size = ?, problem = ? WHERE path = ? AND source = ?",
+            (file.mtime, file.size, file.problem, file.path, file.source),
+        )
+
+    def drop(self, path: str, source: str, now: int, *, remember: bool = True) -> None:
+        """Removes a file; with `remember` its embeddings stay in the cache in case it comes back."""
+        rows = self.index.rows("SELECT number FROM chunks WHERE path = ? AND source = ?", (path, source))
+        self._remove([row[0] for row in rows], now, remember=remember)
+        self.index.db.execute("DELETE FROM files WHERE path = ? AND source = ?", (path, source))
+
+    def forget(self, hashes: Sequence[str]) -> None:
+        """Deletes these texts from the cache."""
+        for wanted in hashes:
+            self.index.db.execute("DELETE FROM embedding_cache WHERE hash = ?", (wanted,))
+
+    def waiting(self, limit: int, after: int = 0) -> list[tuple[int, str, str]]:
+        """Chunks without a vector: number, hash, text."""
+        return [
+            (row[0], row[1], row[2])
+            for row in self.index.rows(
+                "SELECT number, hash, text FROM chunks WHERE embedding = x'' AND number > ? ORDER BY number LIMIT ?",
+                (after, limit),
+            )
+        ]
+
+    def set_vectors(self, number: int, vectors: Sequence["array[float]"]) -> None:
+        """Stores the vectors of a chunk; the first ever fix the index's dimensions."""
+        kept = list(vectors)[:MOST_VECTORS]
+        if not self.identity.vector_dims:
+            self.identity = msgspec.structs.replace(self.identity, vector_dims=len(kept[0]))
+            self.index.identify(self.identity)
+        blob = b"".join(pack_vector(vector) for vector in kept)
+        self.index.db.execute("UPDATE chunks SET embedding = ? WHERE number = ?", (blob, number))
+        if self.index.db.changes():
+            self._place(number, blob)
+
+    def embedding(self, hash: str) -> bytes | None:  # noqa: A002
+        """The stored vectors of a text, from the index or the cache."""
+        found = self.index.rows(
+            "SELECT embedding FROM chunks WHERE hash = ? AND model = ? AND embedding != x'' LIMIT 1",
+            (hash, self.identity.model),
+        ) or self.index.rows(
+            "SELECT embedding FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ? AND hash = ?",
+            (self.identity.provider, self.identity.model, self.identity.provider_key, hash),
+        )
+        dims = self.identity.vector_dims
+        if not found or (dims and len(found[0][0]) % (dims * 4)):
+            return None
+        return bytes(found[0][0])
+
+    def catch_up(self) -> None:
+        """Adds to the vector table what was embedded while the extension could not be loaded."""
+        if self.index.vector_problem or not self.identity.vector_dims:
+            return
+        for number, blob in self.index.rows(
+            "SELECT number, embedding FROM chunks WHERE placed = 0 AND embedding != x''"
+        ):
+            self._place(number, blob)
+
+    def adopt(self, old: IndexFile) -> None:
+        """Copies the embeddings of another index, so that nothing is embedded twice."""
+        if self._cache is None:
+            return
+        identity = old.identity()
+        run = self.index.db.execute
+        run("ATTACH ? AS old", (str(old.path),))
+        try:
+            with self.index.writing():
+                if identity is not None and identity.vector_dims:
+                    run(
+                        "INSERT OR IGNORE INTO embedding_cache SELECT ?, model, ?, hash, embedding, ?, updated_at "
+                        "FROM old.chunks WHERE embedding != x''",
+                        (identity.provider, identity.provider_key, identity.vector_dims),
+                    )
+                run("INSERT OR IGNORE INTO embedding_cache SELECT * FROM old.embedding_cache")
+        finally:
+            run("DETACH old")
+
+    def prune(self) -> None:
+        """Deletes the least recently used embeddings beyond the cache size."""
+        if self._cache is None:
+            self.index.db.execute("DELETE FROM embedding_cache")
+            return
+        while self.index.rows("SELECT count(*) FROM embedding_cache")[0][0] > self._cache:
+            self.index.db.execute(
+                "DELETE FROM embedding_cache WHERE rowid IN "
+                "(SELECT rowid FROM embedding_cache ORDER BY updated_at LIMIT ?)",
+                (PRUNED,),
+            )
+
+    def _remove(self, numbers: Sequence[int], now: int, *, remember: bool = True) -> None:
+        run = self.index.db.execute
+        for number in numbers:
+            if remember and self._cache is not None and self.identity.vector_dims:
+                run(
+                    "INSERT OR REPLACE INTO embedding_cache SELECT ?, model, ?, hash, embedding, ?, ? FROM chunks "
+                    "WHERE number = ? AND embedding != x''",
+                    (
+                        self.identity.provider,
+                        self.identity.provider_key,
+                        self.identity.vector_dims,
+                        now,
+                        number,
+                    ),
+                )
+            if self._table():
+                run(
+                    "DELETE FROM chunks_vec WHERE rowid BETWEEN ? AND ?",
+                    (number * MOST_VECTORS, (number + 1) * MOST_VECTORS - 1),
+                )
+            run("DELETE FROM chunks_fts WHERE rowid = ?", (number,))
+            run("DELETE FROM chunks WHERE number = ?", (number,))
+
+    def _table(self) -> bool:
+        """Whether the vector table exists and is usable."""
+        if self.index.vector_problem:
+            return False
+        if not self._dims:
+            noted = self.index.noted("vector_table")
+            self._dims = int(noted) if noted.isdigit() else 0
+        return self._dims > 0
+
+    def _place(self, number: int, blob: bytes) -> None:
+        dims = self.identity.vector_dims
+        if self.index.vector_problem or not dims:
+            return
+        run = self.index.db.execute
+        if not self._table():
+            coarse = f", coarse bit[{dims}]" if dims % 8 == 0 else ""
+            run(
+                "CREATE VIRTUAL TABLE chunks_vec USING "
+                f"vec0(embedding float[{dims}] distance_metric=cosine{coarse}, chunk_size=256)"
+            )
+            self.index.note("vector_table", str(dims))
+        bits = dims % 8 == 0
+        sql = (
+            "INSERT INTO chunks_vec (rowid, embedding, coarse) VALUES (?, ?, vec_quantize_binary(?))"
+            if bits
+            else "INSERT INTO chunks_vec (rowid, embedding) VALUES (?, ?)"
+        )
+        for at, vector in enumerate(unpack_vectors(blob, dims)):
+            if any(vector):
+                row = number * MOST_VECTORS + at
+                run(sql, (row, pack_vector(vector), pack_vector(vector)) if bits else (row, pack_vector(vector)))
+        run("UPDATE chunks SET placed = 1 WHERE number = ?", (number,))

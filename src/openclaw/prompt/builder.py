@@ -1,0 +1,442 @@
+"""Builds the prompt of a turn: gathers workspace files, tools, model and machine into facts and renders them.
+
+Live runs and previews both use `PromptBuilder`, so a preview is what would be sent. Also here: the additions of hooks,
+and the prompt options from the configuration.
+"""
+
+import os
+import platform
+import socket
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from openclaw.agent.settings import AgentDefaults, AgentEntry
+from openclaw.automation.settings import HeartbeatSettings
+from openclaw.core.keys import MAIN, SessionKey
+from openclaw.core.provider import Model
+from openclaw.core.secret import Secret
+from openclaw.core.text import PromptText, estimate_tokens, fence
+from openclaw.core.tool import ToolSpec
+from openclaw.prompt import fit as prompt_fit
+from openclaw.prompt.build import Prompt, assemble, build
+from openclaw.prompt.facts import (
+    DEFAULT_HEARTBEAT,
+    Mode,
+    PromptFacts,
+    RuntimeFacts,
+    SandboxFacts,
+    Section,
+    ToolLine,
+    clean,
+    clean_line,
+)
+from openclaw.prompt.fit import Fitted, fit, token_budget
+from openclaw.prompt.report import ChangeLine, PromptReport, ReportHeader, TruncationPart, report
+from openclaw.prompt.sections.tools import authorized_senders
+from openclaw.security import scan
+from openclaw.security.audit import AuditEntry
+from openclaw.security.settings import CommandsSettings
+from openclaw.workspace import budget, files
+from openclaw.workspace.budget import FileBudget, FileCut
+from openclaw.workspace.files import FileCache, WorkspaceFile
+
+# Additions of hooks.
+
+IRREPLACEABLE = ("identity", "safety", "sandbox", "authorized_senders")
+"""Sections that stay even when a hook replaces the prompt."""
+
+
+class Additions(Struct, frozen=True, kw_only=True):
+    """The answers of all handlers, in the order they ran."""
+
+    replace: PromptText | None = None
+    """A whole prompt in place of ours, from a handler with that permission."""
+    prepend: tuple[PromptText, ...] = ()
+    """Stable text before the prompt."""
+    append: tuple[PromptText, ...] = ()
+    """Stable text after the stable part; the runtime line stays last."""
+
+
+def apply(prompt: Prompt, additions: Additions, fence_id: str = "") -> Prompt:
+    """Adds the additions to `prompt`, each as a section of its own, so that reports and blame show its source."""
+    if additions == Additions():
+        return prompt
+    stable = [piece for piece in prompt.sections if piece.stable]
+    dynamic = [piece for piece in prompt.sections if not piece.stable]
+    if additions.replace and clean(additions.replace):
+        kept = {piece.id: piece for piece in stable if piece.id in IRREPLACEABLE}
+        theirs = _piece("system", 1, additions.replace, "", before="")
+        identity = [kept.pop("identity")] if "identity" in kept else []
+        stable, dynamic = [*identity, theirs, *kept.values()], []
+    stable = [*_pieces("prepend", additions.prepend, fence_id, after="\n"), *stable]
+    stable += _pieces("append", additions.append, fence_id, before="\n")
+    return Prompt(sections=(*stable, *dynamic), stable=assemble(stable).rstrip(), dynamic=assemble(dynamic))
+
+
+def _pieces(
+    where: str, texts: tuple[PromptText, ...], fence_id: str, *, before: str = "", after: str = ""
+) -> list[Section]:
+    return [
+        _piece(where, number, text, fence_id, before=before, after=after)
+        for number, text in enumerate(texts, 1)
+        if clean(text)
+    ]
+
+
+def _piece(
+    where: str,
+    number: int,
+    text: PromptText,
+    fence_id: str,
+    *,
+    before: str,
+    after: str = "",
+) -> Section:
+    body = clean(text)
+    if fence_id:
+        body = fence("PLUGIN_CONTEXT", clean_line(fence_id), body, source=text.source)
+    return Section(
+        id=f"hook:{where}:{number}",
+        heading="",
+        text=f"{before}{body}{after}",
+        source=text.source,
+        label=text.label,
+    )
+
+
+# Options from the configuration.
+
+
+class PromptOptions(Struct, frozen=True, kw_only=True):
+    """The configuration of one agent's prompt."""
+
+    senders: PromptText | None = None
+    aliases: tuple[str, ...] = ()
+    citations: Literal["auto", "on", "off"] = "auto"
+    delegation: Literal["suggest", "prefer"] = "suggest"
+    heartbeat: PromptText | None = None
+    """The heartbeat prompt, for the agent that has heartbeats."""
+    heartbeats: bool = False
+    """Whether any agent has heartbeats, so that prompts mention them."""
+
+
+def resolve(
+    agent: AgentEntry,
+    defaults: AgentDefaults,
+    commands: CommandsSettings,
+    *,
+    is_default: bool,
+    secret: Callable[[], Secret],
+    citations: Literal["auto", "on", "off"] = "auto",
+) -> PromptOptions:
+    """Resolves the options of `agent`; calls `secret` only when owner ids are hashed."""
+    hashed = commands.owner_display == "hash" and any(
+        name.strip() not in ("", "*") for name in commands.owner_allow_from
+    )
+    key = (commands.owner_display_secret or secret()) if hashed else None
+    heartbeat = _heartbeat(agent.heartbeat or defaults.heartbeat)
+    return PromptOptions(
+        senders=authorized_senders(commands.owner_allow_from, commands.owner_display, key),
+        aliases=tuple(
+            f"- {alias}: {ref}"
+            for alias, ref in sorted((item.alias, ref) for ref, item in defaults.models.items() if item.alias)
+        ),
+        citations=citations,
+        delegation=agent.subagents.delegation_mode or defaults.subagents.delegation_mode or "suggest",
+        heartbeat=heartbeat if is_default or agent.heartbeat else None,
+        heartbeats=heartbeat is not None,
+    )
+
+
+def _heartbeat(settings: HeartbeatSettings | None) -> PromptText | None:
+    if settings is None or not settings.include_system_prompt_section or settings.every.strip() in ("0", "0m", "0s"):
+        return None
+    if settings.prompt:
+        return PromptText(settings.prompt, "agents.defaults.heartbeat.prompt", "owner")
+    return DEFAULT_HEARTBEAT
+
+
+# Building.
+
+
+class PromptMachine(Struct, frozen=True, kw_only=True):
+    """Facts about the machine that are constant for the process."""
+
+    host: str
+    os: str
+    arch: str
+    python: str
+    shell: str
+    timezone: str
+    fence_id: str
+    docs_path: str = ""
+
+
+class PromptRequest(Struct, frozen=True, kw_only=True):
+    """The inputs of one prompt: session, workspace, model, tools and options."""
+
+    key: SessionKey
+    workspace: Path
+    model: Model
+    default_model: str
+    tools: Sequence[ToolSpec]
+    knobs: PromptOptions = PromptOptions()
+    mode: Mode | None = None
+    """None leaves it to the kind of session."""
+    thinking: str = "off"
+    reasoning: Literal["off", "on", "stream"] = "off"
+    """Whether reasoning is shown in the conversation."""
+    channel: str = ""
+    terminal: str = ""
+    """The directory of the terminal the person is at."""
+    sandbox: SandboxFacts | None = None
+    sandbox_mode: str = "off"
+    external_agents: bool = False
+    """Whether work can be handed to agents of other makers."""
+    files: tuple[WorkspaceFile, ...] | None = None
+    """The workspace files as changed by hooks; None to load them from disk."""
+    skills: PromptText | None = None
+    extra: PromptText | None = None
+    """What the caller adds for this turn."""
+    warned: tuple[str, ...] = ()
+    """Signatures of the file cuts this session was already warned of."""
+    shared: bool = False
+    """Others than the owner take part, so private notes are left out."""
+    session_id: str = ""
+    source: Literal["run", "estimate"] = "run"
+    now: int = 0
+
+
+class BuiltPrompt(Struct, frozen=True, kw_only=True):
+    """A rendered prompt with its facts and report."""
+
+    prompt: Prompt
+    facts: PromptFacts
+    report: PromptReport
+    cut: FileCut
+    about: ReportHeader
+
+
+def detect_machine(timezone: str, shell: str, fence_id: str, docs_path: str = "") -> PromptMachine:
+    return PromptMachine(
+        host=socket.gethostname(),
+        os=f"{platform.system()} {platform.release()}".strip(),
+        arch=platform.machine(),
+        python=platform.python_version(),
+        shell=Path(shell).name,
+        timezone=timezone,
+        fence_id=fence_id,
+        docs_path=docs_path,
+    )
+
+
+class PromptBuilder:
+    """Builds prompts. Reuses an agent's last one when its inputs are equal, with a new date and session."""
+
+    def __init__(self, about: PromptMachine, cache: FileCache) -> None:
+        self._about = about
+        self._cache = cache
+        self._last: dict[tuple[str, budget.Kind], tuple[_Ground, BuiltPrompt]] = {}
+
+    def make(self, what: PromptRequest, defaults: AgentDefaults) -> BuiltPrompt:
+        kind = (what.key.agent, budget.kind_of(what.key))
+        ground = _Ground(
+            # Of the key only agent and kind influence the prompt, and they are the cache key.
+            what=structs.replace(what, key=_ANYBODY, session_id="", now=0),
+            loaded=files.load(what.workspace, cache=self._cache),
+            defaults=defaults,
+            notes=_notes(what.workspace),
+            root=repo_root(defaults.repo_root, what.workspace),
+        )
+        last = self._last.get(kind)
+        if last is not None and last[0] == ground:
+            return _dated(last[1], what)
+        briefing = _brief(what, self._about, ground)
+        self._last[kind] = (ground, briefing)
+        return briefing
+
+
+class _Ground(Struct, frozen=True):
+    """All inputs of a prompt; compared to find out whether the last one can be reused."""
+
+    what: PromptRequest
+    loaded: tuple[WorkspaceFile, ...]
+    defaults: AgentDefaults
+    notes: tuple[PromptText, ...]
+    root: str
+
+
+_ANYBODY = SessionKey("main", MAIN)
+
+
+def _dated(briefing: BuiltPrompt, what: PromptRequest) -> BuiltPrompt:
+    key = str(what.key)
+    about = structs.replace(briefing.about, generated_at=what.now, session_id=what.session_id, session_key=key)
+    told = structs.replace(briefing.report, generated_at=what.now, session_id=what.session_id, session_key=key)
+    return structs.replace(briefing, about=about, report=told)
+
+
+def _brief(what: PromptRequest, about: PromptMachine, ground: _Ground) -> BuiltPrompt:
+    """Builds the prompt for `what`, reduced to fit its model."""
+    loaded, defaults = ground.loaded, ground.defaults
+    found = budget.select_files(
+        loaded if what.files is None else what.files,
+        budget.kind_of(what.key, group=what.shared),
+        heartbeats=what.knobs.heartbeats,
+        known=loaded,
+    )
+    cut = budget.fit(found, FileBudget(per_file=defaults.bootstrap_max_chars, total=defaults.bootstrap_total_max_chars))
+    warning = defaults.bootstrap_prompt_truncation_warning
+    told, seen = budget.should_warn(cut, warning, what.warned)
+    fitted = fit(_facts(what, about, ground, cut, told), _room(what))
+    prompt = build(fitted.facts)
+    truncation = TruncationPart(
+        warning_mode=warning,
+        warning_shown=told,
+        prompt_warning_signature=cut.signature if cut.shortened else "",
+        warning_signatures_seen=seen,
+        truncated_files=sum(file.truncated for file in cut.files),
+        near_limit_files=len(cut.near_limit),
+        total_near_limit=cut.total_near_limit,
+    )
+    told_of = _about(what, cut, truncation, fitted, found)
+    return BuiltPrompt(
+        prompt=prompt,
+        facts=fitted.facts,
+        report=report(prompt, fitted.facts, told_of, what.tools),
+        cut=cut,
+        about=told_of,
+    )
+
+
+def with_changes(
+    briefing: BuiltPrompt, prompt: Prompt, changes: tuple[ChangeLine, ...], tools: Sequence[ToolSpec]
+) -> BuiltPrompt:
+    """Replaces the prompt by the one plugins changed, and adds their changes to the report."""
+    about = structs.replace(briefing.about, changes=changes)
+    told = report(prompt, briefing.facts, about, tools)
+    return structs.replace(briefing, prompt=prompt, about=about, report=told)
+
+
+def _room(what: PromptRequest) -> int:
+    """Tokens left for the prompt after the tools' schemas."""
+    schemas = sum(len(tool.schema) + len(tool.description) for tool in what.tools)
+    return max(500, token_budget(what.model.context_window) - estimate_tokens(schemas))
+
+
+def _facts(what: PromptRequest, about: PromptMachine, ground: _Ground, cut: FileCut, told: bool) -> PromptFacts:
+    key, model, knobs = what.key, what.model, what.knobs
+    return PromptFacts(
+        workspace_dir=what.sandbox.container_workspace_dir if what.sandbox else str(what.workspace),
+        sandbox=what.sandbox,
+        mode=what.mode or ("minimal" if key.is_subagent or key.is_cron else "full"),
+        tools=tuple(ToolLine(spec.name, spec.summary) for spec in what.tools),
+        fence_id=about.fence_id,
+        context_files=cut.files,
+        truncation_notice=told,
+        workspace_notes=ground.notes,
+        skills=what.skills,
+        docs_path=about.docs_path,
+        user_timezone=ground.defaults.user_timezone or about.timezone,
+        model_aliases=knobs.aliases,
+        memory_citations=knobs.citations,
+        delegation=knobs.delegation,
+        acp_enabled=what.external_agents,
+        authorized_senders=knobs.senders,
+        silent_replies="generic",
+        contribution=prompt_fit.resolve(model.provider, model.id, context_window=model.context_window),
+        runtime=RuntimeFacts(
+            agent_id=key.agent,
+            host=about.host,
+            repo_root=ground.root,
+            os=about.os,
+            arch=about.arch,
+            python=about.python,
+            model=model.ref,
+            default_model=what.default_model,
+            shell=about.shell,
+            channel=what.channel,
+        ),
+        thinking=what.thinking,
+        reasoning=what.reasoning,
+        reasoning_tags=bool(model.compat.reasoning_tags),
+        extra=what.extra,
+        terminal=what.terminal,
+        heartbeat=knobs.heartbeat,
+    )
+
+
+def _about(
+    what: PromptRequest, cut: FileCut, truncation: TruncationPart, fitted: Fitted, found: Sequence[WorkspaceFile]
+) -> ReportHeader:
+    return ReportHeader(
+        source=what.source,
+        generated_at=what.now,
+        session_id=what.session_id,
+        session_key=str(what.key),
+        provider=what.model.provider,
+        model=what.model.id,
+        sandbox_mode=what.sandbox_mode,
+        bootstrap_max_chars=cut.limits.per_file,
+        bootstrap_total_max_chars=cut.limits.total,
+        bootstrap_truncation=truncation if cut.shortened or cut.near_limit else None,
+        degraded=fitted.degraded,
+        findings=tuple(_findings(found)),
+    )
+
+
+def _findings(found: Sequence[WorkspaceFile]) -> list[str]:
+    """Warnings about the files: unreadable, invalid bytes, hidden characters, injected instructions."""
+    lines: list[str] = []
+    for file in found:
+        lines += [f"{file.name}: {text}" for text in (file.problem, file.note) if text]
+        lines += [f"{file.name}: {finding}" for finding in _scanned(file.content)]
+    return lines
+
+
+@lru_cache(maxsize=64)
+def _scanned(text: str) -> tuple[str, ...]:
+    """Cached: files rarely change between turns."""
+    return tuple(str(finding) for finding in scan.scan(text)[:20])
+
+
+def _notes(workspace: Path) -> tuple[PromptText, ...]:
+    if not (workspace / ".git").exists():
+        return ()
+    return (PromptText("This workspace is a git repository: commit after edits.", "openclaw"),)
+
+
+def repo_root(configured: str | None, workspace: Path) -> str:
+    """The repository the agent works in, if any."""
+    if configured and Path(configured).expanduser().is_dir():
+        return configured
+    place = str(workspace)
+    while not os.path.exists(os.path.join(place, ".git")):  # noqa: PTH110, PTH118 - looked at in every turn
+        above = os.path.dirname(place)  # noqa: PTH120
+        if above == place:
+            return ""
+        place = above
+    return place
+
+
+def entry_to_change(entry: AuditEntry) -> ChangeLine:
+    return ChangeLine(
+        plugin=entry.plugin,
+        hook=entry.hook,
+        field=entry.field,
+        before_chars=entry.before_chars,
+        after_chars=entry.after_chars,
+        refused=entry.refused,
+        note=entry.note,
+        seq=entry.seq,
+        hash=entry.hash,
+    )
+
+
+def with_audit_entries(briefing: BuiltPrompt, entries: Sequence[AuditEntry], tools: Sequence[ToolSpec]) -> BuiltPrompt:
+    """Adds audit entries to the report: changes made before the prompt was built."""
+    return with_changes(briefing, briefing.prompt, tuple(map(entry_to_change, entries)), tools)

@@ -1,0 +1,51 @@
+"""Runs: accepted inputs on their way to an answer, one at a time for each session.
+
+An input is in the ledger before it is acknowledged and leaves it with an outcome, whatever happens in between. Every
+run is a task with an owner; stopping it is cancelling it, and its end is waited for.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from openclaw.core.keys import SessionKey
+from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.reply import ShapedEvent
+from openclaw.runs.request import RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
+
+
+class RunAccepted(Struct, frozen=True):
+    """An input is on record."""
+
+    queued: bool
+    request: RunRequest
+
+
+class RunSettled(Struct, frozen=True):
+    """An input has its outcome."""
+
+    outcome: RunOutcome
+
+
+class RunEvent(Struct, frozen=True, kw_only=True):
+    """Something a run says; `seq` counts from 1 in each run."""
+
+    run_id: str
+    key: SessionKey
+    seq: int
+    at: int
+    event: ShapedEvent | SessionRepaired | SessionRenewed | RecordedEvent | RunAccepted | RunSettled
+
+
+class RunPublisher:
+    """Publishes what runs say to everyone who subscribed: clients, hooks, metrics, waiting callers."""
+
+    def __init__(self, *subscribers: Callable[[RunEvent], None]) -> None:
+        self._subscribers = list(subscribers)
+
+    def subscribe(self, subscriber: Callable[[RunEvent], None]) -> None:
+        self._subscribers.append(subscriber)
+
+    def __call__(self, event: RunEvent) -> None:
+        for subscriber in self._subscribers:
+            subscriber(event)

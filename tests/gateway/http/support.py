@@ -1,0 +1,182 @@
+"""A real web server on loopback with the real assistant behind it and a scripted model inside."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import uvicorn
+from openai import AsyncOpenAI
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from openclaw.core.provider import Provider
+from openclaw.core.secret import Secret
+from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
+from openclaw.gateway.app import App, open_app
+from openclaw.gateway.http import routes as http_routes
+from openclaw.gateway.http.embeddings import Embed
+from openclaw.gateway.http.endpoint import HttpAuth
+from openclaw.gateway.http.routes import EndpointSwitches, parts_of, routes
+from openclaw.gateway.http.stream import RunFanout
+from openclaw.gateway.services import build_services
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.runs.events import RunEvent
+from openclaw.runs.queue import Lanes
+from openclaw.runs.worker import RunService
+from openclaw.testing import TemporaryHome
+
+TOKEN = "correct-horse-battery-staple"
+SCRIPTED: dict[str, Any] = {
+    "models": {
+        "providers": {
+            "scripted": {
+                "baseUrl": "http://127.0.0.1:9/v1",
+                "api": "openai-completions",
+                "models": [{"id": "scripted", "input": ["text", "image"]}],
+            }
+        }
+    },
+    "agents": {"defaults": {"model": "scripted/scripted"}, "list": [{"id": "main"}, {"id": "ops"}]},
+}
+BOTH = EndpointSwitches(chat_completions=True, responses=True)
+
+
+class Nobody:
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+        return ApprovalAnswer("deny")
+
+
+class Strict:
+    """Locks an address out after three failures."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+
+    def locked_for(self, address: str) -> float:
+        return 30.0 if self.failures >= 3 else 0.0
+
+    def failed(self, address: str) -> None:
+        self.failures += 1
+
+    def succeeded(self, address: str) -> None:
+        self.failures = 0
+
+
+class House:
+    """What a test looks at."""
+
+    def __init__(self, app: App, fanout: RunFanout) -> None:
+        self.app = app
+        self.fanout = fanout
+        self.secret: Secret | None = Secret(TOKEN)
+        self.events: list[RunEvent] = []
+        self.port = 0
+        self.runs: RunService
+        self.routes: list[Route] = []
+        self._changed = asyncio.Event()
+
+    def tell(self, told: RunEvent) -> None:
+        self.fanout.tell(told)
+        self.events.append(told)
+        self._changed.set()
+
+    async def until(self, wanted: Callable[[RunEvent], bool]) -> RunEvent:
+        async with asyncio.timeout(120):
+            while True:
+                for event in self.events:
+                    if wanted(event):
+                        return event
+                self._changed.clear()
+                await self._changed.wait()
+
+    def client(self, key: str = TOKEN) -> AsyncOpenAI:
+        return AsyncOpenAI(api_key=key, base_url=f"http://127.0.0.1:{self.port}/v1", max_retries=0, timeout=15)
+
+    async def send(self, data: bytes) -> bytes:
+        """Everything the server answers to raw bytes."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            async with asyncio.timeout(120):
+                writer.write(data)
+                await writer.drain()
+                return await reader.read()
+        finally:
+            writer.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        key: str | None = TOKEN,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, dict[str, str], Any]:
+        """Status, headers and JSON of one plain request."""
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        sent = {"host": "127.0.0.1", "connection": "close", "content-length": str(len(data)), **(headers or {})}
+        if key is not None:
+            sent["authorization"] = f"Bearer {key}"
+        head = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+        answer = await self.send(head.encode() + b"\r\n" + data)
+        top, _, rest = answer.partition(b"\r\n\r\n")
+        lines = top.decode("latin-1").split("\r\n")
+        got = dict(line.lower().split(": ", 1) for line in lines[1:])
+        return int(lines[0].split()[1]), got, json.loads(rest) if rest else None
+
+
+@asynccontextmanager
+async def house(
+    home: TemporaryHome,
+    model: Provider,
+    *,
+    switches: EndpointSwitches = BOTH,
+    embed: Embed | None = None,
+    config: Mapping[str, Any] | None = None,
+    places: int = 8,
+) -> AsyncIterator[House]:
+    home.configure({**SCRIPTED, **(config or {})})
+    surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
+    clock = SystemClock()
+    async with open_app(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
+        place = House(app, RunFanout())
+        services = build_services(app, place.tell, lanes=Lanes({"main": places}))
+        async with services.serving() as runs:
+            place.runs = runs
+            how = HttpAuth(
+                secret=lambda: place.secret, limiter=Strict(), address=lambda scope: (scope.get("client") or ("",))[0]
+            )
+            parts = parts_of(app, services.toolset, runs, services.inbox, place.fanout, embed)
+            found = routes(parts, switches, how)
+            place.routes = found
+            async with serving(Starlette(routes=http_routes.lazy_routes(lambda: found))) as port:
+                place.port = port
+                yield place
+        assert len(place.fanout) == 0
+
+
+class _Quiet(uvicorn.Server):
+    """Leaves the signals to pytest."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def serving(app: Starlette) -> AsyncIterator[int]:
+    engine = _Quiet(
+        uvicorn.Config(app, port=0, http="h11", ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+    )
+    task = asyncio.create_task(engine.serve())
+    try:
+        async with asyncio.timeout(120):
+            while not engine.started:
+                await asyncio.sleep(0.01)
+        yield engine.servers[0].sockets[0].getsockname()[1]
+    finally:
+        engine.should_exit = True
+        await task
