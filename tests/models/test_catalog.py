@@ -85,9 +85,9 @@ def test_importing_it_reads_nothing():
         "import sys\n"
         "opened = []\n"
         "sys.addaudithook(lambda name, args: opened.append(str(args[0])) if name == 'open' else None)\n"
-        "import openclaw.models.registry, openclaw.models.registry, openclaw.models.discover\n"
+        "import openclaw.models.registry, openclaw.models.discover\n"
         "assert not [name for name in opened if name.endswith('catalog.json')]\n"
-        "openclaw.models.catalog.load()\n"
+        "openclaw.models.registry.load()\n"
         "assert [name for name in opened if name.endswith('catalog.json')]\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

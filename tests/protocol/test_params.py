@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.automation.cron import rpc
+from openclaw.automation.cron import rpc as cron_rpc
 from openclaw.config import rpc as config_rpc
 from openclaw.devices import rpc as devices_rpc
 from openclaw.gateway import rpc as gateway_rpc
@@ -22,23 +22,23 @@ from openclaw.runs import rpc as runs_rpc
 from openclaw.security import rpc as security_rpc
 from openclaw.sessions import params
 from openclaw.skills import rpc as skills_rpc
+from openclaw.workspace import rpc as workspace_rpc
 
 SCHEMAS = json.loads((Path(__file__).parent.parent / "golden" / "frames" / "schemas.json").read_text())
 DEFINITIONS = SCHEMAS["definitions"]
 MODULES = (
-    runs_rpc,
-    runs_rpc,
-    security_rpc,
     chat_rpc,
     config_rpc,
     connect,
-    rpc,
+    cron_rpc,
     devices_rpc,
+    gateway_rpc,
     models_rpc,
     params,
-    skills_rpc,
-    gateway_rpc,
     runs_rpc,
+    security_rpc,
+    skills_rpc,
+    workspace_rpc,
 )
 TYPES = {
     name: kind
@@ -165,8 +165,8 @@ def read(name: str, text: str) -> Params:
         "chat.startup": chat_rpc.ChatStartupParams,
         "chat.metadata": chat_rpc.ChatMetadataParams,
         "config.get": NoParams,
-        "cron.get": rpc.CronGetParams,
-        "cron.add": rpc.CronAddParams,
+        "cron.get": cron_rpc.CronGetParams,
+        "cron.add": cron_rpc.CronAddParams,
         "models.list": models_rpc.ModelsListParams,
         "sessions.patch": params.SessionsPatchParams,
         "skills.install": skills_rpc.SkillsInstallParams,

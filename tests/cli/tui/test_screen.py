@@ -114,6 +114,11 @@ def test_always_is_offered_only_where_it_means_something(openclaw_home: Temporar
         shown.until("Always (a)")
 
 
+def composing(shown: Terminal) -> bool:
+    """Whether the line above the composer is blue: what is typed goes there."""
+    return "\x1b[34m────" in shown.screen(colours=True)
+
+
 def test_a_no_is_obeyed(openclaw_home: TemporaryHome) -> None:
     with (
         MockModelServer([calls("exec", command="touch made"), says("as you wish")]) as server,
@@ -124,7 +129,10 @@ def test_a_no_is_obeyed(openclaw_home: TemporaryHome) -> None:
         shown.until("May this command run?")
         shown.presses("Tab", "Tab", "Tab", "Tab")
         shown.until("May this command run?")
+        shown.until(lambda _: not composing(shown))
         shown.presses("Escape")
+        # A key that comes too soon after Escape is read as one with Alt.
+        shown.until(lambda _: composing(shown))
         shown.says("no")
         shown.until("as you wish")
         assert "✗ exec" in shown.screen()

@@ -217,7 +217,8 @@ async def test_what_a_job_announces_is_asked_about_too(
     from tests.automation.support import place as automated
 
     async with automated(openclaw_home, ScriptedModel(says("Three mails."))) as here:
-        plug(here.app, "message_sending", lambda event, context: answer, "guard")
+        # Asked about the job's run too, which says it in a conversation of its own.
+        plug(here.app, "message_sending", lambda event, context: answer if event.to == "main" else None, "guard")
         job = await here.scheduler.book.add({"name": "mail", "message": "check", "everyMs": 3_600_000})
         await here.pass_time(3_601)
         await here.until(here.ended(job.id), deadline=60)

@@ -29,11 +29,12 @@ asyncio.run(main())
 BROWSER = """
 import asyncio, os, sys
 from pathlib import Path
+from openclaw.core.settings import Fixed
 from openclaw.core.tool import ToolContext
 from openclaw.tools.browser.tool import BrowserRules, Browsers, BrowserTool
 async def main():
     place = Path(sys.argv[1])
-    tool = BrowserTool(Browsers(lambda: dict(os.environ)), BrowserRules(state=str(place), no_sandbox=os.geteuid() == 0),
+    tool = BrowserTool(Browsers(Fixed(dict(os.environ))), BrowserRules(state=str(place), no_sandbox=os.geteuid() == 0),
                        lambda text, source, warn=True: text)
     print((await tool.call({"action": "start"}, ToolContext(call_id="c", workspace=place))).text, file=sys.stderr)
     print("ready", flush=True)

@@ -306,7 +306,7 @@ async def test_what_was_accepted_is_kept_readable_and_without_secrets(openclaw_h
 
 def test_the_library_is_not_imported_by_the_gateway_nor_by_its_side_of_a_server():
     script = (
-        "import sys, openclaw.gateway.serve, openclaw.tools.mcp.server; "
+        "import sys, openclaw.gateway.serve, openclaw.tools.mcp.servers; "
         "print([name for name in sys.modules if name in ('mcp', 'pydantic', 'playwright', 'acp')])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)

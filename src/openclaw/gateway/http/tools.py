@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from openclaw.agent.arguments import ArgumentsRejected, prepare_arguments
 from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.clock import Clock
-from openclaw.core.errors import OpenClawError
+from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolResult
 from openclaw.core.plugin import HttpRequest, HttpRoute
@@ -146,7 +146,10 @@ class ToolInvocation:
             raise HttpProblem(400, "tool is missing: name the tool to call", "invalid_request")
         key = self._key_of(request.session_key, request.agent_id)
         box = self._toolbox(key, self._denied)
-        spec = find_tool(wanted, box)
+        try:
+            spec = find_tool(wanted, box)
+        except NotFound as error:
+            raise HttpProblem(404, error.message, "not_found") from error
         args = _with_action(request, spec)
         if request.dry_run:
             await call.answer({"ok": True, "result": {"dryRun": True, "tool": spec.name, "args": _checked(spec, args)}})
