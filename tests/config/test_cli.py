@@ -150,7 +150,7 @@ def test_a_setting_is_explained(run, home):
     assert run("file").stdout == f"{home.config}\n"
 
 
-def test_help_imports_nothing_but_click():
+def test_help_starts_nothing():
     code = (
         "import sys; from openclaw.cli.config import config_command;"
         "config_command(['set', '--help'], standalone_mode=False);"
@@ -158,7 +158,9 @@ def test_help_imports_nothing_but_click():
         "file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert done.stderr.split() == ["openclaw", "openclaw.cli", "openclaw.cli.config"]
+    loaded = done.stderr.split()
+    assert "openclaw.cli.config" in loaded
+    assert not [name for name in loaded if name.startswith(("asyncio", "openclaw.gateway", "openclaw.runs"))]
 
 
 def test_reading_the_configuration_needs_no_event_loop():

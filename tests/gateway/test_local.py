@@ -12,6 +12,7 @@ from openclaw.process.tasks import SystemClock
 from openclaw.protocol.client import CallFailed, GatewayClient
 from openclaw.protocol.frames import EventFrame
 from openclaw.runs.inbox import Inbox
+from openclaw.storage.owners import Owner
 from openclaw.testing import ScriptedModel, TemporaryHome, says
 from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
@@ -69,7 +70,9 @@ async def test_what_another_process_left_is_left_to_the_daemon(openclaw_home: Te
     clock = SystemClock()
     model = ScriptedModel(says("Only what was asked."))
     async with open_state(surroundings(openclaw_home).home, clock) as (db, _):
-        await Inbox(db, clock).accept("left", str(SessionKey("main", "other")), "{}")
+        await Inbox(db, clock, Owner(2**30, "a process that is gone")).accept(
+            "left", str(SessionKey("main", "other")), "{}"
+        )
     async with local_gateway(surroundings(openclaw_home), open_provider=lambda endpoint: model) as client:
         job = {
             "name": "due",

@@ -18,9 +18,7 @@ from openclaw.workspace.files import parse
 from openclaw.workspace.seed import ensure, workspace_of
 
 if TYPE_CHECKING:
-    from openclaw.config.edit import Editor
     from openclaw.config.schema import Config
-    from openclaw.process.environment import Environment
 
 
 @click.group("agents")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 import msgspec
 
@@ -14,10 +12,6 @@ from openclaw.config.load import load
 from openclaw.core.text import strip_unprintable
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
-
-if TYPE_CHECKING:
-    from openclaw.channels.pairing import SenderPairing
-    from openclaw.process.environment import Environment
 
 
 @click.group("pairing")

@@ -21,7 +21,7 @@ from openclaw.process.environment import locate
 
 if TYPE_CHECKING:
     from openclaw.config.check import ConfigProblem
-    from openclaw.config.edit import ConfigChange, Editor
+    from openclaw.config.edit import ConfigChange
 
 NEXT_START = "A running gateway takes the new values up by itself; everything else uses them at its next start."
 PROTECTED = ("agents.defaults.models", "agents.entries", "models.providers", "plugins.entries", "auth.profiles")

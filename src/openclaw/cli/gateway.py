@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from openclaw.gateway.doctor import DoctorFinding
     from openclaw.gateway.service import ServiceManager
-    from openclaw.process.environment import Environment
 
 
 @click.command("acp")

@@ -42,7 +42,6 @@ from openclaw.workspace.seed import workspace_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from pathlib import Path
 
     from openclaw.config.schema import Config
     from openclaw.core.clock import Clock
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from openclaw.memory.settings import MemorySearchSettings
     from openclaw.plugins.find import FoundPlugin
     from openclaw.plugins.settings import PluginsSettings
-    from openclaw.process.environment import Environment
 
 
 AGENT = click.option("--agent", metavar="ID", help="Whose memory; the default agent's when left out.")

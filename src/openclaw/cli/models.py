@@ -25,12 +25,10 @@ from openclaw.process.environment import locate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from openclaw.config.schema import Config
     from openclaw.models.discover import Probe
     from openclaw.models.model_set import ModelSet
-    from openclaw.models.refs import ModelRef
     from openclaw.process.environment import Home
 
 

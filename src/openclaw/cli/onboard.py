@@ -47,7 +47,6 @@ from openclaw.workspace.seed import SeedResult, ensure, workspace_of
 
 if TYPE_CHECKING:
     from openclaw.config.load import LoadedConfig
-    from openclaw.core.secret import Secret
 
 
 # Making the home.

@@ -38,9 +38,6 @@ from openclaw.workspace.seed import workspace_of
 
 if TYPE_CHECKING:
     from openclaw.config.load import LoadedConfig
-    from openclaw.process.environment import Environment
-    from openclaw.security.approvals import ApprovalFile
-    from openclaw.security.sandboxes.service import SandboxService
 
 
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document.")

@@ -35,7 +35,6 @@ from openclaw.sessions.transcript import build_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from pathlib import Path
 
     from openclaw.sessions.index import SessionIndex, SessionRow
 

@@ -25,7 +25,6 @@ from openclaw.tools.settings import McpServerSettings
 
 if TYPE_CHECKING:
     from openclaw.config.load import LoadedConfig
-    from openclaw.process.environment import Environment
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 

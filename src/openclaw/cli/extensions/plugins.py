@@ -36,8 +36,6 @@ from openclaw.skills.roots import expand_path
 from openclaw.storage.digests import Hasher, contents
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from openclaw.plugins.admit import PluginVerdict
     from openclaw.plugins.find import FoundPlugin, UnusablePlugin
     from openclaw.plugins.install import StagedPlugin

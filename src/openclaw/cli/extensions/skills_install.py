@@ -34,9 +34,8 @@ from openclaw.workspace.seed import workspace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from openclaw.skills.gate import ListedSkill, SkillList
+    from openclaw.skills.gate import SkillList
     from openclaw.skills.install import StagedSkill
     from openclaw.skills.record import Source
 

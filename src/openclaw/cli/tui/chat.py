@@ -19,7 +19,6 @@ from openclaw.process.tasks import SystemClock
 
 if TYPE_CHECKING:
     from openclaw.cli.tui.lines import ChatArguments
-    from openclaw.process.environment import Environment
 
 NO_TEXTUAL = (
     "Line by line, because the package textual is not installed; `scripts/run` installs it, and so does "

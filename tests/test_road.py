@@ -1,0 +1,18 @@
+"""How many functions and files one message passes: counted, so that it does not grow unseen."""
+
+import pytest
+
+from openclaw.testing import TemporaryHome
+from tests.road import measured
+
+pytestmark = pytest.mark.anyio
+
+FUNCTIONS = 680
+FILES = 124
+"""The aim is 350 functions in 80 files; see ARCHITECTURE.md."""
+
+
+async def test_the_road_of_a_message_grows_no_longer(openclaw_home: TemporaryHome) -> None:
+    road = await measured(openclaw_home)
+    assert len(road.functions) <= FUNCTIONS, len(road.functions)
+    assert len(road.files) <= FILES, len(road.files)
