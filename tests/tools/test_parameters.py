@@ -14,7 +14,7 @@ import pytest
 from openclaw.agent.arguments import ArgumentsAccepted, ArgumentsRejected, prepare_arguments
 from openclaw.automation.cron.tool import CronTool
 from openclaw.core.tool import ToolSpec
-from openclaw.gateway import tool_catalog
+from openclaw.gateway import services
 from openclaw.memory.tools import MemoryGet, MemorySearch
 from openclaw.process.tasks import SystemClock
 from openclaw.tools.background import Background
@@ -28,7 +28,7 @@ from openclaw.tools.web_search import WebSearch
 
 WRITTEN: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("written_parameters.json").read_text())
 CLASSES = (
-    *tool_catalog.TOOLS,
+    *services.TOOLS,
     CronTool,
     MemoryGet,
     MemorySearch,

@@ -13,7 +13,7 @@ from openclaw.automation.cron.store import CronStore
 from openclaw.automation.cron.tool import CronTool
 from openclaw.core.errors import NotFound, StateError
 from openclaw.core.keys import MAIN, SessionKey
-from openclaw.gateway import tool_catalog
+from openclaw.gateway import services
 from openclaw.gateway.app import App
 from openclaw.runs.toolset import Toolset, exec_policy
 from openclaw.security.sandboxes import policy
@@ -47,14 +47,14 @@ async def capabilities(app: App, toolset: Toolset, agent_id: str) -> dict[str, A
 
 def _sessions(key: SessionKey) -> Iterator[tuple[str, SessionKey, tuple[ToolLayer, ...]]]:
     """The kinds of sessions whose tools differ."""
-    owners_only = ToolLayer(name="owner only", deny=tool_catalog.OWNER_ONLY)
+    owners_only = ToolLayer(name="owner only", deny=services.OWNER_ONLY)
     yield "main", key, ()
     yield "others", SessionKey(key.agent, "hook:any"), (owners_only,)
-    yield "subagent", SessionKey(key.agent, "subagent:any"), (ToolLayer(name="sub-agents", deny=tool_catalog.NEVER),)
+    yield "subagent", SessionKey(key.agent, "subagent:any"), (ToolLayer(name="sub-agents", deny=services.NEVER),)
 
 
 def _tools(app: App, toolset: Toolset, key: SessionKey, extra: Sequence[ToolLayer]) -> dict[str, Any]:
-    names = sorted({*toolset.offered(key), *tool_catalog.NAMES, CronTool.spec.name})
+    names = sorted({*toolset.offered(key), *services.NAMES, CronTool.spec.name})
     rules = toolset.rules(key)
     narrow = app.live.config.tools.subagents.tools
     if key.is_subagent:

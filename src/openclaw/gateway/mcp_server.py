@@ -11,11 +11,11 @@ import msgspec
 from openclaw.automation.cron.tool import CronTool
 from openclaw.core.errors import OpenClawError, Unavailable
 from openclaw.core.messages import Image, Text
-from openclaw.gateway import tool_catalog
+from openclaw.gateway import services
 from openclaw.protocol.client import GatewayClient
 from openclaw.version import __version__
 
-GATEWAY_TOOLS = (*tool_catalog.NAMES, CronTool.spec.name)
+GATEWAY_TOOLS = (*services.NAMES, CronTool.spec.name)
 """What only a gateway that goes on has. A person can be asked there."""
 INSTALL = "`openclaw mcp serve` needs the extra `mcp`: install it with: pip install 'openclaw-py[mcp]'"
 NEVER_LENT = ("bundle-mcp",)
