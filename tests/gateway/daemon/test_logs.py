@@ -150,7 +150,7 @@ def test_a_line_has_its_time_level_subsystem_and_ids(log: Logs) -> None:
         logger.debug("too quiet")
     logger.info("outside")
     inside, outside = lines(log)
-    assert (inside.level, inside.subsystem, inside.message) == ("warn", "runs.lanes", "hello world")
+    assert (inside.level, inside.subsystem, inside.message) == ("warn", "runs.queue", "hello world")
     assert (inside.run_id, inside.session_key) == ("r2", "agent:main:main")
     assert (outside.run_id, outside.session_key) == ("", "")
     assert mode_of(log.file.path) == 0o600 and mode_of(log.file.path.parent) == 0o700

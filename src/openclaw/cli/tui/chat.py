@@ -9,7 +9,6 @@ import click
 
 from openclaw.cli.client import gateway_up
 from openclaw.cli.render import note
-from openclaw.cli.tui.session import ChatOptions, ChatSession
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.secret import Secret
 from openclaw.gateway.client_target import find_gateway
@@ -123,6 +122,7 @@ def _reachable(surroundings: "Environment", chosen: "ChatArguments", *, starts: 
 
 def _screen(surroundings: "Environment", chosen: "ChatArguments", *, mouse: bool) -> int:
     from openclaw.cli.tui.app import ChatApp
+    from openclaw.cli.tui.session import ChatOptions, ChatSession
 
     clock = SystemClock()
     wishes = ChatOptions(
