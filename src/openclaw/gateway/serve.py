@@ -128,7 +128,7 @@ def _by_itself(
     yield "file versions", partial(api.histories.follow, bus)
     yield "channels", api.channels.keep
     yield "stuck sessions", _stuck_monitor(app.live, clock, services.runs, questions, bus).keep
-    yield "notes", partial(_follow_notes, app.memories)
+    yield "notes", partial(_follow_notes, app.memories, clock)
 
 
 def _publish(projection: EventProjection, bus: EventBus, event: RunEvent) -> None:
@@ -143,13 +143,14 @@ async def _start_plugins(plugins: PluginRegistry, hooks: RunHooks, port: int) ->
     hooks.gateway_started(port)
 
 
-async def _follow_notes(memories: MemoryService) -> None:
+async def _follow_notes(memories: MemoryService, clock: Clock) -> None:
     """Follows the notes of every memory from the first turn that opens it: nobody asked for them before."""
     async with asyncio.TaskGroup() as group:
         while True:
             memory = await memories.opened.get()
             if memory.settings.sync.watch:
-                group.create_task(watch(memory, log.warning), name="notes")
+                work = partial(watch, memory, log.warning)
+                group.create_task(supervise(work, "notes", clock), name="notes")
 
 
 def _stuck_monitor(
