@@ -14,16 +14,14 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import BadResponse, ContextTooLong, OpenClawError, ProviderError, Unavailable
 from openclaw.core.events import (
     AttemptFailed,
-    CallDelta,
     Done,
     Event,
     MessageEnded,
     ModelCalled,
+    ModelEvent,
     RunEnded,
     RunNotice,
     Steered,
-    TextDelta,
-    ThinkingDelta,
     ToolEnded,
 )
 from openclaw.core.harness import Attempt, ModelAnswer, ModelRouter, RunJob, RunTools, Steering
@@ -139,9 +137,14 @@ async def _ask(
             if isinstance(attempt.provider, Admits):
                 await attempt.provider.admit(request)
             yield ModelCalled(model.provider, model.id)
-            async with aclosing(_stream(request, attempt, clock)) as events:
+            message: Assistant | None = None
+            async with aclosing(_open_stream(request, attempt, clock)) as events:
                 async for event in events:
+                    if isinstance(event, Done):
+                        message = event.message
+                        break
                     yield event
+            yield MessageEnded(_finished(message, request, clock))
             route.answered()
             return
         except EmptyReply as error:
@@ -172,30 +175,25 @@ def _request(job: RunJob, messages: tuple[Message, ...], attempt: Attempt, tools
     )
 
 
-async def _stream(
-    request: ModelRequest, attempt: Attempt, clock: Clock
-) -> AsyncGenerator[TextDelta | ThinkingDelta | CallDelta | MessageEnded, None]:
-    stream = with_stream_timeout(
+def _open_stream(request: ModelRequest, attempt: Attempt, clock: Clock) -> AsyncGenerator[ModelEvent, None]:
+    return with_stream_timeout(
         attempt.provider.stream(request),
         clock,
         first=attempt.first_event_timeout,
         idle=attempt.idle_timeout,
         who=request.model.ref,
     )
-    message: Assistant | None = None
-    async with aclosing(stream) as events:
-        async for event in events:
-            if isinstance(event, Done):
-                message = event.message
-                break
-            yield event
+
+
+def _finished(message: Assistant | None, request: ModelRequest, clock: Clock) -> Assistant:
+    """The answer a stream ended with; one that is none is an error."""
     if message is None:
         raise BadResponse(f"{request.model.ref} ended its answer without finishing it")
     if message.stop_reason == "length" and not message.content and _fills(message.usage, request.model):
         raise ContextTooLong(f"the conversation leaves {request.model.ref} no room for an answer")
     if message.stop_reason == "stop" and not message.calls and not message.text.strip():
         raise EmptyReply(f"{request.model.ref} gave an empty answer")
-    yield MessageEnded(_with_own_ids(message, request.messages, millis(clock)))
+    return _with_own_ids(message, request.messages, millis(clock))
 
 
 def _fills(usage: Usage, model: Model) -> bool:
