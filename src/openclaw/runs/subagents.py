@@ -466,6 +466,11 @@ class SubagentService:
             if outcome.steered_into:
                 await self.roster.change(run_id, current=outcome.steered_into)
                 continue
+            # News of its own children that came too late for the run is a turn of its own: the child goes on with it.
+            left = [name for name in self._runs.active(child.session) if name != child.current]
+            if left:
+                await self.roster.change(run_id, current=left[0])
+                continue
             if self.roster.running(child.key) or self._untold(child.key):
                 await self._moved.wait()
                 continue
