@@ -43,6 +43,10 @@ class SecondGateway(GatewayProcess):
         self._second.kill()
         self._second.communicate(timeout=PATIENCE)
 
+    def __exit__(self, *_: object) -> None:
+        if self._second.poll() is None:
+            self.kill()
+
     def output(self) -> str:
         return (self.home.root / "second.out").read_text(errors="replace")
 

@@ -30,7 +30,7 @@ from openclaw.core.errors import StateError
 from openclaw.storage import atomic
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 try:
-    atomic.replace(Path(sys.argv[1]), b"n" * 5000)
+    atomic.replace_file(Path(sys.argv[1]), b"n" * 5000)
 except StateError as error:
     print(error)
 """
