@@ -34,8 +34,8 @@ async def main() -> None:
         replies = [reply for _ in range(TURNS) for reply in (calls("read", path="note.txt"), says("Read it. " * 40))]
         with MockModelServer(replies) as server:
             home.configure(server.settings())
-            surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
-            async with open_app(surroundings, clock=SystemClock(), approver=Nobody()) as app:
+            environment = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
+            async with open_app(environment, clock=SystemClock(), approver=Nobody()) as app:
                 spent: list[tuple[float, float]] = []
                 for _ in range(TURNS):
                     wall, cpu = time.perf_counter(), time.thread_time()

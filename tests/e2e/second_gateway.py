@@ -52,18 +52,18 @@ class SecondGateway(GatewayProcess):
 
 
 async def main() -> None:
-    surroundings = Environment.of_process()
-    loaded = load(surroundings.home, surroundings.environ)
+    environment = Environment.of_process()
+    loaded = load(environment.home, environment.environ)
     settings, wishes = loaded.config.gateway, ExposureOptions(port=0)
     exposure = decide(settings, loaded.variables, wishes)
     async with serving(listen(exposure.hosts, 0), host_rules(settings, (), exposure.proxy)) as server:
         launch = GatewayLaunch(
-            surroundings=surroundings,
+            environment=environment,
             wishes=wishes,
             loaded=loaded,
             settings=settings,
             exposure=exposure,
-            secret=shared_secret(exposure, surroundings.home.state),
+            secret=shared_secret(exposure, environment.home.state),
             server=server,
             control=Control(),
             clock=SystemClock(),

@@ -230,12 +230,12 @@ async def test_a_bad_connection_is_got_over(openclaw_home: TemporaryHome, bad: A
                 "agents": {"defaults": {"model": "box/m"}},
             }
         )
-        surroundings = Environment(
+        environment = Environment(
             environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=openclaw_home.workspace
         )
         async with (
             asyncio.timeout(120),
-            open_app(surroundings, clock=Hurried(), approver=ScriptedApprover()) as app,
+            open_app(environment, clock=Hurried(), approver=ScriptedApprover()) as app,
         ):
             heard = await ask(app, "go")
     assert heard.text == "A whole answer."

@@ -20,7 +20,7 @@ from tests.e2e.gateway_process import GatewayProcess
 pytestmark = pytest.mark.anyio
 
 
-def surroundings(home: TemporaryHome) -> Environment:
+def environment(home: TemporaryHome) -> Environment:
     return Environment(environ=home.environ, home_dir=home.root, cwd=home.workspace)
 
 
@@ -34,7 +34,7 @@ async def said(client: GatewayClient, message: str, run_id: str, session: str = 
 async def test_it_answers_like_a_gateway_and_is_none_to_others(openclaw_home: TemporaryHome) -> None:
     openclaw_home.use_model()
     model = ScriptedModel(says("Here."))
-    async with local_gateway(surroundings(openclaw_home), open_provider=lambda endpoint: model) as client:
+    async with local_gateway(environment(openclaw_home), open_provider=lambda endpoint: model) as client:
         assert client.hello["auth"]["method"] == "none"
         assert await said(client, "hello", "r1") == "Here."
         assert "Session agent:main:main" in await said(client, "/whoami", "r2")
@@ -52,8 +52,8 @@ async def test_two_of_them_and_a_daemon_share_a_home(openclaw_home: TemporaryHom
         openclaw_home.configure(server.settings())
         with GatewayProcess(openclaw_home) as daemon:
             async with (
-                local_gateway(surroundings(openclaw_home)) as first,
-                local_gateway(surroundings(openclaw_home)) as second,
+                local_gateway(environment(openclaw_home)) as first,
+                local_gateway(environment(openclaw_home)) as second,
                 daemon.client() as third,
             ):
                 answers = [
@@ -69,11 +69,11 @@ async def test_what_another_process_left_is_left_to_the_daemon(openclaw_home: Te
     openclaw_home.use_model()
     clock = SystemClock()
     model = ScriptedModel(says("Only what was asked."))
-    async with open_state(surroundings(openclaw_home).home, clock) as (db, _):
+    async with open_state(environment(openclaw_home).home, clock) as (db, _):
         await Inbox(db, clock, Owner(2**30, "a process that is gone")).accept(
             "left", str(SessionKey("main", "other")), "{}"
         )
-    async with local_gateway(surroundings(openclaw_home), open_provider=lambda endpoint: model) as client:
+    async with local_gateway(environment(openclaw_home), open_provider=lambda endpoint: model) as client:
         job = {
             "name": "due",
             "schedule": {"kind": "every", "everyMs": 1000},
@@ -84,12 +84,12 @@ async def test_what_another_process_left_is_left_to_the_daemon(openclaw_home: Te
         await client.call("cron.add", job)
         assert (await client.call("cron.status", {}))["enabled"] is False
         assert await said(client, "hello", "r1") == "Only what was asked."
-    async with open_state(surroundings(openclaw_home).home, clock) as (db, _):
+    async with open_state(environment(openclaw_home).home, clock) as (db, _):
         assert [entry.run_id for entry in await Inbox(db, clock).take_over()] == ["left"]
     assert len(model.requests) == 1
 
 
 async def test_what_a_command_raises_leaves_as_it_was_raised(openclaw_home: TemporaryHome) -> None:
     with pytest.raises(CallFailed, match="unknown method"):
-        async with local_gateway(surroundings(openclaw_home)) as client:
+        async with local_gateway(environment(openclaw_home)) as client:
             await client.call("no.such.method")

@@ -83,9 +83,9 @@ class Hall:
 @asynccontextmanager
 async def hall(home: TemporaryHome, model: ScriptedModel, clock: Any = None) -> AsyncIterator[Hall]:
     home.configure(SCRIPTED)
-    surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
+    environment = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
     clock = clock or SystemClock()
-    async with open_app(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
+    async with open_app(environment, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
         place = Hall(app, model)
         services = build_services(app, place.tell, lanes=Lanes({"main": 4}))
         async with services.serving() as place.runs:

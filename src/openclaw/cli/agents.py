@@ -31,11 +31,11 @@ def agents_command() -> None:
 def list_agents(as_json: bool) -> None:
     """The agents, with where they live and what they answer with."""
 
-    surroundings, config, _ = _here()
+    environment, config, _ = _here()
     rows: list[dict[str, Any]] = []
     for agent_id in agent_ids(config.agents):
         agent = resolve_agent(config.agents, agent_id)
-        place = workspace_of(config.agents, agent_id, surroundings)
+        place = workspace_of(config.agents, agent_id, environment)
         written = place / "IDENTITY.md"
         identity = parse(written.read_text(errors="replace")) if written.is_file() else parse("")
         rows.append(
@@ -44,7 +44,7 @@ def list_agents(as_json: bool) -> None:
                 "name": agent.entry.identity.name or agent.entry.name or identity.name or None,
                 "emoji": agent.entry.identity.emoji or identity.emoji or None,
                 "workspace": str(place),
-                "agentDir": str(surroundings.home.state / "agents" / agent.id / "agent"),
+                "agentDir": str(environment.home.state / "agents" / agent.id / "agent"),
                 "model": agent.primary,
                 "bindings": 0,
                 "isDefault": agent.is_default,
@@ -74,13 +74,13 @@ def list_agents(as_json: bool) -> None:
 def add(agent_id: str, workspace: str | None, model: str | None, name: str | None, as_json: bool) -> None:
     """Add the agent ID with a workspace of its own."""
 
-    surroundings, config, editor = _here()
+    environment, config, editor = _here()
     wanted = normalise_agent(agent_id)
     if wanted in agent_ids(config.agents):
         raise InvalidRequest(f"there is an agent {wanted!r} already: openclaw agents list")
     entry: dict[str, Any] = {"id": wanted}
     if workspace is not None:
-        entry["workspace"] = str((surroundings.cwd / Path(workspace).expanduser()).resolve())
+        entry["workspace"] = str((environment.cwd / Path(workspace).expanduser()).resolve())
     if model is not None:
         entry["model"] = model
     if name is not None:
@@ -89,7 +89,7 @@ def add(agent_id: str, workspace: str | None, model: str | None, name: str | Non
     first = [] if config.agents.list else [{"id": "main", "default": True}]
     editor.patch({"agents": {"list": [*first, entry]}})
     _, config, _ = _here()
-    place = workspace_of(config.agents, wanted, surroundings)
+    place = workspace_of(config.agents, wanted, environment)
     ensure(place, SystemClock().now())
     if as_json:
         print_json({"id": wanted, "workspace": str(place)})
@@ -151,11 +151,11 @@ def capabilities(ctx: click.Context, agent_id: str | None, as_json: bool, keep: 
 def delete(agent_id: str, yes: bool) -> None:
     """Take the agent ID out of the configuration. Its files and conversations stay on disk."""
 
-    surroundings, config, editor = _here()
+    environment, config, editor = _here()
     agent = resolve_agent(config.agents, agent_id)
     if agent.is_default:
         raise InvalidRequest(f"{agent.id} is the default agent: make another one the default first")
-    place = workspace_of(config.agents, agent.id, surroundings)
+    place = workspace_of(config.agents, agent.id, environment)
     if not yes:
         click.confirm(f"Take {agent.id} out of the configuration? Its files in {place} stay", abort=True, err=True)
     ids = [normalise_agent(entry.id) for entry in config.agents.list]
@@ -181,11 +181,11 @@ def set_identity(
 ) -> None:
     """Give an agent a name, an emoji, a manner, a picture."""
 
-    surroundings, config, editor = _here()
+    environment, config, editor = _here()
     agent = resolve_agent(config.agents, agent_id or default_agent(config.agents))
     given = {"name": name, "emoji": emoji, "theme": theme, "avatar": avatar}
     if from_identity:
-        path = workspace_of(config.agents, agent.id, surroundings) / "IDENTITY.md"
+        path = workspace_of(config.agents, agent.id, environment) / "IDENTITY.md"
         try:
             written = parse(path.read_text(errors="replace"))
         except OSError as error:
@@ -204,6 +204,6 @@ def set_identity(
 
 def _here() -> "tuple[Environment, Config, Editor]":
 
-    surroundings = Environment.of_process()
-    home = surroundings.home
-    return surroundings, load(home, surroundings.environ).config, Editor(home, surroundings.environ)
+    environment = Environment.of_process()
+    home = environment.home
+    return environment, load(home, environment.environ).config, Editor(home, environment.environ)

@@ -147,11 +147,11 @@ def _books() -> Any:
 
     @asynccontextmanager
     async def opened() -> Any:
-        surroundings = Environment.of_process()
-        loaded = load(surroundings.home, surroundings.environ)
+        environment = Environment.of_process()
+        loaded = load(environment.home, environment.environ)
         clock = SystemClock()
-        async with open_state(surroundings.home, clock) as (db, _):
-            named = loaded.config.agents.defaults.user_timezone or local_timezone(surroundings.environ)
+        async with open_state(environment.home, clock) as (db, _):
+            named = loaded.config.agents.defaults.user_timezone or local_timezone(environment.environ)
             yield db, SpendLedger(db, clock, zone_of(named))
 
     return opened()

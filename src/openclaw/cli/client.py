@@ -36,7 +36,7 @@ SECONDS = 120.0
 
 
 def objection(
-    surroundings: Environment,
+    environment: Environment,
     *,
     target: Literal["skill", "plugin"],
     name: str,
@@ -48,7 +48,7 @@ def objection(
 ) -> str:
     """Why a plugin stops the install; empty when none does. Without a gateway no plugin listens; a gateway that does
     not answer is a reason to stop."""
-    found = running_gateway(surroundings.home.state)
+    found = running_gateway(environment.home.state)
     if found is None or not found.port:
         return ""
     params = {
@@ -61,7 +61,7 @@ def objection(
         "findings": list(findings),
     }
     try:
-        answer = call_gateway(find_gateway(surroundings), "install.check", params, timeout=SECONDS)
+        answer = call_gateway(find_gateway(environment), "install.check", params, timeout=SECONDS)
     except (OpenClawError, OSError) as error:
         why = error.message if isinstance(error, OpenClawError) else str(error)
         return f"the plugins of the running gateway could not be asked ({why}). Stop it, or try again"
@@ -83,31 +83,31 @@ def with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
     asyncio.run(main())
 
 
-def is_alone(surroundings: Environment, local: bool) -> bool:
+def is_alone(environment: Environment, local: bool) -> bool:
     """Whether a command does without the running gateway: it is to be `local`, or none runs."""
-    return local or running_gateway(surroundings.home.state) is None
+    return local or running_gateway(environment.home.state) is None
 
 
 @asynccontextmanager
 async def open_client(
-    surroundings: Environment, *, local: bool = False, caps: tuple[str, ...] = ()
+    environment: Environment, *, local: bool = False, caps: tuple[str, ...] = ()
 ) -> AsyncIterator[GatewayClient]:
     """A client of the running gateway, or of one in this process: when none runs, or it is to be `local`."""
-    if is_alone(surroundings, local):
+    if is_alone(environment, local):
         from openclaw.gateway.local import local_gateway
 
-        async with local_gateway(surroundings, caps=caps, warn=note) as client:
+        async with local_gateway(environment, caps=caps, warn=note) as client:
             yield client
     else:
-        async with connect_running(surroundings, caps=caps) as client:
+        async with connect_running(environment, caps=caps) as client:
             yield client
 
 
 def connect_running(
-    surroundings: Environment, *, caps: tuple[str, ...] = ()
+    environment: Environment, *, caps: tuple[str, ...] = ()
 ) -> AbstractAsyncContextManager[GatewayClient]:
     """A client of the gateway that runs."""
-    return connect_to(find_gateway(surroundings), caps)
+    return connect_to(find_gateway(environment), caps)
 
 
 RUN_CAPS = ("tool-events",)
@@ -286,20 +286,20 @@ def _exit_code(final: dict[str, Any], stopped: str, *, quiet: bool) -> int:
     return 1
 
 
-def gateway_up(surroundings: Environment) -> RunningGateway:
+def gateway_up(environment: Environment) -> RunningGateway:
     """The running gateway; the installed service is started, or a process in the background."""
 
-    state = surroundings.home.state
+    state = environment.home.state
     found = running_gateway(state)
     if found is not None and found.port:
         return found
     if found is not None:
-        return wait_ready(surroundings)
-    services = service_manager(surroundings)
+        return wait_ready(environment)
+    services = service_manager(environment)
     if services.state().installed:
         services.start()
-        return wait_ready(surroundings)
-    return process.start([], surroundings.environ, state)
+        return wait_ready(environment)
+    return process.start([], environment.environ, state)
 
 
 def web_address(found: RunningGateway) -> str:

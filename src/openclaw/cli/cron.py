@@ -375,12 +375,12 @@ PAGE = 200
 def _call(action: str, **given: Any) -> Any:
     """Does what a command asks; gives jobs and runs as the wire shows them."""
 
-    surroundings = Environment.of_process()
-    if action == "run" and running_gateway(surroundings.home.state) is None:
+    environment = Environment.of_process()
+    if action == "run" and running_gateway(environment.home.state) is None:
         raise Unavailable("no gateway is running: start one with openclaw gateway start")
 
     async def main() -> Any:
-        async with open_client(surroundings) as client:
+        async with open_client(environment) as client:
             return await _answer(client, action, given)
 
     return asyncio.run(main())
@@ -496,7 +496,7 @@ def _show(document: Any, as_json: bool, line: str) -> None:
 
 def _ask(method: str, params: dict[str, Any]) -> Any:
 
-    surroundings = Environment.of_process()
-    if running_gateway(surroundings.home.state) is None:
+    environment = Environment.of_process()
+    if running_gateway(environment.home.state) is None:
         raise click.ClickException("the gateway is not running: start it with openclaw gateway start")
-    return call_gateway(find_gateway(surroundings), method, params, timeout=30.0)
+    return call_gateway(find_gateway(environment), method, params, timeout=30.0)

@@ -40,10 +40,10 @@ def acp_command(agent_id: str | None, local: bool) -> None:
     from openclaw.gateway.local import local_gateway
 
     check_installed()
-    surroundings = Environment.of_process()
+    environment = Environment.of_process()
     # Decided once: a gateway that restarts is waited for, and not replaced by one in this process.
-    connect = local_gateway if is_alone(surroundings, local) else connect_running
-    asyncio.run(serve(partial(connect, surroundings, caps=RUN_CAPS), agent_id))
+    connect = local_gateway if is_alone(environment, local) else connect_running
+    asyncio.run(serve(partial(connect, environment, caps=RUN_CAPS), agent_id))
 
 
 PORT = click.IntRange(0, 65_535)
@@ -116,15 +116,15 @@ def run(
 def start(port: int | None, as_json: bool) -> None:
     """Start the gateway in the background and wait until it is ready."""
 
-    surroundings, services = _here(port)
-    state = surroundings.home.state
+    environment, services = _here(port)
+    state = environment.home.state
     found, plainly = running_gateway(state), ""
     if found is None and services.state().installed:
         services.start()
-        found = _ready(surroundings)
+        found = _ready(environment)
     elif found is None:
         arguments = ["--port", str(port)] if port is not None else []
-        found = process.start(arguments, surroundings.environ, state)
+        found = process.start(arguments, environment.environ, state)
         plainly = "\na plain background process: after a restart of this machine, start it again"
     else:
         _tell({"started": False, "pid": found.pid, "port": found.port}, f"already running (pid {found.pid})", as_json)
@@ -137,10 +137,10 @@ def start(port: int | None, as_json: bool) -> None:
 def stop(as_json: bool) -> None:
     """Stop the gateway; runs in progress get half a minute to finish."""
 
-    surroundings, services = _here()
+    environment, services = _here()
     if services.state().active:
         services.stop()
-    found = process.stop(surroundings.home.state, process.STOP_SECONDS)
+    found = process.stop(environment.home.state, process.STOP_SECONDS)
     stopped = found is not None
     _tell({"stopped": stopped, "pid": found.pid if found else None}, "stopped" if stopped else "not running", as_json)
 
@@ -150,20 +150,20 @@ def stop(as_json: bool) -> None:
 def restart(as_json: bool) -> None:
     """Begin again with the configuration as it is now; start the gateway when it does not run."""
 
-    surroundings, services = _here()
-    state = surroundings.home.state
+    environment, services = _here()
+    state = environment.home.state
     found = running_gateway(state)
     if services.state().active:
         services.restart()
-        found = _ready(surroundings, not_pid=found.pid if found else 0)
+        found = _ready(environment, not_pid=found.pid if found else 0)
     elif found is None:
-        found = process.start([], surroundings.environ, state)
+        found = process.start([], environment.environ, state)
     elif found.version == __version__ and sys.platform != "win32":
         found = process.restart_gateway(state, found, process.RESTART_SECONDS + process.START_SECONDS)
     else:
         # A new version of the program needs a new process.
         process.stop(state, process.STOP_SECONDS)
-        found = process.start(["--port", str(found.port)], surroundings.environ, state)
+        found = process.start(["--port", str(found.port)], environment.environ, state)
     _tell({"restarted": True, "pid": found.pid, "port": found.port}, _reached(found), as_json)
 
 
@@ -173,8 +173,8 @@ def restart(as_json: bool) -> None:
 def status(as_json: bool, timeout: float) -> None:
     """Whether the gateway is installed, running, listening and answering."""
 
-    surroundings, services = _here()
-    found = gateway_status.read_status(surroundings, services, timeout)
+    environment, services = _here()
+    found = gateway_status.read_status(environment, services, timeout)
     if as_json:
         print_json(found.document())
     else:
@@ -190,13 +190,13 @@ def status(as_json: bool, timeout: float) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def install(port: int | None, force: bool, as_json: bool) -> None:
     """Install the gateway as a service of this user, and start it."""
-    surroundings, services = _here(port)
+    environment, services = _here(port)
     state = services.state()
     if state.installed and not state.drifted and not force:
         _tell({"installed": False, "path": str(state.path)}, f"already installed: {state.path}", as_json)
         return
     services.install()
-    found = _ready(surroundings)
+    found = _ready(environment)
     told = {"installed": True, "path": str(services.path), "pid": found.pid, "port": found.port}
     _tell(told, f"installed {services.path}\n{_reached(found)}", as_json)
     if services.manager == "systemd" and not as_json:
@@ -216,8 +216,8 @@ def uninstall(as_json: bool) -> None:
 def auth_token() -> None:
     """Print the token or password that clients of this gateway need."""
 
-    surroundings = Environment.of_process()
-    secret = shared_secret(exposure_of(surroundings), surroundings.home.state)
+    environment = Environment.of_process()
+    secret = shared_secret(exposure_of(environment), environment.home.state)
     if secret is None:
         raise click.ClickException("no credential is asked of clients (gateway.auth.mode is none)")
     click.echo(secret.reveal())
@@ -260,13 +260,13 @@ def call(
 
 def _here(port: int | None = None) -> "tuple[Environment, ServiceManager]":
 
-    surroundings = Environment.of_process()
-    return surroundings, service_manager(surroundings, port)
+    environment = Environment.of_process()
+    return environment, service_manager(environment, port)
 
 
-def _ready(surroundings: "Environment", not_pid: int = 0) -> Any:
+def _ready(environment: "Environment", not_pid: int = 0) -> Any:
 
-    return wait_ready(surroundings, not_pid=not_pid)
+    return wait_ready(environment, not_pid=not_pid)
 
 
 def _reached(found: Any) -> str:
@@ -303,10 +303,10 @@ def dashboard_command(no_open: bool, as_json: bool) -> None:
     address at once.
     """
 
-    surroundings = Environment.of_process()
-    address = web_address(gateway_up(surroundings))
+    environment = Environment.of_process()
+    address = web_address(gateway_up(environment))
     try:
-        link = call_gateway(find_gateway(surroundings), "dashboard.link", {}, timeout=10)
+        link = call_gateway(find_gateway(environment), "dashboard.link", {}, timeout=10)
     except CallFailed as error:
         if not error.message.startswith("unknown method"):
             raise
@@ -339,8 +339,8 @@ def doctor_command(fix: bool, yes: bool, as_json: bool) -> None:
     from openclaw.gateway import doctor
     from openclaw.gateway.doctor import CHECKS
 
-    surroundings = Environment.of_process()
-    scene = doctor.collect_context(surroundings)
+    environment = Environment.of_process()
+    scene = doctor.collect_context(environment)
     findings = doctor.run_checks(scene, CHECKS)
     if not as_json:
         _show(findings)
@@ -350,7 +350,7 @@ def doctor_command(fix: bool, yes: bool, as_json: bool) -> None:
             _show_plan(findings)
         if yes or (not as_json and sys.stdin.isatty() and click.confirm("Do this?")):
             repaired = list(doctor.repair(findings))
-            scene = doctor.collect_context(surroundings)
+            scene = doctor.collect_context(environment)
             findings = doctor.run_checks(scene, CHECKS)
         elif not as_json:
             click.echo("Nothing was changed. Add --yes to go on without a question.")

@@ -260,8 +260,8 @@ def evaluate(questions: str | None, agent: str | None, as_json: bool) -> None:
 def _with_memory(agent: str | None, work: Callable[[MemoryIndex], Awaitable[None]]) -> None:
     """Runs `work` with the memory of an agent, and closes it."""
 
-    surroundings = Environment.of_process()
-    loaded = load(surroundings.home, surroundings.environ)
+    environment = Environment.of_process()
+    loaded = load(environment.home, environment.environ)
     config = loaded.config
     if (slot := config.plugins.slots.memory) != MEMORY_CORE:
         raise InvalidRequest(f"the built-in memory is not in use: plugins.slots.memory is {slot}, not {MEMORY_CORE}")
@@ -272,14 +272,14 @@ def _with_memory(agent: str | None, work: Callable[[MemoryIndex], Awaitable[None
 
     async def main() -> None:
         names = (settings.provider, settings.fallback)
-        async with open_embedders(names, config.plugins, surroundings, SystemClock()) as embedders:
+        async with open_embedders(names, config.plugins, environment, SystemClock()) as embedders:
             memory = _open(
                 settings,
                 found.id,
                 embedders,
-                workspace=workspace_of(config.agents, found.id, surroundings),
-                state=surroundings.home.state,
-                home=surroundings.home_dir,
+                workspace=workspace_of(config.agents, found.id, environment),
+                state=environment.home.state,
+                home=environment.home_dir,
                 keys=_keys(config, loaded.variables),
             )
             try:
@@ -414,7 +414,7 @@ def _print_figures(found: dict[str, list[EvalMetrics]], as_json: bool) -> None:
 
 @asynccontextmanager
 async def open_embedders(
-    names: Iterable[str], plugins: PluginsSettings, surroundings: Environment, clock: Clock
+    names: Iterable[str], plugins: PluginsSettings, environment: Environment, clock: Clock
 ) -> AsyncIterator[EmbedderRegistry]:
     """Opens the embedders for a command without a gateway: starts only plugins that declare one of `names`."""
     foreign = frozenset(names) - {*BUILT_IN, "auto", "none"}
@@ -422,7 +422,7 @@ async def open_embedders(
         yield EmbedderRegistry(NoPlugins())
         return
 
-    state, home = surroundings.home.state, surroundings.home_dir
+    state, home = environment.home.state, environment.home_dir
     found, _ = discover_plugins([expand_path(text, home, home) for text in plugins.load.paths], state / "extensions")
     wanted = _with_needed([each for each in found if foreign & set(each.manifest.contracts.embedders)], found)
     narrowed = structs.replace(plugins, deny=(*plugins.deny, *({each.id for each in found} - wanted)))

@@ -52,20 +52,20 @@ if TYPE_CHECKING:
 # Making the home.
 
 
-def make_home(surroundings: Environment) -> list[SeedResult]:
+def make_home(environment: Environment) -> list[SeedResult]:
     """Creates the home and the workspaces with their starter files; overwrites nothing."""
-    surroundings.home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    agents = load(surroundings.home, surroundings.environ).config.agents
+    environment.home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    agents = load(environment.home, environment.environ).config.agents
     now = SystemClock().now()
-    return [ensure(workspace_of(agents, agent, surroundings), now) for agent in agent_ids(agents)]
+    return [ensure(workspace_of(agents, agent, environment), now) for agent in agent_ids(agents)]
 
 
 def start_home() -> str:
     """Creates the home and starts the gateway when none runs; gives one line with its address."""
-    surroundings = Environment.of_process()
-    make_home(surroundings)
-    was_there = running_gateway(surroundings.home.state) is not None
-    address = web_address(gateway_up(surroundings))
+    environment = Environment.of_process()
+    make_home(environment)
+    was_there = running_gateway(environment.home.state) is not None
+    address = web_address(gateway_up(environment))
     stays = "" if was_there else " and stays in the background (openclaw gateway stop ends it)"
     return f"The gateway is on {address}{stays}; openclaw dashboard opens the web page."
 
@@ -137,10 +137,10 @@ def onboard_command(
 class _Setup:
     """The answers; each is saved at once."""
 
-    def __init__(self, surroundings: Environment, *, quiet: bool, check: bool) -> None:
+    def __init__(self, environment: Environment, *, quiet: bool, check: bool) -> None:
 
-        self._surroundings = surroundings
-        self._editor = Editor(surroundings.home, surroundings.environ)
+        self._environment = environment
+        self._editor = Editor(environment.home, environment.environ)
         self._quiet = quiet
         self._check = check
         self.done: dict[str, Any] = {}
@@ -150,12 +150,12 @@ class _Setup:
             click.echo(text)
 
     def set(self, path: str, value: Any) -> None:
-        self._surroundings.home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._environment.home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._editor.set(path, value)
 
     def make_home(self) -> None:
 
-        made = make_home(self._surroundings)
+        made = make_home(self._environment)
         self.done["workspace"] = str(made[0].workspace) if made else None
 
     # Model and key.
@@ -234,11 +234,11 @@ class _Setup:
 
     def _store(self) -> Any:
 
-        return ProfileStore.of_agent(self._surroundings.home.state / "agents" / DEFAULT_AGENT / "agent")
+        return ProfileStore.of_agent(self._environment.home.state / "agents" / DEFAULT_AGENT / "agent")
 
     def _load(self) -> LoadedConfig:
 
-        return load(self._surroundings.home, self._surroundings.environ)
+        return load(self._environment.home, self._environment.environ)
 
     def _situation(self, provider: str | None = None, key: Secret | None = None) -> ModelSet:
         """The models as configured, or with another key."""
@@ -253,7 +253,7 @@ class _Setup:
                 profiles={**stored.profiles, profile: AuthProfile(provider=provider, secret=key)},
                 order={**stored.order, provider: (profile,)},
             )
-        local = not self._surroundings.environ.get("OPENCLAW_NO_LOCAL_MODELS")
+        local = not self._environment.environ.get("OPENCLAW_NO_LOCAL_MODELS")
         return build_model_set(
             loaded.config.models,
             registry.load(),
@@ -271,7 +271,7 @@ class _Setup:
     def choose_name(self, name: str | None, *, ask: bool) -> None:
 
         agents = self._load().config.agents
-        path = workspace_of(agents, default_agent(agents), self._surroundings) / "IDENTITY.md"
+        path = workspace_of(agents, default_agent(agents), self._environment) / "IDENTITY.md"
         text = path.read_text(errors="replace") if path.is_file() else ""
         before = files.parse(text).name
         if name is None and ask:
@@ -321,7 +321,7 @@ class _Setup:
 
     def choose_autostart(self, wanted: bool | None, *, ask: bool) -> None:
 
-        services = service_manager(self._surroundings)
+        services = service_manager(self._environment)
         installed = services.state().installed
         if services.manager == "background":
             if wanted:
@@ -418,15 +418,15 @@ def ask_owner(channels: Collection[str], now: Sequence[str], say: Callable[[str]
 def setup_command(workspace: str | None, as_json: bool) -> None:
     """Make the home and the workspace with its starter files. Safe to run again: nothing is overwritten."""
 
-    surroundings = Environment.of_process()
-    home = surroundings.home
+    environment = Environment.of_process()
+    home = environment.home
     home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     if workspace is not None:
-        directory = str((surroundings.cwd / Path(workspace).expanduser()).resolve())
-        Editor(home, surroundings.environ).set("agents.defaults.workspace", directory)
-    config = load(home, surroundings.environ).config
+        directory = str((environment.cwd / Path(workspace).expanduser()).resolve())
+        Editor(home, environment.environ).set("agents.defaults.workspace", directory)
+    config = load(home, environment.environ).config
     made = [
-        ensure(workspace_of(config.agents, agent, surroundings), SystemClock().now())
+        ensure(workspace_of(config.agents, agent, environment), SystemClock().now())
         for agent in agent_ids(config.agents)
     ]
     if as_json:

@@ -94,12 +94,12 @@ def _ask(params: dict[str, Any], timeout: float | None, as_json: bool, local: bo
 
     from openclaw.cli.screen import DEFAULT_TIMEOUT
 
-    surroundings = Environment.of_process()
+    environment = Environment.of_process()
     limit = DEFAULT_TIMEOUT if timeout is None else timeout
 
     async def main() -> int:
-        async with open_client(surroundings, local=local, caps=RUN_CAPS) as client:
-            told = {**params, "cwd": str(surroundings.cwd)}
+        async with open_client(environment, local=local, caps=RUN_CAPS) as client:
+            told = {**params, "cwd": str(environment.cwd)}
             return await ask(client, told, as_json=as_json, limit=limit)
 
     return asyncio.run(main())

@@ -183,10 +183,10 @@ def _now() -> int:
 
 def _ask(method: str, params: dict[str, Any]) -> Any:
 
-    surroundings = Environment.of_process()
-    if running_gateway(surroundings.home.state) is None:
+    environment = Environment.of_process()
+    if running_gateway(environment.home.state) is None:
         raise click.ClickException("the gateway is not running, so no question waits: openclaw gateway start")
-    return call_gateway(find_gateway(surroundings), method, params, timeout=30.0)
+    return call_gateway(find_gateway(environment), method, params, timeout=30.0)
 
 
 # `openclaw exec-policy`.
@@ -208,9 +208,9 @@ def exec_policy_command() -> None:
 def show(as_json: bool) -> None:
     """What holds for each agent, the approvals file included."""
 
-    surroundings = Environment.of_process()
-    config = load(surroundings.home, surroundings.environ).config
-    file = ApprovalFile(surroundings.home.state / "exec-approvals.json").read()
+    environment = Environment.of_process()
+    config = load(environment.home, environment.environ).config
+    file = ApprovalFile(environment.home.state / "exec-approvals.json").read()
     own = {normalise_agent(entry.id): entry.tools.exec for entry in config.agents.list}
     rows = []
     for agent in agent_ids(config.agents):
@@ -248,8 +248,8 @@ def preset(name: str) -> None:
 
 def _write(values: dict[str, str]) -> None:
 
-    surroundings = Environment.of_process()
-    Editor(surroundings.home, surroundings.environ).patch({"tools": {"exec": values}})
+    environment = Environment.of_process()
+    Editor(environment.home, environment.environ).patch({"tools": {"exec": values}})
     click.echo(", ".join(f"tools.exec.{name} is {value}" for name, value in values.items()))
 
 
@@ -407,8 +407,8 @@ def build(engine: str, only_print: bool) -> None:
 
 def _sandboxes() -> "tuple[SandboxService, LoadedConfig]":
 
-    surroundings = Environment.of_process()
-    loaded = load(surroundings.home, surroundings.environ)
+    environment = Environment.of_process()
+    loaded = load(environment.home, environment.environ)
 
     def nothing(agent_id: str, workspace: Path) -> list[tuple[str, str]]:
         return []
@@ -420,9 +420,9 @@ def _sandboxes() -> "tuple[SandboxService, LoadedConfig]":
         live.tools,
         live.commands,
         live.variables,
-        home=surroundings.home_dir,
-        state=surroundings.home.state,
-        workspace=lambda agent_id: workspace_of(loaded.config.agents, agent_id, surroundings),
+        home=environment.home_dir,
+        state=environment.home.state,
+        workspace=lambda agent_id: workspace_of(loaded.config.agents, agent_id, environment),
         skills=nothing,
     )
     return boxes, loaded

@@ -30,9 +30,9 @@ from openclaw.workspace.seed import workspace_of
 def health_command(as_json: bool, timeout: int) -> None:
     """Ask the running gateway how it is."""
 
-    surroundings = Environment.of_process()
+    environment = Environment.of_process()
     started = time.monotonic()
-    found = running_gateway(surroundings.home.state)
+    found = running_gateway(environment.home.state)
     if found is None:
         raise click.ClickException("the gateway is not running: start it with openclaw gateway start")
     told = process.ask_health(found, timeout / 1000)
@@ -41,7 +41,7 @@ def health_command(as_json: bool, timeout: int) -> None:
     if not told.ready:
         raise click.ClickException(f"the gateway (pid {found.pid}) is not ready: {', '.join(told.failing)}")
     try:
-        document = call_gateway(find_gateway(surroundings), "health", {}, timeout=timeout / 1000)
+        document = call_gateway(find_gateway(environment), "health", {}, timeout=timeout / 1000)
         protocol = "answers"
     except OpenClawError as error:
         document = {"ok": False, "ts": round(time.time() * 1000), "error": error.message}
@@ -68,10 +68,10 @@ def logs_command(
 ) -> None:
     """The gateway's log, newest lines last."""
 
-    surroundings = Environment.of_process()
-    home = surroundings.home
+    environment = Environment.of_process()
+    home = environment.home
     try:
-        chosen = load(home, surroundings.environ).config.logging.file
+        chosen = load(home, environment.environ).config.logging.file
     except ConfigError:
         chosen = None  # must work with a broken configuration: that is when one reads the log
     place = LogFiles.of(home.state, chosen)
@@ -99,13 +99,13 @@ def status_command(as_json: bool) -> None:
 
     async def main() -> None:
         clock = SystemClock()
-        surroundings = Environment.of_process()
-        home = surroundings.home
-        loaded = load(home, surroundings.environ)
+        environment = Environment.of_process()
+        home = environment.home
+        loaded = load(home, environment.environ)
         config = loaded.config
         problems = [str(problem) for problem in (*loaded.issues, *loaded.warnings)]
         agent = default_agent(config.agents)
-        asked = not surroundings.environ.get("OPENCLAW_NO_LOCAL_MODELS")
+        asked = not environment.environ.get("OPENCLAW_NO_LOCAL_MODELS")
         situation = assess(config, loaded.variables, home, cache(probe_servers) if asked else lambda: ())
         async with open_state(home, clock) as (_, index):
             sessions = await index.list()
@@ -119,7 +119,7 @@ def status_command(as_json: bool) -> None:
             "problems": problems,
             "agents": list(agent_ids(config.agents)),
             "defaultAgent": agent,
-            "workspace": str(workspace_of(config.agents, agent, surroundings)),
+            "workspace": str(workspace_of(config.agents, agent, environment)),
             "model": str(situation.default),
             "modelWhy": situation.pick.why,
             "fallbacks": [str(ref) for ref in situation.fallbacks],

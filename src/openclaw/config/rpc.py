@@ -71,10 +71,10 @@ CHANGED = "config changed since last load; re-run config.get and retry"
 
 
 def config_methods(
-    sessions: SessionService, live: LiveConfig, surroundings: Environment, bus: EventBus
+    sessions: SessionService, live: LiveConfig, environment: Environment, bus: EventBus
 ) -> list[RpcMethod]:
-    home = surroundings.home
-    editor = Editor(home, surroundings.environ)
+    home = environment.home
+    editor = Editor(home, environment.environ)
 
     async def get(params: NoParams, caller: Caller) -> Any:
         source = loading.read(home.config)
@@ -82,7 +82,7 @@ def config_methods(
         shown: Any = {}
         try:
             shown = redact(parse(source.text, str(home.config))) if source.exists else {}
-            survey = loading.analyse_text(source.text or "{}", home, surroundings.environ)
+            survey = loading.analyse_text(source.text or "{}", home, environment.environ)
             issues = [str(problem) for problem in survey.errors]
             warnings = [str(problem) for problem in survey.warnings]
         except ConfigError as error:

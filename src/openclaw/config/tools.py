@@ -65,9 +65,9 @@ class ConfigTool(SimpleTool):
         absent=UNSUPPORTED_PARAMETERS,
     )
 
-    def __init__(self, surroundings: Environment, restart: Callable[[str], None] | None = None) -> None:
-        self._home = surroundings.home
-        self._editor = Editor(surroundings.home, surroundings.environ)
+    def __init__(self, environment: Environment, restart: Callable[[str], None] | None = None) -> None:
+        self._home = environment.home
+        self._editor = Editor(environment.home, environment.environ)
         self._restart = restart
 
     def effects(self, args: Mapping[str, Any]) -> Effects:

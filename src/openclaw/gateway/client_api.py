@@ -187,7 +187,7 @@ class ClientApi:
         self._secret = launch.secret
         self._proxy = launch.exposure.proxy
         self._own_methods = own_methods
-        live, bus, clock, environment = app.live, app.bus, launch.clock, launch.surroundings
+        live, bus, clock, environment = app.live, app.bus, launch.clock, launch.environment
         self._bus = bus
         self._methods = plugins_rpc.AllMethods(own_methods, app.plugins)
         self.pairing = DevicePairing(app.db)

@@ -38,15 +38,15 @@ class ClientTarget(Struct, frozen=True, kw_only=True):
 
 
 def exposure_of(
-    surroundings: Environment, loaded: LoadedConfig | None = None, wishes: ExposureOptions | None = None
+    environment: Environment, loaded: LoadedConfig | None = None, wishes: ExposureOptions | None = None
 ) -> Exposure:
     """Where a gateway of this home would listen."""
-    loaded = loaded or load(surroundings.home, surroundings.environ)
+    loaded = loaded or load(environment.home, environment.environ)
     return decide(loaded.config.gateway, loaded.variables, wishes or ExposureOptions())
 
 
 def find_gateway(
-    surroundings: Environment,
+    environment: Environment,
     *,
     url: str | None = None,
     port: int | None = None,
@@ -55,7 +55,7 @@ def find_gateway(
     fingerprint: str = "",
 ) -> ClientTarget:
     """The gateway that is meant; credentials of this home are sent to a gateway on this machine only."""
-    url = url or surroundings.environ.get("OPENCLAW_GATEWAY_URL") or None
+    url = url or environment.environ.get("OPENCLAW_GATEWAY_URL") or None
     given: dict[str, Any] = {
         "token": Secret(token) if token else None,
         "password": Secret(password) if password else None,
@@ -63,16 +63,16 @@ def find_gateway(
     if url is not None:
         host = _checked(url)
         if not is_loopback(host):
-            identity = surroundings.home.state / "identity" / "device.json"
+            identity = environment.home.state / "identity" / "device.json"
             return ClientTarget(url=url, fingerprint=fingerprint, identity=identity, **given)
-        return ClientTarget(url=url, fingerprint=fingerprint, **_credentials(surroundings, given))
-    found = running_gateway(surroundings.home.state)
-    exposure = exposure_of(surroundings, wishes=ExposureOptions(port=port))
+        return ClientTarget(url=url, fingerprint=fingerprint, **_credentials(environment, given))
+    found = running_gateway(environment.home.state)
+    exposure = exposure_of(environment, wishes=ExposureOptions(port=port))
     port = port or (found.port if found else 0) or exposure.port
     address = reachable(found.address if found else exposure.hosts[-1])
     pinned = found.fingerprint if found and port == found.port else ""
     scheme = "wss" if pinned else "ws"
-    return ClientTarget(url=f"{scheme}://{address}:{port}", fingerprint=pinned, **_credentials(surroundings, given))
+    return ClientTarget(url=f"{scheme}://{address}:{port}", fingerprint=pinned, **_credentials(environment, given))
 
 
 def _checked(url: str) -> str:
@@ -82,14 +82,14 @@ def _checked(url: str) -> str:
     return parts.hostname
 
 
-def _credentials(surroundings: Environment, given: Mapping[str, Secret | None]) -> dict[str, Any]:
+def _credentials(environment: Environment, given: Mapping[str, Secret | None]) -> dict[str, Any]:
     if any(given.values()):
         return dict(given)
-    exposure = exposure_of(surroundings)
+    exposure = exposure_of(environment)
     if exposure.mode == "none":
         return dict(given)
     kind = secret_kind(exposure.mode)
-    return {**given, kind: exposure.secret or (own_token(surroundings.home.state) if kind == "token" else None)}
+    return {**given, kind: exposure.secret or (own_token(environment.home.state) if kind == "token" else None)}
 
 
 def introduction(target: ClientTarget) -> ConnectOptions:

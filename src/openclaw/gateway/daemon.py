@@ -112,14 +112,14 @@ class DaemonOptions(Struct, frozen=True, kw_only=True):
     restart_seconds: float = RESTART_SECONDS
 
 
-def run(options: DaemonOptions, surroundings: Environment, compose: Compose) -> None:
+def run(options: DaemonOptions, environment: Environment, compose: Compose) -> None:
     """Runs a gateway until it is told to stop."""
-    state = surroundings.home.state
+    state = environment.home.state
     make_state_dir(state)
     if options.force:
         process.stop(state, options.stop_seconds)
     with hold_gateway_lock(state, __version__, options.lock_seconds) as lock:
-        asyncio.run(_lives(options, surroundings, compose, lock))
+        asyncio.run(_lives(options, environment, compose, lock))
 
 
 def make_state_dir(state: Path) -> None:
@@ -132,16 +132,16 @@ def make_state_dir(state: Path) -> None:
         raise StateError(f"{state} can be written by everyone on this machine: chmod 700 {state}")
 
 
-async def _lives(options: DaemonOptions, surroundings: Environment, compose: Compose, lock: GatewayLock) -> None:
-    reloader = Reloader(surroundings.home, surroundings.environ)
-    logs = Logs(DailyFile(LogFiles.of(surroundings.home.state)), Redactor())
+async def _lives(options: DaemonOptions, environment: Environment, compose: Compose, lock: GatewayLock) -> None:
+    reloader = Reloader(environment.home, environment.environ)
+    logs = Logs(DailyFile(LogFiles.of(environment.home.state)), Redactor())
     control = Control()
     with logs.writing(), signals(control):
         while True:
             control.begin()
-            _set_up(logs, reloader.loaded, options, surroundings.home.state)
+            _set_up(logs, reloader.loaded, options, environment.home.state)
             try:
-                await _Life(options, surroundings, reloader, lock, logs, control).live(compose)
+                await _Life(options, environment, reloader, lock, logs, control).live(compose)
             except OpenClawError as error:
                 log.error("%s", error.message)
                 raise
@@ -152,7 +152,7 @@ async def _lives(options: DaemonOptions, surroundings: Environment, compose: Com
             if control.wish != "restart":
                 log.info("stopped")
                 return
-            reloader = Reloader(surroundings.home, surroundings.environ)
+            reloader = Reloader(environment.home, environment.environ)
 
 
 def _set_up(logs: Logs, loaded: LoadedConfig, options: DaemonOptions, state: Path) -> None:
@@ -176,14 +176,14 @@ class _Life:
     def __init__(
         self,
         options: DaemonOptions,
-        surroundings: Environment,
+        environment: Environment,
         reloader: Reloader,
         lock: GatewayLock,
         logs: Logs,
         control: Control,
     ) -> None:
         self._options = options
-        self._surroundings = surroundings
+        self._environment = environment
         self._reloader = reloader
         self._loaded = reloader.loaded
         self._lock = lock
@@ -192,7 +192,7 @@ class _Life:
         self._born = time.monotonic()
 
     async def live(self, compose: Compose) -> None:
-        home, environ = self._surroundings.home, self._surroundings.environ
+        home, environ = self._environment.home, self._environment.environ
         settings = self._loaded.config.gateway
         exposure = decide(settings, self._loaded.variables, self._options.wishes)
         secret = shared_secret(exposure, home.state)
@@ -207,7 +207,7 @@ class _Life:
             self._lock.describe(port=server.port, address=exposure.hosts[-1], fingerprint=fingerprint)
             verdict = starts.begin()
             launch = GatewayLaunch(
-                surroundings=self._surroundings,
+                environment=self._environment,
                 wishes=self._options.wishes,
                 loaded=self._loaded,
                 settings=settings,
@@ -287,7 +287,7 @@ class _Life:
         elif reload.kind == "restart":
             log.warning("config changed; restart the gateway to apply: %s", names)
         else:
-            _set_up(self._logs, reload.loaded, self._options, self._surroundings.home.state)
+            _set_up(self._logs, reload.loaded, self._options, self._environment.home.state)
             try:
                 exposure = decide(settings, reload.loaded.variables, self._options.wishes)
                 server.front.fences = _fences(settings, exposure)
@@ -304,7 +304,7 @@ class _Life:
     async def _remember(self, loaded: LoadedConfig) -> None:
         """Saves a configuration that works as the last good one; a full disk is logged, not fatal."""
         try:
-            await asyncio.to_thread(save_last_good, self._surroundings.home, loaded)
+            await asyncio.to_thread(save_last_good, self._environment.home, loaded)
         except OpenClawError as error:
             log.warning("the configuration could not be kept as the last good one: %s", error.message)
 

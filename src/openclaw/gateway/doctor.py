@@ -68,7 +68,7 @@ class DoctorFinding(Struct, frozen=True, kw_only=True):
 class DoctorContext(Struct, frozen=True, kw_only=True):
     """What the checks look at."""
 
-    surroundings: Environment
+    environment: Environment
     loaded: LoadedConfig | None
     """None when neither the configuration nor the last good one can be used."""
     problems: tuple[ConfigProblem, ...]
@@ -77,21 +77,21 @@ class DoctorContext(Struct, frozen=True, kw_only=True):
 
     @property
     def home(self) -> Home:
-        return self.surroundings.home
+        return self.environment.home
 
 
 Check = Callable[[DoctorContext], Iterable[DoctorFinding]]
 
 
-def collect_context(surroundings: Environment) -> DoctorContext:
+def collect_context(environment: Environment) -> DoctorContext:
     """Reads everything the checks need, once."""
     loaded: LoadedConfig | None = None
     try:
-        loaded = load(surroundings.home, surroundings.environ)
+        loaded = load(environment.home, environment.environ)
         problems = loaded.issues
     except ConfigError as error:
         problems = problems_of(error)
-    return DoctorContext(surroundings=surroundings, loaded=loaded, problems=problems, now=round(time.time() * 1000))
+    return DoctorContext(environment=environment, loaded=loaded, problems=problems, now=round(time.time() * 1000))
 
 
 def run_checks(scene: DoctorContext, checks: Sequence[Check]) -> list[DoctorFinding]:
@@ -176,7 +176,7 @@ def configuration(scene: DoctorContext) -> Iterator[DoctorFinding]:
 
 
 def _restore(scene: DoctorContext, text: str) -> None:
-    Editor(scene.home, scene.surroundings.environ).apply(text, allow_clobber=True)
+    Editor(scene.home, scene.environment.environ).apply(text, allow_clobber=True)
 
 
 def permissions(scene: DoctorContext) -> Iterator[DoctorFinding]:
@@ -373,7 +373,7 @@ def workspaces(scene: DoctorContext) -> Iterator[DoctorFinding]:
         return
     agents = scene.loaded.config.agents
     for agent_id in agent_ids(agents):
-        folder = workspace_of(agents, agent_id, scene.surroundings)
+        folder = workspace_of(agents, agent_id, scene.environment)
         if not folder.is_dir():
             continue
         files = load_workspace(folder)
@@ -460,7 +460,7 @@ def encryption(scene: DoctorContext) -> Iterator[DoctorFinding]:
 
 def service(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether the installed service starts the present program."""
-    services = service_manager(scene.surroundings)
+    services = service_manager(scene.environment)
     state = services.state()
     if state.drifted:
         yield DoctorFinding(

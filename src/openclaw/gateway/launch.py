@@ -82,7 +82,7 @@ class HttpService(Struct, frozen=True, kw_only=True):
 class GatewayLaunch(Struct, frozen=True, kw_only=True):
     """What a composition is given."""
 
-    surroundings: Environment
+    environment: Environment
     wishes: ExposureOptions
     """What stands above the configuration, also above the next one."""
     loaded: LoadedConfig

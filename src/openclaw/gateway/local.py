@@ -44,7 +44,7 @@ async def local_gateway(
     for problem in (*loaded.issues, *loaded.warnings):
         warn(str(problem))
     launch = GatewayLaunch(
-        surroundings=environment,
+        environment=environment,
         wishes=ExposureOptions(),
         loaded=loaded,
         settings=loaded.config.gateway,

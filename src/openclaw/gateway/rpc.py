@@ -120,7 +120,7 @@ def system_methods(
     presence: Presence,
     log_files: Callable[[], list[Path]],
     started_at: int,
-    surroundings: Environment,
+    environment: Environment,
 ) -> list[RpcMethod]:
     async def health(params: HealthParams, caller: Caller) -> Any:
         return await snapshot(sessions, runs, index, state_dir, plugins, live, agents_settings)
@@ -168,10 +168,10 @@ def system_methods(
         }
 
     async def check(params: NoParams, caller: Caller) -> Any:
-        return await asyncio.to_thread(_examined, surroundings)
+        return await asyncio.to_thread(_examined, environment)
 
     async def repair(params: DoctorRepairParams, caller: Caller) -> Any:
-        return await asyncio.to_thread(_examined, surroundings, params)
+        return await asyncio.to_thread(_examined, environment, params)
 
     async def tail(params: LogsTailParams, caller: Caller) -> Any:
         found = log_files()
@@ -189,16 +189,16 @@ def system_methods(
     ]
 
 
-def _examined(surroundings: Environment, agreed: DoctorRepairParams | None = None) -> dict[str, Any]:
+def _examined(environment: Environment, agreed: DoctorRepairParams | None = None) -> dict[str, Any]:
     """What `openclaw doctor` finds, after a repair that was agreed to."""
     from openclaw.gateway import doctor
     from openclaw.gateway.doctor import CHECKS
 
     if agreed is not None:
         doctor.apply_repair(
-            doctor.run_checks(doctor.collect_context(surroundings), CHECKS), agreed.check_id, agreed.plan
+            doctor.run_checks(doctor.collect_context(environment), CHECKS), agreed.check_id, agreed.plan
         )
-    scene = doctor.collect_context(surroundings)
+    scene = doctor.collect_context(environment)
     return doctor.report(scene, doctor.run_checks(scene, CHECKS))
 
 

@@ -37,7 +37,7 @@ log = logging.getLogger("openclaw.gateway")
 @asynccontextmanager
 async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = None) -> AsyncIterator[GatewayParts]:
     """Everything behind the port, alive for as long as the block lasts."""
-    clock, environment = launch.clock, launch.surroundings
+    clock, environment = launch.clock, launch.environment
     bus = EventBus()
     methods = MethodRegistry()
     questions = PendingApprovals(clock, partial(security_rpc.tell_asked, bus), partial(security_rpc.tell_resolved, bus))

@@ -87,30 +87,30 @@ DEFAULT_PORT = 18_789
 READY_SECONDS = 60.0
 
 
-def service_manager(surroundings: Environment, port: int | None = None) -> service.ServiceManager:
+def service_manager(environment: Environment, port: int | None = None) -> service.ServiceManager:
     """The service of this home, as it would be written now."""
     if port is None:
         try:
-            port = exposure_of(surroundings).port
+            port = exposure_of(environment).port
         except ConfigError:
             port = DEFAULT_PORT
     what = service.define(
-        surroundings.home,
-        surroundings.environ,
+        environment.home,
+        environment.environ,
         python=sys.executable,
         port=port,
         version=__version__,
-        home_dir=surroundings.home_dir,
+        home_dir=environment.home_dir,
     )
-    manager = service.pick(sys.platform, surroundings.environ)
-    return service.ServiceManager(manager, what, surroundings.home_dir, surroundings.environ)
+    manager = service.pick(sys.platform, environment.environ)
+    return service.ServiceManager(manager, what, environment.home_dir, environment.environ)
 
 
-def wait_ready(surroundings: Environment, *, not_pid: int = 0, seconds: float = READY_SECONDS) -> RunningGateway:
+def wait_ready(environment: Environment, *, not_pid: int = 0, seconds: float = READY_SECONDS) -> RunningGateway:
     """Waits until the gateway is ready; another process than `not_pid`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        found = running_gateway(surroundings.home.state)
+        found = running_gateway(environment.home.state)
         if found and found.pid != not_pid and found.port and process.ask_health(found).ready:
             return found
         time.sleep(process.POLL_SECONDS)
@@ -220,22 +220,22 @@ class GatewayStatus(Struct, frozen=True, kw_only=True):
         return f"{state} ({self.service.path})" + ("; out of date: openclaw gateway install" * self.service.drifted)
 
 
-def read_status(surroundings: Environment, services: service.ServiceManager, timeout: float) -> GatewayStatus:
+def read_status(environment: Environment, services: service.ServiceManager, timeout: float) -> GatewayStatus:
     """Collects the status once."""
-    home = surroundings.home
+    home = environment.home
     problems: tuple[str, ...] = ()
     exposure: Exposure | None = None
     place = LogFiles.of(home.state)
     try:
-        loaded = load(home, surroundings.environ)
+        loaded = load(home, environment.environ)
         problems = tuple(map(str, loaded.issues))
         place = LogFiles.of(home.state, loaded.config.logging.file)
-        exposure = exposure_of(surroundings, loaded)
+        exposure = exposure_of(environment, loaded)
     except ConfigError as error:
         problems = tuple(map(str, problems_of(error)))
     found = running_gateway(home.state)
     health = process.ask_health(found, timeout) if found and found.port else None
-    rpc_ok, rpc_problem = _rpc(surroundings, timeout) if health and health.ready else (False, "not ready")
+    rpc_ok, rpc_problem = _rpc(environment, timeout) if health and health.ready else (False, "not ready")
     return GatewayStatus(
         config=home.config,
         problems=problems,
@@ -251,9 +251,9 @@ def read_status(surroundings: Environment, services: service.ServiceManager, tim
     )
 
 
-def _rpc(surroundings: Environment, timeout: float) -> tuple[bool, str]:
+def _rpc(environment: Environment, timeout: float) -> tuple[bool, str]:
     try:
-        call_gateway(find_gateway(surroundings), "health", {}, timeout=timeout)
+        call_gateway(find_gateway(environment), "health", {}, timeout=timeout)
     except OpenClawError as error:
         return False, error.message
     return True, ""

@@ -368,9 +368,9 @@ class Handshake:
 
 
 async def resolve_actions(
-    handshake: Handshake, actions: Sequence[Action], desk: DeviceDirectory, now: int
+    handshake: Handshake, actions: Sequence[Action], directory: DeviceDirectory, now: int
 ) -> tuple[Send | Close | Established, ...]:
-    """Answers all questions in `actions` from `desk`, until only things to do are left."""
+    """Answers all questions in `actions` from `directory`, until only things to do are left."""
     done: list[Send | Close | Established] = []
     waiting = list(actions)
     while waiting:
@@ -378,22 +378,22 @@ async def resolve_actions(
         if isinstance(action, Send | Close | Established):
             done.append(action)
         else:
-            waiting += handshake.answer(await ask_directory(action, desk, now))
+            waiting += handshake.answer(await ask_directory(action, directory, now))
     return tuple(done)
 
 
-async def ask_directory(question: Question, desk: DeviceDirectory, now: int) -> Reply:
+async def ask_directory(question: Question, directory: DeviceDirectory, now: int) -> Reply:
     """Puts one question to the device directory."""
     try:
         match question:
             case FindDevice(claim, token):
-                return await desk.standing(claim, token)
+                return await directory.standing(claim, token)
             case AdmitDevice(claim, approve, issue):
-                return await desk.admit(claim, approve=approve, issue=issue, now=now)
+                return await directory.admit(claim, approve=approve, issue=issue, now=now)
             case RequestPairing(claim, reason):
-                return await desk.request(claim, reason, now=now)
+                return await directory.request(claim, reason, now=now)
             case UseSetupCode(claim, code):
-                return await desk.set_up(claim, code, now=now)
+                return await directory.set_up(claim, code, now=now)
     except OpenClawError as error:
         return error
 

@@ -177,7 +177,7 @@ def _only(text: str, wanted: str) -> tuple[int, int] | int:
 
 
 def _diff(text: str, spans: list[TextSpan]) -> tuple[str, int]:
-    """A unified diff of the surroundings of `spans`, and the first changed line of the new text."""
+    """A unified diff of the environment of `spans`, and the first changed line of the new text."""
     lines = _split(text)
     starts = [0, *accumulate(map(len, lines))]
     output: list[str] = []

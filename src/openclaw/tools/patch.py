@@ -366,22 +366,24 @@ class ApplyPatch:
         text = parse_args(args, PatchArgs).input
         encode_text(text, "input")
         sections = parse_patch(text)
-        desk = _PatchApplier(context.workspace, self.workspace_only)
-        done, error = await run_in_thread(lambda stop: _apply(desk, sections, stop))
+        applier = _PatchApplier(context.workspace, self.workspace_only)
+        done, error = await run_in_thread(lambda stop: _apply(applier, sections, stop))
         if error is None:
             return Output.of("Success. Updated the following files:\n" + "\n".join(done), files=done)
         applied = "These were already changed:\n" + "\n".join(done) if done else "No file was changed."
         return Output.failed(f"{error.message}\n{applied}", files=done)
 
 
-def _apply(desk: "_PatchApplier", sections: tuple[Section, ...], stop: Event) -> tuple[list[str], OpenClawError | None]:
+def _apply(
+    applier: "_PatchApplier", sections: tuple[Section, ...], stop: Event
+) -> tuple[list[str], OpenClawError | None]:
     """Applies file by file up to the first failure; returns what was done and why it stopped."""
     done: list[str] = []
     for section in sections:
         if stop.is_set():
             break
         try:
-            done.append(desk.apply(section))
+            done.append(applier.apply(section))
         except OpenClawError as error:
             return done, error
     return done, None

@@ -171,10 +171,10 @@ async def hall(
         text = home.config_path.read_text().replace("http://127.0.0.1:9/v1", "https://models.example.com/v1")
         home.config_path.write_text(text)
     clock = clock or SystemClock()
-    surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.workspace)
+    environment = Environment(environ=home.environ, home_dir=home.root, cwd=home.workspace)
     opened = (lambda _: model) if model is not None else None
     async with open_app(
-        surroundings, clock=clock, approver=ScriptedApprover("allow-once" if approve else "deny"), open_provider=opened
+        environment, clock=clock, approver=ScriptedApprover("allow-once" if approve else "deny"), open_provider=opened
     ) as app:
         lanes = Lanes({"main": 4})
         place = Hall(app, home, lanes)

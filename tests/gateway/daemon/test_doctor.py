@@ -26,12 +26,12 @@ def home(openclaw_home: TemporaryHome) -> TemporaryHome:
     return openclaw_home
 
 
-def surroundings(home: TemporaryHome, **environ: str) -> Environment:
+def environment(home: TemporaryHome, **environ: str) -> Environment:
     return Environment(environ={**home.environ, **KEY, **environ}, home_dir=home.root, cwd=home.root)
 
 
 def findings(home: TemporaryHome, **environ: str) -> dict[str, DoctorFinding]:
-    scene = doctor.collect_context(surroundings(home, **environ))
+    scene = doctor.collect_context(environment(home, **environ))
     return {finding.id: finding for finding in doctor.run_checks(scene, doctor.CHECKS)}
 
 

@@ -139,9 +139,9 @@ async def house(
     places: int = 8,
 ) -> AsyncIterator[House]:
     home.configure({**SCRIPTED, **(config or {})})
-    surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
+    environment = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
     clock = SystemClock()
-    async with open_app(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
+    async with open_app(environment, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
         place = House(app, RunFanout())
         services = build_services(app, place.tell, lanes=Lanes({"main": places}))
         async with services.serving() as runs:

@@ -43,8 +43,8 @@ async def here(openclaw_home: TemporaryHome, tmp_path: Path) -> AsyncIterator[He
     (place / "README.md").write_text("# Tea\n\nHow to make tea. It is easy.\n\n## Water\n\nBoil it first, please.\n")
     (place / "docs" / "cups.txt").write_text("a cup of tea\n")
     approver = ScriptedApprover("allow-once")
-    surroundings = Environment(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=place)
-    async with open_app(surroundings, clock=FakeClock(), approver=approver) as app:
+    environment = Environment(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=place)
+    async with open_app(environment, clock=FakeClock(), approver=approver) as app:
         yield Here(app, place, approver)
 
 
@@ -150,8 +150,8 @@ async def test_it_runs_a_quoted_command_when_a_person_approves(here: Here) -> No
 
 
 async def test_it_does_not_run_what_nobody_approved(openclaw_home: TemporaryHome) -> None:
-    surroundings = Environment(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=openclaw_home.workspace)
-    async with open_app(surroundings, clock=FakeClock(), approver=ScriptedApprover("deny")) as app:
+    environment = Environment(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=openclaw_home.workspace)
+    async with open_app(environment, clock=FakeClock(), approver=ScriptedApprover("deny")) as app:
         heard = await ask(app, "run `touch made`")
     assert heard.text.startswith("`touch made` did not succeed:\nNot run: the user said no.")
     assert not (openclaw_home.workspace / "made").exists()

@@ -46,8 +46,8 @@ class Nobody:
 
 @asynccontextmanager
 async def opened(home: TemporaryHome, model: ScriptedModel, clock: FakeClock) -> AsyncIterator[App]:
-    surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
-    async with open_app(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
+    environment = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
+    async with open_app(environment, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
         yield app
 
 

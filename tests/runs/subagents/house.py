@@ -105,7 +105,7 @@ class House:
 @asynccontextmanager
 async def house(home: TemporaryHome, model: Any, owner: Owner | None = None, children: int = 8) -> AsyncIterator[House]:
     clock = SystemClock()
-    surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.workspace)
+    environment = Environment(environ=home.environ, home_dir=home.root, cwd=home.workspace)
     events: list[RunEvent] = []
     changed = asyncio.Event()
 
@@ -114,7 +114,7 @@ async def house(home: TemporaryHome, model: Any, owner: Owner | None = None, chi
         changed.set()
 
     async with open_app(
-        surroundings, clock=clock, approver=owner or Owner(), open_provider=lambda endpoint: model
+        environment, clock=clock, approver=owner or Owner(), open_provider=lambda endpoint: model
     ) as app:
         services = build_services(app, tell, lanes=Lanes({"main": 8, "subagent": children}))
         async with services.serving() as runs:

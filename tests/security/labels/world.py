@@ -171,8 +171,8 @@ async def world(
         for name, section in more.items():
             merged[name] = {**merged.get(name, {}), **section}
         home.use_model("scripted/scripted", "scripted/other", **merged)
-        surroundings = Environment(environ=variables, home_dir=home.root, cwd=home.workspace)
-        async with open_app(surroundings, clock=clock, approver=owner, open_provider=lambda endpoint: model) as app:
+        environment = Environment(environ=variables, home_dir=home.root, cwd=home.workspace)
+        async with open_app(environment, clock=clock, approver=owner, open_provider=lambda endpoint: model) as app:
             services = build_services(app, lanes=Lanes({"main": 8, "subagent": 8, "cron": 4, "cron-nested": 4}))
             sessions, runs, automation = services.sessions, services.runs, services.automation
             keeping = HttpAuth(secret=lambda: Secret("other"), limiter=None, address=lambda scope: "test")  # type: ignore[arg-type]

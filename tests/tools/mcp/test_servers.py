@@ -36,9 +36,9 @@ async def configured(
     **mcp: Any,
 ) -> AsyncIterator[App]:
     home.configure({"mcp": {"servers": servers, **mcp}})
-    surroundings = Environment(environ={**home.environ, **(environ or {})}, home_dir=home.root, cwd=home.workspace)
+    environment = Environment(environ={**home.environ, **(environ or {})}, home_dir=home.root, cwd=home.workspace)
     async with open_app(
-        surroundings,
+        environment,
         clock=SystemClock(),
         approver=approver or ScriptedApprover("deny"),
         open_provider=(lambda endpoint: model) if model else None,

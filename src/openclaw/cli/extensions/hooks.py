@@ -137,7 +137,7 @@ def enable(name: str, yes: bool) -> None:
         if not yes and not (sys.stdin.isatty() and click.confirm("Accept it as it is now?")):
             raise InvalidRequest("not accepted: answer yes at a terminal, or give --yes")
         here.ledger.accept(hook, "owner", here.now)
-    editor = Editor(here.surroundings.home, here.surroundings.environ)
+    editor = Editor(here.environment.home, here.environment.environ)
     patch: dict[str, Any] = {"entries": {hook.manifest.key: {"enabled": True}}}
     if here.settings.enabled is False:
         patch["enabled"] = True
@@ -157,7 +157,7 @@ def disable(name: str) -> None:
 
     here = _Here()
     hook = _named(here.shelf(), name).hook
-    Editor(here.surroundings.home, here.surroundings.environ).patch(
+    Editor(here.environment.home, here.environment.environ).patch(
         {"hooks": {"internal": {"entries": {hook.manifest.key: {"enabled": False}}}}}
     )
     click.echo(f"{hook.name} is off.")
@@ -168,9 +168,9 @@ class _Here:
 
     def __init__(self) -> None:
 
-        self.surroundings = Environment.of_process()
-        home = self.surroundings.home
-        self.loaded = load(home, self.surroundings.environ)
+        self.environment = Environment.of_process()
+        home = self.environment.home
+        self.loaded = load(home, self.environment.environ)
         self.settings = self.loaded.config.hooks.internal
         self.ledger = AcceptedHooks(home.state)
         self.managed = home.state / "hooks"
@@ -184,7 +184,7 @@ class _Here:
             variables=self.loaded.variables,
             is_set=LiveConfig(self.loaded).is_set,
         )
-        return list_all_hooks(config, self.surroundings, self.ledger)
+        return list_all_hooks(config, self.environment, self.ledger)
 
 
 def _named(shelf: HookList, name: str) -> ListedHook:

@@ -182,15 +182,15 @@ def _editor() -> Any:
 
 def _loaded() -> "tuple[Environment, LoadedConfig]":
 
-    surroundings = Environment.of_process()
-    return surroundings, load(surroundings.home, surroundings.environ)
+    environment = Environment.of_process()
+    return environment, load(environment.home, environment.environ)
 
 
 def _rows() -> list[dict[str, Any]]:
     """The servers as rows, for the table and for --json."""
 
-    surroundings, loaded = _loaded()
-    records = AcceptedMcpTools(surroundings.home.state).read()
+    environment, loaded = _loaded()
+    records = AcceptedMcpTools(environment.home.state).read()
     rows = []
     for name, settings in loaded.config.mcp.servers.items():
         record, transport, state, changes = records.get(name), "", "never seen", ""

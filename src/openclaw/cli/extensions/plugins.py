@@ -49,15 +49,15 @@ class PluginView:
 
     def __init__(self) -> None:
 
-        self.surroundings = Environment.of_process()
-        home = self.surroundings.home
-        self.loaded = load(home, self.surroundings.environ)
+        self.environment = Environment.of_process()
+        home = self.environment.home
+        self.loaded = load(home, self.environment.environ)
         self.settings = self.loaded.config.plugins
         self.installed: Path = home.state / "extensions"
         self.ledger = AcceptedPlugins(home.state)
         self.accepted = self.ledger.read()
         self.now = SystemClock().now
-        user = self.surroundings.home_dir
+        user = self.environment.home_dir
         paths = [expand_path(text, user, user) for text in self.settings.load.paths]
         self.found: tuple[FoundPlugin, ...]
         self.broken: tuple[UnusablePlugin, ...]
@@ -81,10 +81,10 @@ class PluginView:
     def live(self) -> dict[str, dict[str, Any]]:
         """The state of the running gateway's plugins, by id; empty when none runs."""
 
-        if running_gateway(self.surroundings.home.state) is None:
+        if running_gateway(self.environment.home.state) is None:
             return {}
         try:
-            told = call_gateway(find_gateway(self.surroundings), "plugins.list", {}, timeout=60.0)
+            told = call_gateway(find_gateway(self.environment), "plugins.list", {}, timeout=60.0)
         except (OpenClawError, OSError):
             return {}
         return {each["id"]: each for each in told["plugins"]}
@@ -92,10 +92,10 @@ class PluginView:
     def reload(self, name: str) -> dict[str, Any] | None:
         """Has the running gateway restart a plugin; None when none runs."""
 
-        if running_gateway(self.surroundings.home.state) is None:
+        if running_gateway(self.environment.home.state) is None:
             return None
         params = {"plugins": [{"pluginId": name}]}
-        answer: dict[str, Any] = call_gateway(find_gateway(self.surroundings), "plugins.reload", params, timeout=120.0)
+        answer: dict[str, Any] = call_gateway(find_gateway(self.environment), "plugins.reload", params, timeout=120.0)
         return answer
 
 
@@ -282,7 +282,7 @@ def _install(
 
     def others(ready: StagedPlugin) -> str:
         return objection(
-            here.surroundings,
+            here.environment,
             target="plugin",
             name=ready.manifest.id,
             staged=ready.directory,

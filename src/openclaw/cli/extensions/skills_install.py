@@ -57,12 +57,12 @@ class SkillView:
         clock = SystemClock()
         self.now = clock.now
         self.millis: Callable[[], int] = lambda: millis(clock)
-        self.surroundings: Environment = Environment.of_process()
-        home = self.surroundings.home
-        self.loaded = load(home, self.surroundings.environ)
+        self.environment: Environment = Environment.of_process()
+        home = self.environment.home
+        self.loaded = load(home, self.environment.environ)
         agents = self.loaded.config.agents
         self.agent = resolve_agent(agents, agent_id or default_agent(agents)).id
-        self.workspace: Path = workspace_of(agents, self.agent, self.surroundings)
+        self.workspace: Path = workspace_of(agents, self.agent, self.environment)
         live = LiveConfig(self.loaded)
         self.skills: SkillService = SkillService(
             live.skills,
@@ -70,7 +70,7 @@ class SkillView:
             live.variables,
             live.is_set,
             home.state,
-            self.surroundings.home_dir,
+            self.environment.home_dir,
             clock.now,
             tuple(Path(path) for path in given),
         )
@@ -79,7 +79,7 @@ class SkillView:
             repair_interrupted(root)
 
     def shelf(self) -> SkillList:
-        return self.skills.look(self.agent, self.workspace, self.surroundings.cwd, first_use=False)
+        return self.skills.look(self.agent, self.workspace, self.environment.cwd, first_use=False)
 
     def root(self, everywhere: bool) -> tuple[Path, Source]:
         """Where a skill is installed: for every agent, or in this agent's workspace."""
@@ -89,7 +89,7 @@ class SkillView:
 
     def short(self, path: str) -> str:
 
-        return shorten_path(path, str(self.surroundings.home_dir))
+        return shorten_path(path, str(self.environment.home_dir))
 
 
 def item_document(item: ListedSkill, full: bool = False) -> dict[str, Any]:
@@ -363,7 +363,7 @@ def deps(name: str, step_id: str | None, yes: bool) -> None:
         raise InvalidRequest(f"{item.skill.name} is not accepted yet: openclaw skills trust {item.skill.name}")
     if not yes and not _asked(f"Run: {describe_step(step, how)}?"):
         raise InvalidRequest("not run: answer yes at a terminal, or give --yes")
-    tools = here.surroundings.home.state / "tools" / slug_of(item.skill.manifest.key)
+    tools = here.environment.home.state / "tools" / slug_of(item.skill.manifest.key)
     click.echo(run(step, how, tools, here.loaded.variables))
 
 
@@ -399,7 +399,7 @@ def _install(
         from openclaw.cli.client import objection
 
         return objection(
-            here.surroundings,
+            here.environment,
             target="skill",
             name=ready.slug,
             staged=ready.directory,

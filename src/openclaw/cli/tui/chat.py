@@ -61,7 +61,7 @@ def chat_command(
 
     if os.environ.get("OPENCLAW_SHELL") == "exec":
         raise InvalidRequest("this shell was opened by the assistant itself: it does not send messages to itself")
-    surroundings = Environment.of_process()
+    environment = Environment.of_process()
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if url and not (token or password) and _elsewhere(url) and at_terminal:
         token = click.prompt(f"Token of {url}", hide_input=True)
@@ -79,11 +79,11 @@ def chat_command(
     if screen and not _has_textual():
         click.echo(NO_TEXTUAL, err=True)
         screen = False
-    if not local and not _reachable(surroundings, chosen, starts=at_terminal):
+    if not local and not _reachable(environment, chosen, starts=at_terminal):
         local = True
     if screen and not local:
-        return _screen(surroundings, chosen, mouse=not no_mouse)
-    return talk(surroundings, chosen, local=local)
+        return _screen(environment, chosen, mouse=not no_mouse)
+    return talk(environment, chosen, local=local)
 
 
 def _elsewhere(url: str) -> bool:
@@ -100,27 +100,27 @@ def _has_textual() -> bool:
         return False
 
 
-def _reachable(surroundings: "Environment", chosen: "ChatArguments", *, starts: bool) -> bool:
+def _reachable(environment: "Environment", chosen: "ChatArguments", *, starts: bool) -> bool:
     """Whether a gateway can be reached; at a terminal one is started when none runs."""
 
     if (
         chosen.url
-        or surroundings.environ.get("OPENCLAW_GATEWAY_URL")
-        or running_gateway(surroundings.home.state) is not None
+        or environment.environ.get("OPENCLAW_GATEWAY_URL")
+        or running_gateway(environment.home.state) is not None
     ):
         return True
     if not starts:
         return False
 
     try:
-        gateway_up(surroundings)
+        gateway_up(environment)
     except OpenClawError as error:
         note(f"In this process, because the gateway does not start: {error.message}")
         return False
     return True
 
 
-def _screen(surroundings: "Environment", chosen: "ChatArguments", *, mouse: bool) -> int:
+def _screen(environment: "Environment", chosen: "ChatArguments", *, mouse: bool) -> int:
     from openclaw.cli.tui.app import ChatApp
     from openclaw.cli.tui.session import ChatOptions, ChatSession
 
@@ -130,10 +130,10 @@ def _screen(surroundings: "Environment", chosen: "ChatArguments", *, mouse: bool
         agent_id=chosen.agent_id,
         model=chosen.model,
         thinking=chosen.thinking,
-        cwd=surroundings.cwd,
+        cwd=environment.cwd,
     )
-    session = ChatSession(wishes, lambda: chosen.target(surroundings), clock)
-    app = ChatApp(session, clock, surroundings.cwd)
+    session = ChatSession(wishes, lambda: chosen.target(environment), clock)
+    app = ChatApp(session, clock, environment.cwd)
     app.run(mouse=mouse)
     if session.connection == "refused":
         click.echo(f"error: {session.trouble}", err=True)

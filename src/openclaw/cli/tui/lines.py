@@ -32,9 +32,9 @@ class ChatArguments(Struct, frozen=True, kw_only=True):
     password: Secret | None = None
     fingerprint: str = ""
 
-    def target(self, surroundings: Environment) -> ClientTarget:
+    def target(self, environment: Environment) -> ClientTarget:
         return find_gateway(
-            surroundings,
+            environment,
             url=self.url,
             token=self.token.reveal() if self.token else None,
             password=self.password.reveal() if self.password else None,
@@ -81,10 +81,10 @@ def _welcome(model: str) -> None:
         click.echo(WELCOME.format(version=__version__, model=strip_unprintable(model)))
 
 
-def talk(surroundings: Environment, chosen: ChatArguments, *, local: bool) -> int:
+def talk(environment: Environment, chosen: ChatArguments, *, local: bool) -> int:
     """A conversation line by line, with the running gateway or with one in this process."""
-    params = {"cwd": str(surroundings.cwd), **chosen.params()}
-    with asyncio.Runner() as runner, _connecting(runner, surroundings, chosen, local) as connect:
+    params = {"cwd": str(environment.cwd), **chosen.params()}
+    with asyncio.Runner() as runner, _connecting(runner, environment, chosen, local) as connect:
 
         async def answer(line: str) -> int:
             async with connect() as client:
@@ -108,17 +108,17 @@ Connect = Callable[[], AbstractAsyncContextManager[GatewayClient]]
 
 @contextlib.contextmanager
 def _connecting(
-    runner: asyncio.Runner, surroundings: Environment, chosen: ChatArguments, local: bool
+    runner: asyncio.Runner, environment: Environment, chosen: ChatArguments, local: bool
 ) -> Iterator[Connect]:
     """How each line reaches the assistant. A gateway of another process is connected to anew: it may have restarted."""
     if not local:
-        yield lambda: connect_to(chosen.target(surroundings), RUN_CAPS)
+        yield lambda: connect_to(chosen.target(environment), RUN_CAPS)
         return
     leave = asyncio.Event()
     opened: asyncio.Future[GatewayClient] = runner.get_loop().create_future()
 
     async def hold() -> None:
-        async with open_client(surroundings, local=True, caps=RUN_CAPS) as client:
+        async with open_client(environment, local=True, caps=RUN_CAPS) as client:
             opened.set_result(client)
             await leave.wait()
 

@@ -99,8 +99,8 @@ class ChatRequest(Struct, kw_only=True):
 class ChatCompletions:
     """Handles an authorised request."""
 
-    def __init__(self, desk: HttpRunRequests, known: SessionLookup, clock: Clock) -> None:
-        self._desk = desk
+    def __init__(self, requests: HttpRunRequests, known: SessionLookup, clock: Clock) -> None:
+        self._requests = requests
         self._known = known
         self._clock = clock
 
@@ -119,7 +119,7 @@ class ChatCompletions:
         fresh = not (where.stable and await self._known.has_history(where.key))
         asked = compose_turn([_said(message) for message in request.messages], fresh=fresh)
         head = {"id": run_id, "created": int(self._clock.now()), "model": request.model}
-        async with self._desk.asking(build_request(run_id, where, asked, choice)) as run:
+        async with self._requests.asking(build_request(run_id, where, asked, choice)) as run:
             if request.stream:
                 await call.while_there(_stream(call, run, head, request.stream_options or _StreamOptions()))
             else:

@@ -211,8 +211,8 @@ SessionOf = Callable[[str], Awaitable[SessionKey | None]]
 class Responses:
     """Handles an authorised request."""
 
-    def __init__(self, desk: HttpRunRequests, known: SessionLookup, session_of: SessionOf, clock: Clock) -> None:
-        self._desk = desk
+    def __init__(self, requests: HttpRunRequests, known: SessionLookup, session_of: SessionOf, clock: Clock) -> None:
+        self._requests = requests
         self._known = known
         self._session_of = session_of
         self._clock = clock
@@ -231,7 +231,7 @@ class Responses:
             model=request.model,
             previous_response_id=request.previous_response_id,
         )
-        async with self._desk.asking(build_request(run_id, where, asked, choice)) as run:
+        async with self._requests.asking(build_request(run_id, where, asked, choice)) as run:
             work = _Stream(call, sheet).follow(run) if request.stream else _whole(call, run, sheet)
             await call.while_there(work)
 

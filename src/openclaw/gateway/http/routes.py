@@ -82,7 +82,7 @@ class HttpParts(Struct, frozen=True, kw_only=True):
 def routes(parts: HttpParts, switches: EndpointSwitches, gatekeeping: HttpAuth) -> list[Route]:
     """The routes for the web server. They answer every method themselves, so that refusals have one shape."""
     guard = HttpGuard(gatekeeping)
-    desk = HttpRunRequests(parts.runs, parts.fanout)
+    requests = HttpRunRequests(parts.runs, parts.fanout)
     chat_off = "" if switches.chat_completions else completions.OFF
     any_off = "" if switches.chat_completions or switches.responses else completions.OFF
     models = ModelsEndpoint(parts.agents)
@@ -97,12 +97,12 @@ def routes(parts: HttpParts, switches: EndpointSwitches, gatekeeping: HttpAuth) 
         route(
             "/v1/chat/completions",
             post(completions.BODY_BYTES, chat_off),
-            ChatCompletions(desk, parts.known, parts.clock),
+            ChatCompletions(requests, parts.known, parts.clock),
         ),
         route(
             "/v1/responses",
             post(responses.BODY_BYTES, "" if switches.responses else responses.OFF),
-            Responses(desk, parts.known, parts.session_of, parts.clock),
+            Responses(requests, parts.known, parts.session_of, parts.clock),
         ),
         route("/v1/embeddings", post(embeddings.BODY_BYTES, chat_off), Embeddings(parts.embed)),
         route("/v1/models", EndpointRules(method="GET", scope=scopes.READ, off=any_off), models.all),

@@ -216,14 +216,14 @@ class HookConfig(Struct, frozen=True, kw_only=True):
     """Whether the configuration sets a path, for `requires.config`."""
 
 
-def agent_workspaces(agents: AgentsSettings, surroundings: Environment) -> dict[str, Path]:
+def agent_workspaces(agents: AgentsSettings, environment: Environment) -> dict[str, Path]:
     """By agent, the directory of its files."""
-    return {agent: workspace_of(agents, agent, surroundings) for agent in agent_ids(agents)}
+    return {agent: workspace_of(agents, agent, environment) for agent in agent_ids(agents)}
 
 
-def list_all_hooks(config: HookConfig, surroundings: Environment, ledger: AcceptedHooks) -> HookList:
+def list_all_hooks(config: HookConfig, environment: Environment, ledger: AcceptedHooks) -> HookList:
     """A look at all the places hooks come from. Nothing is run, and nothing is accepted by looking."""
-    found = find_hooks(hook_roots(config, surroundings), read_front_matter)
+    found = find_hooks(hook_roots(config, environment), read_front_matter)
     machine = _machine(config)
     items = [
         ListedHook(hook=hook, verdict=judge(hook, config.settings, machine), objection=ledger.objection(hook))
@@ -232,11 +232,11 @@ def list_all_hooks(config: HookConfig, surroundings: Environment, ledger: Accept
     return HookList(items=tuple(items), diagnostics=found.diagnostics)
 
 
-def hook_roots(config: HookConfig, surroundings: Environment) -> list[HookRoot]:
+def hook_roots(config: HookConfig, environment: Environment) -> list[HookRoot]:
     """Where hooks are looked for; what comes later replaces what came before, but a workspace only adds."""
-    home = surroundings.home
-    extra = [_expanded(text, surroundings) for text in config.settings.load.extra_dirs]
-    own = dict.fromkeys(path / "hooks" for path in agent_workspaces(config.agents, surroundings).values())
+    home = environment.home
+    extra = [_expanded(text, environment) for text in config.settings.load.extra_dirs]
+    own = dict.fromkeys(path / "hooks" for path in agent_workspaces(config.agents, environment).values())
     return [
         HookRoot(path=BUNDLED, source="openclaw-bundled"),
         *(HookRoot(path=path, source="openclaw-extra") for path in extra),
@@ -256,10 +256,10 @@ def read_front_matter(text: str) -> HookFrontMatter:
     )
 
 
-def _expanded(text: str, surroundings: Environment) -> Path:
+def _expanded(text: str, environment: Environment) -> Path:
     if text == "~" or text.startswith("~/"):
-        return surroundings.home_dir / text[2:]
-    return surroundings.home.state / text  # an absolute path stays what it is
+        return environment.home_dir / text[2:]
+    return environment.home.state / text  # an absolute path stays what it is
 
 
 def _machine(config: HookConfig) -> HookMachine:

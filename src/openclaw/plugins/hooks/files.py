@@ -141,10 +141,10 @@ Own = Callable[[HookEvent, HookEntrySettings], Awaitable[HookFileAnswer]]
 
 
 def build(
-    config: HookConfig, surroundings: Environment, clock: Clock, zone: tzinfo, enrolled: Mapping[str, Own]
+    config: HookConfig, environment: Environment, clock: Clock, zone: tzinfo, enrolled: Mapping[str, Own]
 ) -> HookFileDispatcher:
     """Builds the dispatcher from the present settings. Reads files: call it in a thread."""
-    state = surroundings.home.state
+    state = environment.home.state
     ledger = AcceptedHooks(state)
     own: dict[str, Own] = {
         "session-memory": handlers.SessionMemory(zone),
@@ -152,9 +152,9 @@ def build(
         "bootstrap-extra-files": handlers.extra_files,
         **enrolled,
     }
-    places = {agent: str(path) for agent, path in agent_workspaces(config.agents, surroundings).items()}
+    places = {agent: str(path) for agent, path in agent_workspaces(config.agents, environment).items()}
     listeners = []
-    for item in list_all_hooks(config, surroundings, ledger).items:
+    for item in list_all_hooks(config, environment, ledger).items:
         if item.verdict.runs:
             _accept_first_use(item.hook, ledger, clock)
             listeners.append(_listener(item.hook, config.settings, config.variables, own, ledger))
@@ -234,7 +234,7 @@ class HookFiles:
         agents: Live[AgentsSettings],
         variables: Live[Mapping[str, str]],
         is_set: Callable[[str], bool],
-        surroundings: Environment,
+        environment: Environment,
         clock: Clock,
         zone: tzinfo,
         *,
@@ -244,7 +244,7 @@ class HookFiles:
         self._agents = agents
         self._variables = variables
         self._is_set = is_set
-        self._surroundings = surroundings
+        self._environment = environment
         self._clock = clock
         self._zone = zone
         self._enrolled: dict[str, Own] = {}
@@ -353,7 +353,7 @@ class HookFiles:
                 settings, agents, variables = now
                 config = HookConfig(settings=settings, agents=agents, variables=variables, is_set=self._is_set)
                 self._built = await asyncio.to_thread(
-                    build, config, self._surroundings, self._clock, self._zone, dict(self._enrolled)
+                    build, config, self._environment, self._clock, self._zone, dict(self._enrolled)
                 )
             return self._built
 
