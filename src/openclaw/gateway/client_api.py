@@ -1,4 +1,4 @@
-"""One-time links: a short-lived code that opens the web page once, so that no credential is ever part of an address."""
+"""What clients use: the RPC methods, the HTTP routes, the login codes of the web page, and who may call them."""
 
 import hashlib
 import logging

@@ -1,4 +1,4 @@
-"""What answers around an `App`: runs, sessions, automation and the tools they add, in dependency order."""
+"""What answers around an `App`: runs, sessions, automation and the gateway's own tools, in dependency order."""
 
 import os
 import shutil

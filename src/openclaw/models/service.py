@@ -1,4 +1,4 @@
-"""Where models are asked: an address that changed in the configuration goes on record before anything is sent there."""
+"""The models of each agent: which there are, their credentials and thinking; a changed address is audited before its use."""
 
 import asyncio
 import logging

@@ -1,8 +1,4 @@
-"""Runs: accepted inputs on their way to an answer, one at a time for each session.
-
-An input is in the ledger before it is acknowledged and leaves it with an outcome, whatever happens in between. Every
-run is a task with an owner; stopping it is cancelling it, and its end is waited for.
-"""
+"""What runs publish: accepted, every event on the way, settled; and the publisher that tells the subscribers."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The ledger of what was asked for: an input is written down before anyone hears that it was accepted.
+"""The inbox: every input is on record before anyone hears that it was accepted.
 
 Its run id is the caller's idempotency key, so the same request is one run, now and after a restart. It belongs to the
 process that accepted it, until that is gone or puts it down.

@@ -1,4 +1,4 @@
-"""The watchman: looks at every session twice a minute, says which do not get on, and frees those that never will."""
+"""Detects stuck sessions twice a minute and frees them; reports the runs that a restart took up again."""
 
 import asyncio
 import logging

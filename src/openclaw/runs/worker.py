@@ -1,7 +1,7 @@
-"""Runs: accepted inputs on their way to an answer, one at a time for each session.
+"""Carries out runs: accepted inputs on their way to an answer, one at a time for each session.
 
-An input is in the ledger before it is acknowledged and leaves it with an outcome, whatever happens in between. Every
-run is a task with an owner; stopping it is cancelling it, and its end is waited for.
+An input is in the inbox before it is acknowledged and leaves it with an outcome, whatever happens in between. Every run
+is a task with an owner; stopping it is cancelling it, and its end is waited for.
 """
 
 import asyncio
