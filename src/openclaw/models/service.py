@@ -1,4 +1,4 @@
-"""The models of each agent: which there are, their credentials and thinking; a changed address is audited before its use."""
+"""The models of each agent: which there are, credentials, thinking; a changed address is audited before its use."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Decides what happens to a message that arrives while its session is busy, and holds the lanes that cap runs at once."""
+"""Decides what happens to a message while its session is busy, and holds the lanes that cap runs at once."""
 
 import asyncio
 import re
