@@ -202,6 +202,7 @@ def test_two_tabs_show_the_same_and_a_restart_neither_loses_nor_doubles(
             say(one, "hello")
             for page in (one, two):
                 page.wait_for_selector("article.assistant >> text=first")
+                wait_idle(page)  # words are seen before their run has ended; one that is killed is asked again
             port = here.gateway.port
             here.gateway.kill()
             one.wait_for_selector("text=Trying again")
