@@ -9,7 +9,7 @@ from openclaw.core.channel import Address, Channel, Outbound
 from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.runs.hooks import RunHooks
-from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, taken, tool_spec
+from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, parse_args, tool_spec
 
 MOST_TARGETS = 50
 
@@ -103,7 +103,7 @@ class MessageTool(SimpleTool):
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         try:
-            wanted = taken(args, MessageArgs)
+            wanted = parse_args(args, MessageArgs)
             channel, targets, text = self._checked(wanted)
         except OpenClawError as error:
             return json_output({"status": "error", "error": error.message}, failed=True)

@@ -58,7 +58,7 @@ def listed(run_id: str | None, plugin: str | None, limit: int, with_text: bool, 
         if not found:
             click.echo("No plugin has changed anything.")
 
-    _with_assistant(work)
+    with_assistant(work)
 
 
 @audit_command.command("verify")
@@ -79,7 +79,7 @@ def verify(as_json: bool) -> int:
         span = f"entries {checked.first} to {checked.last}" if checked.entries else "no entries"
         click.echo(f"{span}: " + ("the record was touched" if problems else "the record is whole"))
 
-    _with_assistant(work)
+    with_assistant(work)
     return 1 if problems else 0
 
 
@@ -121,11 +121,6 @@ def _inside(piece: str) -> list[str]:
 
     fenced = re.findall(r"<<<([A-Z_]+) [^\n]*>>>\n(.*?)\n<<<END_\1 ", piece, re.DOTALL)
     return [piece, piece.strip(), *(text for _, text in fenced)]
-
-
-def _with_assistant(work: Any) -> None:
-
-    with_assistant(work)
 
 
 # `openclaw prompt`.
@@ -176,7 +171,7 @@ def build(as_json: bool, **whom: Any) -> None:
             }
         )
 
-    _with_assistant(work)
+    with_assistant(work)
 
 
 @prompt_command.command("report")
@@ -195,7 +190,7 @@ def report(run_id: str | None, detail: bool, as_json: bool, **whom: Any) -> None
         else:
             click.echo((render_detail if detail else render_list)(found))
 
-    _with_assistant(work)
+    with_assistant(work)
 
 
 @prompt_command.command("diff")
@@ -222,7 +217,7 @@ def diff(before: str, after: str, as_text: bool, as_json: bool, **whom: Any) -> 
             lines = difflib.unified_diff(old.text.splitlines(), new.text.splitlines(), before, after, lineterm="", n=1)
             click.echo("\n".join(lines))
 
-    _with_assistant(work)
+    with_assistant(work)
 
 
 @prompt_command.command("blame")
@@ -240,7 +235,7 @@ def blame(line: int | None, wanted: str | None, **whom: Any) -> None:
                 side = "cached" if item.stable else "fresh"
                 click.echo(f"{item.number:>5} {side:<6} {item.label:<9} {item.source[-32:]:<32} {item.text[:140]}")
 
-    _with_assistant(work)
+    with_assistant(work)
 
 
 @prompt_command.command("lint")
@@ -264,7 +259,7 @@ def lint(as_json: bool, **whom: Any) -> int:
         else:
             click.echo("Nothing to mend.")
 
-    _with_assistant(work)
+    with_assistant(work)
     return 1 if findings else 0
 
 
@@ -281,7 +276,7 @@ def runs(limit: int) -> None:
         else:
             click.echo("No run yet.")
 
-    _with_assistant(work)
+    with_assistant(work)
 
 
 prompt_command.add_command(listed, "audit")

@@ -24,7 +24,7 @@ from openclaw.security.undo import apply_undo, diff_step, plan_undo
 from openclaw.storage.atomic import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from openclaw.gateway.app import App
     from openclaw.models.recording import RecordedCall
@@ -144,7 +144,7 @@ def listed(limit: int, as_json: bool) -> None:
             ]
             click.echo(table(lines, ("run", "session", "started", "status", "calls", "cost")))
 
-    _with_assistant(work)
+    with_assistant(work)
 
 
 @runs_command.command("show")
@@ -177,7 +177,7 @@ def show(run: str, as_json: bool, requests: bool) -> None:
             if requests:
                 click.echo(strip_unprintable(encode(request).decode(errors="replace")))
 
-    _with_assistant(work)
+    with_assistant(work)
 
 
 @runs_command.command("replay")
@@ -210,7 +210,7 @@ def replay(run: str, model: str | None, as_json: bool) -> int:
         else:
             click.echo(str(found))
 
-    _with_assistant(work)
+    with_assistant(work)
     return code
 
 
@@ -240,7 +240,7 @@ def export(run: str, output: str | None) -> None:
             replace_file(Path(output), data)
             note(f"{output}: {len(calls)} call(s), {len(data):,} bytes")
 
-    _with_assistant(work)
+    with_assistant(work)
 
 
 async def _compared(app: "App", run_id: str, calls: "list[RecordedCall]", ref: str, as_json: bool) -> None:
@@ -301,10 +301,6 @@ def _listed(row: dict[str, Any]) -> dict[str, Any]:
 def _short(text: str, limit: int = 160) -> str:
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
-
-
-def _with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
-    with_assistant(work)
 
 
 # `openclaw undo`.

@@ -17,7 +17,7 @@ from openclaw.config.tree import parse_path
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.process.environment import Environment
-from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, taken, tool_spec
+from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, parse_args, tool_spec
 
 ACTIONS = (
     "config.get",
@@ -77,7 +77,7 @@ class ConfigTool(SimpleTool):
         return frozenset({"gateway config"} if args.get("action") in WRITES else ())
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, ConfigArgs)
+        wanted = parse_args(args, ConfigArgs)
         match wanted.action:
             case "config.get":
                 return self._get(wanted.path)

@@ -1,13 +1,12 @@
 """The composition root: reads the configuration and builds every part, each from those before it."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from openclaw.budget.service import BudgetService, zone_of
 from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig, load, save_last_good
 from openclaw.core.clock import Clock
-from openclaw.core.embedder import Vector
 from openclaw.core.harness import OpenProvider
 from openclaw.core.keys import SessionKey
 from openclaw.core.tool import Approver
@@ -202,10 +201,6 @@ class App:
     def _session_ended(self, row: SessionRow, why: EndReason) -> None:
         self._settled.forget(row.session_key)
         self.run_hooks.session_ended(row, why)
-
-    async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
-        """Texts as vectors."""
-        return await self.memories.embed(texts)
 
     async def close(self) -> None:
         await self.memories.close()  # before the plugins, which may make their vectors

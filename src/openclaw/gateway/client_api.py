@@ -482,7 +482,7 @@ def _surface(
     switches = EndpointSwitches(
         chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled
     )
-    return routes(parts_of(app, toolset, runs, inbox, fanout, app.embed), switches, gatekeeping)
+    return routes(parts_of(app, toolset, runs, inbox, fanout, app.memories.embed), switches, gatekeeping)
 
 
 class _Failures:

@@ -31,7 +31,7 @@ from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
 from openclaw.sessions.transcript import path_origins, path_to_leaf
-from openclaw.tools.base import SimpleTool, _takes_part, json_output, taken, tool_spec
+from openclaw.tools.base import SimpleTool, _takes_part, json_output, parse_args, tool_spec
 from openclaw.tools.settings import ToolsSettings
 
 # Visibility.
@@ -161,7 +161,7 @@ class SessionsSend(SessionVisibility):
         return Effects.SENDS_OUT if heard and not own else Effects.DELEGATES
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, SessionsSendArgs)
+        wanted = parse_args(args, SessionsSendArgs)
         if not wanted.message.strip():
             raise InvalidRequest("The message is empty.")
         key = await self._target(wanted, context)
@@ -239,7 +239,7 @@ class SessionStatus(SessionVisibility):
         return Effects.SPENDS if args.get("model") else Effects.NONE
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, SessionStatusArgs)
+        wanted = parse_args(args, SessionStatusArgs)
         key = self._reach(context, wanted.session_key or context.session_key)
         situation = self._models.model_set(key.agent)
         if wanted.model:
@@ -351,7 +351,7 @@ class SessionsList(SessionVisibility):
     )
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, SessionsListArgs)
+        wanted = parse_args(args, SessionsListArgs)
         if wanted.include_last_message and not wanted.message_limit:
             wanted = structs.replace(wanted, message_limit=1)
         viewer = self._sessions.key(context.session_key)
@@ -442,7 +442,7 @@ class SessionsHistory(SessionVisibility):
     )
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, SessionsHistoryArgs)
+        wanted = parse_args(args, SessionsHistoryArgs)
         key = self._reach(context, wanted.session_key)
         session_id, loaded = await self._loaded(key, wanted.session_id)
         limit = max(1, min(wanted.limit, 1000))

@@ -25,7 +25,7 @@ from openclaw.security.sandboxes.service import SandboxService
 from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
 from openclaw.storage import atomic
-from openclaw.tools.base import SimpleTool, json_output, taken, tool_spec
+from openclaw.tools.base import SimpleTool, json_output, parse_args, tool_spec
 from openclaw.tools.settings import AttachmentSettings, ToolsSettings
 from openclaw.workspace.seed import Workspaces
 
@@ -201,7 +201,7 @@ class SessionsSpawn(SimpleTool):
         return Effects.SENDS_OUT if args.get("runtime") == "acp" else Effects.DELEGATES
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, SpawnArgs)
+        wanted = parse_args(args, SpawnArgs)
         try:
             agent = context.agent_id if wanted.runtime == "acp" else self._agent(wanted, context.agent_id)
         except OpenClawError as error:
@@ -448,7 +448,7 @@ class SubagentsTool(SimpleTool):
         self._subagents = subagents
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, SubagentsArgs)
+        wanted = parse_args(args, SubagentsArgs)
         children = self._subagents.roster.of(context.session_key)
         match wanted.action:
             case "list":

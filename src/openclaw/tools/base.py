@@ -22,14 +22,6 @@ UNSUPPORTED_PARAMETERS = {
 """Parameters for reaching other gateways, which these tools refuse."""
 
 
-def taken(args: Mapping[str, Any], wanted: type[T]) -> T:
-    """Parses `args` as the frozen type `wanted`."""
-    try:
-        return msgspec.convert(dict(args), wanted, strict=False)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(f"Invalid arguments: {error}") from error
-
-
 def json_output(result: Mapping[str, Any], *, failed: bool = False, ends_run: bool = False) -> Output:
     """`result` as the JSON a model reads."""
     text = json.dumps(result, indent=2, ensure_ascii=False)

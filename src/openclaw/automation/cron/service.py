@@ -268,7 +268,6 @@ class Scheduler:
         self._bus = bus
         self._agents_settings = agents_settings
         self._cron_settings = cron_settings
-        self._clock = clock
         self._wake = wake
         self._environ = environ
         self.announcer = JobDelivery(sessions, turns, run_hooks, cron_settings)
