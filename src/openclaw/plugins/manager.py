@@ -6,7 +6,7 @@ A plugin that cannot be imported, raises, hangs, floods or dies is quarantined w
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -136,6 +136,7 @@ class _One:
         self.wanted = wanted
         self.status = status
         self.settled = asyncio.Event()
+        self.stopping = False
         self.process: PluginProcess | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -161,19 +162,23 @@ class PluginManager:
         Does not wait for them to be ready: `settled` does.
         """
         async with self._turn:
-            self._house = house
-            wanted, self._others = await asyncio.to_thread(self._look, settings)
-            gone = [name for name, one in self._ones.items() if name == again or wanted.get(name) != one.wanted]
-            await asyncio.gather(*(self._stop(name, again=name in wanted) for name in gone))
-            for name, each in wanted.items():
-                if name not in self._ones:
-                    self._start(each)
+            await self._apply(settings, house, again)
+
+    async def _apply(self, settings: PluginsSettings, house: PluginContext, again: str | None) -> None:
+        self._house = house
+        wanted, self._others = await asyncio.to_thread(self._look, settings)
+        gone = [one for name, one in self._ones.items() if name == again or wanted.get(name) != one.wanted]
+        await self._stop(gone, wanted)
+        for name, each in wanted.items():
+            if name not in self._ones:
+                self._start(each)
 
     async def reload(self, name: str, settings: PluginsSettings, house: PluginContext) -> PluginStatus:
         """Restarts one plugin, also a quarantined one."""
-        await self.apply(settings, house, again=name)
-        await self.settled()
-        return self.status(name)
+        async with self._turn:  # the answer is about this start, not about one that a change of settings begins
+            await self._apply(settings, house, name)
+            await self.settled()
+            return self.status(name)
 
     async def settled(self) -> None:
         """Returns when no plugin is starting."""
@@ -182,11 +187,12 @@ class PluginManager:
 
     async def close(self) -> None:
         async with self._turn:
-            await asyncio.gather(*(self._stop(name) for name in list(self._ones)))
+            await self._stop(list(self._ones.values()))
 
     def statuses(self) -> tuple[PluginStatus, ...]:
-        running = [self._shown(one) for one in self._ones.values()]
-        return tuple(sorted((*running, *self._others), key=lambda status: status.id))
+        running = {name: self._shown(one) for name, one in self._ones.items()}
+        others = {status.id: status for status in self._others}
+        return tuple(status for _, status in sorted({**others, **running}.items()))
 
     def status(self, name: str) -> PluginStatus:
         for status in self.statuses():
@@ -196,7 +202,7 @@ class PluginManager:
 
     def found(self) -> tuple[FoundPlugin, ...]:
         """The plugins that are meant to run."""
-        return tuple(one.wanted.plugin for one in self._ones.values())
+        return tuple(one.wanted.plugin for one in self._ones.values() if not one.stopping)
 
     def _shown(self, one: _One) -> PluginStatus:
         return structs.replace(one.status, pid=one.process.pid if one.process else None)
@@ -230,11 +236,20 @@ class PluginManager:
         one = self._ones[name] = _One(wanted, status)
         one.task = asyncio.create_task(self._live(one), name=f"plugin:{name}")
 
-    async def _stop(self, name: str, *, again: bool = False) -> None:
-        one = self._ones.pop(name)
+    async def _stop(self, ones: Iterable[_One], back: Container[str] = ()) -> None:
+        """Ends these plugins; each is listed until all have ended. Those in `back` are started again afterwards."""
+        stopped = list(ones)
+        try:
+            await asyncio.gather(*(self._stop_one(one, again=one.wanted.plugin.id in back) for one in stopped))
+        finally:
+            for one in stopped:
+                del self._ones[one.wanted.plugin.id]
+
+    async def _stop_one(self, one: _One, *, again: bool) -> None:
         assert one.task is not None and self._house is not None
+        one.stopping = True
         # First, so that nothing more is asked of it while it ends. Its fail-closed points stay closed until it is back.
-        self._guarded(one, "is being started again") if again else self._house.leave(name)
+        self._guarded(one, "is being started again") if again else self._house.leave(one.wanted.plugin.id)
         try:
             if one.process is not None:
                 await one.process.stop()
@@ -245,7 +260,6 @@ class PluginManager:
 
     async def _live(self, one: _One) -> None:
         """Runs one plugin until it ends; its end is a status and one line in the log."""
-        name = one.wanted.plugin.id
         try:
             if one.wanted.entry.isolation == "inprocess":
                 why = await self._inside(one)
@@ -257,7 +271,7 @@ class PluginManager:
             why = f"its process cannot be started: {error.strerror or error}"
         finally:
             one.settled.set()
-        if name in self._ones and self._ones[name] is one:
+        if not one.stopping:
             self._put_away(one, why or "it ended by itself")
 
     async def _apart(self, one: _One) -> str:
@@ -313,8 +327,8 @@ class PluginManager:
     def _join(self, one: _One, brought: PluginContributions, services: tuple[str, ...]) -> None:
         assert self._house is not None
         plugin = one.wanted.plugin
-        if self._ones.get(plugin.id) is not one:
-            return  # stopped while it started
+        if one.stopping:
+            return
         taken = {kind: frozenset(names) for kind, names in self._house.taken(plugin.id).items()}
         admitted, notes = admit(brought, plugin.manifest, taken)
         self._house.leave(plugin.id)  # the refusing hooks of its last quarantine
