@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 from msgspec import structs
 
-from openclaw.agent.stream_timeout import with_stream_timeout
+from openclaw.agent.model_call import ModelCall
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import BadResponse, ContextTooLong, OpenClawError, ProviderError, Unavailable
 from openclaw.core.events import (
@@ -18,7 +18,6 @@ from openclaw.core.events import (
     Event,
     MessageEnded,
     ModelCalled,
-    ModelEvent,
     RunEnded,
     RunNotice,
     Steered,
@@ -26,7 +25,7 @@ from openclaw.core.events import (
 )
 from openclaw.core.harness import Attempt, ModelAnswer, ModelRouter, RunJob, RunTools, Steering
 from openclaw.core.messages import Assistant, Message, ToolCall, ToolResult, Usage
-from openclaw.core.provider import Admits, Model, ModelRequest
+from openclaw.core.provider import Model, ModelRequest
 
 LOOPS_ALLOWED = 1
 LOOPING = "stopped: the model kept repeating calls that bring nothing new"
@@ -134,11 +133,9 @@ async def _ask(
         if closing:
             request = structs.replace(request, tool_choice="none")
         try:
-            if isinstance(attempt.provider, Admits):
-                await attempt.provider.admit(request)
-            yield ModelCalled(model.provider, model.id)
             message: Assistant | None = None
-            async with aclosing(_open_stream(request, attempt, clock)) as events:
+            async with ModelCall(attempt, request, clock) as events:
+                yield ModelCalled(model.provider, model.id)
                 async for event in events:
                     if isinstance(event, Done):
                         message = event.message
@@ -172,16 +169,6 @@ def _request(job: RunJob, messages: tuple[Message, ...], attempt: Attempt, tools
         temperature=job.temperature,
         cache_key=job.cache_key,
         cache_retention=job.cache_retention,
-    )
-
-
-def _open_stream(request: ModelRequest, attempt: Attempt, clock: Clock) -> AsyncGenerator[ModelEvent, None]:
-    return with_stream_timeout(
-        attempt.provider.stream(request),
-        clock,
-        first=attempt.first_event_timeout,
-        idle=attempt.idle_timeout,
-        who=request.model.ref,
     )
 
 

@@ -1,11 +1,10 @@
 """Meters the calls of a run: each is reserved before it is sent, settled and recorded when it ends.
 
-`RunMeter` wraps providers so that every call is metered. It also records failover: credentials that need a cooldown,
-and models that did not answer.
+Also records failover: credentials that need a cooldown, and models that did not answer.
 """
 
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, tzinfo
 
 from msgspec import Struct, structs
@@ -15,9 +14,9 @@ from openclaw.budget.ledger import CallEnd, CallRow, ReservedCall, SpendLedger
 from openclaw.budget.limits import BudgetRules, LimitLevel, OverLimit, Size, dollars
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OverBudget, ProviderError
-from openclaw.core.events import ModelEvent, RunNotice
+from openclaw.core.events import RunNotice
 from openclaw.core.messages import Assistant, Image, Message, Usage, cache_on_message
-from openclaw.core.provider import Model, ModelRequest, Price, Provider, cost_of
+from openclaw.core.provider import Model, ModelRequest, Price, cost_of
 from openclaw.models import failover
 from openclaw.models.credentials import Credential
 from openclaw.models.failover import CredentialStats
@@ -89,16 +88,12 @@ class RunMeter:
         self._last: ReservedCall | None = None
         self._reason = ""
         """The end reason of the last call, as its stream saw it."""
-        self._unsent: ReservedCall | None = None
-        """A reserved call that has not been sent; released when the run stops before."""
-        self._closed: list[tuple[ReservedCall, CallEnd, ModelRequest, StreamRecording, Size]] = []
+        self._open: CallRecording | None = None
+        """The call under way; released when the run stops before it is sent."""
+        self._closed: list[tuple[CallRecording, CallEnd]] = []
         self._amend: tuple[str, str, str] | None = None
         self._profiles: dict[str, tuple[Callable[[CredentialStats], CredentialStats], str | None]] = {}
         self._good: set[str] = set()
-
-    def metered(self, provider: Provider, credential: Credential) -> Provider:
-        """Wraps `provider` so that every call is metered."""
-        return _Metered(provider, credential, self)
 
     def tell(self, line: str) -> None:
         """Adds a notice to show when the run ends."""
@@ -136,14 +131,15 @@ class RunMeter:
 
     async def settle(self) -> None:
         """Writes the pending results to the database."""
-        unsent, self._unsent = self._unsent, None
-        if unsent is not None:
-            await self._ledger.release(unsent.call_id)
+        unsent = self._open
+        if unsent is not None and not unsent.begun:
+            self._open = None
+            await self._ledger.release(unsent.call.call_id)
         closed, self._closed = self._closed, []
-        for call, end, request, tape, size in closed:
-            self._told += await self._ledger.commit(call, end, self.rules)
-            large = LARGE if size.images else size.text_bytes
-            await self._recorder.keep(call.call_id, call.run_id, request, tape, large)
+        for tape, end in closed:
+            self._told += await self._ledger.commit(tape.call, end, self.rules)
+            large = LARGE if tape.size.images else tape.size.text_bytes
+            await self._recorder.keep(tape.call.call_id, tape.call.run_id, tape.request, tape, large)
         amend, self._amend = self._amend, None
         if amend is not None:
             await self._ledger.amend(*amend)
@@ -160,7 +156,7 @@ class RunMeter:
     async def levels(self) -> list[LimitLevel]:
         return await self._ledger.levels(self.payer.run_id, self.payer.agent_id, self.rules)
 
-    async def open(self, request: ModelRequest, credential: Credential) -> tuple[ReservedCall, Size]:
+    async def reserve(self, credential: Credential, request: ModelRequest) -> "CallRecording":
         """Reserves a call; raises `OverBudget` when it must not be sent."""
         await self.settle()
         model = request.model
@@ -180,59 +176,34 @@ class RunMeter:
         ruling = await self._ledger.reserve(call, limits.estimate(size, price_of(model)), self.rules)
         if isinstance(ruling, OverLimit):
             raise OverBudget(ruling.why)
-        self._unsent = call
-        return call, size
+        self._open = CallRecording(self, call, size, request)
+        return self._open
 
-    def sent(self) -> None:
-        """Marks the reserved call as sent."""
-        self._unsent = None
-
-    def close(self, call: ReservedCall, size: Size, request: ModelRequest, tape: StreamRecording) -> None:
-        """Queues the end of a call; `settle` writes it."""
-        end = _end(size, request.model, tape)
-        self._last, self._reason = call, end.reason
+    async def close(self, tape: "CallRecording") -> None:
+        """Takes the end of a call down; one that was cut off is written with the next settlement."""
+        if not tape.begun:
+            return
+        end = _end(tape)
+        self._open, self._last, self._reason = None, tape.call, end.reason
         self._usage = self._usage + end.usage
-        self._closed.append((call, end, request, tape, size))
+        self._closed.append((tape, end))
+        if tape.message is not None:
+            await self.settle()
 
 
-class _Metered:
-    """A `Provider` whose calls are reserved and recorded."""
+class CallRecording(StreamRecording):
+    """A reserved call: what it streams, and its end on the books of its run."""
 
-    def __init__(self, provider: Provider, credential: Credential, spending: RunMeter) -> None:
-        self._provider = provider
-        self._credential = credential
-        self._spending = spending
-        self._admitted: tuple[ReservedCall, Size] | None = None
-
-    async def admit(self, request: ModelRequest) -> None:
-        self._admitted = await self._spending.open(request, self._credential)
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        if self._admitted is None:
-            await self.admit(request)
-        assert self._admitted is not None
-        (call, size), self._admitted = self._admitted, None
-        self._spending.sent()
-        tape = StreamRecording()
-        try:
-            events = self._provider.stream(request)
-            try:
-                async for event in events:
-                    tape.add(event)
-                    yield event
-            finally:
-                if isinstance(events, AsyncGenerator):
-                    await events.aclose()
-        except ProviderError as error:
-            tape.failed(error)
-            raise
-        finally:
-            self._spending.close(call, size, request, tape)
-            if tape.message is not None:
-                await self._spending.settle()
+    def __init__(self, meter: RunMeter, call: ReservedCall, size: Size, request: ModelRequest) -> None:
+        super().__init__()
+        self._meter = meter
+        self.call = call
+        self.size = size
+        self.request = request
+        self.begun = False
 
     async def close(self) -> None:
-        await self._provider.close()
+        await self._meter.close(self)
 
 
 def price_of(model: Model) -> Price | None:
@@ -269,14 +240,15 @@ def _extent(message: Message) -> tuple[int, int]:
     return chars, sum(isinstance(block, Image) for block in content)
 
 
-def _end(size: Size, model: Model, tape: StreamRecording) -> CallEnd:
+def _end(tape: CallRecording) -> CallEnd:
+    price = price_of(tape.request.model)
     if tape.message is not None:
         usage = tape.message.usage
-        return CallEnd(usage=usage if usage.cost else structs.replace(usage, cost=cost_of(usage, price_of(model))))
+        return CallEnd(usage=usage if usage.cost else structs.replace(usage, cost=cost_of(usage, price)))
     if tape.failure is not None and not tape.events:
         return CallEnd(usage=Usage(), reason=tape.failure.reason, error=tape.failure.message)
     # Cut off in the middle: input and partial output are billed, but the provider sent no count.
-    usage = limits.estimate_usage(size, tape.chars, price_of(model))
+    usage = limits.estimate_usage(tape.size, tape.chars, price)
     failure = tape.failure
     reason, error = (failure.reason, failure.message) if failure else ("aborted", "")
     return CallEnd(usage=usage, reason=reason, error=error, measured=False)

@@ -1,15 +1,15 @@
 """What the loop, a harness and compaction need of a run: its job, tools, models, gates and steering."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from openclaw.core.errors import ProviderError
-from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
+from openclaw.core.events import ModelEvent, ToolEnded, ToolStarted, ToolUpdated
 from openclaw.core.messages import Message, ToolCall, Usage, User
-from openclaw.core.provider import CacheRetention, Endpoint, Model, Provider, System, ThinkingLevel
+from openclaw.core.provider import CacheRetention, Endpoint, Model, ModelRequest, Provider, System, ThinkingLevel
 from openclaw.core.text import Origin
 from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec
 
@@ -110,11 +110,26 @@ class RunTools(Protocol):
     ) -> AsyncGenerator[ToolEvent, None]: ...
 
 
+class MeteredCall(Protocol):
+    """A reserved call to a model; what it streams is recorded, and its cost is settled when it is closed."""
+
+    begun: bool
+    """Whether it was sent."""
+
+    def add(self, event: ModelEvent) -> None: ...
+
+    def failed(self, error: ProviderError) -> None: ...
+
+    async def close(self) -> None: ...
+
+
 class Attempt(Struct, frozen=True, kw_only=True):
     """The model to ask now, and its timeouts in seconds (0 = none)."""
 
     model: Model
     provider: Provider
+    reserve: Callable[[ModelRequest], Awaitable[MeteredCall]] | None = None
+    """Reserves a call in the budget; raises `OverBudget` when it must not be sent."""
     thinking: ThinkingLevel = "off"
     first_event_timeout: float = 0.0
     idle_timeout: float = 0.0

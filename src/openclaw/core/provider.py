@@ -125,13 +125,6 @@ class ListsModels(Protocol):
     async def models(self) -> list[Model]: ...
 
 
-@runtime_checkable
-class Admits(Protocol):
-    """Checks a request before it is sent, and may refuse it with a `ProviderError`."""
-
-    async def admit(self, request: ModelRequest) -> None: ...
-
-
 class Endpoint(Struct, frozen=True, kw_only=True):
     """How to reach a provider's API; adapters are built from this."""
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from openclaw.agent.loop import run
+from openclaw.agent.model_call import ModelCall
 from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, ProviderError
@@ -249,7 +250,7 @@ def _gist(message: Assistant) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
     return message.text.strip(), [(call.name, call.arguments) for call in message.calls]
 
 
-async def compare(calls: Sequence[RecordedCall], attempt: Attempt) -> AsyncIterator[ModelComparison]:
+async def compare(calls: Sequence[RecordedCall], attempt: Attempt, clock: Clock) -> AsyncIterator[ModelComparison]:
     """Sends every recorded request that was answered to another model; runs no tools."""
     for number, recorded in enumerate(calls, 1):
         before = recorded.reply
@@ -258,9 +259,10 @@ async def compare(calls: Sequence[RecordedCall], attempt: Attempt) -> AsyncItera
         request = structs.replace(
             recorded.request, model=attempt.model, thinking=attempt.thinking, max_tokens=attempt.model.max_tokens
         )
-        async for event in attempt.provider.stream(request):
-            if isinstance(event, Done):
-                yield ModelComparison(call=number, recorded=before, now=event.message)
+        async with ModelCall(attempt, request, clock) as events:
+            async for event in events:
+                if isinstance(event, Done):
+                    yield ModelComparison(call=number, recorded=before, now=event.message)
 
 
 # Export: one file of a run, without secrets.

@@ -15,7 +15,7 @@ from openclaw.core.errors import AuthFailed, BadResponse, InvalidRequest, Networ
 from openclaw.core.harness import Attempt, OpenProvider, RunJob
 from openclaw.core.keys import MAIN, SessionKey
 from openclaw.core.messages import Image, Text, User
-from openclaw.core.provider import Model, Provider, System, ThinkingLevel
+from openclaw.core.provider import Model, System, ThinkingLevel
 from openclaw.core.settings import Live
 from openclaw.harnesses.acp import AcpHarness, acp_model_set
 from openclaw.models import failover
@@ -195,14 +195,12 @@ class FailoverRoute:
         patience = self._patience(model)
         return Attempt(
             model=model,
-            provider=self._metered(self._open(endpoint), credential),
+            provider=self._open(endpoint),
+            reserve=None if self._spending is None else partial(self._spending.reserve, credential),
             thinking=self._thinking(model),
             first_event_timeout=patience.first,
             idle_timeout=patience.idle,
         )
-
-    def _metered(self, provider: Provider, credential: Credential) -> Provider:
-        return provider if self._spending is None else self._spending.metered(provider, credential)
 
 
 class ModelRoutes:
@@ -285,7 +283,7 @@ class ModelRoutes:
         meter = self.meter(request.run_id, key)
         try:
             route = await self.open(request, agent, SessionPreferences(), meter)
-            async for each in compare(calls, route.attempt):
+            async for each in compare(calls, route.attempt, self._clock):
                 yield each
         finally:
             await meter.settle()
