@@ -25,6 +25,7 @@ from openclaw.gateway.app import App
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.reply import ReplyShaper
 from openclaw.runs.request import RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
+from openclaw.runs.turn import TurnPrepared
 from openclaw.testing import ScriptedModel, TemporaryHome, calls, says
 
 CALLS = 10
@@ -44,11 +45,13 @@ class Brief(ScriptedModel):
 async def turn(app: App, key: SessionKey) -> float:
     """One turn, shaped as a client would get it; gives its seconds."""
     began = time.perf_counter()
-    shaper = ReplyShaper(await app.preparer.reply_options(key))
+    shaper = ReplyShaper()
     wanted = RunRequest(run_id=uuid.uuid4().hex, key=key, text="go on")
     async with aclosing(app.turns.run(wanted, app.toolset())) as events:
         async for event in events:
-            if not isinstance(event, SessionRepaired | SessionRenewed | RecordedEvent):
+            if isinstance(event, TurnPrepared):
+                shaper = ReplyShaper(event.options)
+            elif not isinstance(event, SessionRepaired | SessionRenewed | RecordedEvent):
                 shaper.take(event)
     return time.perf_counter() - began
 

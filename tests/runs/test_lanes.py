@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from openclaw.runs.queue import Lane, Lanes, Priority
+from openclaw.runs.queue import Lane, Lanes
+from openclaw.runs.request import Priority
 
 pytestmark = pytest.mark.anyio
 

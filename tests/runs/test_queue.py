@@ -1,16 +1,20 @@
 """Decisions about messages that arrive while a session is busy."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.keys import SessionKey
 from openclaw.runs.queue import (
     Decision,
     EnqueueMessage,
     InterruptRun,
     Mode,
-    QueuedMessage,
+    QueuedRun,
     QueueRules,
     RejectMessage,
     StartRun,
@@ -19,10 +23,9 @@ from openclaw.runs.queue import (
     decide,
     drop_overflow,
     overflow_note,
-    parse_drop,
-    parse_duration,
     parse_mode,
 )
+from openclaw.runs.request import RunRequest
 
 
 @pytest.mark.parametrize(
@@ -49,15 +52,23 @@ def test_a_full_queue_that_keeps_the_old_rejects_the_new() -> None:
     assert decide(rules, busy=True, steerable=False, waiting=1) == EnqueueMessage()
 
 
-def items(*names: str, target: str = "") -> list[QueuedMessage]:
-    return [QueuedMessage(run_id=name, text=f"text of {name}", target=target) for name in names]
+def request(name: str, **more: Any) -> RunRequest:
+    return RunRequest(run_id=name, key=SessionKey("main", "main"), text=f"text of {name}", **more)
+
+
+def items(*names: str, channel: str = "") -> list[QueuedRun]:
+    return [QueuedRun(turn=request(name, channel=channel), rules=QueueRules(), arrived=0.0) for name in names]
+
+
+def names(queue: Sequence[QueuedRun]) -> list[str]:
+    return [item.turn.run_id for item in queue]
 
 
 def test_the_oldest_fall_out_unless_protected() -> None:
-    queue = [QueuedMessage(run_id="a", text="a", protected=True), *items("b", "c", "d")]
-    kept, gone = drop_overflow(queue, QueueRules(cap=2))
-    assert [item.run_id for item in kept] == ["a", "d"]
-    assert [item.run_id for item in gone] == ["b", "c"]
+    bringing = QueuedRun(turn=request("a", earlier=(request("z"),)), rules=QueueRules(), arrived=0.0)
+    kept, gone = drop_overflow([bringing, *items("b", "c", "d")], QueueRules(cap=2))
+    assert names(kept) == ["a", "d"]
+    assert names(gone) == ["b", "c"]
     assert overflow_note(gone).splitlines() == [
         "[Queue overflow] Dropped 2 message(s) due to cap.",
         "- text of b",
@@ -69,14 +80,14 @@ def test_the_oldest_fall_out_unless_protected() -> None:
 def test_overflow_loses_nothing_unsaid(count: int, cap: int) -> None:
     queue = items(*(str(number) for number in range(count)))
     kept, gone = drop_overflow(queue, QueueRules(cap=cap))
-    assert sorted(item.run_id for item in (*kept, *gone)) == sorted(item.run_id for item in queue)
+    assert sorted(names([*kept, *gone])) == sorted(names(queue))
     assert len(kept) <= max(cap, 0) or not gone
 
 
 def test_messages_for_one_place_become_one_turn() -> None:
-    together, text = collect([*items("a", "b", target="x"), *items("c", target="y")])
-    assert [item.run_id for item in together] == ["a", "b"]
-    assert text.splitlines() == [
+    together, rest = collect([*items("a", "b", channel="x"), *items("c", channel="y")])
+    assert together.ids == ("a", "b") and names(rest) == ["c"]
+    assert together.turn.text.splitlines() == [
         "[Queued messages while agent was busy]",
         "---",
         "Queued #1",
@@ -85,8 +96,7 @@ def test_messages_for_one_place_become_one_turn() -> None:
         "Queued #2",
         "text of b",
     ]
-    assert collect(items("a")) == (tuple(items("a")), "text of a")
-    assert collect([]) == ((), "")
+    assert collect(items("a")) == (items("a")[0], [])
 
 
 @pytest.mark.parametrize(
@@ -103,8 +113,6 @@ def test_modes_have_old_names_too(text: str, mode: str) -> None:
     assert parse_mode(text) == mode
 
 
-def test_durations_and_mistakes() -> None:
-    assert [parse_duration(text) for text in ("500", "0.5s", "2m", " 1h ")] == [500, 500, 120_000, 3_600_000]
-    for call, text in ((parse_duration, "soon"), (parse_mode, "wait"), (parse_drop, "all")):
-        with pytest.raises(InvalidRequest, match=r"use|write"):
-            call(text)
+def test_a_mode_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="use"):
+        parse_mode("wait")

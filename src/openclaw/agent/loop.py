@@ -49,7 +49,7 @@ async def run(
     tools: RunTools,
     steering: Steering,
     clock: Clock,
-    crowded: Callable[[Sequence[Message]], bool] = lambda messages: False,
+    crowded: Callable[[Sequence[Message]], bool] | None = None,
 ) -> AsyncGenerator[Event, None]:
     """One run, from its messages to its end; `crowded` is asked between steps and ends it early."""
     messages = list(job.messages)
@@ -61,7 +61,7 @@ async def run(
             messages.append(steered)
             tools.heard(steered)
             yield Steered(steered)
-        if turns and crowded(messages):
+        if turns and crowded is not None and crowded(messages):
             yield RunEnded("error", usage, "the conversation has grown too long for the model", CROWDED, turns)
             return
         reply: Assistant | None = None

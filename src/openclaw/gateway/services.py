@@ -216,7 +216,6 @@ def build_services(
         lanes,
         clock,
         publish,
-        reply_options=app.preparer.options_of,
         proofread=app.memories.proofread,
         agents=live.agents,
         tools=live.tools,

@@ -1,7 +1,7 @@
 """Calls hooks around runs: HOOK.md handlers, plugins' turn points and message points. Changes are recorded first."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -291,12 +291,12 @@ class TurnHooks:
         if self._hooks.has("session_start"):
             self._hooks.tell("session_start", SessionStart(session_id=session_id), self._context)
 
-    def ended(self, messages: Callable[[], tuple[Message, ...]], *, success: bool, error: str) -> None:
+    def ended(self, messages: tuple[Message, ...], *, success: bool, error: str) -> None:
         if not self._hooks.has("agent_end"):
             return
         event = AgentEnd(
             run_id=self._context.run_id,
-            messages=messages(),
+            messages=messages,
             success=success,
             error=error or None,
             duration_ms=round((self._clock.now() - self._began) * 1000),

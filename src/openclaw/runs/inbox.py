@@ -50,6 +50,12 @@ class RunOutcome(Struct, frozen=True, kw_only=True, rename="camel", omit_default
     """What the person should know beside the answer."""
 
 
+def failed_outcome(why: str, kind: str, stop_reason: str = "error", started: int = 0, ended: int = 0) -> RunOutcome:
+    return RunOutcome(
+        status="error", stop_reason=stop_reason, error=why, error_kind=kind, started_at=started, ended_at=ended
+    )
+
+
 class InboxEntry(Struct, frozen=True, kw_only=True):
     """One accepted input."""
 

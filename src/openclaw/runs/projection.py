@@ -64,12 +64,12 @@ class _Run:
 class EventProjection:
     """Turns run events into bus events for clients."""
 
-    def __init__(self, proofread: Proofread = lambda agent, text: text) -> None:
+    def __init__(self, proofread: Proofread | None = None) -> None:
         self._runs: dict[str, _Run] = {}
         self._proofread = proofread
 
     def project(self, told: RunEvent) -> list[BusEvent]:
-        run = self._runs.setdefault(told.run_id, _Run())
+        run = self._runs.get(told.run_id) or self._runs.setdefault(told.run_id, _Run())
         notices = self._notices(told, run)
         if isinstance(told.event, RunSettled):
             del self._runs[told.run_id]
@@ -86,7 +86,13 @@ class EventProjection:
             case RunAccepted(queued=queued):
                 return [_changed(told, reason="send", queued=queued)]
             case ModelCalled(provider=provider, model=model):
-                return self._called(told, run, provider, model)
+                start = []
+                if not run.began:
+                    run.began = told.at
+                    start.append(_agent(told, run, "lifecycle", {"phase": "start", "startedAt": told.at}))
+                    start.append(_changed(told, phase="start"))
+                data = {"phase": "model", "provider": provider, "model": model}
+                return [*start, _agent(told, run, "lifecycle", data)]
             case TextShaped(text=text):
                 return self._text(told, run, text)
             case ThoughtShaped(text=text):
@@ -132,7 +138,7 @@ class EventProjection:
                 mended = [{"kind": problem.kind, "detail": problem.detail} for problem in problems]
                 return [_agent(told, run, "lifecycle", {"phase": "repaired", "problems": mended})]
             case RecordedEvent():
-                return [_recorded(told, told.event, partial(self._proofread, told.key.agent))]
+                return [self._recorded(told, told.event)]
             case RunEnded(stop_reason=reason):
                 data = {"phase": "finishing", "stopReason": reason, "aborted": reason == "aborted", "endedAt": told.at}
                 return [*self._sip(told, run), _agent(told, run, "lifecycle", data)]
@@ -140,16 +146,6 @@ class EventProjection:
                 return self._settled(told, run, outcome)
             case _:
                 return []
-
-    def _called(self, told: RunEvent, run: _Run, provider: str, model: str) -> list[BusEvent]:
-        notices = []
-        if not run.began:
-            run.began = told.at
-            notices += [
-                _agent(told, run, "lifecycle", {"phase": "start", "startedAt": told.at}),
-                _changed(told, phase="start"),
-            ]
-        return [*notices, _agent(told, run, "lifecycle", {"phase": "model", "provider": provider, "model": model})]
 
     def _text(self, told: RunEvent, run: _Run, text: str) -> list[BusEvent]:
         gap = GAP if run.shown and not run.said and not run.shown.endswith(GAP) else ""
@@ -190,6 +186,17 @@ class EventProjection:
         }
         return [*notices, _agent(told, run, "lifecycle", data)]
 
+    def _recorded(self, told: RunEvent, recorded: RecordedEvent) -> BusEvent:
+        proofread = partial(self._proofread, told.key.agent) if self._proofread is not None else str
+        return _event(
+            "session.message",
+            told,
+            sessionId=recorded.session_id,
+            messageId=recorded.entry_id,
+            messageSeq=recorded.number,
+            message=message_to_json(recorded.message, recorded.entry_id, recorded.number, told.run_id, proofread),
+        )
+
     def _settled(self, told: RunEvent, run: _Run, outcome: RunOutcome) -> list[BusEvent]:
         ended = {"startedAt": run.began or told.at, "endedAt": told.at, "executionSettled": True}
         data: dict[str, Any]
@@ -206,7 +213,8 @@ class EventProjection:
             }
             chat = {"state": "final", "stopReason": outcome.stop_reason, "usage": msgspec.to_builtins(outcome.usage)}
             if text:
-                chat["message"] = _said(GAP.join(outcome.texts), told.at, _reasoned(outcome))
+                reasoning = GAP.join(payload.text for payload in outcome.payloads if payload.kind == "reasoning")
+                chat["message"] = _said(GAP.join(outcome.texts), told.at, reasoning)
         elif outcome.stop_reason == "aborted":
             data = {"phase": "end", **ended, "aborted": True, "stopReason": "aborted"}
             chat = {"state": "aborted", "stopReason": "rpc", "errorMessage": outcome.error}
@@ -237,38 +245,23 @@ def _compaction(done: CompactionEnded) -> dict[str, Any]:
     }
 
 
-def _base(told: RunEvent) -> dict[str, Any]:
-    return {"runId": told.run_id, "sessionKey": str(told.key), "agentId": told.key.agent}
+def _event(name: str, told: RunEvent, **more: Any) -> BusEvent:
+    key = str(told.key)
+    return BusEvent(name, {"runId": told.run_id, "sessionKey": key, "agentId": told.key.agent, **more}, key)
 
 
 def _agent(told: RunEvent, run: _Run, stream: str, data: dict[str, Any]) -> BusEvent:
     run.seq += 1
-    return BusEvent(
-        "agent", {**_base(told), "seq": run.seq, "stream": stream, "ts": told.at, "data": data}, str(told.key)
-    )
+    return _event("agent", told, seq=run.seq, stream=stream, ts=told.at, data=data)
 
 
 def _chat(told: RunEvent, run: _Run, state: str, **more: Any) -> BusEvent:
     run.seq += 1
-    return BusEvent("chat", {**_base(told), "seq": run.seq, "state": state, **more}, str(told.key))
+    return _event("chat", told, seq=run.seq, state=state, **more)
 
 
 def _changed(told: RunEvent, **more: Any) -> BusEvent:
-    return BusEvent("sessions.changed", {**_base(told), "ts": told.at, **more}, str(told.key))
-
-
-def _recorded(told: RunEvent, recorded: RecordedEvent, proofread: Callable[[str], str]) -> BusEvent:
-    return BusEvent(
-        "session.message",
-        {
-            **_base(told),
-            "sessionId": recorded.session_id,
-            "messageId": recorded.entry_id,
-            "messageSeq": recorded.number,
-            "message": message_to_json(recorded.message, recorded.entry_id, recorded.number, told.run_id, proofread),
-        },
-        str(told.key),
-    )
+    return _event("sessions.changed", told, ts=told.at, **more)
 
 
 def _result(result: ToolResult) -> dict[str, Any]:
@@ -279,11 +272,6 @@ def _result(result: ToolResult) -> dict[str, Any]:
         for block in result.content
     ]
     return {"content": content, "details": result.details}
-
-
-def _reasoned(outcome: RunOutcome) -> str:
-    """The reasoning, when the session asked to see it."""
-    return "\n\n".join(payload.text for payload in outcome.payloads if payload.kind == "reasoning")
 
 
 def terminal_reply(outcome: RunOutcome) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Decides what happens to a message while its session is busy, and holds the lanes that cap runs at once."""
+"""The queue of a session: what happens to a message while it is busy; and the lanes that cap runs at once."""
 
 import asyncio
 import re
@@ -7,11 +7,17 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.harness import Steering
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import User
+from openclaw.core.text import merge_origins
+from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.recovery import Activity, SessionActivity
+from openclaw.runs.request import Priority, RunRequest
 
-Priority = Literal["foreground", "normal", "background"]
 _ORDER: tuple[Priority, ...] = ("foreground", "normal", "background")
 
 
@@ -116,15 +122,6 @@ _MODES: dict[str, Mode] = {
     "interrupts": "interrupt",
     "abort": "interrupt",
 }
-_DROPS: dict[str, Drop] = {
-    "old": "old",
-    "oldest": "old",
-    "new": "new",
-    "newest": "new",
-    "summarize": "summarize",
-    "summary": "summarize",
-}
-_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "": 1}
 LINE_CHARS = 160
 
 
@@ -167,21 +164,6 @@ def parse_mode(text: str) -> Mode:
     return mode
 
 
-def parse_drop(text: str) -> Drop:
-    drop = _DROPS.get(text.strip().lower())
-    if drop is None:
-        raise InvalidRequest(f"{text!r} is not a drop policy: use summarize, old or new")
-    return drop
-
-
-def parse_duration(text: str) -> int:
-    """Milliseconds from `500`, `0.5s`, `2m`."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)\s*", text.lower())
-    if match is None:
-        raise InvalidRequest(f"{text!r} is not a duration: write for example 500ms, 2s or 1m")
-    return round(float(match.group(1)) * _UNITS[match.group(2)])
-
-
 def decide(rules: QueueRules, *, busy: bool, steerable: bool, waiting: int) -> Decision:
     """What to do with one more message."""
     if not busy and not waiting:
@@ -197,53 +179,169 @@ def decide(rules: QueueRules, *, busy: bool, steerable: bool, waiting: int) -> D
     return EnqueueMessage()
 
 
-class QueuedMessage(Struct, frozen=True, kw_only=True):
-    """A message in the queue."""
+class QueuedRun(Struct, kw_only=True):
+    """An input that waits, or is being worked on."""
 
-    run_id: str
-    text: str
-    sender: str = ""
-    target: str = ""
-    """Where its answer goes; only messages with the same target are merged."""
-    protected: bool = False
+    turn: RunRequest
+    rules: QueueRules
+    arrived: float
+    told: bool = True
+    """Whether plugins have heard of it; when it came, they may still have been starting."""
+    interrupted: bool = False
+    """An earlier process had begun it."""
+    also: tuple[str, ...] = ()
+    """Other inputs that are part of it and end with it."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return (self.turn.run_id, *self.also)
 
 
-def drop_overflow(
-    queue: Sequence[QueuedMessage], rules: QueueRules
-) -> tuple[tuple[QueuedMessage, ...], tuple[QueuedMessage, ...]]:
-    """The queue within its cap, and what was dropped: the oldest that are not protected."""
+def drop_overflow(queue: Sequence[QueuedRun], rules: QueueRules) -> tuple[list[QueuedRun], list[QueuedRun]]:
+    """The queue within its cap, and what was dropped: the oldest, without those that brought others along."""
     excess = len(queue) - max(1, rules.cap)
     if excess <= 0 or rules.drop == "new":
-        return tuple(queue), ()
-    victims = [item for item in queue if not item.protected][:excess]
-    gone = {item.run_id for item in victims}
-    return tuple(item for item in queue if item.run_id not in gone), tuple(victims)
+        return list(queue), []
+    gone = [item for item in queue if not item.turn.earlier][:excess]
+    return [item for item in queue if item not in gone], gone
 
 
-def overflow_note(dropped: Sequence[QueuedMessage]) -> str:
+def overflow_note(dropped: Sequence[QueuedRun]) -> str:
     """The note to the model about dropped messages."""
-    lines = [f"- {_line(item.text)}" for item in dropped]
+    lines = [f"- {_line(item.turn.text)}" for item in dropped]
     return "\n".join((f"[Queue overflow] Dropped {len(dropped)} message(s) due to cap.", *lines))
 
 
-def collect(queue: Sequence[QueuedMessage]) -> tuple[tuple[QueuedMessage, ...], str]:
-    """The messages from the front that become one turn, and the text of that turn."""
-    if not queue:
-        return (), ""
-    together = [queue[0]]
-    for item in queue[1:]:
-        if item.target != queue[0].target:
-            break
-        together.append(item)
-    if len(together) == 1:
-        return (queue[0],), queue[0].text
+def collect(queue: Sequence[QueuedRun]) -> tuple[QueuedRun, list[QueuedRun]]:
+    """The messages from the front that answer to the same channel as one, and the rest."""
+    first = queue[0]
+    count = next((at for at, item in enumerate(queue) if item.turn.channel != first.turn.channel), len(queue))
+    if count == 1:
+        return first, list(queue[1:])
+    turns = [item.turn for item in queue[:count]]
     parts = ["[Queued messages while agent was busy]"]
-    for number, item in enumerate(together, 1):
-        who = f" (from {item.sender})" if item.sender else ""
-        parts += ["---", f"Queued #{number}{who}", item.text]
-    return tuple(together), "\n".join(parts)
+    for number, turn in enumerate(turns, 1):
+        parts += ["---", f"Queued #{number}", turn.text]
+    turn = structs.replace(
+        first.turn,
+        text="\n".join(parts),
+        origins=merge_origins(*(each.origins for each in turns)),
+        images=tuple(image for each in turns for image in each.images),
+    )
+    also = (*first.also, *(name for item in queue[1:count] for name in item.ids))
+    return structs.replace(first, turn=turn, also=also), list(queue[count:])
 
 
 def _line(text: str) -> str:
     flat = re.sub(r"\s+", " ", text).strip()
     return flat if len(flat) <= LINE_CHARS else flat[: LINE_CHARS - 1] + "…"
+
+
+# A session at work.
+
+StopReason = Literal["user", "timeout", "shutdown", "interrupt", "stalled"]
+
+
+class ActiveRun:
+    """The run a session is busy with."""
+
+    def __init__(self, item: QueuedRun, activity: Activity) -> None:
+        self.item = item
+        self.activity = activity
+        self.place: LaneSlot | None = None
+        """Its place in a lane, once it has one."""
+        self.given_up = asyncio.Event()
+        """Set when it did not end although it was stopped: nobody waits for it any longer."""
+        self.over = asyncio.Event()
+        self.steering = Steering()
+        self.steered: dict[str, QueuedRun] = {}
+        """Inputs handed to this run, as they came."""
+        self.steerable = False
+        self.begun = False
+        """Whether the model was asked: from then on the transcript has what was said."""
+        self.brought_along = False
+        """Interrupted before that: the newer message says it, and its end is the other's."""
+        self.why: StopReason | None = None
+        self.task: asyncio.Task[RunOutcome] | None = None
+
+    def stop(self, why: StopReason) -> None:
+        self.why = self.why or why
+        self.steerable = False
+        if self.task is not None:
+            self.task.cancel()
+
+
+class SessionQueue:
+    """The inputs of one session: those that wait, and the run it is busy with."""
+
+    def __init__(self) -> None:
+        self.waiting: list[QueuedRun] = []
+        self.dropped: list[QueuedRun] = []
+        self.active: ActiveRun | None = None
+        self.worker: asyncio.Task[None] | None = None
+        self.generation = 0
+        """How many runs it has had; see `stuck`."""
+        self.touched = 0.0
+
+    def observe(self, key: SessionKey) -> SessionActivity:
+        """What it does now."""
+        alive = self.worker is not None and not self.worker.done()
+        active = self.active
+        if active is None:
+            return SessionActivity(
+                key=str(key),
+                state="idle",
+                generation=self.generation,
+                progress_at=self.touched,
+                since=self.touched,
+                queue=len(self.waiting),
+                owned=alive,
+            )
+        activity = active.activity
+        return SessionActivity(
+            key=str(key),
+            state="waiting" if active.place is None and alive else "processing",
+            generation=self.generation,
+            progress_at=activity.progress_at,
+            since=activity.since,
+            queue=len(self.waiting),
+            run_id=active.item.turn.run_id,
+            work=activity.work,
+            owned=alive and active.task is not None and not active.task.done(),
+            deadline=activity.deadline,
+            tool=activity.tool,
+        )
+
+
+def take_unheard(steering: Steering) -> list[User]:
+    """What people added and the run did not get to."""
+    found = []
+    while (message := steering.take()) is not None:
+        found.append(message)
+    return found
+
+
+def bring_along(session: SessionQueue, newest: QueuedRun) -> None:
+    """Puts `newest` in front of the queue, with what its sender said before and no model has seen: that is not lost."""
+    active = session.active
+    unseen = list(session.waiting)
+    if active is not None:
+        unseen[:0] = [active.steered[run_of(user) or ""] for user in take_unheard(active.steering)]
+        if not (active.begun or active.brought_along) and _alike(active.item, newest):
+            unseen.insert(0, active.item)
+            active.brought_along = True
+    said = [item for item in unseen if _alike(item, newest)]
+    turns = [each for item in said for each in (*item.turn.earlier, structs.replace(item.turn, earlier=()))]
+    newest.turn = structs.replace(newest.turn, earlier=tuple(turns))
+    newest.also = tuple(name for item in said for name in item.ids)
+    session.waiting = [newest, *(item for item in unseen if not _alike(item, newest))]
+
+
+def _alike(one: QueuedRun, other: QueuedRun) -> bool:
+    """Whether both are something said, by the same kind of sender."""
+    return one.turn.trigger == other.turn.trigger and one.turn.compact is other.turn.compact is None
+
+
+def run_of(message: User) -> str | None:
+    key = message.idempotency_key or ""
+    return key.removesuffix(":user") if key.endswith(":user") else None

@@ -1,6 +1,8 @@
 """Writes a run's events to the transcript: final messages at once, unfinished ones when the run ends."""
 
-from typing import TYPE_CHECKING, TypeGuard
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.events import (
@@ -52,7 +54,10 @@ class TurnRecorder:
         self.stop_reason: StopReason = "aborted"
         self.error = ""
         self._ended = False
-        self._fresh: list[RecordedEvent] = []
+        self.fresh: list[RecordedEvent] = []
+        """Entries that were written and not told yet."""
+        self.shrunk = False
+        """Whether the last compaction made room."""
 
     def say(self, message: Message, *, synthetic: bool = False) -> None:
         if self._hooks is not None and isinstance(message, ToolResult):
@@ -60,12 +65,7 @@ class TurnRecorder:
         entry = self.transcript.say(message, self._clock.now())
         self.total = self.total.plus(message)
         self.said.append(message)
-        self._fresh.append(RecordedEvent(self.transcript.path.stem, entry.id, self.total.messages, message))
-
-    def fresh(self) -> list[RecordedEvent]:
-        """The entries written since the last call."""
-        taken, self._fresh = self._fresh, []
-        return taken
+        self.fresh.append(RecordedEvent(self.transcript.path.stem, entry.id, self.total.messages, message))
 
     def claimed(self, claim: "ReplyMerged") -> list[Event | RecordedEvent]:
         """Records a turn that a plugin answers, or leaves without an answer, instead of a model."""
@@ -75,23 +75,25 @@ class TurnRecorder:
             model=claim.plugin,
             timestamp=millis(self._clock),
         )
-        said: list[Event | RecordedEvent] = [MessageEnded(message), RunEnded("stop", self.spent)]
-        for event in (MessageEnded(message), RunEnded("stop", self.spent)):
-            self.take(event)
-        return [said[0], *self.fresh(), said[1]]
+        said, end = MessageEnded(message), RunEnded("stop", self.spent)
+        self.take(said)
+        self.take(end)
+        written, self.fresh = self.fresh, []
+        return [said, *written, end]
 
-    async def tell(self, event: CompactionEvent) -> None:
-        """Notifies plugins of a compaction."""
-        if self._hooks is not None:
-            await self._hooks.compacting(event, self.total.messages, str(self.transcript.path))
-
-    def keep(self, event: CompactionEvent) -> TypeGuard[Event]:
-        """Records an event of compaction; whether it is also for clients."""
-        if isinstance(event, FlushEnded):
-            self.spent = self.spent + event.usage
-            return False
-        self.take(event)
-        return True
+    async def shrinking(self, compaction: AsyncGenerator[CompactionEvent, None]) -> AsyncGenerator[Event, None]:
+        """Records the events of a compaction and tells plugins; those for clients are given on."""
+        self.shrunk = False
+        async with aclosing(compaction) as events:
+            async for event in events:
+                if self._hooks is not None:
+                    await self._hooks.compacting(event, self.total.messages, str(self.transcript.path))
+                if isinstance(event, FlushEnded):
+                    self.spent = self.spent + event.usage
+                    continue
+                self.shrunk = isinstance(event, CompactionEnded) and event.ok
+                self.take(event)
+                yield event
 
     def take(self, event: Event) -> None:
         match event:

@@ -24,7 +24,7 @@ from openclaw.core.events import (
 )
 from openclaw.core.messages import Assistant, Thinking, ToolCall, Usage
 from openclaw.sessions import reply_text as shapes
-from openclaw.sessions.reply_parse import HEARTBEAT, AnswerText, DirectiveParser, Directives, ReasoningText, ThinkParser
+from openclaw.sessions.reply_parse import HEARTBEAT, AnswerText, DirectiveParser, ReasoningText, ThinkParser
 from openclaw.sessions.reply_text import (
     CitationGate,
     ReplyOptions,
@@ -116,9 +116,8 @@ class ReplyShaper:
     def __init__(
         self,
         manner: ReplyOptions = _PLAIN,
-        *,
         not_ours: Collection[str] = (),
-        proofread: Callable[[str], str] = lambda text: text,
+        proofread: Callable[[str], str] = str,
     ) -> None:
         self._manner = manner
         self._proofread = proofread
@@ -156,9 +155,10 @@ class ReplyShaper:
         match event:
             case TextDelta(text=text):
                 words, thoughts = self._message.feed(text)
-                return [*self._thought(thoughts), *([TextShaped(words)] if words else [])]
+                shown: list[ShapedEvent] = [TextShaped(words)] if words else []
+                return [ThoughtShaped(thoughts), *shown] if thoughts and self._manner.reasoning == "stream" else shown
             case ThinkingDelta(text=text):
-                return self._thought(text)
+                return [ThoughtShaped(text)] if text and self._manner.reasoning == "stream" else []
             case MessageEnded(message=message):
                 return self._ended(message)
             case ModelCalled() | AttemptFailed():
@@ -167,28 +167,29 @@ class ReplyShaper:
             case ToolEnded():
                 return [event, *self._tool(event)]
             case RunEnded():
-                return [*self._last_word(event), event]
+                return [event] if event.error or self._failed is None else [*self._last_word(self._failed), event]
             case _:
                 return [event]
 
     def _begin(self) -> _Message:
         return _Message(self._manner.enforce_final, bool(self._sent), self._proofread)
 
-    def _thought(self, text: str) -> list[ShapedEvent]:
-        return [ThoughtShaped(text)] if text and self._manner.reasoning == "stream" else []
-
     def _ended(self, message: Assistant) -> list[ShapedEvent]:
         finished = message.stop_reason in ("stop", "toolUse")
         shaped = shape(message.text, enforce_final=self._manner.enforce_final, finished=finished)
         if HEARTBEAT in message.text.upper() and HEARTBEAT not in shaped.text.upper():
             log.info("took a stray %s out of an answer", HEARTBEAT)
-        if shaped.text and is_duplicate(shaped.text, self._sent):
+        if self._sent and shaped.text and is_duplicate(shaped.text, self._sent):
             shaped = structs.replace(shaped, said=Silence())
         elif isinstance(shaped.said, Visible) and shaped.text:
             shaped = structs.replace(shaped, said=structs.replace(shaped.said, text=self._proofread(shaped.text)))
         self._silent = shaped.silent
-        payload = shapes.answer_payload(shaped.text, self._fresh_media(shaped))
-        reasoning = self._reasoning(message, shaped)
+        directives = shaped.directives
+        if self._sent_media:
+            media = tuple(each for each in directives.media if normalise_media(each) not in self._sent_media)
+            directives = structs.replace(directives, media=media)
+        payload = shapes.answer_payload(shaped.text, directives)
+        reasoning = self._reasoning(message, shaped) if self._manner.reasoning == "on" else ""
         if reasoning:
             self._payloads.append(shapes.reasoning(reasoning))
         if payload is not None:
@@ -208,14 +209,8 @@ class ReplyShaper:
         return [*([TextShaped(rest)] if rest else []), replied]
 
     def _reasoning(self, message: Assistant, shaped: ShapedReply) -> str:
-        if self._manner.reasoning != "on":
-            return ""
         native = [block.thinking for block in message.content if isinstance(block, Thinking) and not block.redacted]
         return "\n\n".join(part.strip() for part in (*native, shaped.reasoning) if part.strip())
-
-    def _fresh_media(self, shaped: ShapedReply) -> Directives:
-        media = tuple(each for each in shaped.directives.media if normalise_media(each) not in self._sent_media)
-        return structs.replace(shaped.directives, media=media)
 
     def _tool(self, ended: ToolEnded) -> list[ShapedEvent]:
         self._failed = ended if ended.result.is_error else None
@@ -240,10 +235,10 @@ class ReplyShaper:
         media += [file.get("media") for file in files if isinstance(file, Mapping)] if isinstance(files, list) else []
         self._sent_media |= {normalise_media(each) for each in media if isinstance(each, str) and each}
 
-    def _last_word(self, end: RunEnded) -> list[ShapedEvent]:
+    def _last_word(self, failed: ToolEnded) -> list[ShapedEvent]:
         """Reports the last tool's failure when there is no answer."""
-        if end.error or self._failed is None or self._answered or self._sent:
+        if self._answered or self._sent:
             return []
-        payload = shapes.tool_failure(self._failed.call, self._failed.result, self._manner.verbose)
+        payload = shapes.tool_failure(failed.call, failed.result, self._manner.verbose)
         self._payloads.append(payload)
         return [NoteShaped(payload)]

@@ -12,9 +12,10 @@ from openclaw.core.messages import Image, Message, Text
 from openclaw.core.text import Origin, sanitize_line
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.runs.inbox import RunOutcome
-from openclaw.runs.queue import Priority
 from openclaw.sessions.index import SessionRow
 from openclaw.sessions.transcript import TranscriptProblem
+
+Priority = Literal["foreground", "normal", "background"]
 
 
 class RecordedEvent(Struct, frozen=True):

@@ -43,13 +43,12 @@ from openclaw.sessions.files import TranscriptFile, WriteLocks, iso, load
 from openclaw.sessions.history import Conversation, ConversationCache, build_conversation, extend_conversation
 from openclaw.sessions.index import SessionIndex, SessionRow, with_totals
 from openclaw.sessions.lifecycle import SessionLifecycle
+from openclaw.sessions.reply_text import ReplyOptions
 from openclaw.sessions.settings import SessionSettings
 from openclaw.sessions.system_events import SystemEvents
 from openclaw.sessions.transcript import (
-    AnyEntry,
     ConversationTotals,
     MessageEntry,
-    ModelContext,
     TranscriptHeader,
     TranscriptProblem,
     interrupted_result,
@@ -59,14 +58,10 @@ if TYPE_CHECKING:
     from openclaw.runs.hooks import TurnHooks
 
 
-class PendingEvents(Struct, frozen=True):
-    """System events told before the question, and their origins."""
+class TurnPrepared(Struct, frozen=True):
+    """The turn has its model, tools and prompt; `options` say how much of it people want to see."""
 
-    text: str = ""
-    origins: tuple[Origin, ...] = ()
-
-
-_NO_NEWS = PendingEvents()
+    options: ReplyOptions
 
 
 class OpenedSession(Struct, frozen=True, kw_only=True):
@@ -80,14 +75,6 @@ class OpenedSession(Struct, frozen=True, kw_only=True):
     problems: tuple[TranscriptProblem, ...] = ()
     renewed: SessionRenewed | None = None
 
-    @property
-    def path(self) -> tuple[AnyEntry, ...]:
-        return self.known.path
-
-    @property
-    def context(self) -> ModelContext:
-        return self.known.context
-
 
 class PreparedTurn(Struct, frozen=True, kw_only=True):
     """All a run needs beside its session; made by `prepare`, which knows models, tools and the prompt."""
@@ -97,8 +84,12 @@ class PreparedTurn(Struct, frozen=True, kw_only=True):
     tools: ToolRunner
     spending: RunMeter
     upkeep: CompactionManager
+    options: ReplyOptions = ReplyOptions()
     hooks: "TurnHooks | None" = None
     """The plugins' hook points for this turn; None when no plugin registered any."""
+
+
+TurnEvent = Event | SessionRepaired | SessionRenewed | TurnPrepared | RecordedEvent
 
 
 class PreparesTurns(Protocol):
@@ -131,7 +122,7 @@ class TurnRunner:
 
     async def run(
         self, turn: RunRequest, toolset: Toolset, steering: Steering | None = None, notice: str = ""
-    ) -> AsyncGenerator[Event | SessionRepaired | SessionRenewed | RecordedEvent, None]:
+    ) -> AsyncGenerator[TurnEvent, None]:
         """Everything that happens, ending with `RunEnded`; `notice` is told beside the answer.
 
         A turn whose question is already in the transcript was begun by an earlier process: it continues from there, and
@@ -144,8 +135,9 @@ class TurnRunner:
                 yield SessionRepaired(session.row.session_id, session.problems)
             prepared = await self._preparer.prepare(turn, session, toolset)
             prepared.upkeep.check()
-            answered = _answer_on_record(_said(session.path), turn.run_id)
-            if answered is not None:
+            yield TurnPrepared(prepared.options)
+            said = [entry.message for entry in session.known.path if isinstance(entry, MessageEntry)]
+            if (place := _asked(said, turn.run_id)) and (answered := _answer(said[place:])) is not None:
                 yield MessageEnded(answered)
                 yield RunEnded(answered.stop_reason, answered.usage, turns=1)
                 return
@@ -159,8 +151,12 @@ class TurnRunner:
             record = TurnRecorder(transcript, session.total, self._clock, prepared.hooks)
             try:
                 await self._index.started(session.row, turn.run_id, turn.text, by_person=turn.trigger == "user")
-                carried = self._compacting if turn.compact is not None else self._asking
-                async with aclosing(carried(turn, session, prepared, record, steering or Steering())) as events:
+                work = (
+                    self._answering(turn, session, said, prepared, record, steering or Steering())
+                    if turn.compact is None
+                    else self._compacting(turn.compact, prepared, record)
+                )
+                async with aclosing(work) as events:
                     async for event in events:
                         if isinstance(event, RunEnded):
                             for told in (*([RunNotice(notice)] if notice else ()), *await prepared.spending.ended()):
@@ -172,79 +168,63 @@ class TurnRunner:
                 await prepared.spending.settle()
                 if prepared.hooks is not None:
                     prepared.hooks.ended(
-                        lambda: (*session.context.messages, *record.said),
+                        (*session.known.context.messages, *record.said),
                         success=record.stop_reason not in ("error", "aborted"),
                         error=record.error,
                     )
 
     async def _compacting(
-        self, turn: RunRequest, session: OpenedSession, prepared: PreparedTurn, record: TurnRecorder, steering: Steering
+        self, focus: str, prepared: PreparedTurn, record: TurnRecorder
     ) -> AsyncGenerator[Event | RecordedEvent, None]:
         """Runs a compaction that was requested."""
-        work = prepared.upkeep.compact(record.transcript, "manual", focus=turn.compact or "")
-        async with aclosing(work) as events:
+        passes = prepared.upkeep.compact(record.transcript, "manual", focus=focus)
+        async with aclosing(record.shrinking(passes)) as events:
             async for event in events:
-                await record.tell(event)
-                if record.keep(event):
-                    yield event
+                yield event
         end = RunEnded("stop", record.spent)
         record.take(end)
         yield end
 
-    async def _asking(
-        self, turn: RunRequest, session: OpenedSession, prepared: PreparedTurn, record: TurnRecorder, steering: Steering
+    async def _answering(
+        self,
+        turn: RunRequest,
+        session: OpenedSession,
+        said: Sequence[Message],
+        prepared: PreparedTurn,
+        record: TurnRecorder,
+        steering: Steering,
     ) -> AsyncGenerator[Event | RecordedEvent, None]:
-        """Compacts if needed, then asks and answers."""
-        upkeep = prepared.upkeep
-        made_room = False
-        asked: list[User] = []
-        before = _said(session.path)
-        if not _asked(before, turn.run_id):
-            now = millis(self._clock)
-            news = await self._news(turn)
-            asked = [to_message(each, now) for each in turn.earlier if not _asked(before, each.run_id)]
-            asked.append(to_message(turn, now, news))
-            for each in asked:
-                prepared.tools.heard(each)
+        """Makes room if needed and asks until there is an answer; a prompt that turns out too long is compacted."""
+        upkeep, hooks = prepared.upkeep, prepared.hooks
+        asked = [] if _asked(said, turn.run_id) else await self._question(turn, said)
+        for each in asked:
+            prepared.tools.heard(each)
+        path = session.known.path
         if asked and session.transcript is not None:
-            async with aclosing(upkeep.before_turn(record.transcript, session.path, asked[-1])) as events:
-                async for event in events:
-                    made_room = made_room or (isinstance(event, CompactionEnded) and event.ok)
-                    await record.tell(event)
-                    if record.keep(event):
-                        yield event
+            async with aclosing(record.shrinking(upkeep.before_turn(record.transcript, path, asked[-1]))) as work:
+                async for shrunk in work:
+                    yield shrunk
         messages = (
             await upkeep.messages(record.transcript)
-            if made_room
-            else upkeep.shown(record.transcript, session.path, session.context)
+            if record.shrunk
+            else upkeep.shown(record.transcript, path, session.known.context)
         )
         for each in asked:
             record.say(each)
         messages = (*messages, *asked)
-        if prepared.hooks is not None:
-            claim = await prepared.hooks.reply(turn.text)
+        if hooks is not None:
+            claim = await hooks.reply(turn.text)
             if claim.plugin:
-                for said in record.claimed(claim):
-                    yield said
+                for recorded in record.claimed(claim):
+                    yield recorded
                 return
-            messages = prepared.hooks.around.put(messages, turn.run_id)
+            messages = hooks.around.put(messages, turn.run_id)
         job = RunJob(system=prepared.system, messages=messages, cache_key=session.row.session_id)
-        async with aclosing(self._answering(turn, job, prepared, record, steering)) as answers:
-            async for answer in answers:
-                yield answer
-
-    async def _answering(
-        self, turn: RunRequest, job: RunJob, prepared: PreparedTurn, record: TurnRecorder, steering: Steering
-    ) -> AsyncGenerator[Event | RecordedEvent, None]:
-        """Asks until there is an answer. A prompt that turns out too long is compacted and asked once more."""
-        upkeep = prepared.upkeep
-        before, turns = record.spent, 0
-        retried, patient = False, False
+        before, turns, retried = record.spent, 0, False
+        crowded: Callable[[Sequence[Message]], bool] | None = upkeep.crowded
         while True:
             cut: RunEnded | None = None
-            crowded = upkeep.crowded if not patient else lambda messages: False
-            running = run(job, prepared.route, prepared.tools, steering, self._clock, crowded)
-            async with aclosing(running) as events:
+            async with aclosing(run(job, prepared.route, prepared.tools, steering, self._clock, crowded)) as events:
                 async for event in events:
                     if isinstance(event, RunEnded):
                         event = structs.replace(event, usage=before + event.usage, turns=turns + event.turns)
@@ -256,35 +236,49 @@ class TurnRunner:
                     retried = retried and not isinstance(event, MessageEnded)
                     record.take(event)
                     yield event
-                    for recorded in record.fresh():
-                        yield recorded
+                    while record.fresh:
+                        yield record.fresh.pop(0)
             if cut is None:
                 return
-            if cut.error_code != CROWDED:
-                model = prepared.route.attempt.model
-                void = AttemptFailed(model.provider, model.id, ContextTooLong.reason, cut.error or "")
-                record.take(void)
-                yield void
-            shrunk = False
-            reason: CompactionReason = "threshold" if cut.error_code == CROWDED else "overflow"
-            async with aclosing(upkeep.compact(record.transcript, reason, seen_error=cut.error or "")) as passes:
-                async for each in passes:
-                    shrunk = isinstance(each, CompactionEnded) and each.ok
-                    await record.tell(each)
-                    if record.keep(each):
-                        yield each
-            if not shrunk and cut.error_code != CROWDED:
+            async with aclosing(self._make_room(cut, prepared, record)) as work:
+                async for shrunk in work:
+                    yield shrunk
+            if not record.shrunk and cut.error_code != CROWDED:
                 record.take(cut)
                 yield cut
                 return
-            if shrunk:
-                prepared.tools.compacted()
-            retried, patient = True, not shrunk
+            # A compaction that does not help is not tried again before the model itself says that it is too much.
+            retried, crowded = True, upkeep.crowded if record.shrunk else None
             before, turns = record.spent, cut.turns
             seen = await upkeep.messages(record.transcript)
-            if prepared.hooks is not None:
-                seen = prepared.hooks.around.put(seen, turn.run_id)
-            job = structs.replace(job, messages=seen)
+            job = structs.replace(job, messages=seen if hooks is None else hooks.around.put(seen, turn.run_id))
+
+    async def _question(self, turn: RunRequest, said: Sequence[Message]) -> list[User]:
+        """What is asked: the request with system events since the last one, after messages that it interrupted."""
+        now = millis(self._clock)
+        text: str = ""
+        origins: tuple[Origin, ...] = ()
+        if self._system_events is not None:
+            text, origins = await self._system_events.take(turn.key, turn.run_id)
+        earlier = [to_message(each, now) for each in turn.earlier if not _asked(said, each.run_id)]
+        return [*earlier, to_message(turn, now, text, origins)]
+
+    async def _make_room(
+        self, cut: RunEnded, prepared: PreparedTurn, record: TurnRecorder
+    ) -> AsyncGenerator[Event, None]:
+        """Compacts in the middle of a run that ended with `cut`."""
+        if cut.error_code != CROWDED:
+            model = prepared.route.attempt.model
+            void = AttemptFailed(model.provider, model.id, ContextTooLong.reason, cut.error or "")
+            record.take(void)
+            yield void
+        reason: CompactionReason = "threshold" if cut.error_code == CROWDED else "overflow"
+        passes = prepared.upkeep.compact(record.transcript, reason, seen_error=cut.error or "")
+        async with aclosing(record.shrinking(passes)) as events:
+            async for event in events:
+                yield event
+        if record.shrunk:
+            prepared.tools.compacted()
 
     async def inject(self, key: SessionKey, message: Message, writer: str) -> str:
         """Appends a message that no run produced; gives its entry's id."""
@@ -380,12 +374,6 @@ class TurnRunner:
         finally:
             transcript.close()
 
-    async def _news(self, turn: RunRequest) -> PendingEvents:
-        """What happened in the meantime, told with the next thing that is said in a conversation."""
-        if self._system_events is None:
-            return _NO_NEWS
-        return PendingEvents(*await self._system_events.take(turn.key, turn.run_id))
-
     def _create(self, row: SessionRow) -> TranscriptFile:
         return TranscriptFile.create(self._index.path(row.agent_id, row.session_id), self._header(row))
 
@@ -398,11 +386,6 @@ class TurnRunner:
         )
 
 
-def _said(path: Sequence[AnyEntry]) -> list[Message]:
-    """All messages, also those a compaction removed from the context."""
-    return [entry.message for entry in path if isinstance(entry, MessageEntry)]
-
-
 def _asked(messages: Sequence[Message], run_id: str) -> int:
     """The index behind the question of `run_id`, 0 when it was not asked yet."""
     key = f"{run_id}:user"
@@ -411,10 +394,9 @@ def _asked(messages: Sequence[Message], run_id: str) -> int:
     )
 
 
-def _answer_on_record(messages: Sequence[Message], run_id: str) -> Assistant | None:
-    """The final answer to `run_id`, when the transcript has it."""
-    place = _asked(messages, run_id)
-    for said in messages[place:] if place else ():
+def _answer(messages: Sequence[Message]) -> Assistant | None:
+    """The final answer to the question before `messages`, when the transcript has it."""
+    for said in messages:
         if isinstance(said, User):
             return None
         if isinstance(said, Assistant) and not said.calls and said.stop_reason in ("stop", "length"):
@@ -422,11 +404,11 @@ def _answer_on_record(messages: Sequence[Message], run_id: str) -> Assistant | N
     return None
 
 
-def to_message(turn: RunRequest, now: int, news: PendingEvents = _NO_NEWS) -> User:
-    """The request as a message."""
-    text = replace_surrogates(f"{news.text}\n\n{turn.text}" if news.text else turn.text)
+def to_message(turn: RunRequest, now: int, events: str = "", event_origins: Sequence[Origin] = ()) -> User:
+    """The request as a message; system events come before its text."""
+    text = replace_surrogates(f"{events}\n\n{turn.text}" if events else turn.text)
     content: str | tuple[Text | Image, ...] = (Text(text), *turn.images) if turn.images else text
-    origins = merge_origins(turn.origins, news.origins)
+    origins = merge_origins(turn.origins, event_origins) if event_origins else turn.origins
     return User(content=content, timestamp=now, idempotency_key=f"{turn.run_id}:user", origins=origins)
 
 

@@ -6,44 +6,46 @@ is a task with an owner; stopping it is cancelling it, and its end is waited for
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from openclaw.agent.settings import AgentsSettings
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError, ProviderError, Unavailable
 from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, RunEnded, RunNotice, Steered
-from openclaw.core.harness import Steering
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, ToolCall, Usage, User
 from openclaw.core.settings import Fixed, Live
-from openclaw.core.text import merge_origins
 from openclaw.runs import queue
 from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
-from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome
+from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome, failed_outcome
 from openclaw.runs.queue import (
+    ActiveRun,
     EnqueueMessage,
     InterruptRun,
     Lanes,
-    LaneSlot,
-    QueuedMessage,
+    QueuedRun,
     QueueRules,
     RejectMessage,
+    SessionQueue,
     StartRun,
     SteerRun,
+    StopReason,
+    bring_along,
+    run_of,
+    take_unheard,
 )
 from openclaw.runs.recovery import SETTLE, Action, Activity, Recovery, SessionActivity
 from openclaw.runs.reply import ReplyShaper, ShapedEvent
 from openclaw.runs.request import RecordedEvent, ResumedRun, RunRequest, SessionRenewed, SessionRepaired, Submission
 from openclaw.runs.toolset import Toolset
-from openclaw.runs.turn import TurnRunner, to_message
-from openclaw.sessions.reply_text import ReplyOptions
+from openclaw.runs.turn import TurnPrepared, TurnRunner, to_message
 from openclaw.tools.settings import ToolsSettings
 
 if TYPE_CHECKING:
@@ -56,68 +58,6 @@ MOST_ATTEMPTS = 3
 ELSEWHERE = 0.25
 """Seconds between two looks for the end of a run that another process carries out."""
 INTERRUPTED = "The gateway was restarted while it worked on this, and has taken it up again."
-Why = Literal["user", "timeout", "shutdown", "interrupt", "stalled"]
-
-
-class _Item(Struct, kw_only=True):
-    """An input in memory."""
-
-    turn: RunRequest
-    rules: QueueRules
-    arrived: float
-    told: bool = True
-    """Whether plugins have heard of it; when it came, they may still have been starting."""
-    interrupted: bool = False
-    """An earlier process had begun it."""
-    also: tuple[str, ...] = ()
-    """Other inputs that are part of it and end with it."""
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return (self.turn.run_id, *self.also)
-
-
-class _Active:
-    """The run a session is busy with."""
-
-    def __init__(self, item: _Item, activity: Activity) -> None:
-        self.item = item
-        self.activity = activity
-        self.place: LaneSlot | None = None
-        """Its place in a lane, once it has one."""
-        self.given_up = asyncio.Event()
-        """Set when it did not end although it was stopped: nobody waits for it any longer."""
-        self.over = asyncio.Event()
-        self.steering = Steering()
-        self.steered: dict[str, _Item] = {}
-        """Inputs handed to this run, as they came."""
-        self.spoken = False
-        self.outgoing: OutgoingMessage | None = None
-        """The plugins that have a say in what it says."""
-        self.steerable = False
-        self.begun = False
-        """Whether the model was asked: from then on the transcript has what was said."""
-        self.brought_along = False
-        """Interrupted before that: the newer message says it, and its end is the other's."""
-        self.why: Why | None = None
-        self.task: asyncio.Task[RunOutcome] | None = None
-
-    def stop(self, why: Why) -> None:
-        self.why = self.why or why
-        self.steerable = False
-        if self.task is not None:
-            self.task.cancel()
-
-
-class _Session:
-    def __init__(self) -> None:
-        self.waiting: list[_Item] = []
-        self.dropped: list[QueuedMessage] = []
-        self.active: _Active | None = None
-        self.worker: asyncio.Task[None] | None = None
-        self.generation = 0
-        """How many runs it has had; see `stuck`."""
-        self.touched = 0.0
 
 
 _AGENTS, _TOOLS = Fixed(AgentsSettings()), Fixed(ToolsSettings())
@@ -138,7 +78,6 @@ class RunService:
         clock: Clock,
         publish: Callable[[RunEvent], None],
         *,
-        reply_options: Callable[[RunRequest], Awaitable[ReplyOptions]] | None = None,
         proofread: Callable[[str, str], str] | None = None,
         agents: Live[AgentsSettings] = _AGENTS,
         tools: Live[ToolsSettings] = _TOOLS,
@@ -150,8 +89,6 @@ class RunService:
         self._lanes = lanes
         self._clock = clock
         self._publish = publish
-        self._reply_options = reply_options
-        """How much of a run its conversation wants to see."""
         self._proofread = proofread
         """Takes sources that do not exist out of an agent's answer."""
         self._agents = agents
@@ -161,7 +98,7 @@ class RunService:
         self._messages = messages
         """The plugins that listen to messages, when there are any."""
         self._toolset: Toolset | None = None
-        self._sessions: dict[SessionKey, _Session] = {}
+        self._sessions: dict[SessionKey, SessionQueue] = {}
         self._seq: dict[str, int] = {}
         self._ends: dict[str, asyncio.Future[RunOutcome]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -198,9 +135,9 @@ class RunService:
         if told and self._messages is not None:
             self._messages.received(turn)
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
-        item = _Item(turn=turn, rules=rules or QueueRules(), arrived=self._clock.now())
-        item.told = told
-        status = await self._place(item)
+        status = await self._place(
+            QueuedRun(turn=turn, rules=rules or QueueRules(), arrived=self._clock.now(), told=told)
+        )
         return Submission(run_id=turn.run_id, key=turn.key, status=status, accepted_at=entry.accepted_at)
 
     async def resume(self) -> list[ResumedRun]:
@@ -218,7 +155,7 @@ class RunService:
             return await self._give_up(taken, f"it did not finish in {entry.attempts} attempts")
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
         rules = QueueRules(mode="followup", cap=10_000)
-        item = _Item(turn=turn, rules=rules, arrived=self._clock.now(), interrupted=taken.begun)
+        item = QueuedRun(turn=turn, rules=rules, arrived=self._clock.now(), interrupted=taken.begun)
         self._enqueue(item)
         return taken
 
@@ -243,14 +180,14 @@ class RunService:
         stopped = [item for item in session.waiting if run_id in (None, item.turn.run_id)]
         session.waiting = [item for item in session.waiting if item not in stopped]
         for item in stopped:
-            await self._settle(item.ids, key, _aborted("aborted"), "aborted")
+            await self._settle(item.ids, key, failed_outcome("aborted", "aborted", "aborted"), "aborted")
         active = session.active
         names = [name for item in stopped for name in item.ids]
         if active is not None and run_id in (None, *active.item.ids):
-            for user in _unheard(active.steering):
-                own = _run_of(user)
+            for user in take_unheard(active.steering):
+                own = run_of(user)
                 if own:
-                    await self._settle([own], key, _aborted("aborted"), "aborted")
+                    await self._settle([own], key, failed_outcome("aborted", "aborted", "aborted"), "aborted")
                     names.append(own)
             active.stop("user")
             names.append(active.item.turn.run_id)
@@ -270,7 +207,7 @@ class RunService:
         if session is None:
             return []
         active = session.active
-        handed = [active.steered.get(_run_of(user) or "") for user in active.steering.left] if active else []
+        handed = [active.steered.get(run_of(user) or "") for user in active.steering.left] if active else []
         first = [active.item] if active and not (active.begun or active.brought_along) else []
         items = (*first, *(item for item in handed if item is not None), *session.waiting)
         return [(turn, item.arrived) for item in items for turn in (*item.turn.earlier, item.turn)]
@@ -281,35 +218,7 @@ class RunService:
 
     def observe(self) -> list[SessionActivity]:
         """Every session that has something to do, as it is now."""
-        return [self._sighting(key, session) for key, session in self._sessions.items()]
-
-    def _sighting(self, key: SessionKey, session: _Session) -> SessionActivity:
-        alive = session.worker is not None and not session.worker.done()
-        active = session.active
-        if active is None:
-            return SessionActivity(
-                key=str(key),
-                state="idle",
-                generation=session.generation,
-                progress_at=session.touched,
-                since=session.touched,
-                queue=len(session.waiting),
-                owned=alive,
-            )
-        activity = active.activity
-        return SessionActivity(
-            key=str(key),
-            state="waiting" if active.place is None and alive else "processing",
-            generation=session.generation,
-            progress_at=activity.progress_at,
-            since=activity.since,
-            queue=len(session.waiting),
-            run_id=active.item.turn.run_id,
-            work=activity.work,
-            owned=alive and active.task is not None and not active.task.done(),
-            deadline=activity.deadline,
-            tool=activity.tool,
-        )
+        return [session.observe(key) for key, session in self._sessions.items()]
 
     async def recover(self, key: str, generation: int, action: Action) -> Recovery:
         """Gets a session going again that was seen not to; what moved on since then is left alone."""
@@ -318,7 +227,7 @@ class RunService:
             return Recovery(status="skipped", action=action, reason="it has moved on")
         name, session = found
         if action == "release":
-            if self._sighting(name, session).owned:
+            if session.observe(name).owned:
                 return Recovery(status="skipped", action=action, reason="somebody works on it")
             return self._release(name, session)
         active = session.active
@@ -334,12 +243,12 @@ class RunService:
             return Recovery(status="released", action=action, reason="its run did not stop and was given up")
         return Recovery(status="failed", action=action, reason="its run can neither be stopped nor given up")
 
-    def _release(self, key: SessionKey, session: _Session) -> Recovery:
+    def _release(self, key: SessionKey, session: SessionQueue) -> Recovery:
         """Hands what waits to a new worker; the old one, should it come back, has nothing left to do."""
         if session.active is not None and session.active.place is not None:
             session.active.place.release()
         lost = session.active.item.turn.run_id if session.active is not None else None
-        fresh = _Session()
+        fresh = SessionQueue()
         fresh.generation = session.generation + 1
         fresh.touched = self._clock.now()
         fresh.waiting, session.waiting = session.waiting, []
@@ -351,10 +260,10 @@ class RunService:
             del self._sessions[key]
         if lost is not None:
             # Its own end may be what never comes to be written down, so this one does not wait for the ledger.
-            self._tell_end([lost], key, _stopped("stalled", 0.0))
+            self._tell_end([lost], key, _stopped("stalled"))
         return Recovery(status="released", action="release", reason="nobody was behind it")
 
-    async def _ends_within(self, active: _Active, seconds: float) -> bool:
+    async def _ends_within(self, active: ActiveRun, seconds: float) -> bool:
         over = asyncio.create_task(active.over.wait())
         timer = asyncio.create_task(self._clock.sleep(seconds))
         both: set[asyncio.Task[Any]] = {over, timer}
@@ -386,7 +295,7 @@ class RunService:
 
     # Placing an input: decided and done without a pause in between, so that two inputs never both "start".
 
-    async def _place(self, item: _Item) -> Literal["started", "queued", "steered"]:
+    async def _place(self, item: QueuedRun) -> Literal["started", "queued", "steered"]:
         key = item.turn.key
         session = self._sessions.get(key)
         busy = session is not None and session.active is not None
@@ -394,43 +303,43 @@ class RunService:
         waiting = len(session.waiting) if session else 0
         match queue.decide(item.rules, busy=busy, steerable=bool(steerable), waiting=waiting):
             case StartRun():
-                self._say(item.turn, RunAccepted(False, item.turn))
+                self._say(item.turn.run_id, key, RunAccepted(False, item.turn))
                 self._enqueue(item)
                 return "started"
             case SteerRun():
                 assert session is not None and session.active is not None
-                self._say(item.turn, RunAccepted(False, item.turn))
+                self._say(item.turn.run_id, key, RunAccepted(False, item.turn))
                 session.active.steered[item.turn.run_id] = item
                 session.active.steering.add(to_message(item.turn, millis(self._clock)))
                 return "steered"
             case InterruptRun():
                 assert session is not None
-                self._say(item.turn, RunAccepted(False, item.turn))
-                _bring_along(session, item)
+                self._say(item.turn.run_id, key, RunAccepted(False, item.turn))
+                bring_along(session, item)
                 if session.active is not None and session.active.why is None:
                     session.active.stop("interrupt")
                 return "started"
             case EnqueueMessage():
-                self._say(item.turn, RunAccepted(True, item.turn))
+                self._say(item.turn.run_id, key, RunAccepted(True, item.turn))
                 self._enqueue(item)
                 await self._shrink(key, item.rules)
                 return "queued"
             case RejectMessage(why):
-                await self._settle([item.turn.run_id], key, _failed(why, "queue_full"), "dropped")
+                await self._settle([item.turn.run_id], key, failed_outcome(why, "queue_full"), "dropped")
                 raise InvalidRequest(why)
 
-    def _enqueue(self, item: _Item) -> None:
+    def _enqueue(self, item: QueuedRun) -> None:
         key = item.turn.key
         session = self._sessions.get(key)
         if session is None:
-            session = self._sessions[key] = _Session()
+            session = self._sessions[key] = SessionQueue()
             session.waiting.append(item)
             session.touched = self._clock.now()
             self._start(key, session)
         elif item not in session.waiting:
             session.waiting.append(item)
 
-    def _start(self, key: SessionKey, session: _Session) -> None:
+    def _start(self, key: SessionKey, session: SessionQueue) -> None:
         if self._group is None:
             raise RuntimeError("runs are submitted inside serving()")
         session.worker = self._group.create_task(self._work(key, session), name=f"session:{key}")
@@ -439,18 +348,15 @@ class RunService:
         session = self._sessions.get(key)
         if session is None:
             return
-        _, gone = queue.drop_overflow([_waiting(item) for item in session.waiting], rules)
-        names = {each.run_id for each in gone}
-        session.waiting = [item for item in session.waiting if item.turn.run_id not in names]
+        session.waiting, gone = queue.drop_overflow(session.waiting, rules)
         session.dropped += [each for each in gone if rules.drop == "summarize"]
         for each in gone:
-            await self._settle(
-                [each.run_id], key, _failed("dropped: too many messages were waiting", "queue_full"), "dropped"
-            )
+            outcome = failed_outcome("dropped: too many messages were waiting", "queue_full")
+            await self._settle([each.turn.run_id], key, outcome, "dropped")
 
     # Working a session off.
 
-    async def _work(self, key: SessionKey, session: _Session) -> None:
+    async def _work(self, key: SessionKey, session: SessionQueue) -> None:
         """The lane of one session: lives while there is something to do, survives whatever a run does."""
         try:
             while session.waiting and not self._draining:
@@ -459,56 +365,47 @@ class RunService:
                     continue
                 session.generation += 1
                 activity = Activity(self._clock.now(), self._deadline)
-                active = session.active = _Active(item, activity)
+                active = session.active = ActiveRun(item, activity)
                 try:
                     await self._one(active)
                 except Exception:
                     log.exception("run %s failed", item.turn.run_id)
-                    outcome = _failed("something went wrong inside OpenClaw; the log has the details", "internal")
+                    outcome = failed_outcome(
+                        "something went wrong inside OpenClaw; the log has the details", "internal"
+                    )
                     await self._settle(item.ids, key, outcome, "failed")
                 finally:
                     session.active = None
                     session.touched = self._clock.now()
                     active.over.set()
-                self._requeue(active)
+                # What came too late to be heard by the run becomes a turn of its own.
+                while (user := active.steering.take()) is not None:
+                    if (late := active.steered.get(run_of(user) or "")) is not None:
+                        self._enqueue(late)
         finally:
             if self._sessions.get(key) is session:
                 del self._sessions[key]
 
-    def _requeue(self, active: _Active) -> None:
-        """What came too late to be heard by the run becomes a turn of its own."""
-        for user in _unheard(active.steering):
-            late = active.steered.get(_run_of(user) or "")
-            if late is not None:
-                self._enqueue(late)
-
-    async def _next(self, session: _Session) -> _Item | None:
+    async def _next(self, session: SessionQueue) -> QueuedRun | None:
         """The next turn: one input, or several put together once it has been quiet for a moment."""
-        while _collects(session.waiting) and (pause := self._quiet_in(session.waiting)) > 0:
+        together = len(session.waiting) > 1 and session.waiting[0].rules.mode == "collect"
+        while together:
+            latest = max(item.arrived for item in session.waiting)
+            pause = latest + session.waiting[0].rules.debounce_ms / 1000 - self._clock.now()
+            if pause <= 0:
+                break
             await self._clock.sleep(pause)
-        items = session.waiting
-        if not items:
+            together = len(session.waiting) > 1 and session.waiting[0].rules.mode == "collect"
+        if not session.waiting:
             return None  # all of it was stopped meanwhile
-        item, text, count = items[0], items[0].turn.text, 1
-        if _collects(items):
-            together, text = queue.collect([_waiting(each) for each in items])
-            count = len(together)
-            turns = [each.turn for each in items[:count]]
-            origins = merge_origins(*(each.origins for each in turns))
-            images = tuple(image for each in turns for image in each.images)
-            also = (*item.also, *(name for each in items[1:count] for name in each.ids))
-            item = structs.replace(item, turn=structs.replace(item.turn, origins=origins, images=images), also=also)
-        session.waiting = items[count:]
+        item, rest = queue.collect(session.waiting) if together else (session.waiting[0], session.waiting[1:])
+        session.waiting = rest
         if session.dropped:
-            text = f"{queue.overflow_note(session.dropped)}\n\n{text}"
-            session.dropped = []
-        return structs.replace(item, turn=structs.replace(item.turn, text=text))
+            text = f"{queue.overflow_note(session.dropped)}\n\n{item.turn.text}"
+            item, session.dropped = structs.replace(item, turn=structs.replace(item.turn, text=text)), []
+        return item
 
-    def _quiet_in(self, waiting: Sequence[_Item]) -> float:
-        latest = max(item.arrived for item in waiting)
-        return latest + waiting[0].rules.debounce_ms / 1000 - self._clock.now()
-
-    async def _one(self, active: _Active) -> None:
+    async def _one(self, active: ActiveRun) -> None:
         """One run, from waiting for its place to a stated end."""
         turn = active.item.turn
         with self._about(turn):
@@ -522,33 +419,33 @@ class RunService:
             active.task.cancel()
             await asyncio.gather(gone, *(() if active.given_up.is_set() else (active.task,)), return_exceptions=True)
         if not active.task.done():  # it does not stop: its end is not waited for, and stated all the same
-            await self._settle(active.item.ids, turn.key, _stopped("stalled", 0.0), "failed")
+            await self._settle(active.item.ids, turn.key, _stopped("stalled"), "failed")
             return
         if active.task.cancelled() and (active.why == "shutdown" or active.brought_along):
             return  # it stays in the ledger: the next start takes it up, or the message that brings it along ends it
-        outcome = _stopped(active.why, self._limit(turn)) if active.task.cancelled() else active.task.result()
-        state: Literal["done", "failed", "aborted"] = (
-            "aborted" if active.task.cancelled() else "done" if outcome.status == "ok" else "failed"
-        )
-        await self._settle(active.item.ids, turn.key, outcome, state)
-        if self._messages is not None:
+        if active.task.cancelled():
+            limit = turn.timeout if turn.timeout is not None else self._agents.current.defaults.timeout_seconds
+            outcome = _stopped(active.why, limit)
+            await self._settle(active.item.ids, turn.key, outcome, "aborted")
+        else:
+            outcome = active.task.result()
+            await self._settle(active.item.ids, turn.key, outcome, "done" if outcome.status == "ok" else "failed")
+        if self._messages is not None and self._messages.any:
             self._messages.sent(turn, outcome.payloads)
 
-    async def _placed(self, active: _Active) -> RunOutcome:
+    async def _placed(self, active: ActiveRun) -> RunOutcome:
         """The run in its lane; its time counts from when it has a place."""
         turn = active.item.turn
         async with self._lanes[turn.lane].place(turn.priority) as active.place:
             active.activity.progress_at = active.activity.since = self._clock.now()
             await self._ledger.began(turn.run_id)
-            timer = asyncio.create_task(self._expire(active, self._limit(turn)), name=f"deadline:{turn.run_id}")
+            limit = turn.timeout if turn.timeout is not None else self._agents.current.defaults.timeout_seconds
+            timer = asyncio.create_task(self._expire(active, limit), name=f"deadline:{turn.run_id}")
             try:
                 return await self._run(active)
             finally:
                 timer.cancel()
                 await asyncio.gather(timer, return_exceptions=True)
-
-    def _limit(self, turn: RunRequest) -> float:
-        return self._agents.current.defaults.timeout_seconds if turn.timeout is None else turn.timeout
 
     def _deadline(self, call: ToolCall) -> float | None:
         """How long a call may take before it ends by itself; a command says so, or its settings do."""
@@ -559,24 +456,19 @@ class RunService:
             return float(asked)
         return self._tools.current.exec.timeout_seconds or inf
 
-    async def _expire(self, active: _Active, limit: float) -> None:
+    async def _expire(self, active: ActiveRun, limit: float) -> None:
         if limit > 0:
             await self._clock.sleep(limit)
             active.stop("timeout")
 
-    async def _run(self, active: _Active) -> RunOutcome:
+    async def _run(self, active: ActiveRun) -> RunOutcome:
         """Everything a turn says, and the outcome it amounts to."""
         turn = active.item.turn
         started = millis(self._clock)
-        try:
-            options = await self._reply_options(turn) if self._reply_options else ReplyOptions()
-        except OpenClawError as error:
-            return _failed(error.message, error.code.lower(), started, millis(self._clock))
-        shaper = ReplyShaper(
-            options,
-            not_ours=[tool.name for tool in turn.client_tools],
-            **({"proofread": partial(self._proofread, turn.key.agent)} if self._proofread else {}),
-        )
+        functions = [tool.name for tool in turn.client_tools]
+        proofread = partial(self._proofread, turn.key.agent) if self._proofread is not None else str
+        shaper = ReplyShaper()
+        outgoing: OutgoingMessage | None = None
         last: Assistant | None = None
         notices: list[str] = []
         notice = INTERRUPTED if active.item.interrupted else ""
@@ -587,8 +479,15 @@ class RunService:
             async with aclosing(self._turns.run(turn, self._toolset, active.steering, notice)) as events:
                 async for event in events:
                     if active.given_up.is_set():  # it woke up after its end was told: it does and says nothing more
-                        return _stopped("stalled", 0.0)
+                        return _stopped("stalled")
                     match event:
+                        case SessionRepaired() | SessionRenewed() | RecordedEvent():
+                            self._say(turn.run_id, turn.key, event)
+                            continue
+                        case TurnPrepared(options=options):
+                            shaper = ReplyShaper(options, functions, proofread)
+                            outgoing = self._outgoing(active.item)
+                            continue
                         case ModelCalled():
                             if active.item.also and not active.begun:
                                 # What they say is in the transcript from now on, and not before.
@@ -605,17 +504,13 @@ class RunService:
                         case RunEnded():
                             active.steerable = False
                             end = event
-                    if isinstance(event, SessionRepaired | SessionRenewed | RecordedEvent):
-                        self._say(turn, event)
-                        continue
                     active.activity.take(event, self._clock.now())
-                    outgoing = self._outgoing(active)
                     for shown in shaper.take(event):
                         for allowed in (shown,) if outgoing is None else await outgoing.take(shown):
-                            self._say(turn, allowed)
+                            self._say(turn.run_id, turn.key, allowed)
         except OpenClawError as error:
             kind = error.reason if isinstance(error, ProviderError) else error.code.lower()
-            return _failed(error.message, kind, started, millis(self._clock))
+            return failed_outcome(error.message, kind, started=started, ended=millis(self._clock))
         outcome = RunOutcome(
             status="error" if end is None or end.error else "ok",
             stop_reason=end.stop_reason if end else "error",
@@ -634,20 +529,19 @@ class RunService:
             notices=tuple(notices),
             compaction=compaction,
         )
-        return outcome if active.outgoing is None else await active.outgoing.settled(outcome)
+        return outcome if outgoing is None else await outgoing.settled(outcome)
 
-    def _outgoing(self, active: _Active) -> "OutgoingMessage | None":
-        """Who has a say in what the run says. Looked up at its first words: before, plugins may still be starting."""
-        if not active.spoken:
-            active.spoken, plugins = True, self._messages
-            if plugins is not None and plugins.any:
-                active.outgoing = plugins.outgoing(active.item.turn)
-                if not active.item.told:
-                    plugins.received(active.item.turn)
-        return active.outgoing
+    def _outgoing(self, item: QueuedRun) -> "OutgoingMessage | None":
+        """The plugins that have a say in what the run says; when it was accepted, they may still have been starting."""
+        plugins = self._messages
+        if plugins is None or not plugins.any:
+            return None
+        if not item.told:
+            plugins.received(item.turn)
+        return plugins.outgoing(item.turn)
 
     async def _heard(self, message: User, turn: RunRequest) -> None:
-        run_id = _run_of(message)
+        run_id = run_of(message)
         if run_id:
             await self._settle([run_id], turn.key, _merged_into(turn.run_id), "steered")
 
@@ -667,22 +561,17 @@ class RunService:
             end = self._ends.pop(run_id, None)
             if end is None:
                 continue  # an end is told once
-            self._emit(run_id, key, RunSettled(outcome))
+            self._say(run_id, key, RunSettled(outcome))
             if not end.done():
                 end.set_result(outcome)
             self._seq.pop(run_id, None)
 
     async def _give_up(self, taken: ResumedRun, why: str) -> ResumedRun:
-        outcome = _failed(f"given up after a restart: {why}", "interrupted")
+        outcome = failed_outcome(f"given up after a restart: {why}", "interrupted")
         await self._ledger.ended([taken.run_id], "failed", outcome)
         return structs.replace(taken, given_up=why)
 
     def _say(
-        self, turn: RunRequest, event: ShapedEvent | SessionRepaired | SessionRenewed | RecordedEvent | RunAccepted
-    ) -> None:
-        self._emit(turn.run_id, turn.key, event)
-
-    def _emit(
         self,
         run_id: str,
         key: SessionKey,
@@ -690,49 +579,6 @@ class RunService:
     ) -> None:
         seq = self._seq[run_id] = self._seq.get(run_id, 0) + 1
         self._publish(RunEvent(run_id=run_id, key=key, seq=seq, at=millis(self._clock), event=event))
-
-
-def _unheard(steering: Steering) -> list[User]:
-    """What people added and the run did not get to."""
-    found = []
-    while (message := steering.take()) is not None:
-        found.append(message)
-    return found
-
-
-def _bring_along(session: _Session, newest: _Item) -> None:
-    """Puts `newest` in front of the queue, with what its sender said before and no model has seen: that is not lost."""
-    active = session.active
-    unseen = list(session.waiting)
-    if active is not None:
-        unseen[:0] = [active.steered[_run_of(user) or ""] for user in _unheard(active.steering)]
-        if not (active.begun or active.brought_along) and _alike(active.item, newest):
-            unseen.insert(0, active.item)
-            active.brought_along = True
-    said = [item for item in unseen if _alike(item, newest)]
-    turns = [each for item in said for each in (*item.turn.earlier, structs.replace(item.turn, earlier=()))]
-    newest.turn = structs.replace(newest.turn, earlier=tuple(turns))
-    newest.also = tuple(name for item in said for name in item.ids)
-    session.waiting = [newest, *(item for item in unseen if not _alike(item, newest))]
-
-
-def _alike(one: _Item, other: _Item) -> bool:
-    """Whether both are something said, by the same kind of sender."""
-    return one.turn.trigger == other.turn.trigger and one.turn.compact is other.turn.compact is None
-
-
-def _collects(waiting: Sequence[_Item]) -> bool:
-    return len(waiting) > 1 and waiting[0].rules.mode == "collect"
-
-
-def _run_of(message: User) -> str | None:
-    key = message.idempotency_key or ""
-    return key.removesuffix(":user") if key.endswith(":user") else None
-
-
-def _waiting(item: _Item) -> QueuedMessage:
-    turn = item.turn
-    return QueuedMessage(run_id=turn.run_id, text=turn.text, target=turn.channel, protected=bool(turn.earlier))
 
 
 def _repeated(entry: InboxEntry, key: SessionKey) -> Submission:
@@ -747,21 +593,14 @@ def _merged_into(run_id: str) -> RunOutcome:
     return RunOutcome(status="ok", stop_reason="stop", steered_into=run_id)
 
 
-def _aborted(why: str) -> RunOutcome:
-    return RunOutcome(status="error", stop_reason="aborted", error=why, error_kind="aborted")
-
-
-def _stopped(why: Why | None, limit: float) -> RunOutcome:
-    if why == "timeout":
-        text = f"stopped: the run took longer than {limit:g} s"
-        return RunOutcome(status="error", stop_reason="timeout", error=text, error_kind="timeout")
-    if why == "stalled":
-        text = "stopped: nothing happened for too long. Send it again, or raise diagnostics.stuckSessionAbortMs."
-        return RunOutcome(status="error", stop_reason="error", error=text, error_kind="stalled")
-    return _aborted("interrupted by a newer message" if why == "interrupt" else "stopped by the user")
-
-
-def _failed(why: str, kind: str, started: int = 0, ended: int = 0) -> RunOutcome:
-    return RunOutcome(
-        status="error", stop_reason="error", error=why, error_kind=kind, started_at=started, ended_at=ended
-    )
+def _stopped(why: StopReason | None, limit: float = 0.0) -> RunOutcome:
+    match why:
+        case "timeout":
+            return failed_outcome(f"stopped: the run took longer than {limit:g} s", "timeout", "timeout")
+        case "stalled":
+            text = "stopped: nothing happened for too long. Send it again, or raise diagnostics.stuckSessionAbortMs."
+            return failed_outcome(text, "stalled")
+        case "interrupt":
+            return failed_outcome("interrupted by a newer message", "aborted", "aborted")
+        case _:
+            return failed_outcome("stopped by the user", "aborted", "aborted")

@@ -415,12 +415,14 @@ async def ask(
 ) -> Heard:
     """Runs one turn to its end. Events so far are in `into`, for a test that stops it half way."""
     from openclaw.runs.request import RunRequest
+    from openclaw.runs.turn import TurnPrepared
 
     heard = Heard() if into is None else into
     wanted = RunRequest(run_id=uuid.uuid4().hex, key=app.key(session, None), text=text, **turn)
     async with aclosing(app.turns.run(wanted, app.toolset(), steering)) as events:
         async for event in events:
-            heard.events.append(event)
+            if not isinstance(event, TurnPrepared):
+                heard.events.append(event)
     return heard
 
 

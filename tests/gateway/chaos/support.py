@@ -185,7 +185,6 @@ async def hall(
             lanes,
             clock,
             place.tell,
-            reply_options=app.preparer.options_of,
         )
         async with running.serving(app.toolset()) as place.runs:
             yield place
