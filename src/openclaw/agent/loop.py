@@ -23,7 +23,7 @@ from openclaw.core.events import (
     Steered,
     ToolEnded,
 )
-from openclaw.core.harness import Attempt, ModelAnswer, ModelRouter, RunJob, RunTools, Steering
+from openclaw.core.harness import ModelAnswer, ModelRouter, RunJob, RunTools, Steering
 from openclaw.core.messages import Assistant, Message, ToolCall, ToolResult, Usage
 from openclaw.core.provider import Model, ModelRequest
 
@@ -94,7 +94,7 @@ async def run(
         if reply.calls:
             acted, closing = True, 0
             results: dict[str, ToolResult] = {}
-            async with aclosing(tools.run_all(reply.calls, lambda: steering.waiting)) as acts:
+            async with aclosing(tools.run_all(reply.calls, steering)) as acts:
                 async for act in acts:
                     yield act
                     if isinstance(act, ToolEnded):
@@ -129,9 +129,18 @@ async def _ask(
     while True:
         attempt = route.attempt
         model = attempt.model
-        request = _request(job, messages, attempt, tools)
-        if closing:
-            request = structs.replace(request, tool_choice="none")
+        request = ModelRequest(
+            model=model,
+            system=job.system,
+            messages=messages,
+            tools=tools.specs,
+            tool_choice="none" if closing else "auto",
+            thinking=attempt.thinking,
+            max_tokens=job.max_tokens or model.max_tokens,
+            temperature=job.temperature,
+            cache_key=job.cache_key,
+            cache_retention=job.cache_retention,
+        )
         try:
             message: Assistant | None = None
             async with ModelCall(attempt, request, clock) as events:
@@ -156,20 +165,6 @@ async def _ask(
             failure = AttemptFailed(model.provider, model.id, error.reason, error.message, wait)
         yield failure
         await clock.sleep(failure.wait)
-
-
-def _request(job: RunJob, messages: tuple[Message, ...], attempt: Attempt, tools: RunTools) -> ModelRequest:
-    return ModelRequest(
-        model=attempt.model,
-        system=job.system,
-        messages=messages,
-        tools=tools.specs,
-        thinking=attempt.thinking,
-        max_tokens=job.max_tokens or attempt.model.max_tokens,
-        temperature=job.temperature,
-        cache_key=job.cache_key,
-        cache_retention=job.cache_retention,
-    )
 
 
 def _finished(message: Assistant | None, request: ModelRequest, clock: Clock) -> Assistant:

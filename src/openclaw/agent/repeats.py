@@ -80,17 +80,14 @@ class _Seen(Struct, frozen=True):
 
 
 def signature(tool: str, arguments: Mapping[str, Any]) -> str:
-    return _hash(tool.encode() + b"\0" + msgspec.json.encode(arguments, order="deterministic"))
+    data = tool.encode() + b"\0" + msgspec.json.encode(arguments, order="deterministic")
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def hash_outcome(output: Output) -> str:
     """A hash of the result, without what differs every time (durations, ids)."""
-    details = output.details or {}
-    exit_code = details.get("exitCode")
-    return _hash(f"{output.is_error}\0{exit_code}\0{output.text}".encode(errors="replace"))
-
-
-def _hash(data: bytes) -> str:
+    exit_code = (output.details or {}).get("exitCode")
+    data = f"{output.is_error}\0{exit_code}\0{output.text}".encode(errors="replace")
     return hashlib.sha256(data).hexdigest()[:16]
 
 
@@ -118,7 +115,9 @@ class RepeatDetector:
 
     def before(self, tool: str, arguments: Mapping[str, Any]) -> Verdict:
         """Whether the next call may run."""
-        if not self._limits.enabled:
+        if not self._limits.enabled or len(self._seen) + 1 < min(
+            self._limits.warn, self._limits.block, self._limits.breaker
+        ):
             return NoRepeat()
         mine = signature(tool, arguments)
         recent = list(self._seen)[-self._limits.history :]

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -14,7 +14,7 @@ from openclaw.agent.repeats import RepeatBlocked, RepeatDetector, RepeatWarning,
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
-from openclaw.core.harness import CallObserver, Gate, LabelTracker, NoLabels, ToolEvent
+from openclaw.core.harness import CallObserver, Gate, LabelTracker, NoLabels, Steering, ToolEvent
 from openclaw.core.messages import Message, Text, ToolCall, ToolResult
 from openclaw.core.text import replace_surrogates
 from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec
@@ -56,7 +56,7 @@ class NoTools:
         return None
 
     async def run_all(
-        self, calls: Sequence[ToolCall], interrupted: Callable[[], bool] = lambda: False
+        self, calls: Sequence[ToolCall], steering: Steering | None = None
     ) -> AsyncGenerator[ToolEvent, None]:
         """Refuses every call."""
         for call in calls:
@@ -83,6 +83,8 @@ class ToolRunner:
         labels: LabelTracker | None = None,
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
+        self.tools = tuple(self._tools.values())
+        self.specs = tuple(tool.spec for _, tool in sorted(self._tools.items()))
         self._context = context
         self._gate = gate
         self._labels = labels or NoLabels()
@@ -101,28 +103,21 @@ class ToolRunner:
     def compacted(self) -> None:
         self._repeats.compacted()
 
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        return tuple(self._tools.values())
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for _, tool in sorted(self._tools.items()))
-
     def heard(self, message: Message) -> None:
         """Tells the labels about a message added during the run."""
         self._labels.heard(message)
 
     async def run_all(
-        self, calls: Sequence[ToolCall], interrupted: Callable[[], bool] = lambda: False
+        self, calls: Sequence[ToolCall], steering: Steering | None = None
     ) -> AsyncGenerator[ToolEvent, None]:
         """Runs `calls` concurrently; calls that need the same resource run in order.
 
-        `interrupted` says that a person's message waits: calls that have not started by then are skipped.
+        When a person's message waits in `steering`, calls that have not started are skipped.
         """
         events: asyncio.Queue[ToolEvent] = asyncio.Queue()
+        steering = steering or Steering()
         tasks = [
-            asyncio.create_task(self._run(call, plan, events, interrupted), name=f"tool:{call.name}:{call.id}")
+            asyncio.create_task(self._run(call, plan, events, steering), name=f"tool:{call.name}:{call.id}")
             for call, plan in zip(calls, self._plans(calls), strict=True)
         ]
         left = len(calls)
@@ -175,7 +170,7 @@ class ToolRunner:
         call: ToolCall,
         plan: _Ready | Output,
         events: "asyncio.Queue[ToolEvent]",
-        interrupted: Callable[[], bool],
+        steering: Steering,
     ) -> None:
         began = self._clock.now()
         events.put_nowait(ToolStarted(call))
@@ -185,19 +180,19 @@ class ToolRunner:
             context = structs.replace(
                 self._context, call_id=call.id, report=lambda text: events.put_nowait(ToolUpdated(call, text))
             )
-            output = await self._finished(plan, context, interrupted)
+            output = await self._finished(plan, context, steering)
         events.put_nowait(ToolEnded(call, self._result(call, output), self._clock.now() - began))
 
-    async def _finished(self, plan: _Ready, context: ToolContext, interrupted: Callable[[], bool]) -> Output:
+    async def _finished(self, plan: _Ready, context: ToolContext, steering: Steering) -> Output:
         """The result of one call. An exception in a tool is that call's failure only."""
         name = plan.tool.spec.name
         began, asked = self._clock.now(), plan.args
         try:
-            if interrupted():  # before a person is asked to approve a call that would be skipped anyway
+            if steering.waiting:  # before a person is asked to approve a call that would be skipped anyway
                 raise _Objection(SKIPPED)
             if self._interceptor is not None:
                 plan = await self._intercepted(plan, context, self._interceptor)
-            output = await self._performed(plan, context, interrupted)
+            output = await self._call(plan, context, steering)
         except _Objection as objection:
             output = Output.failed(self._labels.cleaned(objection.why))
         except OpenClawError as error:
@@ -228,7 +223,8 @@ class ToolRunner:
             raise _Objection(f"Not run: a plugin changed the arguments, and they do not fit. {prepared.text}")
         return structs.replace(plan, args=prepared.arguments)
 
-    async def _performed(self, plan: _Ready, context: ToolContext, interrupted: Callable[[], bool]) -> Output:
+    async def _call(self, plan: _Ready, context: ToolContext, steering: Steering) -> Output:
+        """Asks the gate, waits for the call's resources, and calls the tool."""
         context = structs.replace(context, origins=self._labels.origins)
         refusal = await self._gate.admit(plan.tool, plan.args, context)
         if refusal is not None:
@@ -236,42 +232,34 @@ class ToolRunner:
         async with AsyncExitStack() as alone:
             for resource in sorted(plan.tool.resources(plan.args, context)):
                 await alone.enter_async_context(self._busy.setdefault(resource, asyncio.Lock()))
-            if interrupted():
+            if steering.waiting:
                 return Output.failed(SKIPPED)
-            return await self._called(plan, context)
-
-    async def _called(self, plan: _Ready, context: ToolContext) -> Output:
-        """Calls the tool; failures pass the labels too, because they may contain untrusted text."""
-        began = await self._labels.before(plan.tool, plan.args, context)
-        try:
-            output = await plan.tool.call(plan.args, context)
-        except OpenClawError as error:
-            output = _failed({"status": "error", "tool": plan.tool.spec.name, "error": error.message})
-        # Truncated before it is wrapped, so that the end marker is never cut off.
-        return await self._labels.after(plan.tool, plan.args, context, began, shorten(output, self._cap))
+            began = await self._labels.before(plan.tool, plan.args, context)
+            try:
+                output = await plan.tool.call(plan.args, context)
+            except OpenClawError as error:  # it passes the labels too, because it may quote untrusted text
+                output = _failed({"status": "error", "tool": plan.tool.spec.name, "error": error.message})
+            # Truncated before it is wrapped, so that the end marker is never cut off.
+            return await self._labels.after(plan.tool, plan.args, context, began, shorten(output, self._cap))
 
     def _result(self, call: ToolCall, output: Output) -> ToolResult:
         content = [
             Text(replace_surrogates(block.text)) if isinstance(block, Text) else block for block in output.content
         ]
+        details = output.details
+        try:
+            msgspec.json.encode(details)
+        except (TypeError, ValueError, RecursionError):
+            details = None  # no transcript can store them, and they must not keep the result from being stored
         return ToolResult(
             tool_call_id=call.id,
             tool_name=call.name,
             content=tuple(content) or (Text("(no output)"),),
-            details=_storable(output.details),
+            details=details,
             is_error=output.is_error,
             timestamp=millis(self._clock),
             origins=output.origins,
         )
-
-
-def _storable(details: dict[str, Any] | None) -> dict[str, Any] | None:
-    """`details` if a transcript can store them: a tool's return value must not prevent storing its result."""
-    try:
-        msgspec.json.encode(details)
-    except (TypeError, ValueError, RecursionError):
-        return None
-    return details
 
 
 def _failed(body: Mapping[str, str], **details: str) -> Output:

@@ -7,7 +7,7 @@ runs concurrently, a limit is exceeded by no more than the misestimate of the la
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime, tzinfo
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -191,41 +191,61 @@ class SpendLedger:
         self, call: ReservedCall, estimate: Estimate | None, rules: BudgetRules
     ) -> Proceed | WaitForBudget | OverLimit:
         now = millis(self._clock)
+        reserved = {
+            "call": call.call_id,
+            "run": call.run_id,
+            "key": call.session_key,
+            "session": call.session_id,
+            "agent": call.agent_id,
+            "background": int(call.background),
+            "now": now,
+            "day": self.day(now),
+            "provider": call.provider,
+            "model": call.model,
+            "profile": call.profile,
+            "likely": estimate.likely if estimate else None,
+            "worst": estimate.worst if estimate else None,
+        }
+        if not rules.limits:
+            await self._db.write(_RESERVE, reserved)
+            return Proceed()
         async with self._db.transaction() as transaction:
             levels = await self._levels(transaction, call.run_id, call.agent_id, rules, now)
             ruling = judge(f"{call.provider}/{call.model}", estimate, levels, rules)
             if isinstance(ruling, Proceed):
-                await transaction.write(
-                    "INSERT INTO model_calls (call_id, run_id, session_key, session_id, agent_id, background, attempt, "
-                    "at, day, provider, model, profile, state, estimate_usd, worst_usd) VALUES (:call, :run, :key, "
-                    ":session, :agent, :background, (SELECT COUNT(*) + 1 FROM model_calls WHERE run_id = :run), :now, "
-                    ":day, :provider, :model, :profile, 'open', :likely, :worst)",
-                    {
-                        "call": call.call_id,
-                        "run": call.run_id,
-                        "key": call.session_key,
-                        "session": call.session_id,
-                        "agent": call.agent_id,
-                        "background": int(call.background),
-                        "now": now,
-                        "day": self.day(now),
-                        "provider": call.provider,
-                        "model": call.model,
-                        "profile": call.profile,
-                        "likely": estimate.likely if estimate else None,
-                        "worst": estimate.worst if estimate else None,
-                    },
-                )
+                await transaction.write(_RESERVE, reserved)
         return ruling
 
     async def commit(self, call: ReservedCall, end: CallEnd, rules: BudgetRules) -> tuple[str, ...]:
         """Settles a call; returns warnings about the limits it filled."""
-        ref, one = f"{call.provider}/{call.model}", ModelTotals.of(end)
+        ref, usage, cost = f"{call.provider}/{call.model}", end.usage, end.usage.cost
+        one = ModelTotals.of(end)
         self.spent[ref] = self.spent[ref] + one if ref in self.spent else one
         now = millis(self._clock)
+        settled = {
+            "call": call.call_id,
+            "now": now,
+            "state": "failed" if end.reason else "ok",
+            "reason": end.reason,
+            "error": end.error,
+            "measured": int(end.measured),
+            "input": usage.input,
+            "output": usage.output,
+            "cache_read": usage.cache_read,
+            "cache_write": usage.cache_write,
+            "input_cost": cost.input if cost else None,
+            "output_cost": cost.output if cost else None,
+            "cache_read_cost": cost.cache_read if cost else None,
+            "cache_write_cost": cost.cache_write if cost else None,
+            "cost": cost.total if cost else None,
+        }
+        if not rules.limits:
+            await self._db.write(_SETTLE, settled)
+            await self._db.notify(TOPIC)
+            return ()
         async with self._db.transaction() as transaction:
             before = await self._levels(transaction, call.run_id, call.agent_id, rules, now)
-            await transaction.write(_SETTLE, {"call": call.call_id, "now": now, **_ended(end)})
+            await transaction.write(_SETTLE, settled)
             after = await self._levels(transaction, call.run_id, call.agent_id, rules, now)
         await self._db.notify(TOPIC)
         return crossed_warnings(before, after, rules.warn_at)
@@ -297,31 +317,18 @@ async def _hear(changes: AsyncIterator[str], changed: asyncio.Event) -> None:
         changed.set()
 
 
+_RESERVE = (
+    "INSERT INTO model_calls (call_id, run_id, session_key, session_id, agent_id, background, attempt, at, day, "
+    "provider, model, profile, state, estimate_usd, worst_usd) VALUES (:call, :run, :key, :session, :agent, "
+    ":background, (SELECT COUNT(*) + 1 FROM model_calls WHERE run_id = :run), :now, :day, :provider, :model, :profile, "
+    "'open', :likely, :worst)"
+)
 _SETTLE = (
     "UPDATE model_calls SET ended_at = :now, state = :state, reason = :reason, error = :error, measured = :measured, "
     "input_tokens = :input, output_tokens = :output, cache_read_tokens = :cache_read, "
     "cache_write_tokens = :cache_write, input_cost = :input_cost, output_cost = :output_cost, "
     "cache_read_cost = :cache_read_cost, cache_write_cost = :cache_write_cost, cost_usd = :cost WHERE call_id = :call"
 )
-
-
-def _ended(end: CallEnd) -> dict[str, Any]:
-    usage, cost = end.usage, end.usage.cost
-    return {
-        "state": "failed" if end.reason else "ok",
-        "reason": end.reason,
-        "error": end.error,
-        "measured": int(end.measured),
-        "input": usage.input,
-        "output": usage.output,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "input_cost": cost.input if cost else None,
-        "output_cost": cost.output if cost else None,
-        "cache_read_cost": cost.cache_read if cost else None,
-        "cache_write_cost": cost.cache_write if cost else None,
-        "cost": cost.total if cost else None,
-    }
 
 
 def _row(row: Row) -> CallRow:

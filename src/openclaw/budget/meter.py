@@ -150,8 +150,9 @@ class RunMeter:
     async def ended(self) -> list[RunNotice]:
         """Settles the rest; returns the notices for the person: fallback model, budget warnings."""
         await self.settle()
-        line = answered_by_line(self._answered_by, self._missed, self._ledger.zone)
-        return [RunNotice(text) for text in (line, *self._told, footer(self._usage, self._footer)) if text]
+        line = answered_by_line(self._answered_by, self._missed, self._ledger.zone) if self._missed else ""
+        usage = footer(self._usage, self._footer) if self._footer else ""
+        return [RunNotice(text) for text in (line, *self._told, usage) if text]
 
     async def levels(self) -> list[LimitLevel]:
         return await self._ledger.levels(self.payer.run_id, self.payer.agent_id, self.rules)
@@ -179,17 +180,6 @@ class RunMeter:
         self._open = CallRecording(self, call, size, request)
         return self._open
 
-    async def close(self, tape: "CallRecording") -> None:
-        """Takes the end of a call down; one that was cut off is written with the next settlement."""
-        if not tape.begun:
-            return
-        end = _end(tape)
-        self._open, self._last, self._reason = None, tape.call, end.reason
-        self._usage = self._usage + end.usage
-        self._closed.append((tape, end))
-        if tape.message is not None:
-            await self.settle()
-
 
 class CallRecording(StreamRecording):
     """A reserved call: what it streams, and its end on the books of its run."""
@@ -203,7 +193,15 @@ class CallRecording(StreamRecording):
         self.begun = False
 
     async def close(self) -> None:
-        await self._meter.close(self)
+        """Takes the end of the call down; one that was cut off is written with the next settlement."""
+        if not self.begun:
+            return
+        meter, end = self._meter, _end(self)
+        meter._open, meter._last, meter._reason = None, self.call, end.reason
+        meter._usage = meter._usage + end.usage
+        meter._closed.append((self, end))
+        if self.message is not None:
+            await meter.settle()
 
 
 def price_of(model: Model) -> Price | None:

@@ -178,12 +178,21 @@ class BudgetService:
         self._settings = settings
         self.ledger = SpendLedger(db, clock, zone)
         self.recorder = CallRecorder(db, clock, record, encode_request)
+        self._rules: dict[tuple[str, bool], BudgetRules] = {}
+        self._rules_for: BudgetSettings | None = None
         self.probes: dict[str, float] = {}
         """When a provider in cooldown was last probed."""
 
     def rules(self, key: SessionKey) -> BudgetRules:
-        background = key.is_cron or key.is_hook or key.is_subagent
-        return rules_for(self._settings.current, key.agent, background=background)
+        """The limits on a run of `key`."""
+        settings = self._settings.current
+        if settings is not self._rules_for:
+            self._rules, self._rules_for = {}, settings
+        kind = (key.agent, key.is_cron or key.is_hook or key.is_subagent)
+        known = self._rules.get(kind)
+        if known is None:
+            known = self._rules[kind] = rules_for(settings, key.agent, background=kind[1])
+        return known
 
     def spending(
         self, run_id: str, key: SessionKey, session_id: str, keep_profile: KeepProfile, footer: str | None = None
@@ -204,7 +213,7 @@ class BudgetService:
     ) -> tuple[ModelRef, ...]:
         """The models of a run under its budget: the cheaper one first when money runs short, else last."""
         name = self._settings.current.cheaper_model
-        if name is None or not spending.rules.limits:
+        if name is None:
             return wanted
         try:
             cheaper = situation.resolve(name)

@@ -326,8 +326,11 @@ def chat_methods(
 ) -> list[RpcMethod]:
     async def send(params: ChatSendParams, caller: Caller) -> Any:
         key = sessions.key(params.session_key, params.agent_id)
-        pictures, files = split_attachments(params.attachments or ())
-        images = images_of(pictures)
+        images: tuple[Image, ...] = ()
+        files: list[ChatUpload] = []
+        if params.attachments:
+            pictures, files = split_attachments(params.attachments)
+            images = images_of(pictures)
         if not params.message.strip() and not images and not files:
             raise InvalidRequest("the message is empty: write something, or attach something")
         text = params.message
@@ -337,7 +340,8 @@ def chat_methods(
                 _say(sessions, bus, key, params.idempotency_key, reply.text)
                 return {"runId": params.idempotency_key, "status": "ok"}
             text = reply.message
-        await _expect_leaf(sessions, key, params.expected_leaf_entry_id)
+        if isinstance(params.expected_leaf_entry_id, str):
+            await _expect_leaf(sessions, key, params.expected_leaf_entry_id)
         if files:
             place = workspaces.of(key.agent)
             told = await asyncio.to_thread(write_files, files, place, params.idempotency_key)
@@ -465,10 +469,8 @@ def _say(sessions: SessionService, bus: EventBus, key: SessionKey, run_id: str, 
     bus.publish("chat", payload, str(key))
 
 
-async def _expect_leaf(sessions: SessionService, key: SessionKey, expected: Any) -> None:
+async def _expect_leaf(sessions: SessionService, key: SessionKey, expected: str) -> None:
     """A client that shows an older state of the conversation is told before it adds to it."""
-    if not isinstance(expected, str):
-        return
     _, loaded = await sessions.load(key)
     known = {each.entry_id for each in history.rows_of(loaded.entries)} if loaded else set()
     if expected not in known:

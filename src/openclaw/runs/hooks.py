@@ -346,29 +346,24 @@ class MessageHooks:
     """The message points: received, sending, sent."""
 
     def __init__(self, hooks: HookDispatcher, audit: AuditLog, clock: Clock) -> None:
-        self._hooks = hooks
+        self.hooks = hooks
         self._audit = audit
         self._clock = clock
 
-    @property
-    def any(self) -> bool:
-        """Whether any plugin listens at all."""
-        return self._hooks.any
-
     def received(self, turn: RunRequest) -> None:
         """Notifies of a person's message; runs the gateway starts itself are none."""
-        if turn.trigger != "user" or turn.compact is not None or not self._hooks.has("message_received"):
+        if turn.trigger != "user" or turn.compact is not None or not self.hooks.has("message_received"):
             return
         event = MessageReceived(sender=turn.channel or "local", content=turn.text, timestamp=millis(self._clock))
-        self._hooks.tell("message_received", event, hook_context(turn))
+        self.hooks.tell("message_received", event, hook_context(turn))
 
     def outgoing(self, turn: RunRequest) -> "OutgoingMessage | None":
         """The `message_sending` check for what `turn` says; None when no plugin registered one."""
-        return OutgoingMessage(self, str(turn.key), hook_context(turn)) if self._hooks.has("message_sending") else None
+        return OutgoingMessage(self, str(turn.key), hook_context(turn)) if self.hooks.has("message_sending") else None
 
     async def decided(self, to: str, text: str, context: HookContext) -> SendingMerged:
         """Asks plugins about one message; a change is recorded."""
-        merged = await self._hooks.ask(points.SENDING, MessageSending(to=to, content=text), context)
+        merged = await self.hooks.ask(points.SENDING, MessageSending(to=to, content=text), context)
         if merged.changes:
             deeds = [audit_change("message_sending", change, note=f"to {to}") for change in merged.changes]
             await self._audit.record(deeds, run_id=context.run_id, session_key=context.session_key)
@@ -376,14 +371,14 @@ class MessageHooks:
 
     def sent(self, turn: RunRequest, payloads: Sequence[ReplyPayload]) -> None:
         """Notifies of everything that was delivered."""
-        if self._hooks.has("message_sent"):
+        if self.hooks.has("message_sent"):
             for payload in payloads:
                 self.tell_sent(str(turn.key), payload.text, hook_context(turn))
 
     def tell_sent(self, to: str, text: str, context: HookContext, error: str | None = None) -> None:
-        if self._hooks.has("message_sent"):
+        if self.hooks.has("message_sent"):
             event = MessageSent(to=to, content=text, success=error is None, error=error)
-            self._hooks.tell("message_sent", event, context)
+            self.hooks.tell("message_sent", event, context)
 
 
 class OutgoingMessage:
@@ -465,11 +460,6 @@ class RunHooks:
         self._fence_id = fence_id
         self._open: dict[str, RunRequest] = {}
         """Sessions that were spoken in while this process lived, by key, with the last turn of each."""
-
-    @property
-    def any(self) -> bool:
-        """Whether any plugin listens at all; most people have none."""
-        return self.hooks.any
 
     def turn(self, turn: RunRequest, session_id: str, workspace: Path) -> TurnHooks:
         """The hook points of one turn."""

@@ -95,22 +95,19 @@ class Inbox:
 
     async def accept(self, run_id: str, session_key: str, request: str) -> tuple[InboxEntry, bool]:
         """Writes an input down; gives what is on record and whether it is new."""
-        (new,) = await self._db.write_all(
-            (
-                "INSERT INTO inputs (run_id, session_key, state, request, accepted_at, updated_at, owner) "
-                "VALUES (:run, :key, 'queued', :request, :now, :now, :me) ON CONFLICT (run_id) DO NOTHING",
-                {
-                    "run": run_id,
-                    "key": session_key,
-                    "request": request,
-                    "now": millis(self._clock),
-                    "me": self._owned.me,
-                },
-            )
+        now, me = millis(self._clock), self._owned.me
+        new = await self._db.write(
+            "INSERT INTO inputs (run_id, session_key, state, request, accepted_at, updated_at, owner) "
+            "VALUES (:run, :key, 'queued', :request, :now, :now, :me) ON CONFLICT (run_id) DO NOTHING",
+            {"run": run_id, "key": session_key, "request": request, "now": now, "me": me},
         )
+        if new:
+            return InboxEntry(
+                run_id=run_id, session_key=session_key, state="queued", request=request, accepted_at=now, owner=me
+            ), True
         entry = await self.get(run_id)
         assert entry is not None
-        return entry, bool(new)
+        return entry, False
 
     async def get(self, run_id: str) -> InboxEntry | None:
         rows = await self._db.look("SELECT * FROM inputs WHERE run_id = :run", {"run": run_id})

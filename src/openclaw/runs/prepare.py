@@ -153,7 +153,7 @@ class TurnPreparer:
         facts = self._facts_of(key.agent)
         chosen = await self._lifecycle.preferences(key)
         spending = self._routes.meter(turn.run_id, key, session_id, chosen.response_usage)
-        hooks = self._hooks.turn(turn, session_id, facts.workspace) if self._hooks.any else None
+        hooks = self._hooks.turn(turn, session_id, facts.workspace) if self._hooks.hooks.any else None
         other = await hooks.model(turn, chosen.model, self._models.model_set(facts.agent.id)) if hooks else None
         route = await self._routes.open(other or turn, facts.agent, chosen, spending, picked=other is None)
         model = route.attempt.model
@@ -442,7 +442,7 @@ class TurnPreparer:
             self._clock,
             repeats=RepeatDetector(facts.repeats),
             cap=result_cap(model.context_window if model else LARGEST_WINDOW),
-            interceptor=self._hooks.tools if self._hooks.any else None,
+            interceptor=self._hooks.tools if self._hooks.hooks.any else None,
             labels=labels,
         )
 

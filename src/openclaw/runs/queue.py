@@ -32,7 +32,8 @@ class LaneSlot:
         if self._held:
             self._held = False
             self._lane.active -= 1
-            self._lane._wake()
+            if any(self._lane._waiting.values()):
+                self._lane._wake()
 
 
 class Lane:
@@ -51,7 +52,10 @@ class Lane:
     @asynccontextmanager
     async def place(self, priority: Priority = "normal") -> AsyncIterator[LaneSlot]:
         """Waits for a slot and holds it."""
-        await self._enter(priority)
+        if self.active < self.places and not any(self._waiting.values()):
+            self.active += 1
+        else:
+            await self._enter(priority)
         held = LaneSlot(self)
         try:
             yield held
@@ -59,9 +63,6 @@ class Lane:
             held.release()
 
     async def _enter(self, priority: Priority) -> None:
-        if self.active < self.places and not self.waiting:
-            self.active += 1
-            return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[priority].append(turn)
         try:
@@ -94,7 +95,10 @@ class Lanes:
     def __getitem__(self, name: str) -> Lane:
         # A run started inside a cron slot must not wait for that very slot.
         wanted = "cron-nested" if name == "cron" else name
-        return self._lanes.setdefault(wanted, Lane(wanted))
+        lane = self._lanes.get(wanted)
+        if lane is None:
+            lane = self._lanes[wanted] = Lane(wanted)
+        return lane
 
     def busy(self) -> dict[str, tuple[int, int]]:
         """Running and waiting, by lane."""

@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 
 from openclaw.agent.loop import run
 from openclaw.agent.model_call import ModelCall
-from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, ProviderError
 from openclaw.core.events import (
@@ -211,23 +210,20 @@ class _Stretch:
         return self._calls[self._start].request.tools
 
 
-class _RecordedTools(ToolRunner):
+class _RecordedTools:
     """Answers every call with the recorded result; runs nothing."""
 
     def __init__(self, stretch: _Stretch) -> None:
         self._stretch = stretch
+        self.specs = stretch.specs
         self.loops = 0
         self.ended = self.persisted = False
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return self._stretch.specs
 
     def heard(self, message: Message) -> None:
         """Does nothing: what it led to is recorded too."""
 
     async def run_all(
-        self, calls: Sequence[ToolCall], interrupted: Callable[[], bool] = lambda: False
+        self, calls: Sequence[ToolCall], steering: Steering | None = None
     ) -> AsyncGenerator[ToolEvent, None]:
         for call in calls:
             yield ToolStarted(call)

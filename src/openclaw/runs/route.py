@@ -256,7 +256,7 @@ class ModelRoutes:
             opens = self._external.open(self._acp.current, wanted, request.key, workspace)
         requested = model_set.resolve(wanted) if wanted else None
         chain = model_set.chain(requested, strict=picked and requested is not None)
-        if requested is None or not picked:
+        if meter.rules.limits and (requested is None or not picked):
             chain = await self._budget.chain(meter, model_set, chain)
 
         def thinking(model: Model) -> ThinkingLevel:

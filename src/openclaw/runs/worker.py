@@ -131,7 +131,7 @@ class RunService:
                     await self._take_up(left)
                     entry = await self._ledger.get(turn.run_id) or entry
             return _repeated(entry, turn.key)
-        told = self._messages is not None and self._messages.any
+        told = self._messages is not None and self._messages.hooks.any
         if told and self._messages is not None:
             self._messages.received(turn)
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
@@ -430,7 +430,7 @@ class RunService:
         else:
             outcome = active.task.result()
             await self._settle(active.item.ids, turn.key, outcome, "done" if outcome.status == "ok" else "failed")
-        if self._messages is not None and self._messages.any:
+        if self._messages is not None and self._messages.hooks.any:
             self._messages.sent(turn, outcome.payloads)
 
     async def _placed(self, active: ActiveRun) -> RunOutcome:
@@ -534,7 +534,7 @@ class RunService:
     def _outgoing(self, item: QueuedRun) -> "OutgoingMessage | None":
         """The plugins that have a say in what the run says; when it was accepted, they may still have been starting."""
         plugins = self._messages
-        if plugins is None or not plugins.any:
+        if plugins is None or not plugins.hooks.any:
             return None
         if not item.told:
             plugins.received(item.turn)
