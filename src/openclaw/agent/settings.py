@@ -9,7 +9,7 @@ from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.errors import NotFound
 from openclaw.core.keys import DEFAULT_AGENT, normalise_agent
 from openclaw.core.provider import ThinkingLevel
-from openclaw.core.settings import Count, Settings, doc
+from openclaw.core.settings import Count, Settings, cache_per_settings, doc
 from openclaw.memory.settings import MemorySearchOverride, MemorySearchSettings
 from openclaw.security.settings import AgentToolSettings, ElevatedDefault, SandboxSettings
 from openclaw.sessions.settings import CompactionSettings, PruningSettings
@@ -149,16 +149,19 @@ class ResolvedAgent(Struct, frozen=True, kw_only=True):
     entry: AgentEntry
 
 
+@cache_per_settings
 def default_agent(agents: AgentsSettings) -> str:
     """The agent that answers when none is named."""
     chosen = next((entry for entry in agents.list if entry.default), agents.list[0] if agents.list else None)
     return normalise_agent(chosen.id) if chosen else DEFAULT_AGENT
 
 
+@cache_per_settings
 def agent_ids(agents: AgentsSettings) -> tuple[str, ...]:
     return tuple(normalise_agent(entry.id) for entry in agents.list) or (DEFAULT_AGENT,)
 
 
+@cache_per_settings
 def resolve_agent(agents: AgentsSettings, agent_id: str) -> ResolvedAgent:
     """The resolved agent called `agent_id`."""
     wanted = normalise_agent(agent_id)

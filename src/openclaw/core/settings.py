@@ -3,7 +3,9 @@
 Secrets arrive as text, as `${ENV}` or as a reference; `config` resolves them, so that a loaded value is a `Secret`.
 """
 
-from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Meta, Struct
 
@@ -53,6 +55,30 @@ def doc(text: str, **limits: Any) -> Meta:
 
 class Settings(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The base of every settings type."""
+
+
+S = TypeVar("S", bound=Settings)
+Ts = TypeVarTuple("Ts")
+MOST_ANSWERS = 256
+
+
+def cache_per_settings(work: Callable[[S, *Ts], T]) -> Callable[[S, *Ts], T]:
+    """Caches the answers of `work` about one settings value, until it is asked about another."""
+    # One name for both, because another thread may ask about other settings at the same time.
+    kept: tuple[S | None, dict[tuple[Any, ...], T]] = (None, {})
+
+    @wraps(work)
+    def cached(settings: S, *args: *Ts) -> T:
+        nonlocal kept
+        about, answers = kept
+        if about is not settings or len(answers) >= MOST_ANSWERS:
+            answers = {}
+            kept = (settings, answers)
+        if args not in answers:
+            answers[args] = work(settings, *args)
+        return answers[args]
+
+    return cached
 
 
 Millis = Annotated[int, Meta(ge=0)]

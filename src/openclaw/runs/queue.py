@@ -5,6 +5,7 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from msgspec import Struct, structs
@@ -161,6 +162,7 @@ class RejectMessage(Struct, frozen=True):
 Decision = StartRun | SteerRun | EnqueueMessage | InterruptRun | RejectMessage
 
 
+@lru_cache(maxsize=64)
 def parse_mode(text: str) -> Mode:
     mode = _MODES.get(text.strip().lower())
     if mode is None:

@@ -227,12 +227,6 @@ class ModelRoutes:
         self._agents = agents
         self._acp = acp
 
-    def model_set(self, agent_id: str, wanted: str | None) -> ModelSet:
-        """The models as a run that wants `wanted` sees them; an external agent is the only one in its own."""
-        if wanted is None or not wanted.startswith("acp/"):
-            return self._models.model_set(agent_id)
-        return acp_model_set(self._acp.current, wanted)
-
     def meter(self, run_id: str, key: SessionKey, session_id: str = "", footer: str | None = None) -> RunMeter:
         """The books of one run."""
         keep = partial(self._models.keep_profile, key.agent)
@@ -249,25 +243,23 @@ class ModelRoutes:
     ) -> FailoverRoute:
         """The models of a run. One that a person picked, for the run or the session, is not traded for another."""
         wanted = request.model or chosen.model
-        model_set = self.model_set(agent.id, wanted)
-        opens = self._open_provider
-        if wanted is not None and wanted.startswith("acp/"):
+        if wanted is not None and wanted.startswith("acp/"):  # an external agent is the only one in its own set
+            model_set = acp_model_set(self._acp.current, wanted)
             workspace = str(self._workspaces.of(agent.id))
             opens = self._external.open(self._acp.current, wanted, request.key, workspace)
+        else:
+            model_set, opens = self._models.model_set(agent.id), self._open_provider
         requested = model_set.resolve(wanted) if wanted else None
         chain = model_set.chain(requested, strict=picked and requested is not None)
         if meter.rules.limits and (requested is None or not picked):
             chain = await self._budget.chain(meter, model_set, chain)
-
-        def thinking(model: Model) -> ThinkingLevel:
-            return self._models.thinking(model, request.thinking, agent, chosen.thinking_level)
 
         return FailoverRoute(
             model_set,
             chain,
             open_provider=opens,
             clock=self._clock,
-            thinking=thinking,
+            thinking=partial(self._models.thinking, asked=request.thinking, agent=agent, session=chosen.thinking_level),
             patience=partial(stream_timeouts, run_timeout=request.timeout),
             jitter=random.random,
             spending=meter,

@@ -120,28 +120,28 @@ def machine_tools(
     )
 
 
-def tool_request(key: SessionKey, model: str, boxed: BoundSandbox | None) -> ToolRequest:
-    """For whom tools are wanted, as far as the session's key and its box tell."""
+@lru_cache(maxsize=256)
+def tool_request(key: SessionKey, model: str, access: str | None) -> ToolRequest:
+    """For whom tools are wanted; `access` is that of the session's sandbox, if it is in one."""
     route = key.route
     sender, group = None, ""
     if route is not None and route.kind == "direct":
         sender = RequestSender(channel=route.channel, id=route.peer)
     elif route is not None:  # anyone of the group may be speaking
         sender, group = RequestSender(channel=route.channel), route.peer
-    read_only = boxed is not None and boxed.box.access == "ro"
     return ToolRequest(
-        agent=key.agent, model=model, sender=sender, group=group, boxed=boxed is not None, read_only=read_only
+        agent=key.agent,
+        model=model,
+        sender=sender,
+        group=group,
+        boxed=access is not None,
+        read_only=access == "ro",
     )
 
 
-def filter_names(names: Sequence[str], layers: Sequence[ToolLayer]) -> tuple[str, ...]:
-    """The tools that remain; what went is logged, a list that leaves nothing is an error."""
-    return _kept(tuple(names), tuple(layers))
-
-
 @lru_cache(maxsize=256)
-def _kept(names: tuple[str, ...], layers: tuple[ToolLayer, ...]) -> tuple[str, ...]:
-    """From turn to turn it is the same question."""
+def filter_names(names: tuple[str, ...], layers: tuple[ToolLayer, ...]) -> tuple[str, ...]:
+    """The tools that remain; what went is logged, a list that leaves nothing is an error."""
     remain, removed = apply_layers(names, layers)
     for each in removed:
         log.debug("%s was removed by %s (%s)", each.tool, each.by, each.key)
@@ -272,11 +272,6 @@ class MachineTools:
             self.mcp.configure(self._live.config.mcp)
             await self.mcp.settle()
 
-    async def ready(self) -> None:
-        """Waits for the tools of other programs."""
-        if self._live.config.mcp.servers:
-            await self.mcp.ready()
-
     def of(self, key: SessionKey, *, background: bool, level: Level = "off") -> list[Tool]:
         """The tools of a session before policy."""
         if self._usual_for is not self._live.current:
@@ -289,10 +284,6 @@ class MachineTools:
             if boxed is None:
                 self._usual[kind] = usual
         return usual
-
-    def brought(self) -> list[Tool]:
-        """What plugins and MCP servers lend."""
-        return [*self._plugins.tools(), *(self.mcp.tools() if self._live.config.mcp.servers else ())]
 
     def _own(self, key: SessionKey, *, background: bool, level: Level, boxed: BoundSandbox | None) -> list[Tool]:
         """The tools that depend on nothing but the configuration and the agent: they keep nothing between calls."""
@@ -368,7 +359,8 @@ class Toolset:
     async def ready(self) -> None:
         """Waits for the tools of other programs, and for the limits that other processes set."""
         await self._session_tools.refresh()
-        await self._machine.ready()
+        if self._live.config.mcp.servers:
+            await self._machine.mcp.ready()
 
     def of(
         self, key: SessionKey | None = None, caps: Sequence[ToolLayer] = (), *, model: str = "", level: Level = "off"
@@ -376,7 +368,7 @@ class Toolset:
         """The tools that remain after policy for a session: the main one of the default agent unless told otherwise."""
         key = key or SessionKey(default_agent(self._live.config.agents), MAIN)
         built = self._built(key, background=True, level=level)
-        kept = filter_names([tool.spec.name for tool in built], self.rules(key, model, caps))
+        kept = filter_names(tuple([tool.spec.name for tool in built]), tuple(self.rules(key, model, caps)))
         if "process" not in kept:  # nobody could look after what exec leaves running
             built = self._built(key, background=False, level=level)
         return [tool for tool in built if tool.spec.name in kept]
@@ -385,7 +377,8 @@ class Toolset:
         """Every layer that may take a tool from a session, in order."""
         config = self._live.config
         own = self._sandboxes.tool_settings(key.agent)
-        request = tool_request(key, model, self._sandboxes.of(key))
+        boxed = self._sandboxes.of(key)
+        request = tool_request(key, model, boxed.box.access if boxed is not None else None)
         found = tool_policy.build_layers(config.tools, own, request, config.channels)
         return self._plugins.layers(config.tools, [*found, *self._session_tools.layers(key), *caps])
 
@@ -395,4 +388,5 @@ class Toolset:
 
     def _built(self, key: SessionKey, *, background: bool, level: Level = "off") -> list[Tool]:
         own = self._machine.of(key, background=background, level=level)
-        return [*own, *self._session_tools.tools(key), *self._machine.brought()]
+        lent = self._machine.mcp.tools() if self._live.config.mcp.servers else ()
+        return [*own, *self._session_tools.tools(key), *self._plugins.tools(), *lent]
