@@ -7,7 +7,7 @@ it is busy (`Steering`), and cancellation.
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from openclaw.agent.model_call import ModelCall
 from openclaw.core.clock import Clock, millis
@@ -57,7 +57,8 @@ async def run(
     turns = closing = 0
     acted = False
     while True:
-        if (steered := steering.take()) is not None:
+        if steering.messages:
+            steered = steering.messages.popleft()
             messages.append(steered)
             tools.heard(steered)
             yield Steered(steered)
@@ -110,7 +111,7 @@ async def run(
             if tools.ended:
                 yield RunEnded("toolUse", usage, turns=turns)
                 return
-        elif not steering.waiting:
+        elif not steering.messages:
             yield RunEnded(reply.stop_reason, usage, reply.error_message, None, turns)
             return
 
@@ -198,18 +199,17 @@ def _with_own_ids(message: Assistant, before: tuple[Message, ...], now: int) -> 
     return structs.replace(message, content=tuple(content), timestamp=message.timestamp or now)
 
 
-class ModelAsker:
+class ModelAsker(Struct, frozen=True):
     """Asks a model, with its fallbacks, a single question outside of a run."""
 
-    def __init__(self, route: Callable[[], Awaitable[ModelRouter]], clock: Clock) -> None:
-        self._route = route
-        self._clock = clock
+    route: Callable[[], Awaitable[ModelRouter]]
+    clock: Clock
 
     async def ask(self, job: RunJob, tools: RunTools) -> ModelAnswer:
         """The last thing said; an `OpenClawError` when there was no answer."""
         text, end = "", None
-        route = await self._route()
-        async with aclosing(run(job, route, tools, Steering(), self._clock)) as events:
+        route = await self.route()
+        async with aclosing(run(job, route, tools, Steering(), self.clock)) as events:
             async for event in events:
                 if isinstance(event, MessageEnded) and event.message.text.strip():
                     text = event.message.text

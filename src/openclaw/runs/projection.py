@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from openclaw.core.events import (
     AttemptFailed,
@@ -46,19 +47,16 @@ Proofread = Callable[[str, str], str]
 """The last look at an answer before people see it."""
 
 
-class _Run:
-    __slots__ = ("began", "said", "sent", "sent_at", "seq", "shown", "thought")
-
-    def __init__(self) -> None:
-        self.seq = 0
-        self.began = 0
-        self.said = ""
-        """The text of the current message."""
-        self.thought = ""
-        self.shown = ""
-        """The text of the messages before it."""
-        self.sent = 0
-        self.sent_at = 0
+class _Run(Struct, eq=False):
+    seq: int = 0
+    began: int = 0
+    said: str = ""
+    """The text of the current message."""
+    thought: str = ""
+    shown: str = ""
+    """The text of the messages before it."""
+    sent: int = 0
+    sent_at: int = 0
 
 
 class EventProjection:

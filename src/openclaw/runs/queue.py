@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Annotated, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.harness import Steering
@@ -22,19 +22,18 @@ from openclaw.runs.request import Priority, RunRequest
 _ORDER: tuple[Priority, ...] = ("foreground", "normal", "background")
 
 
-class LaneSlot:
+class LaneSlot(Struct, eq=False):
     """A slot in a lane; released once, whoever does it first."""
 
-    def __init__(self, lane: "Lane") -> None:
-        self._lane = lane
-        self._held = True
+    lane: "Lane"
+    held: bool = True
 
     def release(self) -> None:
-        if self._held:
-            self._held = False
-            self._lane.active -= 1
-            if any(self._lane._waiting.values()):
-                self._lane._wake()
+        if self.held:
+            self.held = False
+            self.lane.active -= 1
+            if any(self.lane._waiting.values()):
+                self.lane._wake()
 
 
 class Lane:
@@ -248,27 +247,26 @@ def _line(text: str) -> str:
 StopReason = Literal["user", "timeout", "shutdown", "interrupt", "stalled"]
 
 
-class ActiveRun:
+class ActiveRun(Struct, eq=False):
     """The run a session is busy with."""
 
-    def __init__(self, item: QueuedRun, activity: Activity) -> None:
-        self.item = item
-        self.activity = activity
-        self.place: LaneSlot | None = None
-        """Its place in a lane, once it has one."""
-        self.given_up = asyncio.Event()
-        """Set when it did not end although it was stopped: nobody waits for it any longer."""
-        self.over = asyncio.Event()
-        self.steering = Steering()
-        self.steered: dict[str, QueuedRun] = {}
-        """Inputs handed to this run, as they came."""
-        self.steerable = False
-        self.begun = False
-        """Whether the model was asked: from then on the transcript has what was said."""
-        self.brought_along = False
-        """Interrupted before that: the newer message says it, and its end is the other's."""
-        self.why: StopReason | None = None
-        self.task: asyncio.Task[RunOutcome] | None = None
+    item: QueuedRun
+    activity: Activity
+    place: LaneSlot | None = None
+    """Its place in a lane, once it has one."""
+    given_up: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it did not end although it was stopped: nobody waits for it any longer."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    steering: Steering = field(default_factory=Steering)
+    steered: dict[str, QueuedRun] = field(default_factory=dict)
+    """Inputs handed to this run, as they came."""
+    steerable: bool = False
+    begun: bool = False
+    """Whether the model was asked: from then on the transcript has what was said."""
+    brought_along: bool = False
+    """Interrupted before that: the newer message says it, and its end is the other's."""
+    why: StopReason | None = None
+    task: "asyncio.Task[RunOutcome] | None" = None
 
     def stop(self, why: StopReason) -> None:
         self.why = self.why or why
@@ -277,17 +275,16 @@ class ActiveRun:
             self.task.cancel()
 
 
-class SessionQueue:
+class SessionQueue(Struct, eq=False):
     """The inputs of one session: those that wait, and the run it is busy with."""
 
-    def __init__(self) -> None:
-        self.waiting: list[QueuedRun] = []
-        self.dropped: list[QueuedRun] = []
-        self.active: ActiveRun | None = None
-        self.worker: asyncio.Task[None] | None = None
-        self.generation = 0
-        """How many runs it has had; see `stuck`."""
-        self.touched = 0.0
+    waiting: list[QueuedRun] = field(default_factory=list)
+    dropped: list[QueuedRun] = field(default_factory=list)
+    active: ActiveRun | None = None
+    worker: "asyncio.Task[None] | None" = None
+    generation: int = 0
+    """How many runs it has had; see `stuck`."""
+    touched: float = 0.0
 
     def observe(self, key: SessionKey) -> SessionActivity:
         """What it does now."""
@@ -321,10 +318,9 @@ class SessionQueue:
 
 def take_unheard(steering: Steering) -> list[User]:
     """What people added and the run did not get to."""
-    found = []
-    while (message := steering.take()) is not None:
-        found.append(message)
-    return found
+    unheard = list(steering.messages)
+    steering.messages.clear()
+    return unheard
 
 
 def bring_along(session: SessionQueue, newest: QueuedRun) -> None:

@@ -115,43 +115,43 @@ class Recovery(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Activity:
+class Activity(Struct, eq=False):
     """What a run is doing, read from its events."""
 
-    def __init__(self, now: float, deadline_of: Callable[[ToolCall], float | None] = lambda call: None) -> None:
-        self.since = now
-        self.progress_at = now
-        self._deadline_of = deadline_of
-        self._asking = False
-        self._tools: dict[str, tuple[str, float | None]] = {}
+    since: float
+    progress_at: float
+    deadline_of: Callable[[ToolCall], float | None] | None = None
+    asking: bool = False
+    tools: dict[str, tuple[str, float | None]] = field(default_factory=dict)
+    """The tools that run now, and when each ends by itself."""
 
     def take(self, event: Event, now: float) -> None:
         self.progress_at = now
         match event:
             case ModelCalled():
-                self._asking = True
+                self.asking = True
             case MessageEnded() | AttemptFailed() | RunEnded():
-                self._asking = False
+                self.asking = False
             case ToolStarted(call=call):
-                lasts = self._deadline_of(call)
-                self._tools[call.id] = (call.name, None if lasts is None else now + lasts)
+                lasts = self.deadline_of(call) if self.deadline_of is not None else None
+                self.tools[call.id] = (call.name, None if lasts is None else now + lasts)
             case ToolEnded(call=call):
-                self._tools.pop(call.id, None)
+                self.tools.pop(call.id, None)
             case _:
                 pass
 
     @property
     def work(self) -> Work:
-        return "tool_call" if self._tools else "model_call" if self._asking else "embedded_run"
+        return "tool_call" if self.tools else "model_call" if self.asking else "embedded_run"
 
     @property
     def tool(self) -> str:
-        return next((name for name, _ in self._tools.values()), "")
+        return next((name for name, _ in self.tools.values()), "")
 
     @property
     def deadline(self) -> float | None:
         """When the last of the running tools times out; None when one of them never does."""
-        ends = [end for _, end in self._tools.values()]
+        ends = [end for _, end in self.tools.values()]
         return max((end for end in ends if end is not None), default=None) if None not in ends else None
 
 

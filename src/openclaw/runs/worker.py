@@ -207,7 +207,7 @@ class RunService:
         if session is None:
             return []
         active = session.active
-        handed = [active.steered.get(run_of(user) or "") for user in active.steering.left] if active else []
+        handed = [active.steered.get(run_of(user) or "") for user in active.steering.messages] if active else []
         first = [active.item] if active and not (active.begun or active.brought_along) else []
         items = (*first, *(item for item in handed if item is not None), *session.waiting)
         return [(turn, item.arrived) for item in items for turn in (*item.turn.earlier, item.turn)]
@@ -364,7 +364,8 @@ class RunService:
                 if item is None:
                     continue
                 session.generation += 1
-                activity = Activity(self._clock.now(), self._deadline)
+                now = self._clock.now()
+                activity = Activity(now, now, self._deadline)
                 active = session.active = ActiveRun(item, activity)
                 try:
                     await self._one(active)
@@ -379,8 +380,9 @@ class RunService:
                     session.touched = self._clock.now()
                     active.over.set()
                 # What came too late to be heard by the run becomes a turn of its own.
-                while (user := active.steering.take()) is not None:
-                    if (late := active.steered.get(run_of(user) or "")) is not None:
+                while active.steering.messages:
+                    late = active.steered.get(run_of(active.steering.messages.popleft()) or "")
+                    if late is not None:
                         self._enqueue(late)
         finally:
             if self._sessions.get(key) is session:
@@ -486,7 +488,8 @@ class RunService:
                             continue
                         case TurnPrepared(options=options):
                             shaper = ReplyShaper(options, functions, proofread)
-                            outgoing = self._outgoing(active.item)
+                            if self._messages is not None and self._messages.hooks.any:
+                                outgoing = self._outgoing(active.item, self._messages)
                             continue
                         case ModelCalled():
                             if active.item.also and not active.begun:
@@ -531,11 +534,8 @@ class RunService:
         )
         return outcome if outgoing is None else await outgoing.settled(outcome)
 
-    def _outgoing(self, item: QueuedRun) -> "OutgoingMessage | None":
+    def _outgoing(self, item: QueuedRun, plugins: "MessageHooks") -> "OutgoingMessage | None":
         """The plugins that have a say in what the run says; when it was accepted, they may still have been starting."""
-        plugins = self._messages
-        if plugins is None or not plugins.hooks.any:
-            return None
         if not item.told:
             plugins.received(item.turn)
         return plugins.outgoing(item.turn)

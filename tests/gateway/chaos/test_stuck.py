@@ -86,7 +86,7 @@ def test_a_session_that_waits_for_a_person_is_left_in_peace() -> None:
 
 def test_activity_is_read_from_events() -> None:
     call = ToolCall(id="c", name="exec")
-    activity = Activity(0, lambda call: 60.0)
+    activity = Activity(0, 0, lambda call: 60.0)
     assert activity.work == "embedded_run"
     activity.take(ModelCalled("p", "m"), 10)
     assert (activity.work, activity.progress_at) == ("model_call", 10)
