@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
@@ -215,10 +215,9 @@ class ChatSendParams(Params, frozen=True, kw_only=True):
     idempotency_key: NonEmpty
 
 
-class ChatHistoryParams(Params, frozen=True, kw_only=True):
-    """Params of `chat.history`."""
+class _HistoryPage(Params, frozen=True, kw_only=True):
+    """Which part of a conversation is asked for."""
 
-    session_key: NonEmpty
     agent_id: NonEmpty | None = None
     cursor: str | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] | None = None
@@ -237,23 +236,16 @@ class ChatHistoryParams(Params, frozen=True, kw_only=True):
         all_different(inputRunIds=self.input_run_ids)
 
 
-class ChatStartupParams(Params, frozen=True, kw_only=True):
+class ChatHistoryParams(_HistoryPage, frozen=True, kw_only=True):
+    """Params of `chat.history`."""
+
+    session_key: NonEmpty
+
+
+class ChatStartupParams(_HistoryPage, frozen=True, kw_only=True):
     """Params of `chat.startup`."""
 
     session_key: NonEmpty | None = None
-    agent_id: NonEmpty | None = None
-    cursor: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=1000)] | None = None
-    max_bytes: Annotated[int, Meta(ge=1024)] | None = None
-    offset: NonNegative | None = None
-    pending_before: Positive | None = None
-    input_run_ids: (
-        Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...], Meta(min_length=1, max_length=50)]
-        | None
-    ) = None
-    message_id: NonEmpty | None = None
-    session_id: NonEmpty | None = None
-    max_chars: Annotated[int, Meta(ge=1, le=500_000)] | None = None
     short_id: NonEmpty | None = None
     slug_hint: NonEmpty | None = None
 
@@ -362,50 +354,43 @@ def chat_methods(
     async def startup(params: ChatStartupParams, caller: Caller) -> Any:
         if params.session_key is None:
             found = await index.find(params.short_id or "")
-            return await _history(
-                sessions,
-                runs,
-                models,
-                memories,
-                projector,
-                sessions.key(found.session_key),
-                params.limit,
-                0,
-                params.max_bytes,
-                None,
-            )
-        key = sessions.key(params.session_key, params.agent_id)
-        if params.cursor is not None:
-            return {"kind": "reset"}
-        return await _history(
-            sessions,
-            runs,
-            models,
-            memories,
-            projector,
-            key,
-            params.limit,
-            params.offset or 0,
-            params.max_bytes,
-            params.max_chars,
-        )
+            return await read(sessions.key(found.session_key), structs.replace(params, offset=0, max_chars=None))
+        return await get_history(params, caller)
 
-    async def get_history(params: ChatHistoryParams, caller: Caller) -> Any:
-        if params.cursor is not None:
-            return {"kind": "reset"}
-        key = sessions.key(params.session_key, params.agent_id)
-        return await _history(
-            sessions,
-            runs,
-            models,
-            memories,
-            projector,
-            key,
-            params.limit,
-            params.offset or 0,
-            params.max_bytes,
-            params.max_chars,
+    async def get_history(params: ChatHistoryParams | ChatStartupParams, caller: Caller) -> Any:
+        key = sessions.key(params.session_key or "main", params.agent_id)
+        return {"kind": "reset"} if params.cursor is not None else await read(key, params)
+
+    async def read(key: SessionKey, page_of: _HistoryPage) -> dict[str, Any]:
+        offset = page_of.offset or 0
+        session_id, loaded = await sessions.load(key)
+        page = history.page(loaded.entries if loaded else (), limit=page_of.limit or DEFAULT_LIMIT, offset=offset)
+        messages = history.limit_rows(
+            [stored_row_to_json(each, partial(memories.proofread, key.agent)) for each in page.rows],
+            page_of.max_bytes or DEFAULT_BYTES,
+            page_of.max_chars or history.BLOCK_CHARS,
         )
+        next_offset = page.next_offset
+        if len(messages) < len(page.rows):
+            next_offset = offset + len(messages)
+        info = await sessions.row(key)
+        active = runs.active(key)
+        answer: dict[str, Any] = {
+            "sessionKey": str(key),
+            "sessionId": session_id,
+            "messages": messages,
+            "pendingInputs": _pending(runs, key, page.rows),
+            "deltaCursor": f"{session_id}:{page.total}",
+            "hasMore": next_offset is not None,
+            "totalMessages": page.total,
+            "defaults": service.defaults_to_json(models.model_set(key.agent)),
+            "sessionInfo": info,
+        }
+        if next_offset is not None:
+            answer["nextOffset"] = next_offset
+        if active and runs.is_running(key):
+            answer["inFlightRun"] = {"runId": active[0], "text": projector.in_flight(active[0])}
+        return answer
 
     async def abort(params: ChatAbortParams, caller: Caller) -> Any:
         stopped = await control.stop(sessions.key(params.session_key, params.agent_id), params.run_id, "chat.abort")
@@ -492,45 +477,3 @@ def _pending(runs: RunService, key: SessionKey, said: Sequence[history.HistoryRo
         for turn, at in unread[:MOST_PENDING]
     ]
     return {"items": items, "total": len(unread)}
-
-
-async def _history(
-    sessions: SessionService,
-    runs: RunService,
-    models: ModelService,
-    memories: MemoryService,
-    projector: EventProjection,
-    key: SessionKey,
-    limit: int | None,
-    offset: int,
-    max_bytes: int | None,
-    max_chars: int | None,
-) -> dict[str, Any]:
-    session_id, loaded = await sessions.load(key)
-    page = history.page(loaded.entries if loaded else (), limit=limit or DEFAULT_LIMIT, offset=offset)
-    messages = history.limit_rows(
-        [stored_row_to_json(each, partial(memories.proofread, key.agent)) for each in page.rows],
-        max_bytes or DEFAULT_BYTES,
-        max_chars or history.BLOCK_CHARS,
-    )
-    next_offset = page.next_offset
-    if len(messages) < len(page.rows):
-        next_offset = offset + len(messages)
-    info = await sessions.row(key)
-    active = runs.active(key)
-    answer: dict[str, Any] = {
-        "sessionKey": str(key),
-        "sessionId": session_id,
-        "messages": messages,
-        "pendingInputs": _pending(runs, key, page.rows),
-        "deltaCursor": f"{session_id}:{page.total}",
-        "hasMore": next_offset is not None,
-        "totalMessages": page.total,
-        "defaults": service.defaults_to_json(models.model_set(key.agent)),
-        "sessionInfo": info,
-    }
-    if next_offset is not None:
-        answer["nextOffset"] = next_offset
-    if active and runs.is_running(key):
-        answer["inFlightRun"] = {"runId": active[0], "text": projector.in_flight(active[0])}
-    return answer

@@ -49,35 +49,6 @@ MEANING = {
 }
 
 
-async def set_elevated(
-    sessions: SessionService,
-    lifecycle: SessionLifecycle,
-    clock: Clock,
-    sandboxes: SandboxService,
-    tools_settings: Live[ToolsSettings],
-    commands_settings: Live[CommandsSettings],
-    key: SessionKey,
-    args: str,
-) -> str:
-    """Shows or sets the level of a session, in words."""
-    boxed = sandboxes.is_boxed(key)
-    if not args:
-        now = sandboxes.elevation(key, read_elevation(await lifecycle.preferences(key)), millis(clock))
-        note = "" if boxed else " This session is in no sandbox, so it changes nothing here."
-        return f"Elevated: {now.level} ({MEANING[now.level]}).{f' {now.why}.' if now.why else ''}{note}"
-    level = args.split()[0].lower()
-    if level not in LEVELS:
-        raise InvalidRequest("write: /elevated on, ask, full or off")
-    settings = tools_settings.current.elevated
-    who = identify_speaker(key, commands_settings.current.owner_allow_from)
-    if level != "off" and (why := refuse_reason(who, settings, sandboxes.tool_settings(key.agent).elevated)):
-        raise InvalidRequest(f"Elevated is not available here: {why}.")
-    await lifecycle.prefer(key, {"elevated_level": level, "elevated_at": millis(clock)})
-    await sessions.changed(key, "patch")
-    lasts = f" for {settings.expires_minutes:g} minutes" if level != "off" and settings.expires_minutes else ""
-    return f"Elevated: {level}{lasts} ({MEANING[level]})."
-
-
 # The catalogue.
 
 MODEL_FIELDS = ("modelOverride", "providerOverride")
@@ -261,9 +232,12 @@ class SlashCommands:
     async def _name(self, key: SessionKey, args: str) -> CommandResult:
         if not args:
             raise InvalidRequest("give a title: /name Holiday plans")
-        await self._lifecycle.prefer(key, {"label": args[:512]})
-        await self._sessions.changed(key, "patch")
+        await self._prefer(key, label=args[:512])
         return CommandResult(f"This conversation is called {args[:512]}.")
+
+    async def _prefer(self, key: SessionKey, **chosen: Any) -> None:
+        await self._lifecycle.prefer(key, chosen)
+        await self._sessions.changed(key, "patch")
 
     async def _compact(self, key: SessionKey, args: str) -> CommandResult:
         done = await self._control.compact(key, args)
@@ -341,8 +315,7 @@ class SlashCommands:
             return CommandResult(f"Model: {situation.default}.")
         ref = situation.resolve(args)
         situation.credentials(ref, self._sessions.now)
-        await self._lifecycle.prefer(key, {"model": str(ref)})
-        await self._sessions.changed(key, "patch")
+        await self._prefer(key, model=str(ref))
         return CommandResult(f"Model: {ref}, from the next message on.")
 
     async def _think(self, key: SessionKey, args: str) -> CommandResult:
@@ -350,8 +323,7 @@ class SlashCommands:
             chosen = (await self._lifecycle.preferences(key)).thinking_level
             return CommandResult(f"Thinking: {chosen or 'default'}. Levels: {', '.join(thinking.LEVELS)}.")
         level = thinking.parse(args)
-        await self._lifecycle.prefer(key, {"thinking_level": level})
-        await self._sessions.changed(key, "patch")
+        await self._prefer(key, thinking_level=level)
         return CommandResult(f"Thinking: {level or 'default'}.")
 
     async def _verbose(self, key: SessionKey, args: str) -> CommandResult:
@@ -373,8 +345,7 @@ class SlashCommands:
             return chosen if chosen in levels else "off"
         if wanted not in (*levels, "default"):
             raise InvalidRequest(f"{args!r} is not a level: use {', '.join(levels)} or default")
-        await self._lifecycle.prefer(key, {field: None if wanted == "default" else wanted})
-        await self._sessions.changed(key, "patch")
+        await self._prefer(key, **{field: None if wanted == "default" else wanted})
         return "off" if wanted == "default" else wanted
 
     async def _usage(self, key: SessionKey, args: str) -> CommandResult:
@@ -384,8 +355,7 @@ class SlashCommands:
         if word not in ("off", "tokens", "full", "on", "reset", "default"):
             raise InvalidRequest("write: /usage cost, tokens, full, off or reset")
         mode = None if word in ("reset", "default") else "full" if word == "on" else word
-        await self._lifecycle.prefer(key, {"response_usage": mode})
-        await self._sessions.changed(key, "patch")
+        await self._prefer(key, response_usage=mode)
         return CommandResult(f"Usage under every answer: {mode or 'default (off)'}.")
 
     async def _queue(self, key: SessionKey, args: str) -> CommandResult:
@@ -397,18 +367,23 @@ class SlashCommands:
         return CommandResult(f"Queue: {mode or 'steer'}.")
 
     async def _elevated(self, key: SessionKey, args: str) -> CommandResult:
-        return CommandResult(
-            await set_elevated(
-                self._sessions,
-                self._lifecycle,
-                self._clock,
-                self._sandboxes,
-                self._tools_settings,
-                self._commands_settings,
-                key,
-                args,
-            )
-        )
+        if not args:
+            chosen = read_elevation(await self._lifecycle.preferences(key))
+            now = self._sandboxes.elevation(key, chosen, millis(self._clock))
+            boxed = self._sandboxes.is_boxed(key)
+            note = "" if boxed else " This session is in no sandbox, so it changes nothing here."
+            why = f" {now.why}." if now.why else ""
+            return CommandResult(f"Elevated: {now.level} ({MEANING[now.level]}).{why}{note}")
+        level = args.split()[0].lower()
+        if level not in LEVELS:
+            raise InvalidRequest("write: /elevated on, ask, full or off")
+        settings, own = self._tools_settings.current.elevated, self._sandboxes.tool_settings(key.agent).elevated
+        who = identify_speaker(key, self._commands_settings.current.owner_allow_from)
+        if level != "off" and (why := refuse_reason(who, settings, own)):
+            raise InvalidRequest(f"Elevated is not available here: {why}.")
+        await self._prefer(key, elevated_level=level, elevated_at=millis(self._clock))
+        lasts = f" for {settings.expires_minutes:g} minutes" if level != "off" and settings.expires_minutes else ""
+        return CommandResult(f"Elevated: {level}{lasts} ({MEANING[level]}).")
 
     async def _capabilities(self, key: SessionKey, args: str) -> CommandResult:
         return CommandResult("\n".join(await self._describe_agent(key.agent)))
