@@ -11,6 +11,7 @@ import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 from openclaw.core.errors import InvalidRequest
@@ -127,7 +128,7 @@ def _from_directory(top: Path) -> Iterator[ArchiveMember]:
     while pending:
         prefix, directory = pending.pop()
         with os.scandir(directory) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
+            entries = sorted(listing, key=attrgetter("name"))
         for entry in entries:
             if entry.name in LEFT_OUT:
                 continue

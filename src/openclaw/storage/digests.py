@@ -4,6 +4,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -116,8 +117,9 @@ class Hasher:
         return self._now() - max(about.st_mtime, about.st_ctime) > RACY
 
 
-def identity_of(about: os.stat_result) -> Identity:
-    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+identity_of: Callable[[os.stat_result], Identity] = attrgetter(
+    "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
+)
 
 
 def identity_at(path: "str | Path", *, follow: bool = True) -> Identity | None:
@@ -149,7 +151,7 @@ def _walk(base: str, uncounted: frozenset[str]) -> "list[tuple[str, Identity | N
     def visit(directory: str, prefix: str, depth: int) -> None:
         nonlocal total
         with os.scandir(directory) as listing:
-            entries = sorted((entry for entry in listing if entry.name not in uncounted), key=lambda entry: entry.name)
+            entries = sorted((entry for entry in listing if entry.name not in uncounted), key=attrgetter("name"))
         for entry in entries:
             path = prefix + entry.name
             about = entry.stat(follow_symlinks=False)

@@ -13,15 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar, TypeVarTuple
 
 import apsw
+from msgspec import Struct
 
 from openclaw.core.errors import StateError
 from openclaw.storage.atomic import private_directory
 from openclaw.storage.database import Migration, Params, Row
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 BUSY_TIMEOUT_MS = 10_000
 PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON")
 LARGEST_HERE = 256 * 1024
@@ -128,7 +130,7 @@ def _translated(error: apsw.Error, path: Path) -> StateError:
 
 
 def _read(connection: apsw.Connection, sql: str, params: Params | None) -> list[Row]:
-    cursor = connection.execute(sql, dict(params or {}))
+    cursor = connection.execute(sql, params and dict(params))
     found: list[Row] = []
     names: tuple[str, ...] | None = None
     for values in cursor:
@@ -137,21 +139,31 @@ def _read(connection: apsw.Connection, sql: str, params: Params | None) -> list[
     return found
 
 
-def _write(connection: apsw.Connection, sql: str, params: Params | None) -> int:
-    before = connection.total_changes()
-    connection.execute(sql, dict(params or {})).fetchall()
-    return connection.total_changes() - before
-
-
-def _write_all(connection: apsw.Connection, statements: Sequence[tuple[str, Params]]) -> tuple[int, ...]:
-    connection.execute("BEGIN IMMEDIATE")
+def _write(connection: apsw.Connection, *statements: tuple[str, Params | None]) -> tuple[int, ...]:
+    """Runs statements, several in a transaction of their own; gives the rows each changed."""
+    grouped = len(statements) > 1
+    if grouped:
+        connection.execute("BEGIN IMMEDIATE")
     try:
-        changed = tuple(_write(connection, sql, params) for sql, params in statements)
-        connection.execute("COMMIT")
+        changed = []
+        before = connection.total_changes()
+        for sql, params in statements:
+            connection.execute(sql, params and dict(params)).fetchall()
+            after = connection.total_changes()
+            changed.append(after - before)
+            before = after
+        if grouped:
+            connection.execute("COMMIT")
     except BaseException:
-        _roll_back(connection)
+        if grouped:
+            _roll_back(connection)
         raise
-    return changed
+    return tuple(changed)
+
+
+def _begin(connection: apsw.Connection) -> apsw.Connection:
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
 
 
 def _roll_back(connection: apsw.Connection) -> None:
@@ -159,45 +171,30 @@ def _roll_back(connection: apsw.Connection) -> None:
         connection.execute("ROLLBACK")
 
 
-class _Transaction:
-    def __init__(self, db: "Sqlite", connection: apsw.Connection) -> None:
-        self._db = db
-        self._connection = connection
-        self.over = False
+class _Transaction(Struct):
+    db: "Sqlite"
+    connection: apsw.Connection | None
+    """None once the transaction is over."""
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
-        return await self._run(lambda connection: _read(connection, sql, params))
+        return await self.db.on(self.connection, _read, sql, params)
 
     async def write(self, sql: str, params: Params | None = None) -> int:
-        return await self._run(lambda connection: _write(connection, sql, params))
-
-    async def _run(self, work: Callable[[apsw.Connection], T]) -> T:
-        if self.over:
-            raise RuntimeError("this transaction is over: start another one")
-        return await self._db.on(self._connection, work)
+        return (await self.db.on(self.connection, _write, (sql, params)))[0]
 
 
-class _WriteLock:
+class _WriteLock(asyncio.Lock):
     """The write lock; raises in a task that would wait for itself."""
 
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-        self._owner: asyncio.Task[object] | None = None
+    _owner: asyncio.Task[object] | None = None
 
-    @property
-    def taken(self) -> bool:
-        return self._lock.locked()
-
-    async def __aenter__(self) -> None:
+    async def acquire(self) -> Literal[True]:
         me = asyncio.current_task()
-        if self._owner is not None and self._owner is me:
+        if self.locked() and self._owner is me:
             raise RuntimeError("this task has a transaction open: write through it")
-        await self._lock.acquire()
+        await super().acquire()
         self._owner = me
-
-    async def __aexit__(self, *ended: object) -> None:
-        self._owner = None
-        self._lock.release()
+        return True
 
 
 class Sqlite:
@@ -239,16 +236,16 @@ class Sqlite:
         return cls(path, writer, writing)
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
-        def work() -> Sequence[Row]:
-            if self._reader is None:
-                self._reader = _connect_reader(self.path)
-            return _read(self._reader, sql, params)
+        return await self._in(self._reading, self._read_there, sql, params)
 
-        return await self._in(self._reading, work)
+    def _read_there(self, sql: str, params: Params | None) -> Sequence[Row]:
+        if self._reader is None:
+            self._reader = _connect_reader(self.path)
+        return _read(self._reader, sql, params)
 
     async def look(self, sql: str, params: Params | None = None) -> Sequence[Row]:
         try:
-            if not self._turn.taken:
+            if not self._turn.locked():
                 # The latest writes are in this connection's cache; another connection would read them from the file
                 # again.
                 with suppress(apsw.BusyError):
@@ -258,27 +255,32 @@ class Sqlite:
             raise _translated(error, self.path) from error
 
     async def write(self, sql: str, params: Params | None = None) -> int:
-        async with self._turn:
-            return await self._do(lambda connection: _write(connection, sql, params), _size(params))
+        return (await self.write_all((sql, params)))[0]
 
-    async def write_all(self, *statements: tuple[str, Params]) -> tuple[int, ...]:
-        size = sum(_size(params) for _, params in statements)
+    async def write_all(self, *statements: tuple[str, Params | None]) -> tuple[int, ...]:
+        values = [value for _, params in statements if params for value in params.values()]
+        size = sum(len(value) for value in values if isinstance(value, str | bytes))
         async with self._turn:
-            return await self._do(lambda connection: _write_all(connection, statements), size)
+            return await self._do(size, _write, *statements)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[_Transaction]:
         async with self._turn:
-            connection = await self._do(_begin)
+            try:
+                connection = await self._do(0, _begin)
+            except asyncio.CancelledError:
+                # The thread waits on for the file, and would begin what nobody ends.
+                self._writing.submit(_roll_back, self._writer)
+                raise
             transaction = _Transaction(self, connection)
             try:
                 yield transaction
-                await self.on(connection, lambda connection: _write(connection, "COMMIT", None))
+                await self.on(connection, _write, ("COMMIT", None))
             except BaseException:
                 await self.on(connection, _roll_back)
                 raise
             finally:
-                transaction.over = True
+                transaction.connection = None
 
     async def notify(self, topic: str, payload: str = "") -> None:
         for queue in self._listeners.get(topic, ()):
@@ -308,31 +310,33 @@ class Sqlite:
         await self._in(self._writing, self._writer.close)
         self._writing.shutdown()
 
-    async def _do(self, work: Callable[[apsw.Connection], T], size: int = 0) -> T:
+    async def _do(self, size: int, work: Callable[[apsw.Connection, *Ts], T], *args: *Ts) -> T:
         """Runs the atomic `work` on the loop's thread when it is small and nobody else writes, else in the writer
         thread."""
         if size <= LARGEST_HERE:
             try:
-                return work(self._here)
+                return work(self._here, *args)
             except apsw.BusyError:
                 pass
             except apsw.Error as error:
                 raise _translated(error, self.path) from error
         # Large, or another process is writing: wait in the thread, so that the loop never blocks.
-        return await self.on(self._writer, work)
+        return await self.on(self._writer, work, *args)
 
-    async def on(self, connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
+    async def on(self, connection: apsw.Connection | None, work: Callable[[apsw.Connection, *Ts], T], *args: *Ts) -> T:
         """Runs `work` on a writing connection, to its end even when the caller is cancelled."""
+        if connection is None:
+            raise RuntimeError("this transaction is over: start another one")
         if connection is self._writer:
-            return await asyncio.shield(self._in(self._writing, lambda: work(connection)))
+            return await asyncio.shield(self._in(self._writing, work, connection, *args))
         try:
-            return work(connection)
+            return work(connection, *args)
         except apsw.Error as error:
             raise _translated(error, self.path) from error
 
-    async def _in(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    async def _in(self, thread: ThreadPoolExecutor, work: Callable[[*Ts], T], *args: *Ts) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(thread, work)
+            return await asyncio.get_running_loop().run_in_executor(thread, work, *args)
         except apsw.Error as error:
             raise _translated(error, self.path) from error
 
@@ -346,16 +350,7 @@ class Sqlite:
         # Under the write lock, so that nothing is appended meanwhile and the log restarts.
         with suppress(StateError):
             async with self._turn:
-                await self.on(self._writer, lambda connection: connection.wal_checkpoint())
-
-
-def _begin(connection: apsw.Connection) -> apsw.Connection:
-    connection.execute("BEGIN IMMEDIATE")
-    return connection
-
-
-def _size(params: Params | None) -> int:
-    return sum(len(value) for value in (params or {}).values() if isinstance(value, str | bytes))
+                await self.on(self._writer, apsw.Connection.wal_checkpoint)
 
 
 def _connect_reader(path: Path) -> apsw.Connection:
