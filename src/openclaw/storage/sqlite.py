@@ -161,11 +161,6 @@ def _write(connection: apsw.Connection, *statements: tuple[str, Params | None]) 
     return tuple(changed)
 
 
-def _begin(connection: apsw.Connection) -> apsw.Connection:
-    connection.execute("BEGIN IMMEDIATE")
-    return connection
-
-
 def _roll_back(connection: apsw.Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
@@ -261,17 +256,18 @@ class Sqlite:
         values = [value for _, params in statements if params for value in params.values()]
         size = sum(len(value) for value in values if isinstance(value, str | bytes))
         async with self._turn:
-            return await self._do(size, _write, *statements)
+            return await self.on(self._here if size <= LARGEST_HERE else self._writer, _write, *statements)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[_Transaction]:
         async with self._turn:
             try:
-                connection = await self._do(0, _begin)
+                await self.on(self._here, _write, ("BEGIN IMMEDIATE", None))
             except asyncio.CancelledError:
                 # The thread waits on for the file, and would begin what nobody ends.
                 self._writing.submit(_roll_back, self._writer)
                 raise
+            connection = self._here if self._here.in_transaction else self._writer
             transaction = _Transaction(self, connection)
             try:
                 yield transaction
@@ -310,29 +306,22 @@ class Sqlite:
         await self._in(self._writing, self._writer.close)
         self._writing.shutdown()
 
-    async def _do(self, size: int, work: Callable[[apsw.Connection, *Ts], T], *args: *Ts) -> T:
-        """Runs the atomic `work` on the loop's thread when it is small and nobody else writes, else in the writer
-        thread."""
-        if size <= LARGEST_HERE:
-            try:
-                return work(self._here, *args)
-            except apsw.BusyError:
-                pass
-            except apsw.Error as error:
-                raise _translated(error, self.path) from error
-        # Large, or another process is writing: wait in the thread, so that the loop never blocks.
-        return await self.on(self._writer, work, *args)
+    async def on(
+        self, connection: apsw.Connection | None, work: Callable[[apsw.Connection, *Ts], T], *args: *Ts
+    ) -> T:
+        """Runs the atomic `work` on a writing connection, to its end even when the caller is cancelled.
 
-    async def on(self, connection: apsw.Connection | None, work: Callable[[apsw.Connection, *Ts], T], *args: *Ts) -> T:
-        """Runs `work` on a writing connection, to its end even when the caller is cancelled."""
+        What finds another process writing waits in the writer thread, so that the loop never blocks.
+        """
         if connection is None:
             raise RuntimeError("this transaction is over: start another one")
-        if connection is self._writer:
-            return await asyncio.shield(self._in(self._writing, work, connection, *args))
-        try:
-            return work(connection, *args)
-        except apsw.Error as error:
-            raise _translated(error, self.path) from error
+        if connection is self._here:
+            try:
+                return work(connection, *args)
+            except apsw.Error as error:
+                if not isinstance(error, apsw.BusyError) or connection.in_transaction:
+                    raise _translated(error, self.path) from error
+        return await asyncio.shield(self._in(self._writing, work, self._writer, *args))
 
     async def _in(self, thread: ThreadPoolExecutor, work: Callable[[*Ts], T], *args: *Ts) -> T:
         try:
