@@ -1,15 +1,20 @@
 """Streaming parsers of a reply: extract directives, and separate reasoning from the answer. No I/O.
 
-Models without a reasoning channel think in tags: `<think>…</think>`, then perhaps `<final>…</final>`. Tagged text
-leaves here as `ReasoningText`, a type of its own, so that no later step can send it as an answer.
+Models without a reasoning channel think in tags: `<think>…</think>`, then perhaps `<final>…</final>`.
 """
 
 import re
-from collections.abc import Iterator
 
 from msgspec import Struct
 
 from openclaw.core.text import compile_lazily
+
+
+def beginnings(*words: str, between: str = "") -> str:
+    """A pattern for the beginnings of `words`, each whole word too."""
+    parts = {between.join(map(re.escape, word[:size])) for word in words for size in range(1, len(word) + 1)}
+    return "|".join(sorted(parts, key=len, reverse=True))
+
 
 # Directives.
 
@@ -156,26 +161,13 @@ _LONGEST_SPAN = 2_000
 """A code span that does not end within so many characters counts as a stray backtick."""
 
 
-class AnswerText(Struct, frozen=True):
-    """Text of the answer."""
-
-    text: str
-
-
-class ReasoningText(Struct, frozen=True):
-    """Text of the model's reasoning."""
-
-    text: str
-
-
-Piece = AnswerText | ReasoningText
-
-
 class ThinkParser:
-    """Separates reasoning from answer in one streamed message; the result does not depend on the chunking."""
+    """Separates answer and reasoning of one streamed message; the result does not depend on the chunking."""
 
     def __init__(self, enforce_final: bool = False) -> None:
         self._enforce = enforce_final
+        self._answer: list[str] = []
+        self._reasoning: list[str] = []
         self._rest = ""
         """Read, not yet decided."""
         self._thinking = False
@@ -196,50 +188,57 @@ class ThinkParser:
         self._span = 0
         """How many backticks opened a code span, 0 outside of one."""
 
-    def feed(self, text: str) -> list[Piece]:
-        """The pieces that `text` completes; holds back what is not certain yet."""
+    def feed(self, text: str) -> tuple[str, str]:
+        """The answer and the reasoning that `text` adds; holds back what is not certain yet."""
         self._rest += text
-        return _joined(self._read(over=False))
+        return self._read(over=False)
 
-    def close(self, finished: bool = True) -> list[Piece]:
+    def close(self, finished: bool = True) -> tuple[str, str]:
         """Ends the message. A `finished` one without any answer gives the text after its last tag."""
-        pieces = _joined(self._read(over=True))
+        answer, reasoning = self._read(over=True)
         fallback = "".join(self._since).strip()
         usable = self._closed > 0 or (self._enforce and not self._tags)
         if finished and not self._shown and usable and fallback:
             self._shown = True
-            pieces = [*pieces, AnswerText(fallback)]
-        elif not self._shown and not self._tags and self._lead:
-            pieces = [*pieces, AnswerText(self._lead)]
-        return pieces
+            answer += fallback
+        elif not self._shown and not self._tags:
+            answer += self._lead
+        return answer, reasoning
 
-    def _read(self, over: bool) -> Iterator[Piece]:
-        while self._rest:
+    def _read(self, over: bool) -> tuple[str, str]:
+        before = -1
+        while self._rest and len(self._rest) != before:
             before = len(self._rest)
-            yield from self._think(over) if self._thinking else self._speak(over)
-            if len(self._rest) == before:
-                return
+            if self._thinking:
+                self._think(over)
+            else:
+                self._speak(over)
+        found = "".join(self._answer), "".join(self._reasoning)
+        self._answer, self._reasoning = [], []
+        return found
 
-    def _think(self, over: bool) -> Iterator[Piece]:
+    def _think(self, over: bool) -> None:
         found = _CLOSE.search(self._rest)
         if found is not None:
-            yield from self._hidden(self._rest[: found.start()])
+            self._hide(self._rest[: found.start()])
             self._rest = self._rest[found.end() :]
             self._thinking = False
-            self._ended_tag()
+            self._end_tag()
             return
-        held = 0 if over else _unfinished_tag(self._rest)
-        yield from self._hidden(self._rest[: len(self._rest) - held])
-        self._rest = self._rest[len(self._rest) - held :]
+        ready = len(self._rest) - (0 if over else _unfinished_tag(self._rest))
+        self._hide(self._rest[:ready])
+        self._rest = self._rest[ready:]
 
-    def _speak(self, over: bool) -> Iterator[Piece]:
+    def _speak(self, over: bool) -> None:
         """Reads up to the next effective tag, or as far as is certain."""
         at = 0
         while (mark := _MARK.search(self._rest, at)) is not None:
             sign = mark.group()
             self._pass(self._rest[at : mark.start()])
             if sign == "\n":
-                self._newline()
+                if self._indent == "":
+                    self._span = 0  # a code span ends with its paragraph
+                self._indent, self._opener = "", False
                 at = mark.end()
             elif sign == "<":
                 stop = self._tag_at(mark.start(), over)
@@ -247,21 +246,18 @@ class ThinkParser:
                     self._pass("<")
                     at = mark.end()
                     continue
-                yield from self._visible(self._rest[: mark.start()])
-                self._rest = self._rest[mark.start() :]
+                self._show(mark.start())
                 if not isinstance(stop, str):
                     self._enter(stop)
                 return
             else:
                 end = self._run_at(mark, over)
                 if end is None:
-                    yield from self._visible(self._rest[: mark.start()])
-                    self._rest = self._rest[mark.start() :]
+                    self._show(mark.start())
                     return
                 at = end
         self._pass(self._rest[at:])
-        yield from self._visible(self._rest)
-        self._rest = ""
+        self._show(len(self._rest))
 
     def _tag_at(self, place: int, over: bool) -> "re.Match[str] | str | None":
         """The tag at `place`; "" when more must be read, None when there is none."""
@@ -290,11 +286,11 @@ class ThinkParser:
         if tag["name"].lower() == "final":
             self._final = not closes
         elif closes:
-            self._ended_tag()
+            self._end_tag()
         else:
             self._thinking = True
 
-    def _ended_tag(self) -> None:
+    def _end_tag(self) -> None:
         self._closed += 1
         self._since = []
         self._indent, self._span = "", 0
@@ -323,35 +319,30 @@ class ThinkParser:
         self._indent = None
         return mark.end()
 
-    def _newline(self) -> None:
-        if self._indent == "":
-            self._span = 0  # a code span ends with its paragraph
-        self._indent, self._opener = "", False
-
     def _pass(self, text: str) -> None:
         """Tracks the indentation of the current line."""
         if text and self._indent is not None:
             indent = self._indent + text
             self._indent = indent if len(indent) <= 3 and not indent.strip(" ") else None
 
-    def _visible(self, text: str) -> Iterator[Piece]:
-        if not text:
-            return
+    def _show(self, end: int) -> None:
+        """Takes the undecided text up to `end` as answer."""
+        text, self._rest = self._rest[:end], self._rest[end:]
         if self._enforce and not self._final:
-            yield from self._hidden(text)
+            self._hide(text)
             return
         if not self._shown:
             self._lead += text
-            if self._lead.isspace():
+            if not self._lead or self._lead.isspace():
                 return
             text = self._lead.lstrip() if self._tags else self._lead
             self._shown = True
-        yield AnswerText(text)
+        self._answer.append(text)
 
-    def _hidden(self, text: str) -> Iterator[Piece]:
+    def _hide(self, text: str) -> None:
         if text:
             self._since.append(text)
-            yield ReasoningText(text)
+            self._reasoning.append(text)
 
 
 def _unfinished_tag(text: str) -> int:
@@ -363,19 +354,14 @@ def _unfinished_tag(text: str) -> int:
     return len(tail) if _BEGINS_TAG.fullmatch(tail) else 0
 
 
-def _begins(names: tuple[str, ...]) -> str:
-    """A pattern for every prefix of one of `names`, or a whole name with anything after it."""
-    parts = {re.escape(name[:size]) for name in names for size in range(len(name))}
-    whole = "|".join(map(re.escape, names))
-    return rf"(?:(?:{whole})\b[^<>]*|(?:{'|'.join(sorted(parts, key=len, reverse=True))}))"
-
-
 _TAG_NAMES = tuple(
     prefix + name
     for prefix in ("", "antml:", "mm:")
     for name in ("thinking", "think", "thought", "antthinking", "final")
 )
-_BEGINS_TAG = compile_lazily(rf"<\s{{0,4}}/?\s{{0,4}}{_begins(_TAG_NAMES)}", re.IGNORECASE)
+_BEGINS_TAG = compile_lazily(
+    rf"<\s{{0,4}}/?\s{{0,4}}(?:(?:{'|'.join(_TAG_NAMES)})\b[^<>]*|(?:{beginnings(*_TAG_NAMES)})?)", re.IGNORECASE
+)
 
 
 def _span_end(text: str, start: int, ticks: int, over: bool) -> bool | None:
@@ -387,20 +373,3 @@ def _span_end(text: str, start: int, ticks: int, over: bool) -> bool | None:
         if len(run.group()) == ticks and (over or paragraph >= 0 or start + run.end() < len(text)):
             return True
     return False if over or paragraph >= 0 or len(text) - start >= _LONGEST_SPAN else None
-
-
-def _joined(pieces: Iterator[Piece]) -> list[Piece]:
-    """Merges adjacent pieces of the same kind."""
-    out: list[Piece] = []
-    parts: list[str] = []
-    for piece in pieces:
-        if out and type(out[-1]) is type(piece):
-            parts.append(piece.text)
-            continue
-        if parts and out:
-            out[-1] = type(out[-1])("".join(parts))
-        out.append(piece)
-        parts = [piece.text]
-    if parts and out:
-        out[-1] = type(out[-1])("".join(parts))
-    return out

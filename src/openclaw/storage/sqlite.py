@@ -306,9 +306,7 @@ class Sqlite:
         await self._in(self._writing, self._writer.close)
         self._writing.shutdown()
 
-    async def on(
-        self, connection: apsw.Connection | None, work: Callable[[apsw.Connection, *Ts], T], *args: *Ts
-    ) -> T:
+    async def on(self, connection: apsw.Connection | None, work: Callable[[apsw.Connection, *Ts], T], *args: *Ts) -> T:
         """Runs the atomic `work` on a writing connection, to its end even when the caller is cancelled.
 
         What finds another process writing waits in the writer thread, so that the loop never blocks.

@@ -47,24 +47,15 @@ class Summary(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
 
 
-class Summariser:
+class Summariser(Struct, frozen=True):
     """Makes summaries. `tools` are none: a summarising model has nothing to do but write."""
 
-    def __init__(
-        self,
-        settings: CompactionSettings,
-        model: AskModel,
-        tools: RunTools,
-        clock: Clock,
-        *,
-        window: int,
-    ) -> None:
-        self.settings = settings
-        self._model = model
-        self._tools = tools
-        self._clock = clock
-        self._window = window
-        """Of the summarising model."""
+    settings: CompactionSettings
+    model: AskModel
+    tools: RunTools
+    clock: Clock
+    window: int
+    """Of the summarising model."""
 
     async def summarise(self, plan: CompactionPlan, *, window: int, focus: str = "", must: bool = False) -> Summary:
         """Summarises what `plan` removes, in fewer tokens; `window` is that of the conversation's model.
@@ -75,7 +66,7 @@ class Summariser:
         spent = _Spent()
         try:
             work = self._notes(plan, want, focus, spent)
-            notes, split = await with_timeout(work, self.settings.timeout_seconds, self._clock, "the summary")
+            notes, split = await with_timeout(work, self.settings.timeout_seconds, self.clock, "the summary")
         except OpenClawError as error:
             if not must:
                 raise CompactionFailed(error.message) from error
@@ -135,7 +126,7 @@ class Summariser:
 
     async def _in_pieces(self, texts: Sequence[str], previous: str, wish: str, correction: str, spent: "_Spent") -> str:
         """Summarises `texts`: in one request when they fit, else chunk by chunk, then merged."""
-        limit = summary.chunk_limit(self._window, [estimate_text(text) for text in texts])
+        limit = summary.chunk_limit(self.window, [estimate_text(text) for text in texts])
         for left in range(SMALLER_TRIES, -1, -1):
             try:
                 return await self._once(texts, limit, previous, wish, correction, spent)
@@ -162,7 +153,7 @@ class Summariser:
 
     async def _say(self, wish: str, text: str, spent: "_Spent") -> str:
         job = RunJob(system=System(stable=wish), messages=(User(content=text),))
-        said = await self._model.ask(job, self._tools)
+        said = await self.model.ask(job, self.tools)
         spent.usage = spent.usage + said.usage
         return said.text
 
@@ -237,25 +228,15 @@ class FlushResult(Struct, frozen=True):
     usage: Usage
 
 
-class MemoryFlush:
+class MemoryFlush(Struct, frozen=True):
     """Runs a silent turn that writes notes. `tools` makes a toolbox of the writing tool and the reading ones."""
 
-    def __init__(
-        self,
-        settings: MemoryFlushSettings,
-        model: AskModel,
-        tools: Callable[[Tool], RunTools],
-        clock: Clock,
-        *,
-        workspace: Path,
-        timezone: str,
-    ) -> None:
-        self.settings = settings
-        self._model = model
-        self._tools = tools
-        self._clock = clock
-        self._workspace = workspace
-        self._zone = _zone(timezone)
+    settings: MemoryFlushSettings
+    model: AskModel
+    tools: Callable[[Tool], RunTools]
+    clock: Clock
+    workspace: Path
+    timezone: str
 
     def due(self, path: Sequence[AnyEntry]) -> bool:
         """Whether none ran since the last compaction, and the workspace is writable."""
@@ -267,20 +248,20 @@ class MemoryFlush:
             and entry.data.get("compactionCount") == count
             for entry in path
         )
-        return self.settings.enabled and not done and os.access(self._workspace, os.W_OK)
+        return self.settings.enabled and not done and os.access(self.workspace, os.W_OK)
 
     async def run(self, path: Sequence[AnyEntry], system: System, messages: tuple[Message, ...]) -> FlushResult:
         """Runs the turn; a failure counts as done too, so that it is not repeated."""
-        name = f"memory/{datetime.fromtimestamp(self._clock.now(), self._zone):%Y-%m-%d}.md"
-        job = RunJob(system=system, messages=(*messages, User(content=_wish(name), timestamp=millis(self._clock))))
+        name = f"memory/{datetime.fromtimestamp(self.clock.now(), _zone(self.timezone)):%Y-%m-%d}.md"
+        job = RunJob(system=system, messages=(*messages, User(content=_wish(name), timestamp=millis(self.clock))))
         usage, error = Usage(), ""
         try:
-            work = self._model.ask(job, self._tools(AppendNotes(name)))
-            usage = (await with_timeout(work, TIMEOUT, self._clock, "writing notes")).usage
+            work = self.model.ask(job, self.tools(AppendNotes(name)))
+            usage = (await with_timeout(work, TIMEOUT, self.clock, "writing notes")).usage
         except OpenClawError as failure:
             log.warning("no notes were written before the compaction: %s", failure.message)
             error = failure.message
-        data = {"at": millis(self._clock), "compactionCount": compactions(path), **({"error": error} if error else {})}
+        data = {"at": millis(self.clock), "compactionCount": compactions(path), **({"error": error} if error else {})}
         return FlushResult(Custom(custom_type=CUSTOM_TYPE, data=data), usage)
 
 
