@@ -1,9 +1,8 @@
 """Sums of spending by model, agent, session or day; and `BudgetService`, which opens a run's meter."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from typing import Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 
@@ -151,14 +150,6 @@ def _sum(row: Row) -> SpendSum:
 # The service.
 
 MONTH_MS = 32 * 86_400_000
-
-
-def zone_of(name: str) -> tzinfo:
-    """The time zone called `name`; UTC when it is unknown."""
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return UTC
 
 
 def render_amount(part: SpendSum) -> str:
