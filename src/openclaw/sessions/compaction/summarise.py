@@ -63,7 +63,12 @@ class Summariser(Struct):
 
         With `must` the conversation cannot go on without one: when every model fails, it is made without a model.
         """
-        want = summary.requirements(plan, self.settings.mode, strict=self.settings.identifier_policy == "strict")
+        strict = self.settings.identifier_policy == "strict"
+        want = summary.SummaryRequirements(
+            headings=summary.HEADINGS[self.settings.mode],
+            identifiers=summary.identifiers(plan.removed) if strict else (),
+            ask=plan.unanswered,
+        )
         self.spent = Usage()
         try:
             work = self._notes(plan, want, focus)
@@ -86,7 +91,7 @@ class Summariser(Struct):
         inside = 0 < plan.split < len(plan.removed) or (plan.split == 0 and plan.previous is not None)
         older = plan.removed[: plan.split] if inside else plan.removed
         begun = plan.removed[plan.split :] if inside else ()
-        notes = summary.summary_body(plan)
+        notes = plan.previous.summary.partition(summary.APPENDIX)[0] if plan.previous else ""
         if older or not notes:
             notes = await self._guarded(summary.render_messages(older), notes, want, focus)
         if not begun:

@@ -14,7 +14,6 @@ from openclaw.sessions.compaction.plan import CompactionPlan, estimate_text
 # Details to preserve verbatim.
 
 RULE_CHARS = 300
-MOST_RULES_CHARS = 4_000
 MOST_IDENTIFIERS = 12
 IDENTIFIERS_FROM = 12
 """How many of the latest messages are searched for identifiers."""
@@ -78,7 +77,7 @@ def rules(messages: Iterable[Message]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def merge_rules(before: Sequence[str], new: Sequence[str], budget: int = MOST_RULES_CHARS) -> tuple[str, ...]:
+def merge_rules(before: Sequence[str], new: Sequence[str], budget: int) -> tuple[str, ...]:
     """Merges rules within `budget` characters. A repeated rule moves to the end, where it weighs most.
 
     When there are too many, the first and the latest are kept.
@@ -311,14 +310,6 @@ class SummaryRequirements(Struct, frozen=True, kw_only=True):
     ask: str = ""
 
 
-def requirements(plan: CompactionPlan, mode: Mode, *, strict: bool) -> SummaryRequirements:
-    return SummaryRequirements(
-        headings=HEADINGS[mode],
-        identifiers=identifiers(plan.removed) if strict else (),
-        ask=plan.unanswered,
-    )
-
-
 def missing_headings(text: str, headings: Sequence[str]) -> list[str]:
     """Headings that are missing or out of order."""
     at, missing = 0, []
@@ -329,10 +320,6 @@ def missing_headings(text: str, headings: Sequence[str]) -> list[str]:
         else:
             at = found.end()
     return missing
-
-
-def missing_identifiers(text: str, values: Sequence[str]) -> list[str]:
-    return [value for value in values if value not in text]
 
 
 def mentions(text: str, ask: str) -> bool:
@@ -349,16 +336,11 @@ def find_faults(text: str, want: SummaryRequirements) -> str:
     found = []
     if missing := missing_headings(text, want.headings):
         found.append(f"These headings are missing or out of order: {', '.join(missing)}.")
-    if lost := missing_identifiers(text, want.identifiers):
+    if lost := [value for value in want.identifiers if value not in text]:
         found.append(f"These identifiers must be in them to the letter: {', '.join(lost)}.")
     if not mentions(text, want.ask):
         found.append(f"The user's last request is not done and must be among them: {want.ask[:QUOTE_CHARS]}")
     return " ".join(found)
-
-
-def summary_body(plan: CompactionPlan) -> str:
-    """The previous summary without its appendix."""
-    return plan.previous.summary.partition(APPENDIX)[0] if plan.previous else ""
 
 
 def fallback_summary(want: SummaryRequirements, mode: Mode) -> str:
@@ -367,8 +349,7 @@ def fallback_summary(want: SummaryRequirements, mode: Mode) -> str:
     filled = {asks: [want.ask[:ASK_CHARS]] if want.ask else [], exact: list(want.identifiers)}
     parts = ["The older part of this conversation could not be summarised; it is in the transcript on disk."]
     for name in HEADINGS[mode]:
-        lines = filled.get(name) or ["None recorded"]
-        parts.append(f"## {name}\n" + "\n".join(f"- {line}" for line in lines))
+        parts.append(_bullets(f"## {name}", filled.get(name) or ["None recorded"]))
     return "\n\n".join(parts)
 
 
@@ -380,7 +361,17 @@ def finish_summary(
     most = min(MOST_CHARS, max(2_000, window))
     read, changed = files(plan.removed, before)
     kept = EssentialDetails(read, changed, merge_rules(before.rules, rules(plan.removed), most // 4))
-    beside = [_rules(kept.rules), _owed(notes, want), _quoted(plan, turns, most // 4), _files(kept)]
+    beside = [
+        _bullets("Standing rules of the user (they hold; a later one goes before an earlier one):", kept.rules),
+        _bullets("Identifiers:", [value for value in want.identifiers if value not in notes]),
+        f"The user's latest request, not finished yet:\n{head(want.ask, ASK_CHARS)}" if want.ask else "",
+        _quoted(plan, turns, most // 4),
+        "\n".join(
+            f"<{name}>\n" + "\n".join(names) + f"\n</{name}>"
+            for name, names in (("read-files", read), ("modified-files", changed))
+            if names
+        ),
+    ]
     appendix = "\n\n".join(part for part in beside if part)
     notes = f"{notes.strip()}\n\n{SPLIT}\n{split.strip()}" if split.strip() else notes.strip()
     room = max(0, most - len(appendix) - len(APPENDIX))
@@ -389,21 +380,8 @@ def finish_summary(
     return (notes + APPENDIX + appendix if appendix else notes), kept
 
 
-def _rules(kept: Sequence[str]) -> str:
-    if not kept:
-        return ""
-    lines = "\n".join(f"- {rule}" for rule in kept)
-    return f"Standing rules of the user (they hold; a later one goes before an earlier one):\n{lines}"
-
-
-def _owed(notes: str, want: SummaryRequirements) -> str:
-    """The required identifiers and request that the summary lacks."""
-    parts = []
-    if lost := missing_identifiers(notes, want.identifiers):
-        parts.append("Identifiers:\n" + "\n".join(f"- {value}" for value in lost))
-    if want.ask:
-        parts.append(f"The user's latest request, not finished yet:\n{head(want.ask, ASK_CHARS)}")
-    return "\n\n".join(parts)
+def _bullets(title: str, lines: Sequence[str]) -> str:
+    return "\n".join((title, *(f"- {line}" for line in lines))) if lines else ""
 
 
 def _quoted(plan: CompactionPlan, turns: int, most: int) -> str:
@@ -423,8 +401,3 @@ def _quoted(plan: CompactionPlan, turns: int, most: int) -> str:
             break
         lines.append(line)
     return "Latest turns:\n" + "\n".join(reversed(lines)) if lines else ""
-
-
-def _files(kept: EssentialDetails) -> str:
-    lists = (("read-files", kept.read_files), ("modified-files", kept.modified_files))
-    return "\n".join(f"<{name}>\n" + "\n".join(names) + f"\n</{name}>" for name, names in lists if names)
