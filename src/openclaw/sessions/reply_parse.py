@@ -5,7 +5,7 @@ Models without a reasoning channel think in tags: `<think>…</think>`, then per
 
 import re
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.text import compile_lazily
 
@@ -52,19 +52,7 @@ class DirectiveParser:
         """Whether that part had text, not only white space."""
         self._tagged = False
         self._fence = ""
-        self._media: list[str] = []
-        self._reply_to: str | None = None
-        self._current = False
-        self._voice = False
-
-    @property
-    def found(self) -> Directives:
-        return Directives(
-            media=tuple(dict.fromkeys(self._media)),
-            reply_to=self._reply_to,
-            reply_to_current=self._current,
-            voice=self._voice,
-        )
+        self.found = Directives()
 
     def feed(self, text: str) -> str:
         """The text to pass on; holds back what may be part of a directive."""
@@ -93,7 +81,8 @@ class DirectiveParser:
             self._line = ""
             return line + end
         if not (self._begun or self._fence) and (media := _MEDIA.fullmatch(line)):
-            self._media.append(media["source"])
+            known = self.found.media
+            self.found = structs.replace(self.found, media=tuple(dict.fromkeys((*known, media["source"]))))
             self._line = ""
             return ""
         out = self._given(0, over=True)
@@ -111,7 +100,7 @@ class DirectiveParser:
     def _given(self, held: int, over: bool) -> str:
         """The line without its tags, all but `held` characters."""
         ready, rest = self._line[: len(self._line) - held], self._line[len(self._line) - held :]
-        out = ready if self._fence else _DIRECTIVE.sub(self._noted, ready)
+        out = ready if self._fence else _DIRECTIVE.sub(self._note, ready)
         self._begun = self._begun or bool(ready)
         self._worded = self._worded or bool(out.strip())
         if not self._worded and not over:
@@ -119,10 +108,13 @@ class DirectiveParser:
         self._line = rest
         return out
 
-    def _noted(self, tag: "re.Match[str]") -> str:
-        self._current = self._current or tag["current"] is not None
-        self._reply_to = tag["id"].strip() if tag["id"] else self._reply_to
-        self._voice = self._voice or tag["voice"] is not None
+    def _note(self, tag: "re.Match[str]") -> str:
+        if tag["current"]:
+            self.found = structs.replace(self.found, reply_to_current=True)
+        elif tag["voice"]:
+            self.found = structs.replace(self.found, voice=True)
+        else:
+            self.found = structs.replace(self.found, reply_to=tag["id"].strip())
         self._tagged = True
         return ""
 

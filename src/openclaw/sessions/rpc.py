@@ -95,7 +95,7 @@ def sessions_methods(
             "ok": True,
             "path": str(state_dir / "agents" / key.agent / "sessions"),
             "key": str(key),
-            "entry": {"sessionId": found.session_id, "updatedAt": found.updated_at, **_stored(chosen)},
+            "entry": {"sessionId": found.session_id, "updatedAt": found.updated_at, **msgspec.to_builtins(chosen)},
             "resolved": {"modelProvider": model.provider, "model": model.id},
         }
 
@@ -200,11 +200,6 @@ async def _changes(models: ModelService, key: SessionKey, params: SessionsPatchP
     if isinstance(changes.get("thinking_level"), str):
         changes["thinking_level"] = thinking.parse(changes["thinking_level"])
     return changes
-
-
-def _stored(chosen: Any) -> dict[str, Any]:
-    stored: dict[str, Any] = msgspec.to_builtins(chosen)
-    return stored
 
 
 MOST_SESSIONS = 200

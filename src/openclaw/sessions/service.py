@@ -21,6 +21,8 @@ from openclaw.sessions.lifecycle import SessionLifecycle, SessionPreferences
 from openclaw.sessions.settings import SessionSettings
 from openclaw.sessions.transcript import path_origins, path_to_leaf
 
+_SESSION_ID = re.compile(r"[\w-]{1,64}")
+
 
 def kind_of(key: SessionKey) -> str:
     if key.rest in ("global", "unknown"):
@@ -178,7 +180,7 @@ class SessionService:
                 except NotFound:  # an agent that was taken out of the configuration; its sessions are still there
                     models = self._models.model_set(default_agent(self._agents.current))
                 defaults[found.agent_id] = models.model(models.default)
-            preferences = chosen.get(found.session_key, _NOTHING_CHOSEN)
+            preferences = chosen.get(found.session_key) or SessionPreferences()
             out.append(self._row(found, key, preferences, defaults[found.agent_id]))
         return out
 
@@ -229,7 +231,3 @@ def resolve_key(
         raise InvalidRequest(f"{text} belongs to the agent {key.agent}, not to {agent_id}")
     resolve_agent(agents, key.agent)
     return key
-
-
-_NOTHING_CHOSEN = SessionPreferences()
-_SESSION_ID = re.compile(r"[\w-]{1,64}")

@@ -143,12 +143,10 @@ class TranscriptProblem(Struct, frozen=True):
 
 
 class ModelContext(Struct, frozen=True, kw_only=True):
-    """The messages and settings a run starts from."""
+    """The messages a run starts from."""
 
     messages: tuple[Message, ...]
     summary: str | None = None
-    model: tuple[str, str] | None = None
-    thinking: str | None = None
     problems: tuple[TranscriptProblem, ...] = ()
     unanswered: tuple[ToolCall, ...] = ()
     """The calls at the end of the conversation that have no result yet."""
@@ -190,20 +188,11 @@ def walk_path(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[Transcr
 def build_context(entries: Sequence[AnyEntry]) -> ModelContext:
     """Builds the model's context: applies resets and compactions, and pairs calls with results."""
     path, broken = walk_path(entries)
-    model: tuple[str, str] | None = None
-    thinking: str | None = None
-    for entry in path:
-        if isinstance(entry, ModelChange):
-            model = (entry.provider, entry.model_id)
-        elif isinstance(entry, ThinkingChange):
-            thinking = entry.thinking_level
     shown, summary = visible_entries(path)
     paired = pair(message for entry in shown if (message := message_of(entry)) is not None)
     return ModelContext(
         messages=paired.messages,
         summary=summary,
-        model=model,
-        thinking=thinking,
         problems=(*broken, *paired.problems),
         unanswered=paired.unanswered,
     )
