@@ -9,7 +9,7 @@ import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -153,44 +153,32 @@ def decode_line(line: bytes) -> tuple[TranscriptHeader | AnyEntry | None, str]:
         return None, ""
     if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
         return None, ""
-    return _salvaged(raw)
+    return _salvage(raw)
 
 
-def _salvaged(raw: dict[str, Any]) -> tuple[TranscriptHeader | AnyEntry, str]:
-    """Decodes an entry of another program: drops unknown blocks, keeps unknown kinds as `Opaque`."""
+def _salvage(raw: dict[str, Any]) -> tuple[TranscriptHeader | AnyEntry, str]:
+    """Decodes an entry of another program: drops unknown blocks, keeps unknown kinds as `UnknownEntry`."""
     parent = raw.get("parentId")
-    opaque = UnknownEntry(
+    unknown = UnknownEntry(
         type=raw["type"], id=str(raw.get("id") or ""), parent_id=parent if isinstance(parent, str) else None
     )
     message = raw.get("message")
-    if raw["type"] not in _KINDS or (isinstance(message, dict) and message.get("role") not in _BLOCKS):
-        return opaque, ""
     if not isinstance(message, dict):
         message = None
+    if raw["type"] not in _KINDS or (message is not None and message.get("role") not in _BLOCKS):
+        return unknown, ""
+    if message and isinstance(content := message.get("content"), list):
+        known = [block for block in content if isinstance(block, dict) and block.get("type") in _BLOCK_TYPES]
+        raw = raw | {"message": message | {"content": known}}
     try:
-        return _converted(raw | {"message": _without_unknown(message)} if message else raw), ""
+        return msgspec.convert(raw, TranscriptHeader | Entry, strict=False), ""
     except msgspec.ValidationError as error:
         trouble = str(error)
     if message:
-        bare = {"type": "message", "id": opaque.id, "parentId": opaque.parent_id, "message": _bare(message)}
-        try:
-            return _converted(bare), trouble
-        except msgspec.ValidationError:
-            pass
-    return opaque, trouble
-
-
-def _converted(raw: Mapping[str, Any]) -> TranscriptHeader | Entry:
-    value: TranscriptHeader | Entry = msgspec.convert(raw, TranscriptHeader | Entry, strict=False)
-    return value
-
-
-def _without_unknown(message: dict[str, Any]) -> dict[str, Any]:
-    content = message.get("content")
-    if not isinstance(content, list):
-        return message
-    known = [block for block in content if isinstance(block, dict) and block.get("type") in _BLOCK_TYPES]
-    return message | {"content": known}
+        bare = {"type": "message", "id": unknown.id, "parentId": unknown.parent_id, "message": _bare(message)}
+        with suppress(msgspec.ValidationError):
+            return msgspec.convert(bare, TranscriptHeader | Entry, strict=False), trouble
+    return unknown, trouble
 
 
 def _bare(message: dict[str, Any]) -> dict[str, Any]:
