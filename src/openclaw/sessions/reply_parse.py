@@ -62,17 +62,12 @@ class DirectiveParser:
             self._line += part
             out.append(self._finish("\n"))
         self._line += last
-        out.append(self._advance())
+        if self._begun or not _may_be_special(self._line):
+            out.append(self._given(0 if self._fence else _open_tag(self._line), over=False))
         return "".join(out)
 
     def close(self) -> str:
         return self._finish("")
-
-    def _advance(self) -> str:
-        """The part of an unfinished line that can be passed on."""
-        if not self._begun and _may_be_special(self._line):
-            return ""
-        return self._given(0 if self._fence else _open_tag(self._line), over=False)
 
     def _finish(self, end: str) -> str:
         line = self._line
@@ -121,10 +116,8 @@ class DirectiveParser:
 
 def _may_be_special(line: str) -> bool:
     """Whether an unfinished line may be an attachment or a fence."""
-    start = line.lstrip(" \t")
-    if "MEDIA:".startswith(start[:6]) or start.startswith("MEDIA:"):
-        return True
-    return start[:1] in ("`", "~") and (len(set(start[:3])) == 1)
+    start = line.lstrip(" \t")[:6]
+    return "MEDIA:".startswith(start) or (start[0] in "`~" and len(set(start[:3])) == 1)
 
 
 def _open_tag(text: str) -> int:

@@ -192,7 +192,7 @@ class ShapedReply(Struct, frozen=True, kw_only=True):
 _SPECIAL = compile_lazily(rf"<|\[\[|^[ \t]*MEDIA:|^Source:|(?<![\s#])#|{_TOKEN}", re.IGNORECASE | re.MULTILINE)
 # A suffix of such text that may become one of them, with the blank space that would go too.
 _MAYBE_SPECIAL = compile_lazily(
-    rf"(?:\A|\n)\s*(?-i:{beginnings('MEDIA:', 'Source:')})?\Z|[*_]{{0,3}}(?:{_BEGUN})?\[?\Z", re.IGNORECASE
+    rf"(?:\A|(?<!\n)\n)\s*+(?-i:{beginnings('MEDIA:', 'Source:')})?\Z|[*_]{{0,3}}(?:{_BEGUN})?\[?\Z", re.IGNORECASE
 )
 
 

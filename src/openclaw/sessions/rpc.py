@@ -84,7 +84,9 @@ def sessions_methods(
 
     async def patch(params: SessionsPatchParams, caller: Caller) -> Any:
         key = sessions.key(params.key, params.agent_id)
-        await _expect(index, key, params.expected_session_id)
+        before = await index.get(key) if params.expected_session_id is not None else None
+        if before is not None and before.session_id != params.expected_session_id:
+            raise InvalidRequest("the session has changed since you looked: reload and try again")
         changes = await _changes(models, key, params)
         chosen = await lifecycle.prefer(key, changes)
         await sessions.changed(key, "patch", changes)
@@ -179,14 +181,6 @@ def _wanted(shown: dict[str, Any], params: SessionsListParams, now: int) -> bool
         or (params.spawned_by is not None and shown.get("spawnedBy") != params.spawned_by)
         or (params.search and params.search.lower() not in f"{key} {shown['displayName']}".lower())
     )
-
-
-async def _expect(index: SessionIndex, key: SessionKey, session_id: str | None) -> None:
-    if session_id is None:
-        return
-    found = await index.get(key)
-    if found is not None and found.session_id != session_id:
-        raise InvalidRequest("the session has changed since you looked: reload and try again")
 
 
 async def _changes(models: ModelService, key: SessionKey, params: SessionsPatchParams) -> dict[str, Any]:

@@ -271,15 +271,15 @@ def apply_projections(
 
 def count_chars(messages: Sequence[Message]) -> int:
     """The characters of a conversation, images by their cost in tokens."""
-    return sum(map(_chars, messages))
-
-
-def _chars(message: Message) -> int:
-    if isinstance(message, Assistant):
-        calls = sum(len(msgspec.json.encode(call.arguments)) for call in message.calls)
-        return len(message.text) + len(message.thinking) + calls
-    images = 0 if isinstance(message.content, str) else sum(isinstance(block, Image) for block in message.content)
-    return len(message.text) + images * IMAGE_TOKENS * CHARS_PER_TOKEN
+    total = 0
+    for message in messages:
+        total += len(message.text)
+        if isinstance(message, Assistant):
+            total += len(message.thinking) + sum(len(msgspec.json.encode(call.arguments)) for call in message.calls)
+        elif not isinstance(message.content, str):
+            images = sum(isinstance(block, Image) for block in message.content)
+            total += images * IMAGE_TOKENS * CHARS_PER_TOKEN
+    return total
 
 
 def _candidates(messages: Sequence[Message], tools: ToolFilter) -> list[ToolResult]:
