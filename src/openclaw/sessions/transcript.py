@@ -190,12 +190,7 @@ def build_context(entries: Sequence[AnyEntry]) -> ModelContext:
     path, broken = walk_path(entries)
     shown, summary = visible_entries(path)
     paired = pair(message for entry in shown if (message := message_of(entry)) is not None)
-    return ModelContext(
-        messages=paired.messages,
-        summary=summary,
-        problems=(*broken, *paired.problems),
-        unanswered=paired.unanswered,
-    )
+    return structs.replace(paired, summary=summary, problems=(*broken, *paired.problems))
 
 
 def visible_entries(path: Sequence[AnyEntry]) -> tuple[list[AnyEntry], str | None]:
@@ -228,15 +223,7 @@ def message_of(entry: AnyEntry) -> Message | None:
             return None
 
 
-class PairedCalls(Struct, frozen=True):
-    """Messages with calls and results paired, and the problems repaired."""
-
-    messages: tuple[Message, ...]
-    problems: tuple[TranscriptProblem, ...]
-    unanswered: tuple[ToolCall, ...]
-
-
-def pair(messages: Iterable[Message]) -> PairedCalls:
+def pair(messages: Iterable[Message]) -> ModelContext:
     """Pairs calls with results: every call gets exactly one, directly after it, in the order of the calls."""
     steps: list[tuple[Assistant | None, list[ToolResult], list[User]]] = [(None, [], [])]
     for message in messages:
@@ -269,7 +256,7 @@ def pair(messages: Iterable[Message]) -> PairedCalls:
         problems.extend(TranscriptProblem("unanswered", f"{call.name} ({call.id})") for call in missing)
         out.extend(answers.get(call.id) or interrupted_result(call) for call in calls)
         out.extend(users)
-    return PairedCalls(tuple(out), tuple(problems), tuple(missing))
+    return ModelContext(messages=tuple(out), problems=tuple(problems), unanswered=tuple(missing))
 
 
 def _with_distinct_ids(message: Assistant) -> Assistant:
