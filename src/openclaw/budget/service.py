@@ -11,6 +11,7 @@ from openclaw.budget.limits import PERIODS, BudgetRules, degradation_step, dolla
 from openclaw.budget.meter import KeepProfile, MeterAccount, RunMeter, explain_run
 from openclaw.budget.settings import BudgetSettings, RecordSettings
 from openclaw.core.clock import Clock
+from openclaw.core.clock import zone_of as zone_of
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live

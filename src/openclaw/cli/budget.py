@@ -11,9 +11,9 @@ import msgspec
 from openclaw.budget import service
 from openclaw.budget.ledger import CallRow, SpendLedger
 from openclaw.budget.meter import explain_run
+from openclaw.budget.service import zone_of
 from openclaw.cli.render import dollars, print_json, table, tokens, when
 from openclaw.config.load import load
-from openclaw.core.clock import zone_of
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.process import open_state
 from openclaw.process.environment import Environment, local_timezone

@@ -129,7 +129,8 @@ def message_to_json(
     """A message as a row of history and `session.message`, without runtime details and image data."""
     if isinstance(message, Assistant):
         shaped = shape(message.text)
-        if (text := proofread(shaped.text)) != message.text:
+        text = proofread(shaped.text) if "#" in shaped.text else shaped.text  # most answers cite nothing
+        if text != message.text:
             message = _reshaped(message, text, shaped.reasoning)
     made: dict[str, Any] = msgspec.to_builtins(message)
     made.pop("details", None)

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import operator
 import os
 import re
 import shutil
@@ -11,7 +12,6 @@ import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterator
-from operator import attrgetter
 from pathlib import Path
 
 from openclaw.core.errors import InvalidRequest
@@ -128,7 +128,7 @@ def _from_directory(top: Path) -> Iterator[ArchiveMember]:
     while pending:
         prefix, directory = pending.pop()
         with os.scandir(directory) as listing:
-            entries = sorted(listing, key=attrgetter("name"))
+            entries = sorted(listing, key=operator.attrgetter("name"))
         for entry in entries:
             if entry.name in LEFT_OUT:
                 continue
