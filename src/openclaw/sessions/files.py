@@ -105,7 +105,7 @@ def load(path: Path) -> LoadedTranscript:
             if isinstance(value, TranscriptHeader):
                 header = header or value
             else:
-                entries.append(_placed(value, number, entries))
+                entries.append(_with_id(value, number, entries))
     except FileNotFoundError as error:
         raise NotFound(f"no transcript at {path}") from error
     except OSError as error:
@@ -128,7 +128,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes, int, bool]]:
             yield number, line if size == len(line) else b"too long", size, piece.endswith(b"\n")
 
 
-def _placed(entry: AnyEntry, number: int, before: list[AnyEntry]) -> AnyEntry:
+def _with_id(entry: AnyEntry, number: int, before: list[AnyEntry]) -> AnyEntry:
     """Fills in ids and parents for format version 1, whose entries have none and follow one another."""
     if isinstance(entry, Compaction) and isinstance(entry.first_kept_entry_index, int):
         kept = before[entry.first_kept_entry_index - 1 : entry.first_kept_entry_index]

@@ -60,16 +60,16 @@ class DirectiveParser:
         *whole, last = text.split("\n")
         for part in whole:
             self._line += part
-            out.append(self._finish("\n"))
+            out.append(self._end_line("\n"))
         self._line += last
         if self._begun or not _may_be_special(self._line):
-            out.append(self._given(0 if self._fence else _open_tag(self._line), over=False))
+            out.append(self._release(0 if self._fence else _open_tag(self._line), over=False))
         return "".join(out)
 
     def close(self) -> str:
-        return self._finish("")
+        return self._end_line("")
 
-    def _finish(self, end: str) -> str:
+    def _end_line(self, end: str) -> str:
         line = self._line
         if not self._begun and (found := _FENCE.fullmatch(line)):
             self._toggle(found["marker"], found["info"])
@@ -80,7 +80,7 @@ class DirectiveParser:
             self.found = structs.replace(self.found, media=tuple(dict.fromkeys((*known, media["source"]))))
             self._line = ""
             return ""
-        out = self._given(0, over=True)
+        out = self._release(0, over=True)
         # A line of directives only is removed with its line end.
         emptied = self._tagged and not self._worded
         self._begun = self._worded = self._tagged = False
@@ -92,7 +92,7 @@ class DirectiveParser:
         elif marker[0] == self._fence[0] and len(marker) >= len(self._fence) and not info.strip():
             self._fence = ""
 
-    def _given(self, held: int, over: bool) -> str:
+    def _release(self, held: int, over: bool) -> str:
         """The line without its tags, all but `held` characters."""
         ready, rest = self._line[: len(self._line) - held], self._line[len(self._line) - held :]
         out = ready if self._fence else _DIRECTIVE.sub(self._note, ready)

@@ -61,7 +61,7 @@ def connect(path: Path, migrations: Sequence[Migration], admit: Admit | None = N
             connection.close()
             raise
     except apsw.Error as error:
-        raise _translated(error, path) from error
+        raise _to_state_error(error, path) from error
     return connection
 
 
@@ -108,7 +108,7 @@ def _version(connection: apsw.Connection) -> int:
     return int(str(connection.pragma("user_version")))
 
 
-def _translated(error: apsw.Error, path: Path) -> StateError:
+def _to_state_error(error: apsw.Error, path: Path) -> StateError:
     match error:
         case apsw.FullError():
             return StateError(f"the disk is full: {path} was not changed. Free some space and try again.")
@@ -201,23 +201,23 @@ class Sqlite:
         self._writing = writing
         self._reading = ThreadPoolExecutor(1, "db-read")
         self._reader: apsw.Connection | None = None
-        self._turn = _WriteLock()
+        self._write_lock = _WriteLock()
         self._listeners: dict[str, set[asyncio.Queue[str]]] = {}
-        self._folding: asyncio.Task[None] | None = None
+        self._checkpointing: asyncio.Task[None] | None = None
 
     @cached_property
-    def _looker(self) -> apsw.Connection:
-        """Reads on the loop's thread while a transaction may be open in `_here`."""
+    def _loop_reader(self) -> apsw.Connection:
+        """Reads on the loop's thread while a transaction may be open in `_loop_writer`."""
         return _connect_reader(self.path)
 
     @cached_property
-    def _here(self) -> apsw.Connection:
+    def _loop_writer(self) -> apsw.Connection:
         """Writes on the loop's thread. It never waits and never checkpoints."""
         connection = apsw.Connection(str(self.path))
         connection.set_busy_timeout(0)
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").fetchall()
-        connection.set_wal_hook(self._grown)
+        connection.set_wal_hook(self._on_commit)
         return connection
 
     @classmethod
@@ -231,23 +231,23 @@ class Sqlite:
         return cls(path, writer, writing)
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
-        return await self._in(self._reading, self._read_there, sql, params)
+        return await self._run_in(self._reading, self._read_in_thread, sql, params)
 
-    def _read_there(self, sql: str, params: Params | None) -> Sequence[Row]:
+    def _read_in_thread(self, sql: str, params: Params | None) -> Sequence[Row]:
         if self._reader is None:
             self._reader = _connect_reader(self.path)
         return _read(self._reader, sql, params)
 
     async def look(self, sql: str, params: Params | None = None) -> Sequence[Row]:
         try:
-            if not self._turn.locked():
+            if not self._write_lock.locked():
                 # The latest writes are in this connection's cache; another connection would read them from the file
                 # again.
                 with suppress(apsw.BusyError):
-                    return _read(self._here, sql, params)
-            return _read(self._looker, sql, params)
+                    return _read(self._loop_writer, sql, params)
+            return _read(self._loop_reader, sql, params)
         except apsw.Error as error:
-            raise _translated(error, self.path) from error
+            raise _to_state_error(error, self.path) from error
 
     async def write(self, sql: str, params: Params | None = None) -> int:
         return (await self.write_all((sql, params)))[0]
@@ -255,19 +255,19 @@ class Sqlite:
     async def write_all(self, *statements: tuple[str, Params | None]) -> tuple[int, ...]:
         values = [value for _, params in statements if params for value in params.values()]
         size = sum(len(value) for value in values if isinstance(value, str | bytes))
-        async with self._turn:
-            return await self.on(self._here if size <= LARGEST_HERE else self._writer, _write, *statements)
+        async with self._write_lock:
+            return await self.on(self._loop_writer if size <= LARGEST_HERE else self._writer, _write, *statements)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[_Transaction]:
-        async with self._turn:
+        async with self._write_lock:
             try:
-                await self.on(self._here, _write, ("BEGIN IMMEDIATE", None))
+                await self.on(self._loop_writer, _write, ("BEGIN IMMEDIATE", None))
             except asyncio.CancelledError:
                 # The thread waits on for the file, and would begin what nobody ends.
                 self._writing.submit(_roll_back, self._writer)
                 raise
-            connection = self._here if self._here.in_transaction else self._writer
+            connection = self._loop_writer if self._loop_writer.in_transaction else self._writer
             transaction = _Transaction(self, connection)
             try:
                 yield transaction
@@ -294,16 +294,16 @@ class Sqlite:
                 del self._listeners[topic]
 
     async def close(self) -> None:
-        if self._folding is not None:
-            await asyncio.wait({self._folding})
-        for name in ("_looker", "_here"):
+        if self._checkpointing is not None:
+            await asyncio.wait({self._checkpointing})
+        for name in ("_loop_reader", "_loop_writer"):
             if name in self.__dict__:  # created at its first use
                 self.__dict__[name].close()
         if self._reader is not None:
-            await self._in(self._reading, self._reader.close)
+            await self._run_in(self._reading, self._reader.close)
         self._reading.shutdown()
         # The writer goes last: the last connection to close checkpoints the write-ahead log.
-        await self._in(self._writing, self._writer.close)
+        await self._run_in(self._writing, self._writer.close)
         self._writing.shutdown()
 
     async def on(self, connection: apsw.Connection | None, work: Callable[[apsw.Connection, *Ts], T], *args: *Ts) -> T:
@@ -313,30 +313,30 @@ class Sqlite:
         """
         if connection is None:
             raise RuntimeError("this transaction is over: start another one")
-        if connection is self._here:
+        if connection is self._loop_writer:
             try:
                 return work(connection, *args)
             except apsw.Error as error:
                 if not isinstance(error, apsw.BusyError) or connection.in_transaction:
-                    raise _translated(error, self.path) from error
-        return await asyncio.shield(self._in(self._writing, work, self._writer, *args))
+                    raise _to_state_error(error, self.path) from error
+        return await asyncio.shield(self._run_in(self._writing, work, self._writer, *args))
 
-    async def _in(self, thread: ThreadPoolExecutor, work: Callable[[*Ts], T], *args: *Ts) -> T:
+    async def _run_in(self, thread: ThreadPoolExecutor, work: Callable[[*Ts], T], *args: *Ts) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(thread, work, *args)
         except apsw.Error as error:
-            raise _translated(error, self.path) from error
+            raise _to_state_error(error, self.path) from error
 
-    def _grown(self, connection: apsw.Connection, name: str, pages: int) -> int:
+    def _on_commit(self, connection: apsw.Connection, name: str, pages: int) -> int:
         """WAL hook: starts a checkpoint when the log is long; a checkpoint that fails must not fail the write."""
-        if pages >= LONGEST_LOG and (self._folding is None or self._folding.done()):
-            self._folding = asyncio.get_running_loop().create_task(self._fold(), name="write-ahead log")
+        if pages >= LONGEST_LOG and (self._checkpointing is None or self._checkpointing.done()):
+            self._checkpointing = asyncio.get_running_loop().create_task(self._checkpoint(), name="write-ahead log")
         return apsw.SQLITE_OK
 
-    async def _fold(self) -> None:
+    async def _checkpoint(self) -> None:
         # Under the write lock, so that nothing is appended meanwhile and the log restarts.
         with suppress(StateError):
-            async with self._turn:
+            async with self._write_lock:
                 await self.on(self._writer, apsw.Connection.wal_checkpoint)
 
 
@@ -345,7 +345,7 @@ def _connect_reader(path: Path) -> apsw.Connection:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     except apsw.Error as error:
-        raise _translated(error, path) from error
+        raise _to_state_error(error, path) from error
     return connection
 
 

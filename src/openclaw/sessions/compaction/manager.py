@@ -95,7 +95,7 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         large = bool(most_bytes) and size >= most_bytes
         soft = self.flush.settings.soft_threshold_tokens if self.flush else 0
         if tokens >= plan.flush_threshold(window, soft) or large or (flush_bytes and size >= flush_bytes):
-            async for event in self._flushed(transcript, path):
+            async for event in self._run_flush(transcript, path):
                 yield event
         if tokens >= plan.capacity(window) or large:
             async for done in self.compact(transcript, "threshold", room_for=asked):
@@ -123,22 +123,22 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         window = min(window, plan.parse_window(seen_error) or window)
         if reason == "manual":
             if measure(path) < WORTH_ASKING:
-                yield _failed(reason, before, f"{NOTHING}: the conversation is short")
+                yield _failure(reason, before, f"{NOTHING}: the conversation is short")
                 return
-            async for event in self._flushed(transcript, path):
+            async for event in self._run_flush(transcript, path):
                 yield event
             path = await _path(transcript)
         keep = plan.keep_budget(self.settings.keep_recent_tokens, window, before, self._overhead + room_for)
         cut = plan.plan(path, keep)
         if cut is None:
-            yield _failed(reason, before, NOTHING)
+            yield _failure(reason, before, NOTHING)
             return
         yield CompactionStarted(reason=reason, tokens=before)
         try:
             made = await self.compactor.summarise(cut, window=window, focus=focus, must=reason == "overflow")
         except CompactionFailed as error:
             log.warning("compaction failed: %s", error.message)
-            yield _failed(reason, before, error.message)
+            yield _failure(reason, before, error.message)
             return
         kept = plan.estimate_all(cut.kept)
         after = min(before, self._overhead + plan.estimate_text(made.text) + kept)
@@ -192,7 +192,9 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
             transcript.append(Custom(custom_type=plan.CUSTOM_TYPE, data=data), self.clock.now())
         return pruned.messages
 
-    async def _flushed(self, transcript: TranscriptFile, path: Sequence[AnyEntry]) -> AsyncGenerator[FlushEnded, None]:
+    async def _run_flush(
+        self, transcript: TranscriptFile, path: Sequence[AnyEntry]
+    ) -> AsyncGenerator[FlushEnded, None]:
         if self.flush is None or not self.flush.due(path):
             return
         done = await self.flush.run(path, self.system, self.shown(transcript, path, build_context(path)))
@@ -210,5 +212,5 @@ async def _path(transcript: TranscriptFile) -> list[AnyEntry]:
     return path_to_leaf((await asyncio.to_thread(load, transcript.path)).entries)
 
 
-def _failed(reason: CompactionReason, tokens: int, why: str) -> CompactionEnded:
+def _failure(reason: CompactionReason, tokens: int, why: str) -> CompactionEnded:
     return CompactionEnded(reason=reason, ok=False, tokens_before=tokens, tokens_after=tokens, error=why)

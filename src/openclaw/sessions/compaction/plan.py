@@ -169,7 +169,7 @@ def plan(path: Sequence[AnyEntry], keep: int) -> CompactionPlan | None:
         removed=tuple(messages[:at]),
         kept=tuple(messages[at:]),
         first_kept=said[at][0] if at < len(said) else "",
-        split=_split(messages, at),
+        split=_turn_start(messages, at),
         previous=newest if isinstance(newest, Compaction) else None,
     )
 
@@ -195,7 +195,7 @@ def find_cut(messages: Sequence[Message], keep: int) -> int:
     return best
 
 
-def _split(messages: Sequence[Message], at: int) -> int:
+def _turn_start(messages: Sequence[Message], at: int) -> int:
     """The start of the turn that a cut at `at` splits, or `at`."""
     if at < len(messages) and isinstance(messages[at], User):
         return at
@@ -251,7 +251,7 @@ def prune(
             shown |= {call_id: "trim" for call_id in long if call_id not in shown}
             now = apply_projections(messages, shown, rules)
             if rules.hard_clear.enabled and count_chars(now) >= HARD_SHARE * room:
-                shown |= _cleared(now, old, shown, HARD_SHARE * room)
+                shown |= _clear_oldest(now, old, shown, HARD_SHARE * room)
     return Pruned(apply_projections(messages, shown, rules), shown)
 
 
@@ -305,7 +305,7 @@ def _trim(text: str) -> str:
     )
 
 
-def _cleared(
+def _clear_oldest(
     messages: Sequence[Message], old: Sequence[ToolResult], shown: Mapping[str, Projection], most: float
 ) -> dict[str, Projection]:
     """Clears the oldest results until the total is below `most` characters; none when that gains too little."""

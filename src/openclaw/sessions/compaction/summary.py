@@ -207,30 +207,30 @@ def _parts(text: str, limit: int) -> list[str]:
 
 def render_messages(messages: Sequence[Message]) -> list[str]:
     """Renders messages as text, one string each, without internal context."""
-    return [piece for message in messages if (piece := _told(message))]
+    return [piece for message in messages if (piece := _render(message))]
 
 
-def _told(message: Message) -> str:
+def _render(message: Message) -> str:
     match message:
         case User():
-            return f"[User]: {_plain(message)}"
+            return f"[User]: {_text_of(message)}"
         case ToolResult(tool_name=name, is_error=failed):
-            text = _plain(message)
+            text = _text_of(message)
             short = tail(text, RESULT_CHARS) if failed else head(text, RESULT_CHARS)
             left = f"\n[{len(text) - len(short)} characters left out]" if len(short) < len(text) else ""
             return f"[Tool {'error' if failed else 'result'}, {name}]: {short}{left}"
         case Assistant():
             said = [f"[Assistant]: {message.text}"] if message.text.strip() else []
-            return "\n".join((*said, *map(_call, message.calls)))
+            return "\n".join((*said, *map(_render_call, message.calls)))
 
 
-def _call(call: ToolCall) -> str:
+def _render_call(call: ToolCall) -> str:
     arguments = msgspec.json.encode(call.arguments).decode()
     more = "…" if len(arguments) > ARGUMENT_CHARS else ""
     return f"[Assistant calls {call.name}]: {arguments[:ARGUMENT_CHARS]}{more}"
 
 
-def _plain(message: User | ToolResult) -> str:
+def _text_of(message: User | ToolResult) -> str:
     content = (Text(message.content),) if isinstance(message.content, str) else message.content
     parts = ["[image left out]" if isinstance(block, Image) else block.text for block in content]
     return _INTERNAL.sub("", "\n".join(parts)).strip()
