@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
-from openclaw.budget.service import BudgetService, zone_of
+from openclaw.budget.service import BudgetService
 from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig, load, save_last_good
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Clock, zone_of
 from openclaw.core.harness import OpenProvider
 from openclaw.core.keys import SessionKey
 from openclaw.core.tool import Approver

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import operator
 import os
 import re
 import shutil
@@ -47,7 +48,7 @@ def read_package(source: Path, marker: str) -> dict[str, tuple[bytes, bool]]:
             found = _from_zip(source)
         else:
             found = _from_tar(source)
-        return _beside(marker, _collected(found), source)
+        return _below_marker(marker, _collect(found), source)
     except OSError as error:
         raise ArchiveRefused(f"cannot read {source}: {error.strerror or error}") from error
 
@@ -61,7 +62,7 @@ def _regular(source: Path) -> Path:
     return source
 
 
-def _collected(found: Iterator[ArchiveMember]) -> dict[str, tuple[bytes, bool]]:
+def _collect(found: Iterator[ArchiveMember]) -> dict[str, tuple[bytes, bool]]:
     """All files within the limits; refuses two names that are the same file on some system."""
     kept: dict[str, tuple[bytes, bool]] = {}
     seen: set[str] = set()
@@ -82,7 +83,7 @@ def _collected(found: Iterator[ArchiveMember]) -> dict[str, tuple[bytes, bool]]:
     return kept
 
 
-def _beside(marker: str, kept: dict[str, tuple[bytes, bool]], source: Path) -> dict[str, tuple[bytes, bool]]:
+def _below_marker(marker: str, kept: dict[str, tuple[bytes, bool]], source: Path) -> dict[str, tuple[bytes, bool]]:
     """The files beside and below the single marker."""
     tops = sorted({path.rpartition("/")[0] for path in kept if path.rpartition("/")[2] == marker}, key=len)
     outer = [
@@ -127,7 +128,7 @@ def _from_directory(top: Path) -> Iterator[ArchiveMember]:
     while pending:
         prefix, directory = pending.pop()
         with os.scandir(directory) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
+            entries = sorted(listing, key=operator.attrgetter("name"))
         for entry in entries:
             if entry.name in LEFT_OUT:
                 continue
