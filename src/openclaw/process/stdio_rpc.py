@@ -53,8 +53,6 @@ LAST_WORDS = 1_500
 FAREWELL = 7.0
 """Seconds for an orderly shutdown after the input has ended."""
 
-Questions = "asyncio.Queue[Ask | None]"
-
 
 class WorkerOutput:
     """Standard output, one whole line at a time. What libraries print is redirected to standard error."""

@@ -4,8 +4,7 @@ passed in."""
 import re
 from typing import Literal
 
-from openclaw.core.text import compile_lazily, head, neutralise, sanitize_block, sanitize_line, utf16_length
-from openclaw.security.scan import suspicious_patterns
+from openclaw.core.text import compile_lazily, neutralise, sanitize_block, sanitize_line
 
 Source = Literal[
     "email", "webhook", "api", "browser", "channel_metadata", "web_search", "web_fetch", "mcp", "plugin", "unknown"
@@ -68,26 +67,6 @@ def sanitize_own_text(text: str) -> str:
     return _PLAIN_TOKENS.sub(REMOVED_TOKEN, neutralise(text))
 
 
-def truncate_sanitized(text: str, most: int) -> str:
-    """The sanitised form of the longest prefix of `text` that fits into `most` units after sanitising."""
-    cleaned = sanitize_external_text(text)
-    if utf16_length(cleaned) <= most:
-        return cleaned
-    low, high = 0, min(len(text), most)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if utf16_length(sanitize_external_text(text[:middle])) <= most:
-            low = middle
-        else:
-            high = middle - 1
-    return sanitize_external_text(head(text, utf16_length(text[:low])))
-
-
-def detect_suspicious_patterns(text: str) -> tuple[str, ...]:
-    """The typical prompt-injection patterns that `text` matches."""
-    return suspicious_patterns(text)
-
-
 def wrap_external_content(
     content: str,
     source: Source,
@@ -113,10 +92,6 @@ def wrap_external_content(
         f'<<<END_EXTERNAL_UNTRUSTED_CONTENT id="{marker_id}">>>',
     ]
     return "\n".join(parts)
-
-
-def wrap_web_content(content: str, source: Literal["web_search", "web_fetch"], *, marker_id: str) -> str:
-    return wrap_external_content(content, source, marker_id=marker_id)
 
 
 def build_safe_external_prompt(

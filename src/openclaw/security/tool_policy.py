@@ -199,16 +199,6 @@ class RemovedTool(Struct, frozen=True):
     key: str = ""
 
 
-def profile_layer(profile: str, also_allow: Iterable[str] = ()) -> ToolLayer:
-    allow = PROFILES.get(profile)
-    return ToolLayer(
-        name=f"tools.profile {profile}",
-        key="tools.profile",
-        exact_key=True,
-        allow=None if allow is None else (*allow, *also_allow),
-    )
-
-
 def _expand(entries: Iterable[str]) -> set[str]:
     out: set[str] = set()
     for entry in entries:
