@@ -63,10 +63,9 @@ from openclaw.sessions.lifecycle import SessionLifecycle, SessionPreferences
 from openclaw.sessions.reply_text import ReplyOptions
 from openclaw.sessions.transcript import path_origins
 from openclaw.skills.catalog import shorten_path
-from openclaw.skills.gate import SkillList
 from openclaw.skills.invoke import SkillCall, Unknown, instruction
 from openclaw.skills.invoke import parse as parse_call
-from openclaw.skills.service import SkillGate, SkillService
+from openclaw.skills.service import AgentSkills, SkillGate, SkillService
 from openclaw.storage.keys import StateKeys
 from openclaw.workspace.files import FileCache, WorkspaceFile
 from openclaw.workspace.seed import Workspaces
@@ -253,7 +252,7 @@ class TurnPreparer:
         route: FailoverRoute,
         system: System,
         toolbox: ToolRunner,
-        shelf: SkillList,
+        shelf: AgentSkills,
         spending: RunMeter,
         labels: "RunLabels",
     ) -> CompactionManager:
@@ -366,7 +365,7 @@ class TurnPreparer:
         return self._box(key, tools, shelf, sees_images=True, cap=result_cap(LARGEST_WINDOW))
 
     def _labels(
-        self, key: SessionKey, shelf: SkillList, turn: RunRequest | None = None, session: OpenedSession | None = None
+        self, key: SessionKey, shelf: AgentSkills, turn: RunRequest | None = None, session: OpenedSession | None = None
     ) -> "RunLabels":
         """What follows text from elsewhere through a run, or through a call outside one."""
         stored = self._models.model_set(key.agent).keyring.stored
@@ -383,7 +382,7 @@ class TurnPreparer:
             self._workspaces.of(key.agent),
             place=turn.place if turn else "",
             boxes=self._sandboxes.root(self._sandboxes.rules(key.agent)) if self._sandboxes.is_boxed(key) else None,
-            skills=self._skills.labels(shelf),
+            skills=shelf.labels,
             origins=(*path_origins(session.path), *turn.origins) if turn and session else (),
             said=session.context.messages if session else (),
         )
@@ -393,7 +392,7 @@ class TurnPreparer:
         toolset: Toolset,
         turn: RunRequest,
         model: Model,
-        shelf: SkillList,
+        shelf: AgentSkills,
         labels: "RunLabels",
         caps: Sequence[ToolLayer] = (),
         level: Level = "off",
@@ -424,11 +423,11 @@ class TurnPreparer:
             case _:
                 return None
 
-    def skills_of(self, agent_id: str) -> SkillList:
+    def skills_of(self, agent_id: str) -> AgentSkills:
         """The skills of an agent as they are now, without accepting new ones."""
         return self._skills_of(agent_id, "", first_use=False)
 
-    def _skills_of(self, agent_id: str, place: str, *, first_use: bool) -> SkillList:
+    def _skills_of(self, agent_id: str, place: str, *, first_use: bool) -> AgentSkills:
         """The skills of an agent, those of the project the person is in included."""
         workspace = self._workspaces.of(agent_id)
         return self._skills.look(agent_id, workspace, Path(place) if place else workspace, first_use=first_use)
@@ -437,7 +436,7 @@ class TurnPreparer:
         self,
         key: SessionKey,
         tools: Sequence[Tool],
-        shelf: SkillList,
+        shelf: AgentSkills,
         *,
         sees_images: bool,
         cap: int,
@@ -456,7 +455,7 @@ class TurnPreparer:
                 tools=tuple(tool.spec.name for tool in tools),
                 agent_id=key.agent,
                 accepts_images=sees_images,
-                env=self._skills.environment(shelf).revealed(),
+                env=shelf.variables.revealed(),
             ),
             SkillGate(
                 self._label_service.gate(key.agent, self._exec_gate(), labels),
@@ -505,7 +504,7 @@ class TurnPreparer:
         agent: agent_settings.ResolvedAgent,
         model: Model,
         specs: tuple[ToolSpec, ...],
-        shelf: SkillList,
+        shelf: AgentSkills,
         elevated: Elevation = NOT_ELEVATED,
     ) -> PromptRequest:
         return PromptRequest(
@@ -515,7 +514,7 @@ class TurnPreparer:
             sandbox_mode=self._sandboxes.rules(key.agent).mode,
             external_agents=self._live.config.acp.enabled and bool(self._live.config.acp.agents),
             workspace=self._workspaces.of(agent.id),
-            skills=self._skills.snapshot(agent.id, shelf).text,
+            skills=shelf.prompt,
             model=model,
             default_model=str(self._models.model_set(agent.id).default),
             tools=specs,

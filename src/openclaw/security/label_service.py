@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import openclaw
@@ -73,7 +73,7 @@ class LabelService:
         *,
         place: str = "",
         boxes: Path | None = None,
-        skills: dict[str, tuple[Origin, ...]] | None = None,
+        skills: Mapping[str, tuple[Origin, ...]] | None = None,
         origins: Sequence[Origin] = (),
         said: Sequence[Message] = (),
     ) -> RunLabels:

@@ -39,33 +39,22 @@ from openclaw.storage.digests import (
 
 # Change detection.
 
-MOST_HERE = 300
-"""Up to this many paths, checking them is faster than handing the work to a thread."""
-
 
 class ScanDependencies:
-    """The identities of all files a scan depended on; tells whether its result is still valid."""
+    """The identities of all files a scan depended on: as long as they are the same, so is its result."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, Identity | None] = {}
+        self.seen: dict[str, Identity | None] = {}
 
     def note(self, paths: Iterable[str]) -> None:
         """Records files and directories, also missing ones."""
         for path in paths:
-            self._seen[path] = identity_at(path)
-
-    @property
-    def few(self) -> bool:
-        return len(self._seen) <= MOST_HERE
+            self.seen[path] = identity_at(path)
 
     def settled(self, started: float) -> bool:
         """Whether everything is older than the scan, so that any later change alters a timestamp."""
-        newest = max((max(seen[3], seen[4]) for seen in self._seen.values() if seen is not None), default=0)
+        newest = max((max(seen[3], seen[4]) for seen in self.seen.values() if seen is not None), default=0)
         return newest < (started - RACY) * 1e9
-
-    def hold(self) -> bool:
-        """Whether nothing changed."""
-        return all(identity_at(path) == before for path, before in self._seen.items())
 
 
 # The scan.
