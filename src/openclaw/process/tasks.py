@@ -12,11 +12,8 @@ from openclaw.core.errors import Unavailable
 
 
 class SystemClock:
-    def now(self) -> float:
-        return time.time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+    now = staticmethod(time.time)
+    sleep = staticmethod(asyncio.sleep)
 
 
 T = TypeVar("T")

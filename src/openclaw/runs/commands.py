@@ -29,7 +29,7 @@ from openclaw.runs.toolset import Toolset
 from openclaw.runs.worker import RunService
 from openclaw.security.approvals import PendingApprovals
 from openclaw.security.audit_log import AuditLog
-from openclaw.security.sandboxes.service import SandboxService, read_elevation
+from openclaw.security.sandboxes.service import SandboxService
 from openclaw.security.settings import CommandsSettings
 from openclaw.security.tool_policy import LEVELS, identify_speaker, refuse_reason
 from openclaw.sessions.compaction.plan import compactions
@@ -62,7 +62,7 @@ async def set_elevated(
     """Shows or sets the level of a session, in words."""
     boxed = sandboxes.is_boxed(key)
     if not args:
-        now = sandboxes.elevation(key, read_elevation(await lifecycle.preferences(key)), millis(clock))
+        now = sandboxes.elevation(key, await lifecycle.preferences(key), millis(clock))
         note = "" if boxed else " This session is in no sandbox, so it changes nothing here."
         return f"Elevated: {now.level} ({MEANING[now.level]}).{f' {now.why}.' if now.why else ''}{note}"
     level = args.split()[0].lower()

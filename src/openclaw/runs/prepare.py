@@ -45,8 +45,7 @@ from openclaw.security.gates import ExecGate, SessionAllowlist
 from openclaw.security.label_service import LabelService
 from openclaw.security.redaction import secret_variables, secrets_in
 from openclaw.security.run_labels import RunLabels
-from openclaw.security.sandboxes import policy
-from openclaw.security.sandboxes.service import SandboxService, read_elevation
+from openclaw.security.sandboxes.service import SandboxService
 from openclaw.security.tool_policy import (
     NOT_ELEVATED,
     Elevation,
@@ -215,7 +214,7 @@ class TurnPreparer:
         shelf = self._skills.known(agent.id, self._workspaces.of(agent.id), place, first_use=True, here=True)
         if shelf is None:
             shelf = await asyncio.to_thread(self._skills_of, agent.id, turn.place, first_use=True)
-        elevated = self._sandboxes.elevation(turn.key, read_elevation(chosen), millis(self._clock))
+        elevated = self._sandboxes.elevation(turn.key, chosen, millis(self._clock))
         labels = self._labels(turn.key, shelf, turn, session)
         toolbox = self._toolbox(toolset, turn, model, shelf, labels, caps, elevated.level)
         last = await self._last_truncation(turn.key)
@@ -378,7 +377,6 @@ class TurnPreparer:
             )
             self._label_service.know(secret for group in secrets for secret in group)
         return self._label_service.labels(
-            str(key),
             self._workspaces.of(key.agent),
             place=turn.place if turn else "",
             boxes=self._sandboxes.root(self._sandboxes.rules(key.agent)) if self._sandboxes.is_boxed(key) else None,
@@ -531,9 +529,9 @@ class TurnPreparer:
 
     def _sandbox_facts(self, key: SessionKey, level: Elevation) -> SandboxFacts | None:
         """What the prompt says about the sandbox of a session."""
-        rules = self._sandboxes.rules(key.agent)
-        if not policy.is_sandboxed(rules.mode, key):
+        if not self._sandboxes.is_boxed(key):
             return None
+        rules = self._sandboxes.rules(key.agent)
         config = self._live.config
         who = identify_speaker(key, config.commands.owner_allow_from)
         own = self._sandboxes.tool_settings(key.agent)

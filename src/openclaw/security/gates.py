@@ -403,56 +403,55 @@ def _workdir(args: Mapping[str, Any], context: ToolContext) -> Path:
 # The gate for labels.
 
 SENDING: frozenset[ActionKind] = frozenset({"send", "fetch-composed"})
+IRREVERSIBLE = SENDING | {"delete"}
 
 
-class LabelGate:
+class LabelGate(Struct, frozen=True):
     """Applies the label policy and the circuit breaker to every call, then the exec gate."""
 
-    def __init__(self, inner: ExecGate, labels: RunLabels, table: Table, breaker: CircuitBreaker, clock: Clock) -> None:
-        self._inner = inner
-        self._labels = labels
-        self._table = table
-        self._breaker = breaker
-        self._clock = clock
+    inner: ExecGate
+    labels: RunLabels
+    table: Table
+    breaker: CircuitBreaker
+    clock: Clock
 
     async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
         effects = tool.effects(args)
-        deeds = self._labels.deeds(tool, args, context)
-        behind = self._labels.behind(tool, args, context)
+        runs = Effects.RUNS_CODE in effects
+        actions = self.labels.actions(tool, args, context)
+        behind = self.labels.behind(tool, args, context) if runs else self.labels.origins
         context = structs.replace(context, origins=behind)
-        ruling = labels_decide(deeds, behind, self._table)
+        ruling = labels_decide(actions, behind, self.table)
         if isinstance(ruling, Deny):
             return f"Not done: {ruling.why}. It is refused by the table of labels (security.externalContent)."
-        cause = self._because(ruling.why, tool, args) if isinstance(ruling, AskPerson) else ""
-        counts = _counts(deeds, effects, args)
-        now = self._clock.now()
-        tripped = [kind for kind, count in counts.items() if self._breaker.tripped(kind, count, now)]
-        bulk = "; ".join(why for kind in tripped if (why := self._breaker.tripped(kind, counts[kind], now)))
-        if Effects.RUNS_CODE in effects:
-            refusal = await self._inner.admit(tool, args, context, cause, bulk)
+        cause = self._because(ruling.why, args) if isinstance(ruling, AskPerson) else ""
+        counts = _counts(actions, args, runs=runs) if runs or not IRREVERSIBLE.isdisjoint(actions) else {}
+        now = self.clock.now()
+        tripped = {kind: why for kind, count in counts.items() if (why := self.breaker.tripped(kind, count, now))}
+        bulk = "; ".join(tripped.values())
+        if runs:
+            refusal = await self.inner.admit(tool, args, context, cause, bulk)
         else:
-            why = "; ".join(each for each in (cause, bulk) if each)
-            refusal = await self._inner.ask(tool, args, context, why) if why else None
+            asks = cause or bulk
+            refusal = await self.inner.ask(tool, args, context, _joined(cause, bulk)) if asks else None
         if refusal is None:
             if (cause or bulk) and Effects.WRITES_FILES in effects:
-                self._labels.vouch(context.call_id)
+                self.labels.vouch(context.call_id)
             for kind in tripped:
-                self._breaker.excused(kind)
+                self.breaker.excused(kind)
             for kind, count in counts.items():
-                self._breaker.count(kind, count, now)
+                self.breaker.count(kind, count, now)
         return refusal
 
-    def _because(self, why: str, tool: Tool, args: Mapping[str, Any]) -> str:
-        asked = self._labels.asked_by(" ".join(strings(args)))
+    def _because(self, why: str, args: Mapping[str, Any]) -> str:
+        asked = self.labels.asked_by(" ".join(strings(args)))
         return f"{why}. The text that seems to ask for it is from {asked}" if asked else why
 
 
-def _counts(deeds: tuple[ActionKind, ...], effects: Effects, args: Mapping[str, Any]) -> dict[Kind, int]:
+def _counts(actions: Sequence[ActionKind], args: Mapping[str, Any], *, runs: bool) -> dict[Kind, int]:
     """How many irreversible actions of each kind a call performs."""
-    command = args.get("command")
-    gone = deletes(command) if isinstance(command, str) and Effects.RUNS_CODE in effects else 0
-    if "delete" in deeds:
-        patch = args.get("input")
+    command, patch = args.get("command"), args.get("input")
+    gone = deletes(command) if runs and isinstance(command, str) else 0
+    if "delete" in actions:
         gone += max(1, patch.count("*** Delete File:") if isinstance(patch, str) else 1)
-    sent = int(any(deed in SENDING for deed in deeds))
-    return {"deletes": gone, "sends": sent}
+    return {"deletes": gone, "sends": int(not SENDING.isdisjoint(actions))}

@@ -27,7 +27,7 @@ from openclaw.core.text import (
 )
 from openclaw.core.tool import Effects
 from openclaw.security.exec_policy import Allow, AskPerson, Deny, Ruling
-from openclaw.security.external import is_wrapped
+from openclaw.security.external import START
 
 # The circuit breaker.
 
@@ -119,7 +119,8 @@ def actions_of(effects: Effects, facts: CallFacts) -> tuple[ActionKind, ...]:
         if Effects.WRITES_FILES in effects:
             found += [_writing(path, facts.workspace) for path in facts.writes] or ["write"]
         if Effects.READS_FILES in effects:
-            found += [_reading(path, facts.named) for path in facts.reads] or ["read"]
+            found += [_reading(path, facts.named) if is_secret_path(path) else "read" for path in facts.reads]
+            found += [] if facts.reads else ["read"]
     return tuple(dict.fromkeys(found))
 
 
@@ -134,8 +135,7 @@ def _writing(path: str, workspace: str) -> ActionKind:
 
 
 def _reading(path: str, named: Sequence[str]) -> ActionKind:
-    if not is_secret_path(path):
-        return "read"
+    """A secret file may be read when the owner named it."""
     name = path.rpartition("/")[2]
     asked = any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", said) for said in named)
     return "read" if asked else "read-secret"
@@ -348,7 +348,7 @@ def message_origins(message: Message) -> tuple[Origin, ...]:
     """The untrusted origins of one message."""
     if message.origins:
         return message.origins
-    if not isinstance(message, Assistant) and is_wrapped(message.text):
+    if not isinstance(message, Assistant) and START in message.text:
         what = message.tool_name if isinstance(message, ToolResult) else "a message"
         return (make_origin("external", f"{what} earlier in this conversation"),)
     return ()

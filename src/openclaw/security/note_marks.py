@@ -4,7 +4,6 @@ A mark is an invisible Markdown comment: `<!-- label: external -->` before the l
 """
 
 import difflib
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -108,7 +107,7 @@ def is_note(path: str, workspace: Path) -> bool:
 
 def note_origins(path: str) -> tuple[Origin, ...]:
     """The labels in a note itself."""
-    if not path.endswith(".md") or not os.path.exists(path):  # noqa: PTH110 (asked twice in every turn)
+    if not path.endswith(".md"):
         return ()
     try:
         with Path(path).open(encoding="utf-8", errors="replace") as file:

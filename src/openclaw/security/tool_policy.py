@@ -6,8 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from openclaw.agent.settings import AgentsSettings
 from openclaw.channels.settings import ChannelSettings, GroupSettings
-from openclaw.core.keys import SessionKey, peer_part
+from openclaw.core.keys import SessionKey, normalise_agent, peer_part
 from openclaw.security.settings import (
     AgentElevated,
     AgentToolSettings,
@@ -273,6 +274,8 @@ SANDBOX_ALLOW = (
 SANDBOX_DENY = ("browser", "canvas", "nodes", "cron", "gateway", "message")
 NO_CHANNELS: Mapping[str, ChannelSettings] = {}
 WRITE_TOOLS = ("write", "edit", "apply_patch")
+MOST_KNOWN = 512
+"""Requests whose layers are kept; a busy gateway has many senders."""
 
 
 class RequestSender(Struct, frozen=True, kw_only=True):
@@ -340,6 +343,38 @@ def build_layers(
     if asked.boxed:
         found += _boxed(shared, own, mine, asked.read_only)
     return [layer for layer in found if layer.allow or layer.deny] + _switches(shared)
+
+
+class ToolPolicy:
+    """The layers of the configuration, built once for a configuration and request."""
+
+    def __init__(self) -> None:
+        self._known: dict[ToolRequest, tuple[ToolLayer, ...]] = {}
+        self._for: tuple[object, ...] = (None, None, None)
+
+    def layers(
+        self,
+        shared: ToolsSettings,
+        agents: AgentsSettings,
+        asked: ToolRequest,
+        channels: Mapping[str, ChannelSettings],
+    ) -> tuple[ToolLayer, ...]:
+        """The layers of the configuration, the widest rules first."""
+        now = (shared, agents, channels)
+        if any(one is not other for one, other in zip(now, self._for, strict=True)):
+            self._known, self._for = {}, now
+        found = self._known.get(asked)
+        if found is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            found = tuple(build_layers(shared, tool_settings(agents, asked.agent), asked, channels))
+            self._known[asked] = found
+        return found
+
+
+def tool_settings(agents: AgentsSettings, agent_id: str) -> AgentToolSettings:
+    """An agent's own settings of its tools."""
+    return next((entry.tools for entry in agents.list if normalise_agent(entry.id) == agent_id), AgentToolSettings())
 
 
 def _profile(shared: ToolsSettings, own: AgentToolSettings, mine: str) -> ToolLayer:

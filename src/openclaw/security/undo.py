@@ -8,7 +8,7 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -154,6 +154,15 @@ class UndoJournal:
                 "the file as it was is not kept any more (security.undo.maxMb): nothing was changed"
             ) from error
 
+    def text_before(self, before: FileBefore | None) -> str:
+        """The text of a file as it was; empty when it was absent or is not kept."""
+        if before is None or before.digest in (ABSENT, "?"):
+            return ""
+        try:
+            return self.content(before.digest).decode("utf-8", "replace")
+        except NotFound:
+            return ""
+
     def state(self, path: str) -> str:
         """The current digest of a file."""
         try:
@@ -234,32 +243,6 @@ def _records(data: bytes) -> Iterator[Record]:
                 yield _LINE.decode(line)
             except msgspec.DecodeError:
                 continue
-
-
-class RunJournal:
-    """The journal, for one session. Without a run nothing can be undone, but a note still needs its old text."""
-
-    def __init__(self, journal: UndoJournal, session_key: str) -> None:
-        self._journal = journal
-        self._session = session_key
-
-    def keep(self, run_id: str, tool: str, paths: Sequence[str]) -> Mapping[str, FileBefore]:
-        return self._journal.keep(run_id, self._session, tool, paths)
-
-    def settled(self, run_id: str, before: FileBefore | None) -> bool:
-        """Whether the file was changed; one that was not kept counts as changed."""
-        return before is None or self._journal.settled(run_id, before)
-
-    def ran(self, run_id: str, command: str) -> None:
-        self._journal.ran(run_id, self._session, command)
-
-    def text_before(self, before: FileBefore | None) -> str:
-        if before is None or before.digest in (ABSENT, "?"):
-            return ""
-        try:
-            return self._journal.content(before.digest).decode("utf-8", "replace")
-        except NotFound:
-            return ""
 
 
 # Undoing a run.

@@ -77,7 +77,7 @@ class SkillService:
         self._variables = variables
         self._is_set = is_set
         """Whether the configuration sets a path, for `requires.config`."""
-        self._for: tuple[Any, ...] = ()
+        self._for: tuple[object, ...] = (None, None, None)
         self.library = SkillStore(AcceptedSkills(state), install_scan.scan_files, now)
         self._state = state
         self._home = home_dir
@@ -147,7 +147,7 @@ class SkillService:
     ) -> AgentSkills | None:
         """What was found last time, when that still holds; `here` only when that is told without a thread."""
         now = (self._live.current, self._agents.current, self._variables.current)
-        if not self._for or any(one is not other for one, other in zip(now, self._for, strict=True)):
+        if any(one is not other for one, other in zip(now, self._for, strict=True)):
             self._for = now  # what was found under another configuration does not hold
             self._looked.clear()
         last = self._looked.get((agent_id, workspace, cwd))
