@@ -18,6 +18,7 @@ from msgspec import Struct
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.secret import Secret, redact
 from openclaw.process import group
+from openclaw.process.child import start_subprocess
 from openclaw.process.stdio_rpc import LONGEST_LINE, WorkerMessage, WorkerRequest, encode_line
 from openclaw.process.tasks import run_shielded
 
@@ -152,7 +153,7 @@ class Worker:
 
     async def _start(self) -> None:
         body = self._body()
-        self._child = await asyncio.create_subprocess_exec(
+        self._child = await start_subprocess(
             *(sys.executable, "-P", "-m", self._role.module),
             stdin=PIPE,
             stdout=PIPE,

@@ -19,6 +19,7 @@ from msgspec import Struct
 import openclaw
 from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import RUNTIME, SANDBOX_HOME, TMP, Mount, RunningSandbox, SandboxLaunch, SandboxSpec
+from openclaw.process.child import start_subprocess
 from openclaw.security.sandboxes.bubblewrap import stamp
 
 ASK_SECONDS = 30.0
@@ -139,7 +140,7 @@ class Docker:
 
     async def _ask(self, *words: str, seconds: float = ASK_SECONDS) -> _Said:
         assert self._program is not None
-        process = await asyncio.create_subprocess_exec(
+        process = await start_subprocess(
             self._program,
             *words,
             env=self._environ,
