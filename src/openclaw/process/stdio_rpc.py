@@ -134,12 +134,12 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:1000] if str(error) else type(error).__name__
 
 
-def descendants() -> set[int]:
-    """All descendants of this process."""
+def descendants(pid: int | None = None) -> set[int]:
+    """All descendants of a process, or of this one."""
     import psutil  # type: ignore[import-untyped]
 
     try:
-        return {child.pid for child in psutil.Process().children(recursive=True)}
+        return {child.pid for child in psutil.Process(pid).children(recursive=True)}
     except psutil.Error:
         return set()
 

@@ -284,22 +284,7 @@ _MAGIC = (
 )
 _ARCHIVES = ((b"PK\x03\x04", "zip"), (b"\x1f\x8b", "gzip"), (b"7z\xbc\xaf", "7z"), (b"Rar!", "rar"))
 _OFFICE = (".docx", ".xlsx", ".pptx", ".odt", ".ods", ".epub")
-_RUNNABLE = (
-    ".exe",
-    ".scr",
-    ".msi",
-    ".lnk",
-    ".pyc",
-    ".pyo",
-    ".so",
-    ".dylib",
-    ".dll",
-    ".jar",
-    ".pkg",
-    ".dmg",
-    ".app",
-    ".hta",
-)
+_RUNNABLE = tuple(".exe .scr .msi .lnk .pyc .pyo .so .dylib .dll .jar .pkg .dmg .app .hta".split())
 _LOADED_BY_OTHERS = (".npmrc", ".pypirc", "sitecustomize.py", "usercustomize.py", ".envrc", "conftest.py", ".mcp.json")
 
 

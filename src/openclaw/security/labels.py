@@ -219,7 +219,7 @@ def build_table(changes: Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]
 def decide(deeds: Sequence[ActionKind], origins: Sequence[Origin], rules: Table) -> Ruling:
     """The ruling on a call that does `deeds`, in a conversation that contains text from `origins`."""
     here = merge_origins(origins)
-    columns: tuple[LabelColumn, ...] = tuple({_column(each) for each in here}) or ("none",)
+    columns = [column for column in LABEL_COLUMNS if any(each.label == column for each in here)]
     ranked = [(rules[deed][column], deed) for deed in deeds for column in (*columns, "none")]
     word, deed = max(ranked, key=lambda each: _STRICTNESS[each[0]], default=("allow", "read"))
     if word == "allow":
@@ -231,17 +231,9 @@ def decide(deeds: Sequence[ActionKind], origins: Sequence[Origin], rules: Table)
 
 def explain(deed: ActionKind, origins: Sequence[Origin]) -> str:
     """Why a person is asked, with the texts that may have caused it."""
-    named = [each.source for each in sorted(origins, key=lambda each: UNTRUSTED.index(each.label))]
+    named = [each.source for label in UNTRUSTED for each in origins if each.label == label]
     more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
     return f"it {ACTION_WORDS[deed]}, and untrusted content was read before it: {'; '.join(named[:SHOWN])}{more}"
-
-
-def _column(each: Origin) -> LabelColumn:
-    match each.label:
-        case "skill" | "tool" | "external" | "stranger":
-            return each.label
-        case _:
-            return "none"
 
 
 def render_table(rules: Table) -> str:

@@ -123,7 +123,7 @@ def mark_note(path: Path, before: str, origins: Sequence[Origin]) -> None:
         after = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return
-    worst = min(merge_origins(origins), key=lambda each: UNTRUSTED.index(each.label)).label
-    marked = mark_lines(before, after, worst)
+    labels = {each.label for each in merge_origins(origins)}
+    marked = mark_lines(before, after, next(label for label in UNTRUSTED if label in labels))
     if marked != after:
         atomic.replace_file(path, marked.encode(), mode=path.stat().st_mode & 0o777)

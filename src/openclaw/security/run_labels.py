@@ -124,7 +124,7 @@ class LabelContext(Struct, frozen=True, kw_only=True):
     files: LabelledFiles
     places: TrustedPaths
     journal: UndoJournal
-    hide: Callable[[str], str] = lambda text: text
+    hide: Callable[[str], str]
     """Redacts known credentials."""
     jobs: dict[str, tuple[Origin, ...]]
     """The origins of background commands' output, by name. Shared by all runs of the process."""

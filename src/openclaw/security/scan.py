@@ -4,11 +4,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Literal
 
 from msgspec import Struct
 
 from openclaw.core.text import compile_lazily, find_hidden, find_markers, fold
+from openclaw.security.external import CONTROL_TOKENS
 
 Kind = Literal["hidden", "bidi", "pattern", "marker", "token"]
 Severity = Literal["warn", "critical"]
@@ -47,10 +49,7 @@ _COMMAND = compile_lazily(r"command\s*+=", re.I)
 # These override the prompt; the others may be honest notes about commands.
 _OVERRIDES = frozenset((*SUSPICIOUS[:3], SUSPICIOUS[10], SUSPICIOUS[11]))
 
-_TOKENS = compile_lazily(
-    r"<\|(?:im_start|im_end|endoftext|begin_of_text|end_of_text|start_header_id|end_header_id|eot_id|python_tag|eom_id|"
-    r"channel|message|return|call|reserved_special_token_\d{1,6})\|>|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>"
-)
+_TOKENS = compile_lazily(CONTROL_TOKENS)
 
 
 class TextFinding(Struct, frozen=True, kw_only=True):
@@ -68,7 +67,7 @@ class TextFinding(Struct, frozen=True, kw_only=True):
 def scan(text: str) -> tuple[TextFinding, ...]:
     """All findings in `text`, by line."""
     found = [*_unseen(text), *_forged(text), *_orders(text), *_control_tokens(text)]
-    return tuple(sorted(found, key=lambda finding: finding.line))
+    return tuple(sorted(found, key=attrgetter("line")))
 
 
 def suspicious_patterns(text: str) -> tuple[str, ...]:
@@ -89,7 +88,7 @@ def _unseen(text: str) -> Iterator[TextFinding]:
         for at, code, bidi in find_hidden(text)
         if not _joins(text, at)
     )
-    for (line, kind), group in groupby(seen, key=lambda item: item[:2]):
+    for (line, kind), group in groupby(seen, key=itemgetter(0, 1)):
         codes = [code for _, _, code in group]
         names = ", ".join(dict.fromkeys(codes))
         what = "characters that reorder text" if kind == "bidi" else "hidden characters"

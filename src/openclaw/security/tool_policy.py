@@ -131,14 +131,8 @@ ALIASES = {
     "progress_card": "update_plan",
     "bundle-mcp": "*__*",
 }
-SESSION_TOOLS = (
-    "sessions_list",
-    "sessions_history",
-    "sessions_send",
-    "sessions_spawn",
-    "sessions_yield",
-    "subagents",
-    "session_status",
+SESSION_TOOLS = tuple(
+    "sessions_list sessions_history sessions_send sessions_spawn sessions_yield subagents session_status".split()
 )
 GROUPS: dict[str, tuple[str, ...]] = {
     "fs": ("read", "write", "edit", "apply_patch", "grep", "find", "ls"),
@@ -160,17 +154,8 @@ GROUPS["plugins"] = ("*__*",)
 PROFILES: dict[str, tuple[str, ...]] = {
     "minimal": ("session_status", "gateway"),
     "messaging": ("message", "gateway", "bundle-mcp", *SESSION_TOOLS),
-    "coding": (
-        "group:fs",
-        "group:runtime",
-        "group:web",
-        "group:memory",
-        "group:sessions",
-        "cron",
-        "gateway",
-        "update_plan",
-        "image",
-        "bundle-mcp",
+    "coding": tuple(
+        "group:fs group:runtime group:web group:memory group:sessions cron gateway update_plan image bundle-mcp".split()
     ),
     "full": ("*",),
 }
@@ -253,24 +238,18 @@ def find_unknown_entries(tools: Sequence[str], layers: Sequence[ToolLayer]) -> t
     for layer in layers:
         for entry in (*(layer.allow or ()), *layer.deny) if layer.explicit else ():
             name = entry.strip().lower()
-            group = name.removeprefix("group:")
-            fits = group in GROUPS or group == "plugins" if name.startswith("group:") else _listed_any(name, known)
+            if name.startswith("group:"):
+                fits = name.removeprefix("group:") in GROUPS
+            else:
+                fits = bool(fnmatch.filter(known, ALIASES.get(name, name)))
             if not fits:
                 found.append(f"{layer.key or layer.name}: {entry}")
     return tuple(found)
 
 
-def _listed_any(entry: str, known: Iterable[str]) -> bool:
-    pattern = ALIASES.get(entry, entry)
-    return any(fnmatch.fnmatchcase(name, pattern) for name in known)
-
-
 # Layers from the configuration.
 
-SANDBOX_ALLOW = (
-    "exec process read ls grep find write edit apply_patch image sessions_list sessions_history sessions_send "
-    "sessions_spawn sessions_yield subagents session_status"
-).split()
+SANDBOX_ALLOW = (*"exec process read ls grep find write edit apply_patch image".split(), *SESSION_TOOLS)
 SANDBOX_DENY = ("browser", "canvas", "nodes", "cron", "gateway", "message")
 NO_CHANNELS: Mapping[str, ChannelSettings] = {}
 WRITE_TOOLS = ("write", "edit", "apply_patch")
@@ -311,25 +290,16 @@ def build_layers(
 ) -> list[ToolLayer]:
     """The layers of the configuration, the widest rules first."""
     mine = f"agents.list[{asked.agent}].tools"
-    found = [_profile(shared, own, mine)]
-    found += [
-        _narrow("provider profile", f"{key}.profile", profile=rules.profile, also=rules.also_allow)
-        for key, rules in _of_provider(shared.by_provider, asked.model, "tools.byProvider")
+    providers = _of_provider(shared.by_provider, asked.model, "tools.byProvider")
+    found = [
+        _profile(shared, own, mine),
+        *(_narrow("provider profile", f"{key}.profile", rules.profile, rules.also_allow) for key, rules in providers),
+        _rules("tools.allow/deny", "tools", shared),
+        *(_rules("provider", key, rules) for key, rules in providers),
+        _rules(f"agent {asked.agent}", mine, own),
     ]
-    found.append(
-        ToolLayer(name="tools.allow/deny", key="tools", allow=shared.allow or None, deny=shared.deny, explicit=True)
-    )
-    found += [
-        _rules("provider", key, rules)
-        for key, rules in _of_provider(shared.by_provider, asked.model, "tools.byProvider")
-    ]
-    found.append(
-        ToolLayer(name=f"agent {asked.agent}", key=mine, allow=own.allow or None, deny=own.deny, explicit=True)
-    )
     for key, rules in _of_provider(own.by_provider, asked.model, f"{mine}.byProvider"):
-        found.append(
-            _narrow("agent's provider profile", f"{key}.profile", profile=rules.profile, also=rules.also_allow)
-        )
+        found.append(_narrow("agent's provider profile", f"{key}.profile", rules.profile, rules.also_allow))
         found.append(_rules("agent's provider", key, rules))
     tables = [(shared.tools_by_sender, "tools"), (own.tools_by_sender, mine)]
     if asked.sender and asked.group and (there := group_of(channels, asked.sender.channel, asked.group)):
@@ -379,17 +349,16 @@ def tool_settings(agents: AgentsSettings, agent_id: str) -> AgentToolSettings:
 
 def _profile(shared: ToolsSettings, own: AgentToolSettings, mine: str) -> ToolLayer:
     if own.profile:
-        return _narrow(f"profile {own.profile}", f"{mine}.profile", profile=own.profile, also=own.also_allow)
-    also = (*shared.also_allow, *own.also_allow)
-    return _narrow(f"profile {shared.profile}", "tools.profile", profile=shared.profile, also=also)
+        return _narrow(f"profile {own.profile}", f"{mine}.profile", own.profile, own.also_allow)
+    return _narrow(f"profile {shared.profile}", "tools.profile", shared.profile, (*shared.also_allow, *own.also_allow))
 
 
-def _narrow(name: str, key: str, *, profile: str | None, also: Sequence[str]) -> ToolLayer:
+def _narrow(name: str, key: str, profile: str | None, also: Sequence[str]) -> ToolLayer:
     allow = PROFILES.get(profile or "")
     return ToolLayer(name=name, key=key, exact_key=True, allow=None if allow is None else (*allow, *also))
 
 
-def _rules(name: str, key: str, rules: NarrowSettings) -> ToolLayer:
+def _rules(name: str, key: str, rules: NarrowSettings | ToolsSettings | AgentToolSettings) -> ToolLayer:
     return ToolLayer(name=name, key=key, allow=rules.allow or None, deny=rules.deny, explicit=True)
 
 
@@ -413,13 +382,10 @@ def by_sender(table: Mapping[str, NarrowSettings], sender: RequestSender | None)
     if sender is None or not table:
         return None
     keys = [f"channel:{sender.channel}:{sender.id}"] if sender.channel and sender.id else []
-    keys += [f"{kind}:{value}" for kind, value in _names(sender) if value]
+    keys += [f"{kind}:{value}" for kind in ("id", "e164", "username", "name") if (value := getattr(sender, kind))]
     lowered = {spelled.lower(): name for name in table for spelled in (_in_key(name), name)}
-    for key in [*keys, "*"]:
-        if key.lower() in lowered:
-            name = lowered[key.lower()]
-            return name, table[name]
-    return None
+    name = next((lowered[key.lower()] for key in [*keys, "*"] if key.lower() in lowered), None)
+    return None if name is None else (name, table[name])
 
 
 def _in_key(name: str) -> str:
@@ -428,15 +394,10 @@ def _in_key(name: str) -> str:
     return f"{kind}:{peer_part(rest)}" if kind else name
 
 
-def _names(sender: RequestSender) -> tuple[tuple[str, str], ...]:
-    return ("id", sender.id), ("e164", sender.e164), ("username", sender.username), ("name", sender.name)
-
-
 def _boxed(shared: ToolsSettings, own: AgentToolSettings, mine: str, read_only: bool) -> list[ToolLayer]:
     """In a sandbox only tools that stay inside remain, unless the owner named others."""
-    rules, key = (
-        (own.sandbox.tools, f"{mine}.sandbox.tools") if own.sandbox else (shared.sandbox.tools, "tools.sandbox.tools")
-    )
+    rules = (own.sandbox or shared.sandbox).tools
+    key = f"{mine}.sandbox.tools" if own.sandbox else "tools.sandbox.tools"
     allow = rules.allow or (*SANDBOX_ALLOW, *rules.also_allow)
     named = {*rules.allow, *rules.also_allow}
     deny = (*(name for name in SANDBOX_DENY if name not in named), *rules.deny)

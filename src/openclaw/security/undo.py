@@ -9,6 +9,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -252,7 +253,7 @@ DIFF_LINES = 60
 
 def plan_undo(journal: UndoJournal, told: RunChanges) -> list[UndoStep]:
     """What undoing a run would do now."""
-    return plan_steps(told, journal.state, lambda path: journal.left_by(told.run.run_id, path))
+    return plan_steps(told, journal.state, partial(journal.left_by, told.run.run_id))
 
 
 def apply_undo(journal: UndoJournal, told: RunChanges, chosen: Sequence[UndoStep], run_id: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -66,7 +67,7 @@ class _Piece:
 def compose(lines: Sequence[CatalogLine], max_skills: int, max_chars: int) -> SkillCatalog:
     """Renders `lines`: in full, else with shorter descriptions, else without, else only as many as fit."""
     total = len(lines)
-    ranked = [_Piece(line) for line in sorted(lines, key=lambda line: (line.rank, line.name))[: max(0, max_skills)]]
+    ranked = [_Piece(line) for line in sorted(lines, key=attrgetter("rank", "name"))[: max(0, max_skills)]]
     if not ranked:
         return SkillCatalog("", (), total)
     note = _note(len(ranked), total, "") if len(ranked) < total else ""
@@ -93,7 +94,7 @@ def _compact(ranked: list[_Piece], total: int, max_chars: int) -> SkillCatalog:
 
 
 def _made(ranked: list[_Piece], total: int, limit: int, note: str, shortened: int | None) -> SkillCatalog:
-    chosen = sorted(ranked, key=lambda piece: piece.line.name)
+    chosen = sorted(ranked, key=attrgetter("line.name"))
     return SkillCatalog(note + _block(chosen, limit), tuple(piece.line.name for piece in chosen), total, shortened)
 
 

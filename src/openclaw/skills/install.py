@@ -22,12 +22,13 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
+from openclaw.security.install_scan import ScanFinding
 from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.gate import command
 from openclaw.skills.manifest import Installer, Reference, SkillManifest, find_outside_references
 from openclaw.skills.record import Skill, Source
 from openclaw.skills.settings import DependencySettings
-from openclaw.skills.store import FILE, Inspect, SkillNotice, read_manifest
+from openclaw.skills.store import FILE, Inspect, read_manifest
 from openclaw.storage import atomic
 from openclaw.storage.archives import read_package, recover_swaps, swap
 from openclaw.storage.digests import Hasher, Unverifiable
@@ -66,7 +67,7 @@ class StagedSkill(Struct, frozen=True, kw_only=True):
     spec: str
     tree_sha256: str
     files: int
-    findings: tuple[SkillNotice, ...] = ()
+    findings: tuple[ScanFinding, ...] = ()
     outside: tuple[Reference, ...] = ()
     replaces: bool = False
 

@@ -10,13 +10,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import StateError
 from openclaw.core.text import sanitize_line
+from openclaw.security.install_scan import ScanFinding
 from openclaw.skills import gate
 from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.gate import AcceptedContent, JudgedSkill, ListedSkill, MachineFacts, SkillList, merge
@@ -272,22 +272,7 @@ log = logging.getLogger(__name__)
 DIGESTS = "digests.json"
 
 
-class SkillNotice(Protocol):
-    """One finding of a scan of a skill's files."""
-
-    @property
-    def rule(self) -> str: ...
-    @property
-    def severity(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-    @property
-    def file(self) -> str: ...
-    @property
-    def line(self) -> int: ...
-
-
-Inspect = Callable[[Mapping[str, bytes]], Sequence[SkillNotice]]
+Inspect = Callable[[Mapping[str, bytes]], Sequence[ScanFinding]]
 """Scans files by path; a `critical` finding means that a person must review the skill."""
 
 
@@ -343,7 +328,7 @@ class SkillStore:
         shadowed = tuple(one for one in judged if id(one) not in chosen)
         return SkillList(items=items, shadowed=shadowed, collisions=collisions, diagnostics=diagnostics)
 
-    def findings(self, skill: Skill) -> tuple[SkillNotice, ...]:
+    def findings(self, skill: Skill) -> tuple[ScanFinding, ...]:
         """Scans the files of `skill`."""
         if skill.tree is None:
             return ()

@@ -7,6 +7,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -353,7 +354,7 @@ async def list_sandboxes(boxes: SandboxService, agents: AgentsSettings) -> list[
         for standing in await boxes.engine(rules).standing(rules.prefix):
             row = found.setdefault(standing.name, {"name": standing.name, "usedAt": 0, "path": ""})
             row.update(engine=standing.engine, state=standing.state)
-    return sorted(found.values(), key=lambda row: -int(row["usedAt"]))
+    return sorted(found.values(), key=itemgetter("usedAt"), reverse=True)
 
 
 def _directories(root: Path, prefix: str) -> list[Path]:
