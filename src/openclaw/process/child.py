@@ -241,26 +241,18 @@ async def _outcome(
 
 
 async def _exited(child: ChildProcess) -> int:
-    await _ending(child.pid)
+    with suppress(AttributeError, OSError):  # pidfds are not supported everywhere
+        watch = os.pidfd_open(child.pid)
+        loop, gone = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(watch, gone.set)
+        try:
+            await gone.wait()
+        finally:
+            loop.remove_reader(watch)
+            os.close(watch)
     while (code := child.poll()) is None:  # noqa: ASYNC110 (where the system cannot tell us, we have to ask)
         await asyncio.sleep(0.02)
     return code
-
-
-async def _ending(pid: int) -> None:
-    """Waits until `pid` has ended; returns at once where pidfds are not supported."""
-    try:
-        watch = os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return
-    loop = asyncio.get_running_loop()
-    gone = asyncio.Event()
-    loop.add_reader(watch, gone.set)
-    try:
-        await gone.wait()
-    finally:
-        loop.remove_reader(watch)
-        os.close(watch)
 
 
 async def _leave(crowded: "asyncio.Task[int] | None", after: Sequence[str]) -> None:

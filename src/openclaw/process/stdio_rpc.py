@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, TextIO
 
 import msgspec
@@ -52,6 +53,10 @@ MOST_MEMORY = 600 * 1024 * 1024
 LAST_WORDS = 1_500
 FAREWELL = 7.0
 """Seconds for an orderly shutdown after the input has ended."""
+
+
+def ignore(news: Any) -> None:
+    """For whoever wants to hear nothing."""
 
 
 class WorkerOutput:
@@ -97,7 +102,7 @@ class RequestLoop:
         self,
         voice: WorkerOutput,
         answer: Callable[[WorkerRequest], Awaitable[WorkerMessage]],
-        heard: Callable[[Any], None] = lambda news: None,
+        heard: Callable[[Any], None] = ignore,
     ) -> None:
         self._voice = voice
         self._answer = answer
@@ -116,7 +121,7 @@ class RequestLoop:
                     continue
                 task = asyncio.create_task(self._run(ask))
                 self._tasks[ask.id] = task
-                task.add_done_callback(lambda done, number=ask.id: self._tasks.pop(number, None))  # type: ignore[misc]
+                task.add_done_callback(partial(self._tasks.pop, ask.id))
         finally:
             tasks = list(self._tasks.values())
             for task in tasks:

@@ -16,7 +16,15 @@ from msgspec import Struct
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.secret import Secret, redact
 from openclaw.process.child import start_subprocess
-from openclaw.process.stdio_rpc import LONGEST_LINE, WorkerMessage, WorkerRequest, descendants, encode_line, kill
+from openclaw.process.stdio_rpc import (
+    LONGEST_LINE,
+    WorkerMessage,
+    WorkerRequest,
+    descendants,
+    encode_line,
+    ignore,
+    kill,
+)
 from openclaw.process.tasks import run_shielded
 
 STOP_SECONDS = 9.0
@@ -54,7 +62,7 @@ class Worker:
         *,
         idle: float,
         environ: Mapping[str, str],
-        heard: Callable[[Any], None] = lambda news: None,
+        heard: Callable[[Any], None] = ignore,
     ) -> None:
         self._role = role
         self._body = start
@@ -82,7 +90,7 @@ class Worker:
         """The process id, while it runs."""
         return self._child.pid if self._child is not None and self._child.returncode is None else None
 
-    async def ask(self, body: Any, seconds: float, report: Callable[[str], None] = lambda text: None) -> Any:
+    async def ask(self, body: Any, seconds: float, report: Callable[[str], None] = ignore) -> Any:
         """Sends a request and returns the answer; raises when there is none."""
         await self._running()
         self._last += 1

@@ -112,7 +112,7 @@ class CallFacts(Struct, frozen=True, kw_only=True):
 
 def actions_of(effects: Effects, facts: CallFacts) -> tuple[ActionKind, ...]:
     """All actions of a call, the most serious first."""
-    found: list[ActionKind] = [deed for effect, deed in _BY_EFFECT if effect in effects]
+    found: list[ActionKind] = [action for effect, action in _BY_EFFECT if effect in effects]
     if Effects.FETCHES in effects:
         found.append("fetch" if facts.address_known else "fetch-composed")
     if Effects.RUNS_CODE not in effects:
@@ -204,44 +204,44 @@ DEFAULT_TABLE: Table = {
 def build_table(changes: Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]], mode: Mode = "approve") -> Table:
     """The table with the owner's changes; `mode` off ignores labels, `deny` denies where a label would ask."""
     made: dict[ActionKind, dict[LabelColumn, LabelDecision]] = {}
-    for deed in ACTION_KINDS:
-        made[deed] = {}
+    for action in ACTION_KINDS:
+        made[action] = {}
         for column in LABEL_COLUMNS:
-            word = DEFAULT_TABLE[deed][column]
+            word = DEFAULT_TABLE[action][column]
             if column != "none" and mode == "off":
-                word = DEFAULT_TABLE[deed]["none"]
-            elif column != "none" and mode == "deny" and word == "ask" and DEFAULT_TABLE[deed]["none"] == "allow":
+                word = DEFAULT_TABLE[action]["none"]
+            elif column != "none" and mode == "deny" and word == "ask" and DEFAULT_TABLE[action]["none"] == "allow":
                 word = "deny"
-            made[deed][column] = changes.get(column, {}).get(deed, word)
+            made[action][column] = changes.get(column, {}).get(action, word)
     return made
 
 
-def decide(deeds: Sequence[ActionKind], origins: Sequence[Origin], rules: Table) -> Ruling:
-    """The ruling on a call that does `deeds`, in a conversation that contains text from `origins`."""
+def decide(actions: Sequence[ActionKind], origins: Sequence[Origin], rules: Table) -> Ruling:
+    """The ruling on a call that does `actions`, in a conversation that contains text from `origins`."""
     here = merge_origins(origins)
     columns = [column for column in LABEL_COLUMNS if any(each.label == column for each in here)]
-    ranked = [(rules[deed][column], deed) for deed in deeds for column in (*columns, "none")]
-    word, deed = max(ranked, key=lambda each: _STRICTNESS[each[0]], default=("allow", "read"))
+    ranked = [(rules[action][column], action) for action in actions for column in (*columns, "none")]
+    word, action = max(ranked, key=lambda each: _STRICTNESS[each[0]], default=("allow", "read"))
     if word == "allow":
         return Allow("nothing speaks against it")
-    plainly = rules[deed]["none"] == word
-    why = f"it {ACTION_WORDS[deed]}" if plainly and not here else explain(deed, here)
+    plainly = rules[action]["none"] == word
+    why = f"it {ACTION_WORDS[action]}" if plainly and not here else explain(action, here)
     return Deny(why) if word == "deny" else AskPerson(why)
 
 
-def explain(deed: ActionKind, origins: Sequence[Origin]) -> str:
+def explain(action: ActionKind, origins: Sequence[Origin]) -> str:
     """Why a person is asked, with the texts that may have caused it."""
     named = [each.source for label in UNTRUSTED for each in origins if each.label == label]
     more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
-    return f"it {ACTION_WORDS[deed]}, and untrusted content was read before it: {'; '.join(named[:SHOWN])}{more}"
+    return f"it {ACTION_WORDS[action]}, and untrusted content was read before it: {'; '.join(named[:SHOWN])}{more}"
 
 
 def render_table(rules: Table) -> str:
     """The table as Markdown, for the documentation and the terminal."""
     lines = ["| what the call does | no label | skill | tool | external | stranger |", "|---|---|---|---|---|---|"]
     lines += [
-        f"| `{deed}`: {ACTION_WORDS[deed]} | {' | '.join(rules[deed][column] for column in LABEL_COLUMNS)} |"
-        for deed in ACTION_KINDS
+        f"| `{action}`: {ACTION_WORDS[action]} | {' | '.join(rules[action][column] for column in LABEL_COLUMNS)} |"
+        for action in ACTION_KINDS
     ]
     return "\n".join(lines)
 

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Literal
@@ -66,7 +66,30 @@ class TextFinding(Struct, frozen=True, kw_only=True):
 
 def scan(text: str) -> tuple[TextFinding, ...]:
     """All findings in `text`, by line."""
-    found = [*_unseen(text), *_forged(text), *_orders(text), *_control_tokens(text)]
+    folded = fold(text)
+    line_of, folded_line_of = _line_counter(text), _line_counter(folded)
+    found = [*_unseen(text, line_of)]
+    found += [
+        TextFinding(
+            kind="marker", severity="critical", line=line_of(start), detail=f"imitates a marker: {text[start:end]!r}"
+        )
+        for start, end, _ in find_markers(text)
+    ]
+    found += [
+        TextFinding(
+            kind="pattern",
+            severity="critical" if source in _OVERRIDES else "warn",
+            line=folded_line_of(at),
+            detail=f"matches {source}",
+        )
+        for source, at in _matches(folded)
+    ]
+    found += [
+        TextFinding(
+            kind="token", severity="warn", line=line_of(token.start()), detail=f"model control token {token.group()!r}"
+        )
+        for token in _TOKENS.finditer(text)
+    ]
     return tuple(sorted(found, key=attrgetter("line")))
 
 
@@ -81,8 +104,7 @@ def is_critical(findings: tuple[TextFinding, ...]) -> bool:
     return any(finding.severity == "critical" for finding in findings)
 
 
-def _unseen(text: str) -> Iterator[TextFinding]:
-    line_of = _Lines(text)
+def _unseen(text: str, line_of: Callable[[int], int]) -> Iterator[TextFinding]:
     seen = (
         (line_of(at), "bidi" if bidi else "hidden", code)
         for at, code, bidi in find_hidden(text)
@@ -105,30 +127,6 @@ def _joins(text: str, at: int) -> bool:
     return text[at] == "\u200d" and 0 < at < len(text) - 1 and not text[at - 1].isascii() and ord(text[at + 1]) > 0x2000
 
 
-def _forged(text: str) -> Iterator[TextFinding]:
-    line_of = _Lines(text)
-    for start, end, _ in find_markers(text):
-        yield TextFinding(
-            kind="marker", severity="critical", line=line_of(start), detail=f"imitates a marker: {text[start:end]!r}"
-        )
-
-
-def _orders(text: str) -> Iterator[TextFinding]:
-    folded = fold(text)
-    line_of = _Lines(folded)
-    for source, at in _matches(folded):
-        severity: Severity = "critical" if source in _OVERRIDES else "warn"
-        yield TextFinding(kind="pattern", severity=severity, line=line_of(at), detail=f"matches {source}")
-
-
-def _control_tokens(text: str) -> Iterator[TextFinding]:
-    line_of = _Lines(text)
-    for found in _TOKENS.finditer(text):
-        yield TextFinding(
-            kind="token", severity="warn", line=line_of(found.start()), detail=f"model control token {found.group()!r}"
-        )
-
-
 def _matches(text: str) -> Iterator[tuple[str, int]]:
     for source, pattern in _COMPILED:
         for found in pattern.finditer(text):
@@ -141,11 +139,11 @@ def _matches(text: str) -> Iterator[tuple[str, int]]:
         start += len(line)
 
 
-class _Lines:
-    """Line numbers by position, counted once."""
+def _line_counter(text: str) -> Callable[[int], int]:
+    """Gives the line of a position; the lines are counted once."""
+    ends = [found.start() for found in re.finditer("\n", text)]
 
-    def __init__(self, text: str) -> None:
-        self._ends = [found.start() for found in re.finditer("\n", text)]
+    def line_of(at: int) -> int:
+        return bisect_left(ends, at) + 1
 
-    def __call__(self, at: int) -> int:
-        return bisect_left(self._ends, at) + 1
+    return line_of

@@ -68,7 +68,7 @@ class UndoJournal:
         kept: dict[str, FileBefore] = {}
         for path in paths:
             self._numbers[run_id] += 1
-            kept[path] = self._photographed(self._numbers[run_id], tool, path)
+            kept[path] = self._snapshot(self._numbers[run_id], tool, path)
         self._append(run_id, *kept.values())
         return kept
 
@@ -96,7 +96,7 @@ class UndoJournal:
         self._numbers[run_id] = 0
         self._append(run_id, Run(run_id, session_key, millis(self._clock)))
 
-    def _photographed(self, number: int, tool: str, path: str) -> FileBefore:
+    def _snapshot(self, number: int, tool: str, path: str) -> FileBefore:
         try:
             info = Path(path).stat()
         except (OSError, ValueError):

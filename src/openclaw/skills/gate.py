@@ -202,7 +202,7 @@ def steps_for(manifest: SkillManifest, platform: str, how: DependencySettings) -
     """The install steps for this system, preferred one first."""
     order = _PREFERRED if how.prefer_brew and platform != "win32" else (*_PREFERRED[1:], "brew")
     fitting = [step for step in manifest.install if not step.os or platform in step.os]
-    return tuple(sorted(fitting, key=lambda step: order.index(step.kind)))
+    return tuple(step for kind in order for step in fitting if step.kind == kind)
 
 
 def command(step: Installer, how: DependencySettings) -> tuple[str, ...]:

@@ -138,8 +138,8 @@ class SkillGuard(Struct):
 
     def _resolved(self, reference: str, skill: Skill) -> str:
         text = reference.replace("{baseDir}", skill.base_dir)
-        text = re.sub(r"\A(?:\$\{?HOME\}?|~)(?=/)", lambda _: str(self.home), text)
-        return os.path.realpath(Path(skill.base_dir, text))
+        home = re.match(r"(?:\$\{?HOME\}?|~)(?=/)", text)
+        return os.path.realpath(Path(skill.base_dir, f"{self.home}{text[home.end() :]}" if home else text))
 
     def _paths(self, args: Mapping[str, Any], workspace: Path) -> list[str]:
         """Every path a call names, links resolved."""

@@ -307,7 +307,12 @@ class SkillStore:
         if traces is not None:
             traces.note((str(self.ledger.path), *(str(path) for path in link_targets)))
         found, diagnostics = self._finder.find(roots(places), settings.limits, link_targets, traces)
-        ledger, broken = self._ledger()
+        ledger: Mapping[str, AcceptedContent] = {}
+        broken = ""
+        try:
+            ledger = self.ledger.read()
+        except StateError as error:
+            broken = error.message
         judged = [self._judged(skill, ledger, settings, broken) for skill in found]
         if first_use and not broken:
             diagnostics += self._first_use(judged, settings)
@@ -333,12 +338,6 @@ class SkillStore:
         if skill.tree is None:
             return ()
         return tuple(self._inspect(contents(Path(skill.base_dir), skill.tree)))
-
-    def _ledger(self) -> tuple[Mapping[str, AcceptedContent], str]:
-        try:
-            return self.ledger.read(), ""
-        except StateError as error:
-            return {}, error.message
 
     def _judged(
         self, skill: Skill, ledger: Mapping[str, AcceptedContent], settings: SkillsSettings, broken: str
