@@ -18,14 +18,10 @@ _MARK = re.compile(r"^<!--\s*label:\s*([a-z]+)\s*-->\s*$|^<!--\s*(/)label\s*-->\
 _NAMES = frozenset(get_args(Label))
 
 
-def start(label: Label) -> str:
-    return f"<!-- label: {label} -->"
-
-
 def wrap_lines(text: str, label: Label) -> str:
     """`text` between the marks of `label`; imitated marks inside are defused."""
     inner = "\n".join("\\" + line if _MARK.match(line.strip()) else line for line in text.split("\n"))
-    return f"{start(label)}\n{inner}\n{END}"
+    return f"<!-- label: {label} -->\n{inner}\n{END}"
 
 
 def by_line(text: str) -> list[str]:

@@ -128,8 +128,7 @@ def approvals_methods(approvals: PendingApprovals, granted: ApprovalFile, path: 
         return {"path": path, "exists": Path(path).exists(), "hash": granted.hash, "file": granted.shown()}
 
     async def put(params: ExecApprovalsSetParams, caller: Caller) -> Any:
-        file = {name: value for name, value in msgspec.to_builtins(params.file).items() if value is not None}
-        granted.put(_without_nothing(file), params.base_hash, approvals.now)
+        granted.put(_without_nothing(msgspec.to_builtins(params.file)), params.base_hash, approvals.now)
         return await document(NoParams(), caller)
 
     async def nothing(params: NoParams, caller: Caller) -> Any:
