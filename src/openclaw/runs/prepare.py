@@ -53,7 +53,7 @@ from openclaw.security.gates import ExecGate, SessionAllowlist
 from openclaw.security.label_service import LabelService
 from openclaw.security.redaction import secret_variables, secrets_in
 from openclaw.security.run_labels import RunLabels
-from openclaw.security.sandboxes.service import SandboxService, read_elevation
+from openclaw.security.sandboxes.service import SandboxService
 from openclaw.security.tool_policy import (
     NOT_ELEVATED,
     Elevation,
@@ -69,10 +69,9 @@ from openclaw.sessions.lifecycle import SessionLifecycle, SessionPreferences
 from openclaw.sessions.reply_text import ReplyOptions
 from openclaw.sessions.transcript import path_origins
 from openclaw.skills.catalog import shorten_path
-from openclaw.skills.gate import SkillList
 from openclaw.skills.invoke import SkillCall, Unknown, instruction
 from openclaw.skills.invoke import parse as parse_call
-from openclaw.skills.service import SkillGate, SkillService
+from openclaw.skills.service import AgentSkills, SkillGate, SkillService
 from openclaw.storage.keys import StateKeys
 from openclaw.workspace.files import FileCache, WorkspaceFile
 from openclaw.workspace.seed import Workspaces
@@ -163,7 +162,7 @@ class TurnPreparer:
         skills = self._skills.known(facts.agent.id, facts.workspace, place, first_use=True, here=True)
         if skills is None:
             skills = await asyncio.to_thread(self._skills_of, facts.agent.id, turn.place, first_use=True)
-        elevated = self._sandboxes.elevation(key, read_elevation(chosen), millis(self._clock))
+        elevated = self._sandboxes.elevation(key, chosen, millis(self._clock))
         labels = self._labels(key, skills, turn, session)
         # Ours come last: a caller's function never takes the place of a tool that policy looks after.
         layer = ToolLayer(name="turn", allow=turn.tools_allow, deny=turn.tools_deny)
@@ -259,7 +258,7 @@ class TurnPreparer:
         model: Model,
         system: System,
         runner: ToolRunner,
-        skills: SkillList,
+        skills: AgentSkills,
         spending: RunMeter,
         labels: RunLabels,
     ) -> CompactionManager:
@@ -369,7 +368,7 @@ class TurnPreparer:
         return self._runner(key, tools, skills, None, labels=self._labels(key, skills))
 
     def _labels(
-        self, key: SessionKey, skills: SkillList, turn: RunRequest | None = None, session: OpenedSession | None = None
+        self, key: SessionKey, skills: AgentSkills, turn: RunRequest | None = None, session: OpenedSession | None = None
     ) -> RunLabels:
         """What follows text from elsewhere through a run, or through a call outside one."""
         stored = self._models.model_set(key.agent).keyring.stored
@@ -382,11 +381,10 @@ class TurnPreparer:
             )
             self._label_service.know(secret for group in secrets for secret in group)
         return self._label_service.labels(
-            str(key),
             self._workspaces.of(key.agent),
             place=turn.place if turn else "",
             boxes=self._sandboxes.root(self._sandboxes.rules(key.agent)) if self._sandboxes.is_boxed(key) else None,
-            skills=self._skills.labels(skills),
+            skills=skills.labels,
             origins=(*path_origins(session.known.path), *turn.origins) if turn and session else (),
             said=session.known.context.messages if session else (),
         )
@@ -403,11 +401,11 @@ class TurnPreparer:
             case _:
                 return None
 
-    def skills_of(self, agent_id: str) -> SkillList:
+    def skills_of(self, agent_id: str) -> AgentSkills:
         """The skills of an agent as they are now, without accepting new ones."""
         return self._skills_of(agent_id, "", first_use=False)
 
-    def _skills_of(self, agent_id: str, place: str, *, first_use: bool) -> SkillList:
+    def _skills_of(self, agent_id: str, place: str, *, first_use: bool) -> AgentSkills:
         """The skills of an agent, those of the project the person is in included."""
         workspace = self._workspaces.of(agent_id)
         return self._skills.look(agent_id, workspace, Path(place) if place else workspace, first_use=first_use)
@@ -416,7 +414,7 @@ class TurnPreparer:
         self,
         key: SessionKey,
         tools: Sequence[Tool],
-        skills: SkillList,
+        skills: AgentSkills,
         model: Model | None,
         *,
         labels: RunLabels,
@@ -436,7 +434,7 @@ class TurnPreparer:
                 tools=tuple(tool.spec.name for tool in tools),
                 agent_id=key.agent,
                 accepts_images=sees_images and (model is None or "image" in model.input),
-                env=self._skills.environment(skills).revealed(),
+                env=skills.variables.revealed(),
             ),
             SkillGate(gate, self._skills.guard(skills), self._approver),
             self._clock,
@@ -452,7 +450,7 @@ class TurnPreparer:
         key: SessionKey,
         model: Model,
         specs: tuple[ToolSpec, ...],
-        skills: SkillList,
+        skills: AgentSkills,
         elevated: Elevation,
     ) -> PromptRequest:
         config = facts.loaded.config
@@ -463,7 +461,7 @@ class TurnPreparer:
             sandbox_mode=self._sandboxes.rules(key.agent).mode,
             external_agents=config.acp.enabled and bool(config.acp.agents),
             workspace=facts.workspace,
-            skills=self._skills.snapshot(facts.agent.id, skills).text,
+            skills=skills.prompt,
             model=model,
             default_model=str(self._models.model_set(facts.agent.id).default),
             tools=specs,

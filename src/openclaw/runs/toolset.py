@@ -22,7 +22,6 @@ from openclaw.core.secret import Secret
 from openclaw.core.tool import Approver, Tool, ToolSpec
 from openclaw.memory.service import MemoryService
 from openclaw.plugins.registry import PluginRegistry
-from openclaw.security import tool_policy
 from openclaw.security.exec_policy import MODES
 from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.sandboxes.service import SandboxService
@@ -32,6 +31,7 @@ from openclaw.security.tool_policy import (
     Level,
     RequestSender,
     ToolLayer,
+    ToolPolicy,
     ToolRequest,
     apply_layers,
     find_empty_allowlist,
@@ -355,6 +355,7 @@ class Toolset:
         self._plugins = plugins
         self._sandboxes = sandboxes
         self._live = live
+        self._policy = ToolPolicy()
 
     async def ready(self) -> None:
         """Waits for the tools of other programs, and for the limits that other processes set."""
@@ -376,10 +377,9 @@ class Toolset:
     def rules(self, key: SessionKey, model: str = "", caps: Sequence[ToolLayer] = ()) -> list[ToolLayer]:
         """Every layer that may take a tool from a session, in order."""
         config = self._live.config
-        own = self._sandboxes.tool_settings(key.agent)
         boxed = self._sandboxes.of(key)
         request = tool_request(key, model, boxed.box.access if boxed is not None else None)
-        found = tool_policy.build_layers(config.tools, own, request, config.channels)
+        found = self._policy.layers(config.tools, config.agents, request, config.channels)
         return self._plugins.layers(config.tools, [*found, *self._session_tools.layers(key), *caps])
 
     def offered(self, key: SessionKey) -> tuple[str, ...]:

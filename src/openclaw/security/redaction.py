@@ -62,7 +62,7 @@ _LOOKS_SECRET = compile_lazily(
 def redact_shapes(text: str) -> str:
     """Removes the credentials that can be told by their shape."""
     text = _USERINFO.sub(REDACTED, text)
-    text = _QUERY.sub(lambda found: f"{found[1]}={REDACTED}", text)
+    text = _QUERY.sub(rf"\1={REDACTED}", text)
     return _LOOKS_SECRET.sub(REDACTED, text)
 
 

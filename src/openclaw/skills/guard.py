@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from openclaw.core.tool import Effects
 from openclaw.skills.gate import ListedSkill, SkillList
@@ -58,62 +58,63 @@ class GuardRefuses(Struct, frozen=True):
 Ruling = GuardAllows | GuardAsks | GuardRefuses
 
 
-class SkillGuard:
+class SkillGuard(Struct):
     """Judges the tool calls of one run."""
 
-    def __init__(self, shelf: SkillList, settings: SkillsSettings, hasher: Hasher, home: Path) -> None:
-        self._settings = settings
-        self._hasher = hasher
-        self._home = home
-        self._by_dir = {item.skill.base_dir: item for item in shelf.items}
-        self._active: dict[str, Skill] = {}
+    skills: SkillList
+    settings: SkillsSettings
+    hasher: Hasher
+    home: Path
+    read: dict[str, Skill] = field(default_factory=dict)
+    """The skills whose SKILL.md was read in this run, by directory."""
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Skills whose SKILL.md was read in this run."""
-        return tuple(sorted(skill.name for skill in self._active.values()))
+        """The names of the skills that were read."""
+        return tuple(sorted(skill.name for skill in self.read.values()))
 
     def rule(self, tool: str, effects: Effects, args: Mapping[str, Any], workspace: Path) -> Ruling:
         """Decides on a call before it happens."""
-        notes: list[str] = []
-        touched = [(path, self._owner(path)) for path in self._paths(args, workspace)]
+        paths = self._paths(args, workspace)
+        by_directory = {item.skill.base_dir: item for item in self.skills.items}
+        touched = [
+            (path, by_directory[owner])
+            for path in paths
+            if (owner := next((each for each in (path, *map(str, Path(path).parents)) if each in by_directory), None))
+        ]
         for path, item in touched:
-            ruling = self._touch(path, item, effects) if item else None
-            if isinstance(ruling, GuardRefuses | GuardAsks):
+            ruling = self._touch(path, item, effects)
+            if ruling is not None:
                 return ruling
-        for concern, strict in self._concerns(tool, effects, [path for path, _ in touched]):
+        notes: list[str] = []
+        for concern, strict in self._concerns(tool, effects, paths) if self.read else ():
             if strict:
                 return GuardAsks(concern)
             notes.append(concern)
         for path, item in touched:
-            if item and Path(path).name == FILE and item.verdict.eligible and Effects.READS_FILES in effects:
-                self._active[item.skill.base_dir] = item.skill
+            if Path(path).name == FILE and item.verdict.eligible and Effects.READS_FILES in effects:
+                self.read[item.skill.base_dir] = item.skill
         return GuardAllows(tuple(notes))
 
-    def _touch(self, path: str, item: ListedSkill, effects: Effects) -> Ruling | None:
+    def _touch(self, path: str, item: ListedSkill, effects: Effects) -> GuardAsks | GuardRefuses | None:
         """Checks that a skill's file, when read or run, is the accepted one."""
         skill, runs = item.skill, Effects.RUNS_CODE in effects
         if not (runs or Effects.READS_FILES in effects) or Path(path).is_dir() or Effects.WRITES_FILES in effects:
             return None
         if item.trust.held:
             why = f"the skill {skill.name} is {item.trust.state}: {item.trust.why}"
-            return (
-                GuardAsks(why)
-                if runs
-                else GuardRefuses(f"Not read: {why}.")
-                if item.trust.state in ("changed", "blocked")
-                else None
-            )
-        if not self._settings.verify or skill.tree is None or self._settings.trust == "off":
+            if runs:
+                return GuardAsks(why)
+            return GuardRefuses(f"Not read: {why}.") if item.trust.state in ("changed", "blocked") else None
+        if not self.settings.verify or skill.tree is None or self.settings.trust == "off":
             return None
         relative = os.path.relpath(path, skill.base_dir).replace(os.sep, "/")
         known = {file.path: file.sha256 for file in skill.tree.files}.get(relative)
         if known is None:
-            return (
-                GuardAsks(f"{relative} was not part of the skill {skill.name} when it was accepted") if runs else None
-            )
+            new = f"{relative} was not part of the skill {skill.name} when it was accepted"
+            return GuardAsks(new) if runs else None
         try:
-            now = self._hasher.file(path, os.lstat(path))
+            now = self.hasher.file(path, os.lstat(path))
         except (OSError, Unverifiable):
             return None  # gone or unreadable: the tool itself reports it
         if now == known:
@@ -125,50 +126,37 @@ class SkillGuard:
 
     def _concerns(self, tool: str, effects: Effects, paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
         """Yields what the active skills did not declare, and whether that stops the call."""
-        enforce = self._settings.permissions == "enforce"
-        for skill in self._active.values():
-            if self._settings.permissions != "off":
-                for why in _undeclared(skill, tool, effects, paths, self._home):
+        enforce = self.settings.permissions == "enforce"
+        for skill in self.read.values():
+            if self.settings.permissions != "off":
+                for why in _undeclared(skill, tool, effects, paths, self.home):
                     yield f"the skill {skill.name} {why}", enforce
             for path in paths:
                 if any(path == self._resolved(item.path, skill) for item in skill.outside):
                     said = f"the skill {skill.name} leads outside its directory, to {path}"
-                    yield said, self._settings.containment == "enforce"
+                    yield said, self.settings.containment == "enforce"
 
     def _resolved(self, reference: str, skill: Skill) -> str:
         text = reference.replace("{baseDir}", skill.base_dir)
-        text = re.sub(r"\A(?:\$\{?HOME\}?|~)(?=/)", lambda _: str(self._home), text)
-        return os.path.realpath(Path(skill.base_dir, text))
-
-    def _owner(self, path: str) -> ListedSkill | None:
-        for parent in (path, *map(str, Path(path).parents)):
-            if parent in self._by_dir:
-                return self._by_dir[parent]
-        return None
+        home = re.match(r"(?:\$\{?HOME\}?|~)(?=/)", text)
+        return os.path.realpath(Path(skill.base_dir, f"{self.home}{text[home.end() :]}" if home else text))
 
     def _paths(self, args: Mapping[str, Any], workspace: Path) -> list[str]:
         """Every path a call names, links resolved."""
         given: list[str] = []
         for name in PATH_ARGUMENTS:
             value = args.get(name)
-            given += (
-                [value]
-                if isinstance(value, str)
-                else [item for item in value if isinstance(item, str)]
-                if isinstance(value, list | tuple)
-                else []
-            )
-        base = workspace
-        if isinstance(args.get("workdir"), str):
-            base = workspace / self._expanded(args["workdir"])
+            values = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else ()
+            given += [each for each in values if isinstance(each, str)]
         if isinstance(args.get("command"), str):
+            workdir = args.get("workdir")
+            base = workspace / self._expanded(workdir) if isinstance(workdir, str) else workspace
             given += [str(base / self._expanded(word)) for word in _words(args["command"])]
-        return list(
-            dict.fromkeys(os.path.realpath(workspace / self._expanded(text)) for text in given if "\0" not in text)
-        )
+        expanded = [self.home / text[2:] if text.startswith("~/") else text for text in given if "\0" not in text]
+        return list(dict.fromkeys(os.path.realpath(workspace / path) for path in expanded))
 
     def _expanded(self, text: str) -> Path:
-        return self._home / text[2:] if text.startswith("~/") else Path(text)
+        return self.home / text[2:] if text.startswith("~/") else Path(text)
 
 
 def _words(command: str) -> list[str]:

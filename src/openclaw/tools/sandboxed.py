@@ -16,6 +16,7 @@ from openclaw.core.errors import InvalidRequest, StateError, Unavailable
 from openclaw.core.messages import Image
 from openclaw.core.sandbox import BoundSandbox, to_host_path, to_sandbox_path
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
+from openclaw.process.child import start_subprocess
 from openclaw.process.tasks import run_shielded
 from openclaw.tools.base import errors_to_output
 from openclaw.tools.image import DEFAULT_PROMPT, DescribeImages
@@ -75,7 +76,7 @@ class SandboxWorker:
             python = await sandbox.python(box)
             launch = await sandbox.launch(box, [python, "-I", "-c", START], cwd=box.workdir, env={})
             try:
-                self._process = await asyncio.create_subprocess_exec(
+                self._process = await start_subprocess(
                     *launch.argv,
                     cwd=launch.cwd,
                     env=dict(launch.env),

@@ -114,7 +114,7 @@ def check(agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
 
     here = SkillView(agent_id, given)
     shelf = here.shelf()
-    snapshot = here.skills.snapshot(here.agent, shelf)
+    listed = shelf.prompt.text if shelf.prompt else ""
     problems = [{"kind": note.kind, "path": note.path, "message": note.message} for note in shelf.diagnostics] + [
         {"kind": "collision", "path": clash.loser.file_path, "message": str(clash)} for clash in shelf.collisions
     ]
@@ -125,8 +125,8 @@ def check(agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     document: dict[str, Any] = {
         "total": len(shelf.items),
         "eligible": len(shelf.usable),
-        "promptChars": len(snapshot.prompt),
-        "promptNote": snapshot.prompt.partition("<available_skills>")[0].strip(),
+        "promptChars": len(listed),
+        "promptNote": listed.partition("<available_skills>")[0].strip(),
         "missing": [
             item_document(item) | {"remedies": item.verdict.remedies}
             for item in shelf.items

@@ -29,13 +29,12 @@ from openclaw.skills.install import SkillReview, lookalikes, origin_of, repair_i
 from openclaw.skills.install import install as put
 from openclaw.skills.install import new as make
 from openclaw.skills.install import pack as install_pack
-from openclaw.skills.service import SkillService
+from openclaw.skills.service import AgentSkills, SkillService
 from openclaw.workspace.seed import workspace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from openclaw.skills.gate import SkillList
     from openclaw.skills.install import StagedSkill
     from openclaw.skills.record import Source
 
@@ -78,7 +77,7 @@ class SkillView:
         for root in (self.managed, self.workspace / "skills"):
             repair_interrupted(root)
 
-    def shelf(self) -> SkillList:
+    def shelf(self) -> AgentSkills:
         return self.skills.look(self.agent, self.workspace, self.environment.cwd, first_use=False)
 
     def root(self, everywhere: bool) -> tuple[Path, Source]:
@@ -471,7 +470,7 @@ def _show_report(report: dict[str, Any]) -> None:
     bullets("A look through its files found:", [describe_finding(finding) for finding in report["findings"]], err=True)
 
 
-def _held_first(shelf: SkillList, name: str) -> ListedSkill:
+def _held_first(shelf: AgentSkills, name: str) -> ListedSkill:
     """The skill called `name`; one that is held back comes before another of the same name."""
 
     found = shelf.get(name)
