@@ -56,7 +56,6 @@ def chat_command(
 
     Without a terminal (in a pipe) every line of standard input is a message.
     """
-
     from openclaw.cli.tui.lines import ChatArguments, talk
 
     if os.environ.get("OPENCLAW_SHELL") == "exec":
@@ -88,12 +87,10 @@ def chat_command(
 
 def _elsewhere(url: str) -> bool:
     """Whether `url` is on another machine: this home's credentials are not sent there."""
-
     return find_gateway(Environment.of_process(), url=url).identity is not None
 
 
 def _has_textual() -> bool:
-
     try:
         return find_spec("textual") is not None
     except ModuleNotFoundError:
@@ -102,7 +99,6 @@ def _has_textual() -> bool:
 
 def _reachable(environment: "Environment", chosen: "ChatArguments", *, starts: bool) -> bool:
     """Whether a gateway can be reached; at a terminal one is started when none runs."""
-
     if (
         chosen.url
         or environment.environ.get("OPENCLAW_GATEWAY_URL")
