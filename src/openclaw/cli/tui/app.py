@@ -1,5 +1,6 @@
 """The full-screen chat: lays out the widgets and maps keys to actions."""
 
+import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Mapping
@@ -11,8 +12,9 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
+from openclaw.cli.screen import DECISIONS
 from openclaw.cli.tui.composer import MOST_IMAGES, CompletionList, Composer, attachment
-from openclaw.cli.tui.rows import WORDS, ApprovalPrompt, Rows, TextItem
+from openclaw.cli.tui.rows import ApprovalPrompt, Rows, TextItem
 from openclaw.cli.tui.session import ChatSession
 from openclaw.cli.tui.status import StatusLine, Switcher, line
 from openclaw.cli.tui.text import THEME, one_line, sanitize
@@ -122,8 +124,6 @@ class ChatApp(App[int]):
         self.run_worker(self._paint(), name="screen")
         self.set_interval(1.0, self._tell)
         if sys.platform != "win32":
-            import asyncio
-
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 0)
 
     # Drawing.
@@ -255,8 +255,8 @@ class ChatApp(App[int]):
 
     async def on_composer_submitted(self, event: Composer.Submitted) -> None:
         text = event.text
-        if self._question.asked and WORDS.get(text.lower()) in self._question.decisions:
-            await self._try(self.session.decide(self._question.asked, WORDS[text.lower()]))
+        if self._question.asked and DECISIONS.get(text.lower()) in self._question.decisions:
+            await self._try(self.session.decide(self._question.asked, DECISIONS[text.lower()]))
             return
         word, _, rest = text.partition(" ")
         own = {

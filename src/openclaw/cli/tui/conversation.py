@@ -6,6 +6,7 @@ their wire form; touches no socket and no screen.
 
 from bisect import insort
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -287,7 +288,7 @@ class ChatConversation:
             self._results[str(message.get("toolCallId"))] = message
         row = _Row(key=key or identity, id=identity, seq=float(about.get("seq") or 0), message=message)
         self._rows = [each for each in self._rows if each.id != identity]
-        insort(self._rows, row, key=lambda each: each.seq)
+        insort(self._rows, row, key=attrgetter("seq"))
 
     def _recorded(self, whole: str) -> int:
         """How much of a run's text is in the messages after the last question."""
