@@ -22,7 +22,7 @@ from openclaw.gateway.client_target import call_gateway, connect_to, find_gatewa
 from openclaw.gateway.process import RunningGateway, running_gateway
 from openclaw.gateway.status import service_manager, wait_ready
 from openclaw.process.environment import Environment
-from openclaw.protocol.client import CallFailed, EventGap, GatewayClient
+from openclaw.protocol.client import CALL_TIMEOUT, CallFailed, EventGap, GatewayClient
 
 
 def is_alone(environment: Environment, local: bool) -> bool:
@@ -52,12 +52,12 @@ def connect_running(
     return connect_to(find_gateway(environment), caps)
 
 
-def call(method: str, params: Mapping[str, Any] | None = None) -> Any:
+def call(method: str, params: Mapping[str, Any] | None = None, timeout: float | None = CALL_TIMEOUT) -> Any:
     """Calls one method of the gateway, running or in this process, and gives its answer."""
 
     async def main() -> Any:
         async with open_client(Environment.of_process()) as client:
-            return await client.call(method, params, timeout=None)
+            return await client.call(method, params, timeout=timeout)
 
     return asyncio.run(main())
 

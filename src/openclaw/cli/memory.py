@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -40,190 +41,8 @@ from openclaw.protocol.events import EventBus
 from openclaw.skills.roots import expand_path
 from openclaw.workspace.seed import workspace_of
 
-AGENT = click.option("--agent", metavar="ID", help="Whose memory; the default agent's when left out.")
 
-
-@click.group("memory")
-def memory_command() -> None:
-    """Search the notes the assistant keeps, and see how the search is doing."""
-
-
-@memory_command.command("status")
-@click.option("--deep", is_flag=True, help="Also try whether meaning can be searched.")
-@click.option("--index", "refresh", is_flag=True, help="Bring the index up to date first.")
-@AGENT
-@JSON
-def status(deep: bool, refresh: bool, agent: str | None, as_json: bool) -> None:
-    """Where the index is, what is in it, and how notes are searched."""
-
-    async def run(memory: MemoryIndex) -> None:
-        if refresh:
-            await memory.sync(progress=_progress(as_json))
-        found = await memory.status()
-        tried = await memory.means.tried() if deep else None
-        document = status_to_json(found, memory, tried)
-        show(document, _status_lines(document), as_json)
-
-    _with_memory(agent, run)
-
-
-@memory_command.command("index")
-@click.option("--force", is_flag=True, help="Make the index anew; the old one answers until it is done.")
-@click.option("--verbose", is_flag=True, help="Name what was left out or could not be read.")
-@AGENT
-@JSON
-def index(force: bool, verbose: bool, agent: str | None, as_json: bool) -> None:
-    """Bring the index up to date with the notes."""
-
-    async def run(memory: MemoryIndex) -> None:
-        report = await memory.sync(force=force, progress=_progress(as_json))
-        now = await memory.status()
-        if as_json:
-            print_json(
-                {
-                    "files": report.files,
-                    "changed": report.changed,
-                    "removed": report.removed,
-                    "pieces": now.pieces,
-                    "waiting": now.waiting,
-                    "problems": list(report.problems),
-                }
-            )
-            return
-        click.echo(f"{report.files} files, {report.changed} read anew, {report.removed} gone, {now.pieces} pieces.")
-        if now.waiting:
-            note(f"{now.waiting} pieces are found by words only: {memory.means.resting() or 'no vectors yet'}")
-        elif now.reason:
-            note(f"words only: {now.reason}")
-        for problem in report.problems if verbose else report.problems[:3]:
-            note(strip_unprintable(problem))
-
-    _with_memory(agent, run)
-
-
-@memory_command.command("search")
-@click.argument("query", nargs=-1, required=True)
-@click.option("--max-results", type=click.IntRange(1, 50), help="Most results (6).")
-@click.option("--min-score", type=click.FloatRange(0, 1), help="Least score (0.35).")
-@AGENT
-@JSON
-def search(
-    query: tuple[str, ...], max_results: int | None, min_score: float | None, agent: str | None, as_json: bool
-) -> None:
-    """Find notes by words and by meaning."""
-
-    async def run(memory: MemoryIndex) -> None:
-        answer = await _search(memory, query, max_results=max_results, min_score=min_score)
-        if as_json:
-            print_json(MemorySearch(memory, "on").document(answer, ""))
-            return
-        if not answer.results:
-            click.echo("Nothing found.")
-        for found in answer.results:
-            click.echo(f"{found.score:.2f}  {click.style(format_citation(found.piece), bold=True)}")
-            lines = [line for line in strip_unprintable(found.piece.text).split("\n") if line.strip()]
-            for line in lines[:4]:
-                say(f"      {line[:160]}")
-        if answer.mode == "keyword":
-            note(f"words only: {answer.reason}")
-
-    _with_memory(agent, run)
-
-
-@memory_command.command("why")
-@click.argument("query", nargs=-1, required=True)
-@AGENT
-@JSON
-def why(query: tuple[str, ...], agent: str | None, as_json: bool) -> None:
-    """Why each result stands where it does."""
-
-    async def run(memory: MemoryIndex) -> None:
-        answer = await _search(memory, query)
-        document = explain_search(answer)
-        how = f"Searched by {answer.mode}{f' ({answer.reason})' if answer.reason else ''}.\n"
-        terms = [(term["term"], term["pieces"], term["worth"]) for term in document["terms"]]
-        cells = [tuple(_cell(item[key]) for key in (*PARTS, "citation")) for item in document["results"]]
-        tables = [table(terms, ("term", "pieces", "worth")) + "\n", table(cells, (*PARTS, "where"))]
-        show(document, [how, *tables], as_json)
-
-    _with_memory(agent, run)
-
-
-@memory_command.command("get")
-@click.argument("path")
-@click.option("--from", "start", type=click.IntRange(1), help="First line.")
-@click.option("--lines", type=click.IntRange(1), help="How many lines (120).")
-@AGENT
-@JSON
-def get(path: str, start: int | None, lines: int | None, agent: str | None, as_json: bool) -> None:
-    """Print some lines of a note."""
-
-    async def run(memory: MemoryIndex) -> None:
-        scope = memory.plan.scope
-        file = notes.resolve(path, scope)
-        document = excerpt_to_json(notes.excerpt(file, scope.name(file), start, lines))
-        show(document, document["text"], as_json)
-
-    _with_memory(agent, run)
-
-
-@memory_command.command("forget")
-@click.argument("citation")
-@YES
-@AGENT
-@JSON
-def forget(citation: str, yes: bool, agent: str | None, as_json: bool) -> None:
-    """Remove lines (memory/x.md#L3-L5) from a note, the index and the cache for good."""
-    path, start, end = parse_citation(citation)
-
-    async def run(memory: MemoryIndex) -> None:
-        if not yes:
-            file = notes.resolve(path, memory.plan.scope)
-            note(strip_unprintable(notes.excerpt(file, path, start, end - start + 1).text))
-            click.confirm("Forget these lines?", abort=True, err=True)
-        await forget_lines(memory, path, start, end, time.time())
-        document = {"ok": True, "path": path, "startLine": start, "endLine": end}
-        show(document, f"Forgot lines {start} to {end} of {path}.", as_json)
-
-    _with_memory(agent, run)
-
-
-@memory_command.command("reset")
-@YES
-@AGENT
-def reset(yes: bool, agent: str | None) -> None:
-    """Throw the index away; it is made anew from the notes, which stay."""
-
-    async def run(memory: MemoryIndex) -> None:
-        if not yes:
-            click.confirm(f"Remove {memory.path}? The notes stay.", abort=True, err=True)
-        remove(memory.path)
-        remove(memory.path.with_name(memory.path.name + ".building"))
-        click.echo("Removed. The next search makes it anew.")
-
-    _with_memory(agent, run)
-
-
-@memory_command.command("eval")
-@click.argument("questions", required=False, type=click.Path(exists=True, dir_okay=False))
-@AGENT
-@JSON
-def evaluate(questions: str | None, agent: str | None, as_json: bool) -> None:
-    """Measure the search: with QUESTIONS of your own on your notes, or without on the sample we ship."""
-    if questions is None:
-        _evaluate_sample(as_json)
-        return
-
-    asked = parse_questions(Path(questions).read_bytes(), questions)
-
-    async def run(memory: MemoryIndex) -> None:
-        await memory.sync(progress=_progress(as_json))
-        _print_figures({"hybrid": compute_metrics(await ask(memory, asked))}, as_json)
-
-    _with_memory(agent, run)
-
-
-def _with_memory(agent: str | None, work: Callable[[MemoryIndex], Awaitable[None]]) -> None:
+def run_with_memory(agent: str | None, work: Callable[[MemoryIndex], Awaitable[None]]) -> None:
     """Runs `work` with the memory of an agent, and closes it."""
     environment, loaded = read_home()
     config = loaded.config
@@ -257,6 +76,181 @@ def _with_memory(agent: str | None, work: Callable[[MemoryIndex], Awaitable[None
                 await memory.close()
 
     asyncio.run(main())
+
+
+def with_memory(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Makes a command of an async function that gets the memory of an agent as its first argument."""
+
+    @wraps(command)
+    def run(agent: str | None, **options: Any) -> None:
+        async def work(memory: MemoryIndex) -> None:
+            await command(memory, **options)
+
+        run_with_memory(agent, work)
+
+    return run
+
+
+AGENT = click.option("--agent", metavar="ID", help="Whose memory; the default agent's when left out.")
+
+
+@click.group("memory")
+def memory_command() -> None:
+    """Search the notes the assistant keeps, and see how the search is doing."""
+
+
+@memory_command.command("status")
+@click.option("--deep", is_flag=True, help="Also try whether meaning can be searched.")
+@click.option("--index", "refresh", is_flag=True, help="Bring the index up to date first.")
+@AGENT
+@JSON
+@with_memory
+async def status(memory: MemoryIndex, deep: bool, refresh: bool, as_json: bool) -> None:
+    """Where the index is, what is in it, and how notes are searched."""
+    if refresh:
+        await memory.sync(progress=_progress(as_json))
+    found = await memory.status()
+    tried = await memory.means.tried() if deep else None
+    document = status_to_json(found, memory, tried)
+    show(document, _status_lines(document), as_json)
+
+
+@memory_command.command("index")
+@click.option("--force", is_flag=True, help="Make the index anew; the old one answers until it is done.")
+@click.option("--verbose", is_flag=True, help="Name what was left out or could not be read.")
+@AGENT
+@JSON
+@with_memory
+async def index(memory: MemoryIndex, force: bool, verbose: bool, as_json: bool) -> None:
+    """Bring the index up to date with the notes."""
+    report = await memory.sync(force=force, progress=_progress(as_json))
+    now = await memory.status()
+    if as_json:
+        print_json(
+            {
+                "files": report.files,
+                "changed": report.changed,
+                "removed": report.removed,
+                "pieces": now.pieces,
+                "waiting": now.waiting,
+                "problems": list(report.problems),
+            }
+        )
+        return
+    click.echo(f"{report.files} files, {report.changed} read anew, {report.removed} gone, {now.pieces} pieces.")
+    if now.waiting:
+        note(f"{now.waiting} pieces are found by words only: {memory.means.resting() or 'no vectors yet'}")
+    elif now.reason:
+        note(f"words only: {now.reason}")
+    for problem in report.problems if verbose else report.problems[:3]:
+        note(strip_unprintable(problem))
+
+
+@memory_command.command("search")
+@click.argument("query", nargs=-1, required=True)
+@click.option("--max-results", type=click.IntRange(1, 50), help="Most results (6).")
+@click.option("--min-score", type=click.FloatRange(0, 1), help="Least score (0.35).")
+@AGENT
+@JSON
+@with_memory
+async def search(
+    memory: MemoryIndex, query: tuple[str, ...], max_results: int | None, min_score: float | None, as_json: bool
+) -> None:
+    """Find notes by words and by meaning."""
+    answer = await _search(memory, query, max_results=max_results, min_score=min_score)
+    if as_json:
+        print_json(MemorySearch(memory, "on").document(answer, ""))
+        return
+    if not answer.results:
+        click.echo("Nothing found.")
+    for found in answer.results:
+        click.echo(f"{found.score:.2f}  {click.style(format_citation(found.piece), bold=True)}")
+        lines = [line for line in strip_unprintable(found.piece.text).split("\n") if line.strip()]
+        for line in lines[:4]:
+            say(f"      {line[:160]}")
+    if answer.mode == "keyword":
+        note(f"words only: {answer.reason}")
+
+
+@memory_command.command("why")
+@click.argument("query", nargs=-1, required=True)
+@AGENT
+@JSON
+@with_memory
+async def why(memory: MemoryIndex, query: tuple[str, ...], as_json: bool) -> None:
+    """Why each result stands where it does."""
+    answer = await _search(memory, query)
+    document = explain_search(answer)
+    how = f"Searched by {answer.mode}{f' ({answer.reason})' if answer.reason else ''}.\n"
+    terms = [(term["term"], term["pieces"], term["worth"]) for term in document["terms"]]
+    cells = [tuple(_cell(item[key]) for key in (*PARTS, "citation")) for item in document["results"]]
+    tables = [table(terms, ("term", "pieces", "worth")) + "\n", table(cells, (*PARTS, "where"))]
+    show(document, [how, *tables], as_json)
+
+
+@memory_command.command("get")
+@click.argument("path")
+@click.option("--from", "start", type=click.IntRange(1), help="First line.")
+@click.option("--lines", type=click.IntRange(1), help="How many lines (120).")
+@AGENT
+@JSON
+@with_memory
+async def get(memory: MemoryIndex, path: str, start: int | None, lines: int | None, as_json: bool) -> None:
+    """Print some lines of a note."""
+    scope = memory.plan.scope
+    file = notes.resolve(path, scope)
+    document = excerpt_to_json(notes.excerpt(file, scope.name(file), start, lines))
+    show(document, document["text"], as_json)
+
+
+@memory_command.command("forget")
+@click.argument("citation")
+@YES
+@AGENT
+@JSON
+@with_memory
+async def forget(memory: MemoryIndex, citation: str, yes: bool, as_json: bool) -> None:
+    """Remove lines (memory/x.md#L3-L5) from a note, the index and the cache for good."""
+    path, start, end = parse_citation(citation)
+    if not yes:
+        file = notes.resolve(path, memory.plan.scope)
+        note(strip_unprintable(notes.excerpt(file, path, start, end - start + 1).text))
+        click.confirm("Forget these lines?", abort=True, err=True)
+    await forget_lines(memory, path, start, end, time.time())
+    document = {"ok": True, "path": path, "startLine": start, "endLine": end}
+    show(document, f"Forgot lines {start} to {end} of {path}.", as_json)
+
+
+@memory_command.command("reset")
+@YES
+@AGENT
+@with_memory
+async def reset(memory: MemoryIndex, yes: bool) -> None:
+    """Throw the index away; it is made anew from the notes, which stay."""
+    if not yes:
+        click.confirm(f"Remove {memory.path}? The notes stay.", abort=True, err=True)
+    remove(memory.path)
+    remove(memory.path.with_name(memory.path.name + ".building"))
+    click.echo("Removed. The next search makes it anew.")
+
+
+@memory_command.command("eval")
+@click.argument("questions", required=False, type=click.Path(exists=True, dir_okay=False))
+@AGENT
+@JSON
+def evaluate(questions: str | None, agent: str | None, as_json: bool) -> None:
+    """Measure the search: with QUESTIONS of your own on your notes, or without on the sample we ship."""
+    if questions is None:
+        _evaluate_sample(as_json)
+        return
+
+    asked = parse_questions(Path(questions).read_bytes(), questions)
+
+    async def run(memory: MemoryIndex) -> None:
+        await memory.sync(progress=_progress(as_json))
+        _print_figures({"hybrid": compute_metrics(await ask(memory, asked))}, as_json)
+
+    run_with_memory(agent, run)
 
 
 async def _search(memory: MemoryIndex, query: tuple[str, ...], **limits: Any) -> SearchAnswer:

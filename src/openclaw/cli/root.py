@@ -24,8 +24,8 @@ class Nouns(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in NOUNS:
             return None
-        module, _, name = NOUNS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
+        module = importlib.import_module(f"openclaw.cli.{NOUNS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
     def resolve_command(

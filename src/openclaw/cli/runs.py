@@ -153,7 +153,7 @@ def replay(run: str, model: str | None, as_json: bool) -> int:
     if model is not None:
         _compare(run, model, as_json)
         return 0
-    found = call("runs.replay", {"runId": run})
+    found = call("runs.replay", {"runId": run}, timeout=None)
     text = found.pop("text")
     show(found, text, as_json)
     return 0 if found["identical"] else 1

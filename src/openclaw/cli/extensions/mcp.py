@@ -101,7 +101,7 @@ def unset_server(name: str, as_json: bool) -> None:
 @JSON
 def test(name: str, as_json: bool) -> None:
     """Start or reach a server and ask what it offers; the first look accepts its tools."""
-    found = call("mcp.test", {"name": name})
+    found = call("mcp.test", {"name": name}, timeout=None)
     lines = []
     for tool in found["tools"]:
         first = tool["description"].strip().partition("\n")[0]

@@ -64,6 +64,9 @@ def chat_command(
     return talk(environment, arguments, local=local)
 
 
+tui_command = chat_command
+
+
 def _has_textual() -> bool:
     try:
         return find_spec("textual") is not None
