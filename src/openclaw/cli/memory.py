@@ -42,8 +42,9 @@ from openclaw.skills.roots import expand_path
 from openclaw.workspace.seed import workspace_of
 
 
-def run_with_memory(agent: str | None, work: Callable[[MemoryIndex], Awaitable[None]]) -> None:
-    """Runs `work` with the memory of an agent, and closes it."""
+@asynccontextmanager
+async def open_index(agent: str | None) -> AsyncIterator[MemoryIndex]:
+    """The memory of an agent, as it is configured."""
     environment, loaded = read_home()
     config = loaded.config
     if (slot := config.plugins.slots.memory) != MEMORY_CORE:
@@ -53,29 +54,25 @@ def run_with_memory(agent: str | None, work: Callable[[MemoryIndex], Awaitable[N
     settings = overlay(config.agents.defaults.memory_search, own.memory_search if own else None)
     if not settings.enabled:
         raise InvalidRequest(f"memory search is off for {found.id}: set agents.defaults.memorySearch.enabled to true")
-    configured = {name: section.api_key for name, section in config.models.providers.items() if section.api_key}
-
-    async def main() -> None:
-        names = (settings.provider, settings.fallback)
-        async with open_embedders(names, config.plugins, environment, SystemClock()) as embedders:
-            memory = open_memory(
-                settings,
-                agent_id=found.id,
-                workspace=workspace_of(config.agents, found.id, environment),
-                state=environment.home.state,
-                home=environment.home_dir,
-                clock=SystemClock(),
-                keys=provider_keys(loaded.variables, configured),
-                build=embedders.build,
-                problem=embedders.problem,
-                warn=note,
-            )
-            try:
-                await work(memory)
-            finally:
-                await memory.close()
-
-    asyncio.run(main())
+    keys = {name: section.api_key for name, section in config.models.providers.items() if section.api_key}
+    names = (settings.provider, settings.fallback)
+    async with open_embedders(names, config.plugins, environment, SystemClock()) as embedders:
+        memory = open_memory(
+            settings,
+            agent_id=found.id,
+            workspace=workspace_of(config.agents, found.id, environment),
+            state=environment.home.state,
+            home=environment.home_dir,
+            clock=SystemClock(),
+            keys=provider_keys(loaded.variables, keys),
+            build=embedders.build,
+            problem=embedders.problem,
+            warn=note,
+        )
+        try:
+            yield memory
+        finally:
+            await memory.close()
 
 
 def with_memory(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -83,10 +80,11 @@ def with_memory(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
     @wraps(command)
     def run(agent: str | None, **options: Any) -> None:
-        async def work(memory: MemoryIndex) -> None:
-            await command(memory, **options)
+        async def main() -> None:
+            async with open_index(agent) as memory:
+                await command(memory, **options)
 
-        run_with_memory(agent, work)
+        asyncio.run(main())
 
     return run
 
@@ -242,15 +240,15 @@ def evaluate(questions: str | None, agent: str | None, as_json: bool) -> None:
     """Measure the search: with QUESTIONS of your own on your notes, or without on the sample we ship."""
     if questions is None:
         _evaluate_sample(as_json)
-        return
+    else:
+        _evaluate_own(agent, questions=questions, as_json=as_json)
 
+
+@with_memory
+async def _evaluate_own(memory: MemoryIndex, questions: str, as_json: bool) -> None:
     asked = parse_questions(Path(questions).read_bytes(), questions)
-
-    async def run(memory: MemoryIndex) -> None:
-        await memory.sync(progress=_progress(as_json))
-        _print_figures({"hybrid": compute_metrics(await ask(memory, asked))}, as_json)
-
-    run_with_memory(agent, run)
+    await memory.sync(progress=_progress(as_json))
+    _print_figures({"hybrid": compute_metrics(await ask(memory, asked))}, as_json)
 
 
 async def _search(memory: MemoryIndex, query: tuple[str, ...], **limits: Any) -> SearchAnswer:

@@ -147,28 +147,28 @@ class _Setup:
     # Model and key.
 
     def choose_model(self, provider: str | None, model: str | None, key: Secret | None, *, ask: bool) -> None:
-        situation = self._situation()
+        models = self._models()
         if provider or model or key:
-            ref = situation.resolve(model) if model else None
+            ref = models.resolve(model) if model else None
             provider = provider or (ref.provider if ref else None)
             if provider is None:
                 raise InvalidRequest("say whose key it is: --auth-choice anthropic, for example")
             if problem := self._adopt(provider, ref, key):
                 raise InvalidRequest(f"{problem}. Nothing was kept; --skip-health keeps it without trying")
         elif ask:
-            self._ask_model(situation)
-        found = self._situation()
+            self._ask_model(models)
+        found = self._models()
         self.done |= {"model": str(found.default), "why": found.pick.why}
         self.say(f"   {found.default} answers ({found.pick.why}).\n")
 
-    def _ask_model(self, situation: ModelSet) -> None:
+    def _ask_model(self, models: ModelSet) -> None:
         """Asks for a model until one answers or the person skips it."""
         now = now_ms()
-        known = [facts for facts in situation.registry.providers if facts.default_model and facts.id != "offline"]
+        known = [facts for facts in models.registry.providers if facts.default_model and facts.id != "offline"]
         click.echo("1. Which model shall answer?")
-        click.echo(f"   [Enter] as it is: {situation.default} ({situation.pick.why})")
+        click.echo(f"   [Enter] as it is: {models.default} ({models.pick.why})")
         click.echo(
-            _columns([f"{facts.id}{' (has a key)' if situation.has_key(facts.id, now) else ''}" for facts in known])
+            _columns([f"{facts.id}{' (has a key)' if models.has_key(facts.id, now) else ''}" for facts in known])
         )
         while True:
             typed = click.prompt("   number, name or provider/model", default="", show_default=False).strip()
@@ -181,16 +181,16 @@ class _Setup:
                 provider, ref = named, None
             else:
                 try:
-                    ref = situation.resolve(typed)
+                    ref = models.resolve(typed)
                 except OpenClawError as error:
                     click.echo(f"   {error.message}")
                     continue
                 provider = ref.provider
-            if self._ask_key(situation, provider, ref, now):
+            if self._ask_key(models, provider, ref, now):
                 return
 
-    def _ask_key(self, situation: ModelSet, provider: str, ref: ModelRef | None, now: int) -> bool:
-        has = situation.has_key(provider, now)
+    def _ask_key(self, models: ModelSet, provider: str, ref: ModelRef | None, now: int) -> bool:
+        has = models.has_key(provider, now)
         hint = "Enter keeps the one that is there" if has else "Enter goes back"
         typed = click.prompt(f"   key for {provider} ({hint})", default="", show_default=False, hide_input=True).strip()
         if not typed and not has:
@@ -202,7 +202,7 @@ class _Setup:
 
     def _adopt(self, provider: str, ref: ModelRef | None, key: Secret | None) -> str:
         """Tries the model and saves key and choice when it answers; otherwise gives what is wrong."""
-        trial = self._situation(provider, key)
+        trial = self._models(provider, key)
         facts = trial.registry.provider(provider)
         ref = ref or trial.resolve(f"{facts.id}/{facts.default_model}")
         if self._check:
@@ -220,7 +220,7 @@ class _Setup:
     def _load(self) -> LoadedConfig:
         return load(self._environment.home, self._environment.environ)
 
-    def _situation(self, provider: str | None = None, key: Secret | None = None) -> ModelSet:
+    def _models(self, provider: str | None = None, key: Secret | None = None) -> ModelSet:
         """The models as configured, or with another key."""
         loaded = self._load()
         stored = self._store().load()
@@ -402,13 +402,13 @@ def _no_thinking(model: Model) -> ThinkingLevel:
     return "off"
 
 
-async def try_model(situation: ModelSet, ref: ModelRef, clock: Clock, seconds: float = SECONDS) -> str:
+async def try_model(models: ModelSet, ref: ModelRef, clock: Clock, seconds: float = SECONDS) -> str:
     """Sends one question to `ref`; gives why it does not answer, or nothing."""
     providers = ProviderPool()
     try:
         async with asyncio.timeout(seconds):
             route = FailoverRoute(
-                situation,
+                models,
                 (ref,),
                 open_provider=providers,
                 clock=clock,

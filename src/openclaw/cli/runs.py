@@ -37,15 +37,7 @@ from openclaw.storage.atomic import replace_file
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of streaming.")
 @click.option("--local", is_flag=True, help="Run in this process even when a gateway is running.")
 def agent_command(
-    message: str | None,
-    message_file: str | None,
-    session_key: str | None,
-    agent_id: str | None,
-    model: str | None,
-    thinking: str | None,
-    timeout: float | None,
-    as_json: bool,
-    local: bool,
+    message: str | None, message_file: str | None, timeout: float | None, as_json: bool, local: bool, **chosen: Any
 ) -> int:
     """Send one message to the assistant and print its answer.
 
@@ -73,10 +65,10 @@ def agent_command(
     environment = Environment.of_process()
     params = given(
         message=message,
-        sessionKey=session_key,
-        agentId=agent_id,
-        model=model,
-        thinking=thinking,
+        sessionKey=chosen["session_key"],
+        agentId=chosen["agent_id"],
+        model=chosen["model"],
+        thinking=chosen["thinking"],
         cwd=str(environment.cwd),
     )
 

@@ -13,7 +13,7 @@ import click
 from openclaw.cli.client import call_running
 from openclaw.cli.extensions.review import (
     GRAVE,
-    InstallMode,
+    InstallOptions,
     ask_plugins,
     ask_policy,
     finding_to_json,
@@ -231,7 +231,7 @@ def new(name: str, parent: str) -> None:
 @click.option("--accept-risk", is_flag=True, help="Install in spite of grave findings.")
 @click.option("--dry-run", is_flag=True, help="Only show the report.")
 @JSON
-def install(source: str, force: bool, yes: bool, accept_risk: bool, dry_run: bool, as_json: bool) -> None:
+def install(source: str, dry_run: bool, as_json: bool, **agreed: Any) -> None:
     """Install a plugin from a directory or an archive (.tgz, .zip)."""
     here = PluginView()
     if dry_run:
@@ -241,7 +241,7 @@ def install(source: str, force: bool, yes: bool, accept_risk: bool, dry_run: boo
             else:
                 _show_report(ready)
         return
-    ready = _install(here, Path(source), force, yes, accept_risk, quiet=as_json)
+    ready = _install(here, Path(source), InstallOptions(quiet=as_json, **agreed))
     _tell(here, ready.manifest.id, "installed", as_json, _report(ready))
 
 
@@ -249,7 +249,7 @@ def install(source: str, force: bool, yes: bool, accept_risk: bool, dry_run: boo
 @click.argument("name", required=False)
 @click.option("--yes", is_flag=True, help="Agree without being asked.")
 @click.option("--accept-risk", is_flag=True, help="Install in spite of grave findings.")
-def update(name: str | None, yes: bool, accept_risk: bool) -> None:
+def update(name: str | None, **agreed: Any) -> None:
     """Install plugins again from where they came (all of them, or NAME)."""
     here = PluginView()
     if name is not None and name not in here.accepted:
@@ -259,7 +259,7 @@ def update(name: str | None, yes: bool, accept_risk: bool) -> None:
         spec = Path(here.accepted[each].spec)
         if not spec.exists():
             raise InvalidRequest(f"{each} came from {spec}, which is not there any more")
-        _install(here, spec, True, yes, accept_risk, mode="update", expected=each)
+        _install(here, spec, InstallOptions(force=True, mode="update", **agreed), expected=each)
         _tell(here, each, "updated", False, {})
     if not chosen:
         click.echo("Nothing to update.")
@@ -329,31 +329,21 @@ def reload(name: str) -> None:
     click.echo(f"{name} was {'looked at' if warnings else 'started'} again.")
 
 
-def _install(
-    here: PluginView,
-    source: Path,
-    force: bool,
-    yes: bool,
-    accept_risk: bool,
-    *,
-    mode: InstallMode = "install",
-    quiet: bool = False,
-    expected: str = "",
-) -> StagedPlugin:
+def _install(here: PluginView, source: Path, options: InstallOptions, expected: str = "") -> StagedPlugin:
     """Stages the plugin, asks policy, hooks and person, and installs it."""
 
     def policy(ready: StagedPlugin) -> str:
         if expected and ready.manifest.id != expected:
             return f"it calls itself {ready.manifest.id} now, not {expected}"
-        return ask_policy(here.loaded, mode, ready)
+        return ask_policy(here.loaded, options, ready)
 
     def person(ready: StagedPlugin) -> str:
-        if not quiet:
+        if not options.quiet:
             _show_report(ready)
-        if ready.critical and not accept_risk:
+        if ready.critical and not options.accept_risk:
             return GRAVE
         question = f"A plugin is a program that runs as you. Install {ready.manifest.id}?"
-        agreed = yes or accept_risk or confirm(question)
+        agreed = options.yes or options.accept_risk or confirm(question)
         return "" if agreed else "nobody agreed: answer yes at a terminal, or give --yes"
 
     return install_plugin(
@@ -361,9 +351,9 @@ def _install(
         here.installed,
         ledger=here.ledger,
         inspect=scan_files,
-        gatekeeper=PluginReview(policy=policy, hooks=(partial(ask_plugins, here.environment, mode),), person=person),
+        gatekeeper=PluginReview(policy=policy, hooks=(partial(ask_plugins, here.environment, options),), person=person),
         now=SystemClock().now(),
-        force=force,
+        force=options.force,
     )
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from openclaw.cli.render import confirm, say
 from openclaw.config.load import LoadedConfig
 from openclaw.core.errors import OpenClawError
@@ -17,15 +19,25 @@ HOOK_SECONDS = 120.0
 """For all plugins together; each has its own, shorter limit."""
 GRAVE = "a look through it found something grave. If you have read it and still want it: --accept-risk"
 
-InstallMode = Literal["install", "update"]
 Staged = StagedSkill | StagedPlugin
+
+
+class InstallOptions(Struct, frozen=True, kw_only=True):
+    """What the person said beforehand."""
+
+    force: bool = False
+    """Replace what is there."""
+    yes: bool = False
+    accept_risk: bool = False
+    quiet: bool = False
+    mode: Literal["install", "update"] = "install"
 
 
 def _target(ready: Staged) -> tuple[Literal["skill", "plugin"], str]:
     return ("skill", ready.slug) if isinstance(ready, StagedSkill) else ("plugin", ready.manifest.id)
 
 
-def ask_policy(loaded: LoadedConfig, mode: InstallMode, ready: Staged) -> str:
+def ask_policy(loaded: LoadedConfig, options: InstallOptions, ready: Staged) -> str:
     """Why the operator's policy stops the install; empty when it does not."""
     target, name = _target(ready)
     question = install_policy.PolicyQuestion(
@@ -35,12 +47,12 @@ def ask_policy(loaded: LoadedConfig, mode: InstallMode, ready: Staged) -> str:
         kind=ready.kind,
         spec=ready.spec,
         tree_sha256=ready.tree_sha256,
-        mode=mode,
+        mode=options.mode,
     )
     return install_policy.ask(question, loaded.config.security.install_policy, loaded.variables, confirm)
 
 
-def ask_plugins(environment: Environment, mode: InstallMode, ready: Staged) -> str:
+def ask_plugins(environment: Environment, options: InstallOptions, ready: Staged) -> str:
     """Why a plugin stops the install; empty when none does. Without a gateway no plugin listens; a gateway that does
     not answer is a reason to stop."""
     found = running_gateway(environment.home.state)
@@ -53,7 +65,7 @@ def ask_plugins(environment: Environment, mode: InstallMode, ready: Staged) -> s
         "sourcePath": str(ready.directory),
         "spec": ready.spec,
         "treeSha256": ready.tree_sha256,
-        "mode": mode,
+        "mode": options.mode,
         "findings": [finding_to_json(each) for each in ready.findings],
     }
     try:

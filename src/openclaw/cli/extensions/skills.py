@@ -31,8 +31,8 @@ def skills_command() -> None:
 def list_skills(eligible: bool, agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """Every skill: usable, or what is missing."""
     here = SkillView(agent_id, given)
-    shelf = here.shelf()
-    items = [item for item in shelf.items if item.verdict.eligible or not eligible]
+    listed = here.list()
+    items = [item for item in listed.items if item.verdict.eligible or not eligible]
     document = {
         "workspaceDir": str(here.workspace),
         "managedSkillsDir": str(here.managed),
@@ -49,7 +49,7 @@ def list_skills(eligible: bool, agent_id: str | None, given: tuple[str, ...], as
         for item in items
     ]
     show(document, table(rows, ("skill", "usable", "trust", "from", ""), empty="No skills."), as_json)
-    more = len(shelf.diagnostics) + len(shelf.collisions)
+    more = len(listed.diagnostics) + len(listed.collisions)
     if more and not as_json:
         note(f"{more} more to know: openclaw skills check")
 
@@ -62,7 +62,7 @@ def list_skills(eligible: bool, agent_id: str | None, given: tuple[str, ...], as
 def info(name: str, agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """All about one skill: what it says, needs, may do, and what a look through its files found."""
     here = SkillView(agent_id, given)
-    item = here.shelf().get(name)
+    item = here.list().get(name)
     document = skill_to_json(item, full=True)
     findings = here.skills.library.findings(item.skill)
     if as_json:
@@ -98,22 +98,22 @@ def info(name: str, agent_id: str | None, given: tuple[str, ...], as_json: bool)
 def check(agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """Everything that keeps a skill from being used, and everything odd about those that are."""
     here = SkillView(agent_id, given)
-    shelf = here.shelf()
-    snapshot = here.skills.snapshot(here.agent, shelf)
-    problems = [{"kind": note.kind, "path": note.path, "message": note.message} for note in shelf.diagnostics] + [
-        {"kind": "collision", "path": clash.loser.file_path, "message": str(clash)} for clash in shelf.collisions
+    listed = here.list()
+    snapshot = here.skills.snapshot(here.agent, listed)
+    problems = [{"kind": note.kind, "path": note.path, "message": note.message} for note in listed.diagnostics] + [
+        {"kind": "collision", "path": clash.loser.file_path, "message": str(clash)} for clash in listed.collisions
     ]
-    for item in shelf.items:
+    for item in listed.items:
         where = item.skill.file_path
         problems += [{"kind": "reference", "path": where, "message": str(ref)} for ref in item.skill.outside]
         problems += [{"kind": "manifest", "path": where, "message": note} for note in item.skill.manifest.notes]
-    unusable = [item for item in shelf.items if not item.verdict.eligible]
+    unusable = [item for item in listed.items if not item.verdict.eligible]
     about = snapshot.prompt.partition("<available_skills>")[0].strip()
     if as_json:
         print_json(
             {
-                "total": len(shelf.items),
-                "eligible": len(shelf.usable),
+                "total": len(listed.items),
+                "eligible": len(listed.usable),
                 "promptChars": len(snapshot.prompt),
                 "promptNote": about,
                 "missing": [skill_to_json(item) | {"remedies": item.verdict.remedies} for item in unusable],
@@ -121,7 +121,7 @@ def check(agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
             }
         )
         return
-    click.echo(f"{len(shelf.usable)} of {len(shelf.items)} skills can be used")
+    click.echo(f"{len(listed.usable)} of {len(listed.items)} skills can be used")
     click.echo(f"the list in the prompt has {len(snapshot.prompt):,} characters")
     bullets("", [about] if about else [])
     for item in unusable:
@@ -134,9 +134,9 @@ def check(agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
 @JSON
 def verify(name: str | None, as_json: bool) -> int:
     """Whether skills are still the ones that were accepted (all of them, or NAME). Exit code 1 when one is not."""
-    shelf = SkillView().shelf()
+    listed = SkillView().list()
     rows: list[dict[str, Any]] = []
-    for item in [shelf.get(name)] if name else shelf.items:
+    for item in [listed.get(name)] if name else listed.items:
         origin = origin_of(Path(item.skill.base_dir))
         tree = item.skill.tree.sha256 if item.skill.tree else ""
         rows.append(
@@ -151,8 +151,8 @@ def verify(name: str | None, as_json: bool) -> int:
         )
     bad = [row for row in rows if row["trust"] in ("changed", "blocked")]
     cells = [(row["name"], row["trust"], row["treeSha256"][:19], row["why"]) for row in rows]
-    listed = table(cells, ("skill", "trust", "digest", ""), empty="No skills.")
-    show({"ok": not bad, "skills": rows}, listed, as_json)
+    shown = table(cells, ("skill", "trust", "digest", ""), empty="No skills.")
+    show({"ok": not bad, "skills": rows}, shown, as_json)
     return 1 if bad else 0
 
 

@@ -12,7 +12,7 @@ import msgspec
 from openclaw.agent.settings import default_agent, resolve_agent
 from openclaw.cli.extensions.review import (
     GRAVE,
-    InstallMode,
+    InstallOptions,
     ask_plugins,
     ask_policy,
     bullets,
@@ -66,7 +66,7 @@ class SkillView:
         for root in (self.managed, self.workspace / "skills"):
             repair_interrupted(root)
 
-    def shelf(self) -> SkillList:
+    def list(self) -> SkillList:
         return self.skills.look(self.agent, self.workspace, self.environment.cwd, first_use=False)
 
     def root(self, everywhere: bool) -> tuple[Path, Source]:
@@ -139,7 +139,7 @@ def describe_permissions(permissions: Any) -> str:
 def trust(name: str, yes: bool, given: tuple[str, ...]) -> None:
     """Accept NAME as it is now. Shows first what changed, or what is in it."""
     here = SkillView(given=given)
-    item = _held_first(here.shelf(), name)
+    item = _held_first(here.list(), name)
     if item.skill.bundled:
         raise InvalidRequest(f"{item.skill.name} comes with OpenClaw: there is nothing to accept")
     ledger = here.skills.library.ledger
@@ -158,7 +158,7 @@ def trust(name: str, yes: bool, given: tuple[str, ...]) -> None:
 def untrust(name: str, given: tuple[str, ...]) -> None:
     """Hold NAME back until it is accepted again."""
     here = SkillView(given=given)
-    item = here.shelf().get(name)
+    item = here.list().get(name)
     if item.skill.bundled:
         raise InvalidRequest(
             f"switch it off instead: openclaw config set skills.entries.{item.skill.name}.enabled false"
@@ -173,7 +173,7 @@ def untrust(name: str, given: tuple[str, ...]) -> None:
 def diff(name: str, given: tuple[str, ...]) -> None:
     """What changed in NAME since it was accepted."""
     here = SkillView(given=given)
-    item = _held_first(here.shelf(), name)
+    item = _held_first(here.list(), name)
     ledger = here.skills.library.ledger
     known = ledger.read().get(item.skill.base_dir)
     lines = ledger.diff(item.skill, known)
@@ -196,15 +196,7 @@ def diff(name: str, given: tuple[str, ...]) -> None:
 @agent_option
 @JSON
 def install(
-    source: str,
-    everywhere: bool,
-    slug: str | None,
-    force: bool,
-    yes: bool,
-    accept_risk: bool,
-    dry_run: bool,
-    agent_id: str | None,
-    as_json: bool,
+    source: str, everywhere: bool, slug: str | None, dry_run: bool, agent_id: str | None, as_json: bool, **agreed: Any
 ) -> None:
     """Install a skill from a directory, a tarball or a zip file, after a look through it."""
     here = SkillView(agent_id)
@@ -214,7 +206,7 @@ def install(
             report = _report(ready, here)
             print_json(report) if as_json else _show_report(ready, report)
         return
-    report = _install(here, Path(source), root, kind, slug, force, yes, accept_risk, quiet=as_json)
+    report = _install(here, Path(source), root, kind, slug, InstallOptions(quiet=as_json, **agreed))
     show({"ok": True, **report}, f"installed {report['name']} in {here.short(report['target'])}", as_json)
 
 
@@ -227,9 +219,9 @@ def update(name: str | None, everything: bool, yes: bool) -> None:
     if (name is None) == (not everything):
         raise click.UsageError("name one skill, or say --all")
     here = SkillView()
-    shelf = here.shelf()
+    listed = here.list()
     done = 0
-    for item in [shelf.get(name)] if name else shelf.items:
+    for item in [listed.get(name)] if name else listed.items:
         base = Path(item.skill.base_dir)
         origin = origin_of(base)
         if origin is None or item.skill.source not in ("openclaw-workspace", "openclaw-managed"):
@@ -238,7 +230,8 @@ def update(name: str | None, everything: bool, yes: bool) -> None:
             continue
         if not Path(origin.spec).exists():
             raise InvalidRequest(f"{item.skill.name} came from {origin.spec}, which is not there any more")
-        _install(here, Path(origin.spec), base.parent, item.skill.source, base.name, True, yes, False, mode="update")
+        options = InstallOptions(force=True, yes=yes, mode="update")
+        _install(here, Path(origin.spec), base.parent, item.skill.source, base.name, options)
         click.echo(f"updated {item.skill.name}")
         done += 1
     if not done:
@@ -251,7 +244,7 @@ def update(name: str | None, everything: bool, yes: bool) -> None:
 def remove(name: str, yes: bool) -> None:
     """Take an installed skill away."""
     here = SkillView()
-    item = here.shelf().get(name)
+    item = here.list().get(name)
     if item.skill.source not in ("openclaw-workspace", "openclaw-managed"):
         raise InvalidRequest(
             f"{item.skill.name} is not kept by this program ({item.skill.source}): remove it where it is, "
@@ -289,7 +282,7 @@ def pack(directory: str, output: str | None) -> None:
 def deps(name: str, step_id: str | None, yes: bool) -> None:
     """Ways to get the programs NAME needs; one is run only when you name it."""
     here = SkillView()
-    item = here.shelf().get(name)
+    item = here.list().get(name)
     how = here.skills.settings.install
     steps = steps_for(item.skill.manifest, "linux" if sys.platform.startswith("linux") else sys.platform, how)
     if step_id is None:
@@ -309,35 +302,26 @@ def deps(name: str, step_id: str | None, yes: bool) -> None:
 
 
 def _install(
-    here: SkillView,
-    source: Path,
-    root: Path,
-    kind: Source,
-    slug: str | None,
-    force: bool,
-    yes: bool,
-    accept_risk: bool,
-    *,
-    mode: InstallMode = "install",
-    quiet: bool = False,
+    here: SkillView, source: Path, root: Path, kind: Source, slug: str | None, options: InstallOptions
 ) -> dict[str, Any]:
     """Stages the skill, asks policy, hooks and person, installs it; gives the report."""
 
     def person(ready: StagedSkill) -> str:
         report = _report(ready, here)
-        if not quiet:
+        if not options.quiet:
             _show_report(ready, report)
-        if ready.critical and not accept_risk:
+        if ready.critical and not options.accept_risk:
             return GRAVE
         worth_asking = bool(ready.findings or ready.outside or report["lookalikes"])
-        if worth_asking and not (yes or accept_risk) and not confirm(f"Install {ready.slug} all the same?"):
+        agreed = options.yes or options.accept_risk or not worth_asking
+        if not agreed and not confirm(f"Install {ready.slug} all the same?"):
             return "nobody agreed to the findings: answer yes at a terminal, or give --yes"
         return ""
 
     now = SystemClock().now()
     review = SkillReview(
-        policy=partial(ask_policy, here.loaded, mode),
-        hooks=(partial(ask_plugins, here.environment, mode),),
+        policy=partial(ask_policy, here.loaded, options),
+        hooks=(partial(ask_plugins, here.environment, options),),
         person=person,
     )
     ready = installing.install(
@@ -350,13 +334,13 @@ def _install(
         now=now,
         stamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         slug=slug,
-        force=force,
+        force=options.force,
     )
     return _report(ready, here)
 
 
 def _report(ready: StagedSkill, here: SkillView) -> dict[str, Any]:
-    known = [item.skill.name for item in here.shelf().items]
+    known = [item.skill.name for item in here.list().items]
     manifest = ready.manifest
     return {
         "name": manifest.name,
@@ -388,10 +372,10 @@ def _show_report(ready: StagedSkill, report: dict[str, Any]) -> None:
     print_findings(ready.findings, err=True)
 
 
-def _held_first(shelf: SkillList, name: str) -> ListedSkill:
+def _held_first(listed: SkillList, name: str) -> ListedSkill:
     """The skill called `name`; one that is held back comes before another of the same name."""
-    found = shelf.get(name)
-    for hidden in shelf.shadowed:
+    found = listed.get(name)
+    for hidden in listed.shadowed:
         if hidden.trust.held and hidden.skill.name == found.skill.name and not found.trust.held:
             return ListedSkill(skill=hidden.skill, trust=hidden.trust, verdict=SkillVerdict(eligible=False))
     return found

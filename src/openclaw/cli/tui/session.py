@@ -13,6 +13,7 @@ from openclaw.cli.client import RUN_CAPS, given
 from openclaw.cli.tui.conversation import ChatConversation, Pending
 from openclaw.cli.tui.lines import ChatArguments
 from openclaw.core.clock import Clock
+from openclaw.core.commands import is_command
 from openclaw.core.errors import OpenClawError
 from openclaw.gateway.client_target import connect_to
 from openclaw.process.environment import Environment
@@ -151,7 +152,7 @@ class ChatSession:
 
     async def send(self, text: str, images: tuple[Mapping[str, Any], ...] = ()) -> None:
         """Sends a message: now, or when the gateway is back."""
-        self.talk.asks(Pending(run_id=str(uuid.uuid4()), text=text, images=images))
+        self.talk.pending.append(Pending(run_id=str(uuid.uuid4()), text=text, images=images))
         self.changed.set()
         await self._flush()
 
@@ -161,7 +162,7 @@ class ChatSession:
             for message in list(self.talk.pending):
                 if message.problem or self._client is None or message not in self.talk.pending:
                     continue
-                if message.sent and message.is_command:
+                if message.sent and is_command(message.text):
                     self.talk.marks(message.run_id, problem="the connection was lost before it was answered")
                     continue
                 try:
@@ -179,7 +180,7 @@ class ChatSession:
             params["attachments"] = list(message.images)
         if self._chosen.thinking:
             params["thinking"] = self._chosen.thinking
-        joins = bool(self.talk.running) and not message.is_command
+        joins = bool(self.talk.running) and not is_command(message.text)
         method = "chat.send" if joins or not message.text.strip() else "agent"
         if method == "agent":
             params |= given(cwd=str(self._environment.cwd), model=self._chosen.model or None)
@@ -193,7 +194,7 @@ class ChatSession:
         elif again and status in ("ok", "error"):
             # It was answered while we were disconnected.
             await self._load()
-            self.talk.pending = [each for each in self.talk.pending if each.run_id != message.run_id]
+            self.talk.forget(message.run_id)
 
     async def stop(self) -> None:
         """Stops the run of this session and what waits behind it."""
