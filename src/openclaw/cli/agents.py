@@ -76,8 +76,8 @@ def add(agent_id: str, workspace: str | None, model: str | None, name: str | Non
     _, loaded = read_home()
     place = workspace_of(loaded.config.agents, wanted, environment)
     ensure(place, SystemClock().now())
-    told = f"{wanted} lives in {place}. Talk to it: openclaw agent --agent {wanted} --message …"
-    show({"id": wanted, "workspace": str(place)}, told, as_json)
+    line = f"{wanted} lives in {place}. Talk to it: openclaw agent --agent {wanted} --message …"
+    show({"id": wanted, "workspace": str(place)}, line, as_json)
 
 
 @agents_command.command("capabilities")

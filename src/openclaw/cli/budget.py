@@ -54,12 +54,12 @@ def explain(run: str, as_json: bool) -> None:
             calls = await ledger.of_run(run if len(rows) > 1 else rows[0]["run_id"])
             return calls, explain_run(calls, ledger.zone)
 
-    calls, told = asyncio.run(read())
-    document = {"runId": calls[0].run_id, "told": told, "calls": [_call_to_json(call) for call in calls]}
-    show(document, _explain_lines(calls, told), as_json)
+    calls, explanation = asyncio.run(read())
+    document = {"runId": calls[0].run_id, "told": explanation, "calls": [_call_to_json(call) for call in calls]}
+    show(document, _explain_lines(calls, explanation), as_json)
 
 
-def _explain_lines(calls: list[CallRow], told: str) -> Iterator[str]:
+def _explain_lines(calls: list[CallRow], explanation: str) -> Iterator[str]:
     rows = [
         (
             call.attempt,
@@ -75,8 +75,8 @@ def _explain_lines(calls: list[CallRow], told: str) -> Iterator[str]:
     yield table(rows, ("call", "at", "model", "end", "in", "out", "cost"))
     known = [call.usage.cost.total for call in calls if call.usage.cost]
     yield f"\n{calls[0].session_key}: {dollars(sum(known))} for {len(calls)} call(s)"
-    if told:
-        yield told
+    if explanation:
+        yield explanation
     for call in calls:
         if call.error:
             yield f"call {call.attempt}: {call.error}"

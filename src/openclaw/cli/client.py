@@ -133,23 +133,20 @@ async def ask(client: GatewayClient, params: dict[str, Any], *, as_json: bool, l
 
 async def _run(client: GatewayClient, screen: RunScreen, params: dict[str, Any]) -> dict[str, Any]:
     """The last answer to the request, once its events are shown; a run that failed is an answer too."""
-    accepted = False
+    accepted, final = False, {}
     try:
         async with aclosing(client.answers("agent", params)) as answers:
             async for answer in answers:
-                if not isinstance(answer, dict) or answer.get("status") != "accepted":
-                    return await _shown(screen, answer if isinstance(answer, dict) else {}, accepted)
+                final = answer if isinstance(answer, dict) else {}
+                if final.get("status") != "accepted":
+                    break
                 accepted = True
     except CallFailed as error:
-        if isinstance(error.payload, dict):
-            return await _shown(screen, error.payload, accepted)
-        raise
-    return {}
-
-
-async def _shown(screen: RunScreen, final: dict[str, Any], accepted: bool) -> dict[str, Any]:
-    """Waits for the last event of the run: it travels beside the answer, and may be behind it."""
+        if not isinstance(error.payload, dict):
+            raise
+        final = error.payload
     if accepted:
+        # The last event travels beside the answer, and may be behind it.
         with suppress(TimeoutError):
             async with asyncio.timeout(ENDING_SECONDS):
                 await screen.ended.wait()
@@ -273,10 +270,8 @@ def gateway_up(environment: Environment) -> RunningGateway:
     """The running gateway; the installed service is started, or a process in the background."""
     state = environment.home.state
     found = running_gateway(state)
-    if found is not None and found.port:
-        return found
     if found is not None:
-        return wait_ready(environment)
+        return found if found.port else wait_ready(environment)
     services = service_manager(environment)
     if services.state().installed:
         services.start()

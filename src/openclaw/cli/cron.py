@@ -258,9 +258,9 @@ def _coming(job: dict[str, Any], count: int) -> list[int]:
 @JSON
 def status(as_json: bool) -> None:
     """Whether jobs run, how many there are, which is next."""
-    told = call("cron.status")
-    following = when(told["nextWakeAtMs"]) if told.get("nextWakeAtMs") else "none"
-    show(told, f"{'on' if told['enabled'] else 'off'}, {told['jobs']} job(s), next: {following}", as_json)
+    found = call("cron.status")
+    following = when(found["nextWakeAtMs"]) if found.get("nextWakeAtMs") else "none"
+    show(found, f"{'on' if found['enabled'] else 'off'}, {found['jobs']} job(s), next: {following}", as_json)
 
 
 PAGE = 200

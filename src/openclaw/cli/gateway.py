@@ -189,8 +189,8 @@ def install(port: int | None, force: bool, as_json: bool) -> None:
         return
     services.install()
     found = wait_ready(environment)
-    told = {"installed": True, "path": str(services.path), "pid": found.pid, "port": found.port}
-    _show(told, f"installed {services.path}\n{_reached(found)}", as_json)
+    document = {"installed": True, "path": str(services.path), "pid": found.pid, "port": found.port}
+    _show(document, f"installed {services.path}\n{_reached(found)}", as_json)
     if services.manager == "systemd" and not as_json:
         click.echo("To keep it running when you are logged out: loginctl enable-linger", err=True)
 

@@ -7,14 +7,13 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, resolve_agent
+from openclaw.agent.settings import agent_ids, default_agent, resolve_agent
 from openclaw.cli.client import call_running
 from openclaw.cli.home import open_editor, read_home
 from openclaw.cli.render import JSON, YES, ago, note, now_ms, print_json, show, table
@@ -37,7 +36,7 @@ from openclaw.security.sandboxes.service import (
     list_sandboxes,
     recreate_sandbox,
 )
-from openclaw.workspace.seed import workspace_of
+from openclaw.workspace.seed import Workspaces
 
 AGENT = click.option("--agent", "agent_id", metavar="ID", help="Which agent (default: all for list, else main).")
 
@@ -360,14 +359,10 @@ def _sandboxes() -> tuple[SandboxService, LoadedConfig]:
         live.variables,
         home=environment.home_dir,
         state=environment.home.state,
-        workspace=partial(_workspace, environment, loaded.config.agents),
+        workspace=Workspaces(live.agents, environment, SystemClock()).of,
         skills=_no_skills,
     )
     return boxes, loaded
-
-
-def _workspace(environment: Environment, agents: AgentsSettings, agent_id: str) -> Path:
-    return workspace_of(agents, agent_id, environment)
 
 
 def _no_skills(agent_id: str, workspace: Path) -> list[tuple[str, str]]:

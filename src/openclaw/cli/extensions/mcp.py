@@ -128,8 +128,8 @@ def accept(name: str, tool: str | None, as_json: bool) -> None:
         return schema.accept(was, now, tool) if was is not None else None
 
     accepted.change(name, accept_now)
-    told = f"accepted: {changed}" if changed else "nothing changed since it was accepted"
-    show({"ok": True, "name": name, "accepted": str(changed)}, told, as_json)
+    line = f"accepted: {changed}" if changed else "nothing changed since it was accepted"
+    show({"ok": True, "name": name, "accepted": str(changed)}, line, as_json)
 
 
 @mcp_command.command("serve")
