@@ -7,13 +7,14 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from openclaw.agent.settings import agent_ids, default_agent, resolve_agent
+from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, resolve_agent
 from openclaw.cli.client import call_running
 from openclaw.cli.home import open_editor, read_home
 from openclaw.cli.render import JSON, YES, ago, note, now_ms, print_json, show, table
@@ -36,7 +37,7 @@ from openclaw.security.sandboxes.service import (
     list_sandboxes,
     recreate_sandbox,
 )
-from openclaw.workspace.seed import Workspaces
+from openclaw.workspace.seed import workspace_of
 
 AGENT = click.option("--agent", "agent_id", metavar="ID", help="Which agent (default: all for list, else main).")
 
@@ -359,10 +360,15 @@ def _sandboxes() -> tuple[SandboxService, LoadedConfig]:
         live.variables,
         home=environment.home_dir,
         state=environment.home.state,
-        workspace=Workspaces(live.agents, environment, SystemClock()).of,
+        workspace=partial(_workspace, environment, loaded.config.agents),
         skills=_no_skills,
     )
     return boxes, loaded
+
+
+def _workspace(environment: Environment, agents: AgentsSettings, agent_id: str) -> Path:
+    """Where an agent works; looking makes no starter files there."""
+    return workspace_of(agents, agent_id, environment)
 
 
 def _no_skills(agent_id: str, workspace: Path) -> list[tuple[str, str]]:
