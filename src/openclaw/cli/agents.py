@@ -53,7 +53,10 @@ def list_agents(as_json: bool) -> None:
         mark = " (default)" if agent.is_default else ""
         shown = " ".join(filter(None, (emoji, name)))
         rows.append((agent.id + mark, shown, agent.primary or "chosen by itself", workspace))
-    show(documents, table(rows, ("agent", "name", "model", "workspace")), as_json)
+    if as_json:
+        print_json(documents)
+    else:
+        click.echo(table(rows, ("agent", "name", "model", "workspace"), own=True))
 
 
 @agents_command.command("add")

@@ -125,11 +125,10 @@ def diff(before: str, after: str, as_text: bool, as_json: bool, **whom: Any) -> 
     """
     old, new = _named(before, whom), _named(after, whom)
     found = prompt_diff.diff(old, new)
-    lines = [str(found)]
-    if as_text:
-        changed = difflib.unified_diff(old.text.splitlines(), new.text.splitlines(), before, after, lineterm="", n=1)
-        lines.append("\n".join(changed))
-    show(msgspec.to_builtins(found), lines, as_json)
+    show(msgspec.to_builtins(found), str(found), as_json)
+    if as_text and not as_json:
+        lines = difflib.unified_diff(old.text.splitlines(), new.text.splitlines(), before, after, lineterm="", n=1)
+        click.echo("\n".join(lines))
 
 
 @prompt_command.command("blame")

@@ -22,7 +22,7 @@ def print_json(value: Any) -> None:
 
 
 def show(document: Any, text: str | Iterable[str], as_json: bool) -> None:
-    """Prints the result of a command: `document` as JSON, or `text` for people."""
+    """Prints the result of a command: `document` as JSON, or `text` for people, without control sequences."""
     if as_json:
         print_json(document)
         return
@@ -51,14 +51,15 @@ def require_yes(question: str, yes: bool, refusal: str) -> None:
         raise InvalidRequest(f"{refusal}: answer yes at a terminal, or give --yes")
 
 
-def table(rows: Sequence[Sequence[Any]], headings: Sequence[str], empty: str = "") -> str:
-    """Formats rows in aligned columns; without rows it is `empty`."""
+def table(rows: Sequence[Sequence[Any]], headings: Sequence[str], empty: str = "", *, own: bool = False) -> str:
+    """Formats rows in aligned columns; without rows it is `empty`.
+
+    Cells may come from elsewhere and are stripped, unless they are the person's `own`: then joined emoji stay whole.
+    """
     if empty and not rows:
         return empty
-    cells = [
-        [heading.upper() for heading in headings],
-        *([strip_unprintable(str(cell)) for cell in row] for row in rows),
-    ]
+    clean = str if own else strip_unprintable
+    cells = [[heading.upper() for heading in headings], *([clean(str(cell)) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
