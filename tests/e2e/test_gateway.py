@@ -263,6 +263,8 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "sessions.search": {"query": "x"},
         "skills.trust.show": {"name": "weather"},
         "progressCard.get": {"sessionKey": "main"},
+        "runs.list": {},
+        "agents.capabilities": {},
         "install.check": {
             "targetType": "skill",
             "targetName": "x",
@@ -298,6 +300,7 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "reject",
         "reload",
         "repair",
+        "test",
     )
     (openclaw_home.workspace / "MEMORY.md").write_text("A note.\n")
     with GatewayProcess(openclaw_home) as gateway:
@@ -307,7 +310,9 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
                 last = method.rpartition(".")[2]
                 if method in params or not (
                     last in skipped
-                    or method.startswith(("cron.", "device.", "agent", "chat.", "exec.approval.get", "sessions."))
+                    or method.startswith(
+                        ("cron.", "device.", "agent", "chat.", "exec.approval.get", "sessions.", "runs.")
+                    )
                 ):
                     await client.call(method, params.get(method, {}))
                     answered += 1

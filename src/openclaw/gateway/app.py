@@ -218,18 +218,14 @@ async def open_app(
     clock: Clock,
     approver: Approver,
     open_provider: OpenProvider | None = None,
-    warn: Callable[[str], None] | None = None,
     loaded: LoadedConfig | None = None,
     bus: EventBus | None = None,
     methods: Callable[[], Iterable[str]] = tuple,
     safe: bool = False,
 ) -> AsyncIterator[App]:
-    """The parts of this process; closed with the block. `warn` hears what the configuration gets wrong."""
+    """The parts of this process; closed with the block."""
     home = environment.home
     loaded = loaded or load(home, environment.environ)
-    if warn is not None:
-        for problem in (*loaded.issues, *loaded.warnings):
-            warn(str(problem))
     async with open_state(home, clock) as (db, index):
         live = LiveConfig(loaded)
         app = App(

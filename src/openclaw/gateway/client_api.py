@@ -5,7 +5,9 @@ import logging
 import secrets
 import time
 import uuid
+from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from openclaw.agent.settings import default_agent
@@ -15,13 +17,16 @@ from openclaw.channels.manager import ChannelManager
 from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
 from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import OpenClawError
+from openclaw.core.keys import SessionKey
+from openclaw.core.tool import ToolSpec
 from openclaw.devices import rpc as devices_rpc
 from openclaw.devices import signature
 from openclaw.devices.pairing import DevicePairing
 from openclaw.gateway import exposure, metrics
 from openclaw.gateway import rpc as gateway_rpc
 from openclaw.gateway.app import App
-from openclaw.gateway.capabilities import describe_agent
+from openclaw.gateway.capabilities import capabilities, describe_agent
 from openclaw.gateway.connections import Connections, Presence
 from openclaw.gateway.exposure import decide, shared_secret
 from openclaw.gateway.http.stream import RunFanout
@@ -34,6 +39,7 @@ from openclaw.memory import rpc as memory_rpc
 from openclaw.plugins import rpc as plugins_rpc
 from openclaw.plugins.hooks.events import RESTART_MS, GatewayContext, HookEvent, make_event
 from openclaw.prompt import rpc as prompt_rpc
+from openclaw.prompt.builder import BuiltPrompt
 from openclaw.protocol.auth import AuthLimiter, AuthPolicy
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, SessionDefaults
 from openclaw.protocol.connection import GatewayAuthChanged
@@ -42,17 +48,20 @@ from openclaw.protocol.params import NoParams
 from openclaw.protocol.peer import client_ip, is_proxy_authenticated
 from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod
 from openclaw.protocol.scopes import ADMIN
-from openclaw.runs import chat_rpc, lend_rpc
+from openclaw.runs import chat_rpc, lend_rpc, record_rpc
 from openclaw.runs import rpc as runs_rpc
 from openclaw.runs.commands import SlashCommands
 from openclaw.runs.inbox import Inbox
 from openclaw.runs.projection import EventProjection
 from openclaw.runs.toolset import Toolset
 from openclaw.runs.worker import RunService
+from openclaw.security import audit_rpc
 from openclaw.security import rpc as security_rpc
 from openclaw.security.approvals import ApprovalFile, PendingApprovals
 from openclaw.sessions import rpc as sessions_rpc
 from openclaw.skills import rpc as skills_rpc
+from openclaw.tools.mcp import rpc as mcp_rpc
+from openclaw.tools.mcp.schema import AcceptedServer
 from openclaw.version import __version__
 from openclaw.workspace import rpc as workspace_rpc
 from openclaw.workspace.history import WorkspaceHistories
@@ -289,7 +298,13 @@ class ClientApi:
             config_rpc.config_methods(sessions, live, environment, bus),
             security_rpc.approvals_methods(questions, ApprovalFile(granted), str(granted)),
             devices_rpc.devices_methods(self.pairing, self.connections, bus, clock, self._outside),
-            prompt_rpc.prompt_methods(sessions, app.archive),
+            prompt_rpc.prompt_methods(
+                sessions, app.archive, live.agents, partial(_preview_prompt, app), partial(_tool_specs, app)
+            ),
+            record_rpc.record_methods(sessions, app.db, app.budget.recorder, app.routes, app.models, live, clock),
+            audit_rpc.audit_methods(app.audit, partial(_prompt_texts, app), app.archive.witnessed),
+            mcp_rpc.mcp_methods(partial(_look_at_server, app)),
+            gateway_rpc.capability_methods(live.agents, partial(capabilities, app, app.toolset())),
             plugins_rpc.plugins_methods(app.plugins),
             plugins_rpc.install_methods(app.plugins, app.run_hooks.hooks, app.audit),
         ):
@@ -470,6 +485,37 @@ class ClientApi:
                 scope=settings.session.scope,
             ),
         )
+
+
+async def _preview_prompt(app: App, key: SessionKey, asked: prompt_rpc.PromptPreviewParams) -> BuiltPrompt:
+    """The prompt of a run without the tools that a gateway adds to a session."""
+    return app.preparer.preview(
+        app.toolset(),
+        key,
+        model=asked.model,
+        mode=asked.mode,
+        channel=asked.channel,
+        terminal=asked.cwd,
+        files=await app.preparer.bootstrap_files(key),
+    )
+
+
+def _tool_specs(app: App) -> list[ToolSpec]:
+    return sorted((tool.spec for tool in app.toolset().of()), key=attrgetter("name"))
+
+
+async def _prompt_texts(app: App, run_id: str) -> list[str]:
+    """The sections and first messages that a run was sent, as far as they are on record."""
+    pieces: list[str] = []
+    with suppress(OpenClawError):
+        pieces += [piece.text for piece in (await app.archive.find(run_id)).prompt.sections]
+        for call in (await app.budget.recorder.calls(run_id))[:1]:
+            pieces += [message.text for message in call.request.messages]
+    return pieces
+
+
+async def _look_at_server(app: App, name: str) -> AcceptedServer:
+    return await app.machine_tools.mcp.look(name)
 
 
 def _surface(

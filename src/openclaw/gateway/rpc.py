@@ -5,14 +5,14 @@ import os
 import platform
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent
+from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, resolve_agent
 from openclaw.config.live import LiveConfig
 from openclaw.core.settings import Live
 from openclaw.gateway.connections import Connections, Presence
@@ -74,6 +74,23 @@ def subscriptions_methods(
         RpcMethod("sessions.messages.subscribe", SessionsMessagesSubscribeParams, follow, READ),
         RpcMethod("sessions.messages.unsubscribe", SessionsMessagesUnsubscribeParams, unfollow, READ),
     ]
+
+
+class AgentsCapabilitiesParams(Params, frozen=True, kw_only=True):
+    """Params of `agents.capabilities`: one agent, or all."""
+
+    agent_id: NonEmpty | None = None
+
+
+def capability_methods(
+    agents: Live[AgentsSettings], describe: Callable[[str], Awaitable[dict[str, Any]]]
+) -> list[RpcMethod]:
+    async def list_capabilities(params: AgentsCapabilitiesParams, caller: Caller) -> Any:
+        known = agents.current
+        wanted = [resolve_agent(known, params.agent_id).id] if params.agent_id else agent_ids(known)
+        return {"agents": [await describe(agent_id) for agent_id in wanted]}
+
+    return [RpcMethod("agents.capabilities", AgentsCapabilitiesParams, list_capabilities, READ)]
 
 
 class LogsTailParams(Params, frozen=True, kw_only=True):
