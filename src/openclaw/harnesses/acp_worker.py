@@ -7,6 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
+from acp.schema import (
+    AllowedOutcome,
+    ClientCapabilities,
+    DeniedOutcome,
+    Implementation,
+    RequestPermissionResponse,
+)
 from msgspec import Struct, field
 
 from openclaw.process.stdio_rpc import (
@@ -59,8 +67,6 @@ class AcpClientSide:
             self._voice.say(WorkerMessage(body={"tool": (update.title or "")[:300]}))
 
     async def request_permission(self, session_id: str, tool_call: Any, options: Any, **given: Any) -> Any:
-        from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
-
         self._count += 1
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._asked[self._count] = answer
@@ -88,8 +94,6 @@ class AcpClientSide:
         self._asked.clear()
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        from acp import RequestError
-
         raise RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
@@ -106,8 +110,6 @@ class AcpWorker:
         self._words = words
 
     async def answer(self, ask: WorkerRequest) -> WorkerMessage:
-        from acp import RequestError, text_block
-
         try:
             ended = await self._connection.prompt(session_id=self._session, prompt=[text_block(ask.body["prompt"])])
         except RequestError as error:
@@ -123,10 +125,9 @@ class AcpWorker:
         return WorkerMessage(id=ask.id, body={"stop_reason": ended.stop_reason})
 
 
-async def serve_agent(start: AcpStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
-    from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process
-    from acp.schema import ClientCapabilities, Implementation
-
+async def serve_agent(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+    """Starts the agent, reports that it is ready, and passes requests on until the input ends."""
+    start = msgspec.convert(body, AcpStart)
     words, hands = StderrTail(), AcpClientSide(voice)
     leaders: set[int] = set()
     client: Any = hands
@@ -175,9 +176,5 @@ async def _gone(process: Any, words: StderrTail, voice: WorkerOutput) -> None:
     os._exit(3)
 
 
-async def _main(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
-    await serve_agent(msgspec.convert(body, AcpStart), questions, voice)
-
-
 if __name__ == "__main__":
-    sys.exit(run_worker("acp", _main))
+    sys.exit(run_worker("acp", serve_agent))

@@ -246,18 +246,17 @@ class Background:
         self._tasks[name] = asyncio.create_task(self._see_through(job, timeout, most), name=f"command:{name}")
         return job
 
-    async def wait(self, job: BackgroundCommand, seconds: float) -> bool:
-        """Whether `job` ends within `seconds`; cancelling the wait kills it and everything it started."""
+    async def wait(self, job: BackgroundCommand, seconds: float | None) -> None:
+        """Waits up to `seconds` for the end of `job`; cancelling the wait kills it and everything it started."""
         task = self._tasks.get(job.name)
         if task is None:
-            return True
+            return
         try:
-            done, _ = await asyncio.wait({task}, timeout=seconds)
+            await asyncio.wait({task}, timeout=seconds)
         except asyncio.CancelledError:
             await run_shielded(self.kill(job))
             self.forget(job)
             raise
-        return bool(done)
 
     def find(self, name: str, owner: str) -> BackgroundCommand:
         """The command called `name`, if it belongs to the session."""

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.tools.background import Background, BackgroundCommand
-from openclaw.tools.base import errors_to_output, parse_args
+from openclaw.tools.base import ArgsTool, param, tool_spec
 from openclaw.tools.exec import ended_output
 
 # Keys and pastes.
@@ -23,28 +23,13 @@ _NAMED = {
     "space": " ",
     "backspace": "\x7f",
     "bspace": "\x7f",
-    "up": "\x1b[A",
-    "down": "\x1b[B",
-    "right": "\x1b[C",
-    "left": "\x1b[D",
-    "home": "\x1b[H",
-    "end": "\x1b[F",
     "insert": "\x1b[2~",
     "delete": "\x1b[3~",
     "pageup": "\x1b[5~",
     "pagedown": "\x1b[6~",
-    "f1": "\x1bOP",
-    "f2": "\x1bOQ",
-    "f3": "\x1bOR",
-    "f4": "\x1bOS",
-    "f5": "\x1b[15~",
-    "f6": "\x1b[17~",
-    "f7": "\x1b[18~",
-    "f8": "\x1b[19~",
-    "f9": "\x1b[20~",
-    "f10": "\x1b[21~",
-    "f11": "\x1b[23~",
-    "f12": "\x1b[24~",
+    **{name: f"\x1b[{code}" for name, code in zip("up down right left home end".split(), "ABCDHF", strict=True)},
+    **{f"f{number}": f"\x1bO{code}" for number, code in enumerate("PQRS", 1)},
+    **{f"f{number}": f"\x1b[{code}~" for number, code in enumerate((15, 17, 18, 19, 20, 21, 23, 24), 5)},
 }
 _COMBINED = re.compile(r"([CMS])-(.+)\Z", re.IGNORECASE | re.DOTALL)
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,2})\Z")
@@ -102,74 +87,38 @@ LONGEST_POLL_MS = 30_000
 COMMAND_CHARS = 80
 
 Action = Literal["list", "poll", "log", "write", "send-keys", "submit", "paste", "kill", "clear", "remove"]
-ACTIONS: tuple[Action, ...] = (
-    "list",
-    "poll",
-    "log",
-    "write",
-    "send-keys",
-    "submit",
-    "paste",
-    "kill",
-    "clear",
-    "remove",
-)
 TYPING = frozenset({"write", "send-keys", "submit", "paste"})
 
 
 class ProcessArgs(Struct, frozen=True, rename="camel"):
-    action: Action
-    session_id: str = ""
-    data: str = ""
-    keys: tuple[str, ...] = ()
-    hex: tuple[str, ...] = ()
-    literal: str = ""
-    text: str = ""
-    bracketed: bool = True
-    eof: bool = False
-    offset: int | None = None
-    limit: int | None = None
-    timeout: int = 0
+    action: Annotated[Action, param("What to do")]
+    session_id: Annotated[str, param("The name exec gave (all actions but list)")] = ""
+    data: Annotated[str, param("write: text for the input, as it is")] = ""
+    keys: Annotated[tuple[str, ...], param("send-keys: Enter, Tab, Escape, Up, F1, C-c, M-x, …")] = ()
+    hex: Annotated[tuple[str, ...], param("send-keys: bytes in hex")] = ()
+    literal: Annotated[str, param("send-keys: text sent before the keys")] = ""
+    text: Annotated[str, param("paste: the text")] = ""
+    bracketed: Annotated[bool, param("paste: mark it as a paste (default true)")] = True
+    eof: Annotated[bool, param("write: close the input afterwards")] = False
+    offset: Annotated[int | None, param("log: first line, counted from 0", type="number")] = None
+    limit: Annotated[int | None, param(f"log: number of lines (default the last {LOG_LINES})", type="number")] = None
+    timeout: Annotated[
+        int, param("poll: milliseconds to wait for something new, at most 30000", type="number", minimum=0)
+    ] = 0
 
 
-class ProcessTool:
+class ProcessTool(ArgsTool[ProcessArgs]):
     """The `process` tool."""
 
-    spec = ToolSpec(
-        name="process",
-        label="Process",
-        summary="watch, feed or stop commands running in the background",
-        description=(
-            "Commands that exec left running: list them, poll for new output (waits up to timeout), read the log, "
-            "write to their input, send keys, submit (Enter), paste, kill, clear finished output, remove. "
-            "You are told when one ends; do not poll in a loop."
-        ),
-        parameters={
-            "type": "object",
-            "required": ["action"],
-            "properties": {
-                "action": {"type": "string", "enum": list(ACTIONS), "description": "What to do"},
-                "sessionId": {"type": "string", "description": "The name exec gave (all actions but list)"},
-                "data": {"type": "string", "description": "write: text for the input, as it is"},
-                "keys": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "send-keys: Enter, Tab, Escape, Up, F1, C-c, M-x, …",
-                },
-                "hex": {"type": "array", "items": {"type": "string"}, "description": "send-keys: bytes in hex"},
-                "literal": {"type": "string", "description": "send-keys: text sent before the keys"},
-                "text": {"type": "string", "description": "paste: the text"},
-                "bracketed": {"type": "boolean", "description": "paste: mark it as a paste (default true)"},
-                "eof": {"type": "boolean", "description": "write: close the input afterwards"},
-                "offset": {"type": "number", "description": "log: first line, counted from 0"},
-                "limit": {"type": "number", "description": f"log: number of lines (default the last {LOG_LINES})"},
-                "timeout": {
-                    "type": "number",
-                    "minimum": 0,
-                    "description": "poll: milliseconds to wait for something new, at most 30000",
-                },
-            },
-        },
+    args_type = ProcessArgs
+    spec = tool_spec(
+        "process",
+        "Process",
+        "watch, feed or stop commands running in the background",
+        "Commands that exec left running: list them, poll for new output (waits up to timeout), read the log, "
+        "write to their input, send keys, submit (Enter), paste, kill, clear finished output, remove. "
+        "You are told when one ends; do not poll in a loop.",
+        ProcessArgs,
         aliases={"session_id": "sessionId", "session": "sessionId", "timeoutMs": "timeout"},
     )
 
@@ -186,9 +135,7 @@ class ProcessTool:
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset({f"process:{args.get('sessionId')}"} if args.get("sessionId") else ())
 
-    @errors_to_output
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse_args(args, ProcessArgs)
+    async def run(self, wanted: ProcessArgs, context: ToolContext) -> Output:
         if wanted.action == "list":
             return self._list(context.session_key)
         if not wanted.session_id.strip():
@@ -209,7 +156,12 @@ class ProcessTool:
 
     def _list(self, owner: str) -> Output:
         jobs = self._background.of(owner)
-        lines = [f"{job.name} {_status(job)} {_runtime(job)} :: {_short(job.command)}" for job in jobs]
+        lines = []
+        for job in jobs:
+            command = " ".join(job.command.split())
+            if len(command) > COMMAND_CHARS:
+                command = f"{command[: COMMAND_CHARS - 1]}…"
+            lines.append(f"{job.name} {_status(job)} {_runtime(job)} :: {command}")
         rows = [_row(job) for job in jobs]
         return Output.of("\n".join(lines) or "No running or recent sessions.", status="completed", sessions=rows)
 
@@ -290,11 +242,6 @@ def _status(job: BackgroundCommand) -> str:
 def _runtime(job: BackgroundCommand) -> str:
     seconds = round(job.seconds)
     return f"{seconds // 60}m{seconds % 60:02d}s" if seconds >= 60 else f"{seconds}s"
-
-
-def _short(command: str) -> str:
-    line = " ".join(command.split())
-    return line if len(line) <= COMMAND_CHARS else f"{line[: COMMAND_CHARS - 1]}…"
 
 
 def _row(job: BackgroundCommand) -> dict[str, Any]:

@@ -1,13 +1,26 @@
 """The worker process of one MCP server: runs the official SDK."""
 
 import asyncio
+import ssl
 import sys
 import time
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import anyio
+import httpx2
+import mcp_types
 import msgspec
+from jsonschema import SchemaError
+from jsonschema.validators import validator_for
+from mcp import Client
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from openclaw.process.stdio_rpc import (
     RequestLoop,
@@ -23,14 +36,27 @@ from openclaw.process.stdio_rpc import (
 from openclaw.tools.mcp import resources
 from openclaw.tools.mcp.resources import MOST_TEXT, blocks
 from openclaw.tools.mcp.schema import McpStart
-
-if TYPE_CHECKING:
-    import httpx2
+from openclaw.version import __version__
 
 MOST_TOOLS = 256
 MOST_PAGES = 50
 MOST_SCHEMA = 64 * 1024
 PROGRESS_EVERY = 0.25
+_FAILURES = (
+    MCPError,
+    httpx2.HTTPError,
+    OSError,
+    ValueError,
+    RuntimeError,
+    anyio.ClosedResourceError,
+    anyio.BrokenResourceError,
+    anyio.EndOfStream,
+)
+_CHANGES = (
+    mcp_types.ToolListChangedNotification,
+    mcp_types.ResourceListChangedNotification,
+    mcp_types.PromptListChangedNotification,
+)
 SIGN_IN = (
     "it wants to know who calls, or does not accept the token. Put a token into the server's "
     "headers.Authorization, for example as a secret reference; signing in with OAuth is not supported"
@@ -51,14 +77,7 @@ class McpWorker:
 
     async def heard(self, message: Any) -> None:
         """Reports that the tool list changed; once, until it was listed again."""
-        from mcp_types import (
-            PromptListChangedNotification,
-            ResourceListChangedNotification,
-            ToolListChangedNotification,
-        )
-
-        news = (ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification)
-        if isinstance(message, news) and not self._told_change:
+        if isinstance(message, _CHANGES) and not self._told_change:
             self._told_change = True
             self._voice.say(WorkerMessage(body="changed"))
 
@@ -67,8 +86,8 @@ class McpWorker:
             if ask.body["do"] == "list":
                 return WorkerMessage(id=ask.id, body=await self._listed())
             return await self._called(ask.id, ask.body["tool"], ask.body["args"])
-        except _failures() as error:
-            if getattr(error, "code", None) != _closed_code():
+        except _FAILURES as error:
+            if getattr(error, "code", None) != mcp_types.CONNECTION_CLOSED:
                 return WorkerMessage(id=ask.id, error=self.refused.told(error))
             return WorkerMessage(id=ask.id, error=self._words.after("its process ended or hung up"), over=True)
 
@@ -145,10 +164,6 @@ class McpWorker:
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
-    from jsonschema import SchemaError
-    from jsonschema.validators import validator_for
-    from referencing import Registry
-
     kind = validator_for(schema)
     try:
         kind.check_schema(schema)
@@ -159,8 +174,6 @@ def _validator(schema: Mapping[str, Any]) -> Any:
 
 
 def _problems(check: Any, args: Mapping[str, Any]) -> list[str]:
-    from referencing.exceptions import Unresolvable
-
     try:
         found = [
             f"{'/'.join(map(str, each.path)) or 'arguments'}: {each.message[:300]}" for each in check.iter_errors(args)
@@ -170,47 +183,20 @@ def _problems(check: Any, args: Mapping[str, Any]) -> list[str]:
     return found[:5]
 
 
-def _closed_code() -> int:
-    from mcp_types import CONNECTION_CLOSED
-
-    return int(CONNECTION_CLOSED)
-
-
-def _failures() -> tuple[type[Exception], ...]:
-    import anyio
-    import httpx2
-    from mcp.shared.exceptions import MCPError
-
-    return (
-        MCPError,
-        httpx2.HTTPError,
-        OSError,
-        ValueError,
-        RuntimeError,
-        anyio.ClosedResourceError,
-        anyio.BrokenResourceError,
-        anyio.EndOfStream,
-    )
-
-
 class AuthDetector:
     """Detects that a server requires authentication, which the SDK reports like any other refusal."""
 
     def __init__(self) -> None:
         self.status = 0
 
-    async def look(self, response: "httpx2.Response") -> None:
+    async def look(self, response: httpx2.Response) -> None:
         self.status = response.status_code if response.status_code in (401, 403) else 0
 
     def told(self, error: BaseException) -> str:
         return f"it answered {self.status}: {SIGN_IN}" if self.status else describe_error(error)
 
 
-def _http(start: McpStart, refused: AuthDetector) -> "httpx2.AsyncClient":
-    import ssl
-
-    import httpx2
-
+def _http(start: McpStart, refused: AuthDetector) -> httpx2.AsyncClient:
     verify: Any = start.verify
     if start.client_cert:
         context = ssl.create_default_context()
@@ -234,8 +220,6 @@ async def _transport(
 ) -> AbstractAsyncContextManager[Any]:
     match start.transport:
         case "stdio":
-            from mcp.client.stdio import StdioServerParameters, stdio_client
-
             parameters = StdioServerParameters(
                 command=start.command,
                 args=list(start.args),
@@ -245,28 +229,24 @@ async def _transport(
             )
             return stdio_client(parameters, errlog=words.file)
         case "sse":
-            from mcp.client.sse import sse_client
+
+            def client_factory(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
+                return _http(start, refused)
 
             return sse_client(
                 start.url,
                 timeout=start.connect_seconds,
                 sse_read_timeout=86_400,
-                httpx_client_factory=lambda headers=None, timeout=None, auth=None: _http(start, refused),
+                httpx_client_factory=client_factory,
             )
         case _:
-            from mcp.client.streamable_http import streamable_http_client
-
             client = await stack.enter_async_context(_http(start, refused))
             return streamable_http_client(start.url, http_client=client)
 
 
-async def serve_mcp(start: McpStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+async def serve_mcp(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
     """Connects, reports that it is ready, and answers requests until the input ends."""
-    import mcp_types as types
-    from mcp import Client
-
-    from openclaw.version import __version__
-
+    start = msgspec.convert(body, McpStart)
     words = StderrTail()
     worker = McpWorker(voice, words)
     leaders: set[int] = set()
@@ -277,7 +257,7 @@ async def serve_mcp(start: McpStart, questions: "asyncio.Queue[WorkerRequest | N
                     Client(
                         await _transport(start, stack, words, worker.refused),
                         message_handler=worker.heard,
-                        client_info=types.Implementation(name="openclaw-py", version=__version__),
+                        client_info=mcp_types.Implementation(name="openclaw-py", version=__version__),
                     )
                 )
             leaders = descendants()
@@ -286,17 +266,11 @@ async def serve_mcp(start: McpStart, questions: "asyncio.Queue[WorkerRequest | N
             await RequestLoop(voice, worker.answer).serve(questions)
     except TimeoutError:
         voice.say(WorkerMessage(error=words.after(f"it was not ready within {start.connect_seconds:g} s")))
-    except ExceptionGroup as error:
-        voice.say(WorkerMessage(error=words.after(worker.refused.told(error))))
-    except _failures() as error:
+    except (ExceptionGroup, *_FAILURES) as error:
         voice.say(WorkerMessage(error=words.after(worker.refused.told(error))))
     finally:
         kill(leaders)
 
 
-async def _main(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
-    await serve_mcp(msgspec.convert(body, McpStart), questions, voice)
-
-
 if __name__ == "__main__":
-    sys.exit(run_worker("mcp", _main))
+    sys.exit(run_worker("mcp", serve_mcp))
