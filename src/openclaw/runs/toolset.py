@@ -8,6 +8,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import structs
+
 from openclaw.agent.settings import AgentEntry, default_agent
 from openclaw.agent.tool_runner import ToolRunner
 from openclaw.config.live import LiveConfig
@@ -35,7 +37,7 @@ from openclaw.security.tool_policy import (
     find_empty_allowlist,
     find_unknown_entries,
 )
-from openclaw.tools.settings import ExecSettings, ToolsSettings
+from openclaw.tools.settings import ExecSettings, FsSettings, ToolsSettings
 from openclaw.workspace.seed import Workspaces
 
 if TYPE_CHECKING:
@@ -71,21 +73,24 @@ def machine_tools(
 
     confined = settings.fs.workspace_only if own.fs.workspace_only is None else own.fs.workspace_only
     longest = settings.exec.timeout_seconds if own.exec.timeout_seconds is None else own.exec.timeout_seconds
+    settings = structs.replace(
+        settings,
+        fs=FsSettings(workspace_only=confined),
+        exec=structs.replace(
+            settings.exec,
+            timeout_seconds=longest,
+            background_ms=_yield_ms(settings.exec.background_ms, variables),
+        ),
+    )
     built = build_tools(
-        workspace_only=confined,
+        settings,
+        shell=variables.get("SHELL", "/bin/sh"),
+        env=variables,
+        background=standing.background if background else None,
+        look=look,
         boxed=boxed,
         workers=standing.workers,
         elevated=elevated,
-        most_processes=settings.exec.max_processes,
-        patch_workspace_only=settings.exec.apply_patch.workspace_only,
-        exec_timeout=longest,
-        shell=variables.get("SHELL", "/bin/sh"),
-        env=variables,
-        path_prepend=settings.exec.path_prepend,
-        background=standing.background if background else None,
-        yield_ms=_yield_ms(settings.exec.background_ms, variables),
-        look=look,
-        plan=settings.experimental.plan_tool,
     )
     return built + build_web(standing, settings.web, variables)
 

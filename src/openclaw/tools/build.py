@@ -1,6 +1,6 @@
 """Builds the tools of a run from plain settings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,13 +15,13 @@ from openclaw.core.tool import Tool
 from openclaw.process.environment import safe_env
 from openclaw.security.tool_policy import Level
 from openclaw.tools.background import Background, Retention
-from openclaw.tools.exec import MOST_PROCESSES, YIELD_MS, ExecTool
+from openclaw.tools.exec import ExecTool
 from openclaw.tools.image import DescribeImages, ImageTool
 from openclaw.tools.plan import UpdatePlan
 from openclaw.tools.process import ProcessTool
 from openclaw.tools.sandboxed import SandboxedImage, SandboxedTool, SandboxWorkers
 from openclaw.tools.sandboxed_worker import file_tools
-from openclaw.tools.settings import BrowserSettings, WebSettings
+from openclaw.tools.settings import BrowserSettings, ToolsSettings, WebSettings
 from openclaw.tools.web_fetch import PageFetcher, WebCache, WebFetch
 from openclaw.tools.web_guard import address_rules
 from openclaw.tools.web_search import WebSearch, choose_engine
@@ -60,53 +60,38 @@ class ToolState:
 
 
 def build_tools(
+    settings: ToolsSettings = ToolsSettings(),  # noqa: B008 (immutable)
     *,
     shell: str,
     env: Mapping[str, str],
-    workspace_only: bool = False,
-    patch_workspace_only: bool = True,
-    exec_timeout: float = 1800.0,
-    path_prepend: Sequence[str] = (),
     background: Background | None = None,
-    yield_ms: float = YIELD_MS,
     look: DescribeImages | None = None,
-    plan: bool = False,
     boxed: BoundSandbox | None = None,
     workers: SandboxWorkers | None = None,
     elevated: Level = "off",
-    most_processes: int = MOST_PROCESSES,
 ) -> list[Tool]:
-    """All tools, in the order of the prompt. Commands inherit `env` without its credentials.
+    """The tools of this machine but those of the web, in the order of the prompt.
 
-    With `boxed`, files and commands are those of the sandbox; `workers` run the file calls there.
+    Commands inherit `env` without its credentials. With `boxed`, files and commands are those of the sandbox;
+    `workers` run the file calls there.
     """
     env = safe_env(env)
-    files = file_tools(env, confined=workspace_only, patch_confined=patch_workspace_only)
-    image: Tool | None = ImageTool(look, workspace_only=workspace_only) if look is not None else None
+    confined, patch_confined = settings.fs.workspace_only, settings.exec.apply_patch.workspace_only
+    files = file_tools(env, confined=confined, patch_confined=patch_confined)
+    image: Tool | None = ImageTool(look, workspace_only=confined) if look is not None else None
     if boxed is not None:
         assert workers is not None, "somebody has to work inside"
         files = [
-            SandboxedTool(tool, boxed, workers, confined=workspace_only, patch_confined=patch_workspace_only)
-            for tool in files
+            SandboxedTool(tool, boxed, workers, confined=confined, patch_confined=patch_confined) for tool in files
         ]
         if image is not None and look is not None:
-            image = SandboxedImage(image, boxed, workers, look, confined=workspace_only)
+            image = SandboxedImage(image, boxed, workers, look, confined=confined)
     return [
         *files,
-        ExecTool(
-            shell=shell,
-            env=env,
-            timeout=exec_timeout,
-            path_prepend=path_prepend,
-            background=background,
-            yield_ms=yield_ms,
-            boxed=boxed,
-            elevated=elevated,
-            most_processes=most_processes,
-        ),
+        ExecTool(settings.exec, shell=shell, env=env, background=background, boxed=boxed, elevated=elevated),
         *([ProcessTool(background)] if background is not None else []),
         *([image] if image is not None else []),
-        *([UpdatePlan()] if plan else []),
+        *([UpdatePlan()] if settings.experimental.plan_tool else []),
     ]
 
 

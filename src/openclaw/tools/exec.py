@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +23,7 @@ from openclaw.security.tool_policy import Level
 from openclaw.tools.background import Background, BackgroundCommand, OutputTail
 from openclaw.tools.base import ArgsTool, param, properties_of, tool_spec
 from openclaw.tools.paths import missing_error, quote_path, resolve_path
+from openclaw.tools.settings import ExecSettings
 
 # Commands that are refused.
 
@@ -134,9 +135,7 @@ def _signal_name(number: int) -> str:
 # The tool.
 
 REPORT_EVERY = 0.2
-MOST_PROCESSES = 1000
 REPORTED_CHARS = 2000
-YIELD_MS = 10_000
 SHORTEST_YIELD_MS, LONGEST_YIELD_MS = 10, 120_000
 
 # Commands are written for these shells; others read them differently.
@@ -208,27 +207,21 @@ class ExecTool(ArgsTool[ExecArgs]):
 
     def __init__(
         self,
+        settings: ExecSettings = ExecSettings(),  # noqa: B008 (immutable)
         *,
         shell: str,
         env: Mapping[str, str],
-        timeout: float = 1800.0,
-        path_prepend: Sequence[str] = (),
         background: Background | None = None,
-        yield_ms: float = YIELD_MS,
         boxed: BoundSandbox | None = None,
         elevated: Level = "off",
-        most_processes: int = MOST_PROCESSES,
     ) -> None:
-        self.most_processes = most_processes
-        self.background = background
-        self.yield_ms = yield_ms
-        self.boxed = boxed
-        self.elevated: Level = elevated
         self.spec = _spec(lasting=background is not None, boxed=boxed is not None)
+        self.settings = settings
         self.shell = shell
         self.env = dict(env)
-        self.timeout = timeout
-        self.path_prepend = tuple(path_prepend)
+        self.background = background
+        self.boxed = boxed
+        self.elevated: Level = elevated
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         usual = Effects.RUNS_CODE | Effects.READS_FILES | Effects.WRITES_FILES
@@ -252,7 +245,7 @@ class ExecTool(ArgsTool[ExecArgs]):
         if why := find_forbidden(wanted.command):
             raise InvalidRequest(why)
         check_overrides(wanted.env)
-        timeout = self.timeout if wanted.timeout_seconds is None else wanted.timeout_seconds
+        timeout = self.settings.timeout_seconds if wanted.timeout_seconds is None else wanted.timeout_seconds
         if timeout < 0:
             raise InvalidRequest("timeoutSeconds must be 0 (never) or more.")
         outside = self._outside(wanted.elevated, wanted.host)
@@ -268,7 +261,7 @@ class ExecTool(ArgsTool[ExecArgs]):
             cwd=cwd,
             owner=context.session_key,
             timeout=timeout or None,
-            most=self.most_processes,
+            most=self.settings.max_processes,
         )
         job.contained = box is not None
         progress = _Progress(context.report, job.tail)
@@ -289,7 +282,7 @@ class ExecTool(ArgsTool[ExecArgs]):
         """Seconds before the command goes on in the background; None where it cannot."""
         if self.background is None:
             return None
-        yield_ms = self.yield_ms if wanted.yield_ms is None else wanted.yield_ms
+        yield_ms = self.settings.background_ms if wanted.yield_ms is None else wanted.yield_ms
         return 0.0 if wanted.background else min(max(yield_ms, SHORTEST_YIELD_MS), LONGEST_YIELD_MS) / 1000
 
     def _check_host(self, wanted: ExecArgs, outside: bool) -> None:
@@ -313,7 +306,7 @@ class ExecTool(ArgsTool[ExecArgs]):
         """Starts the command itself, or the sandbox with the command in it."""
         if boxed is None:
             env = {**self.env, **context.env}
-            env["PATH"] = os.pathsep.join([*self.path_prepend, env.get("PATH") or os.defpath])
+            env["PATH"] = os.pathsep.join([*self.settings.path_prepend, env.get("PATH") or os.defpath])
             env |= {**wanted.env, "OPENCLAW_SHELL": "exec"}
             argv = (pick_shell(self.shell, env.get("PATH")), "-c", wanted.command)
             launch = SandboxLaunch(argv=argv, cwd=str(cwd), env=env)

@@ -101,12 +101,8 @@ def parse_patch(text: str) -> tuple[Section, ...]:
 
 def paths_of(sections: tuple[Section, ...]) -> list[str]:
     """Every path the patch touches."""
-    found = []
-    for section in sections:
-        found.append(section.path)
-        if isinstance(section, UpdateFile) and section.move_to:
-            found.append(section.move_to)
-    return found
+    moved = [section.move_to for section in sections if isinstance(section, UpdateFile) and section.move_to]
+    return [*(section.path for section in sections), *moved]
 
 
 def _unwrap(lines: list[str]) -> list[str]:
@@ -363,12 +359,12 @@ class _PatchApplier:
             if stop.is_set():
                 break
             try:
-                done.append(self.apply(section))
+                done.append(self._apply(section))
             except OpenClawError as error:
                 return done, error
         return done, None
 
-    def apply(self, section: Section) -> str:
+    def _apply(self, section: Section) -> str:
         """Applies one section; returns the line that reports it."""
         match section:
             case AddFile(path, content):

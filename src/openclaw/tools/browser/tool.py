@@ -6,7 +6,6 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +32,6 @@ _MAC = (
 
 
 # Finding Chromium.
-
-
-def is_installed() -> bool:
-    return find_spec("playwright") is not None
 
 
 def executable(configured: str, environ: Mapping[str, str]) -> str:
@@ -98,8 +93,6 @@ class Browsers:
             raise InvalidRequest(
                 f"{MOST_BROWSERS} browsers are open already: stop one with action stop and its profile."
             )
-        if not is_installed():
-            raise InvalidRequest(INSTALL)
         environ = self.variables.current
         place = state / profile
         program = executable(settings.executable_path, environ)
@@ -208,19 +201,15 @@ class BrowserTool(ArgsTool[dict[str, Any]]):
         return self._output(action, profile, found)
 
     def _status(self, profile: str) -> Output:
-        problem = "" if is_installed() else INSTALL
-        path = ""
-        if not problem:
-            try:
-                path = executable(self._settings.executable_path, self._browsers.variables.current)
-                check_root(self._settings.no_sandbox)
-            except (InvalidRequest, Unavailable) as error:
-                problem = error.message
+        path, problem = "", None
+        try:
+            path = executable(self._settings.executable_path, self._browsers.variables.current)
+            check_root(self._settings.no_sandbox)
+        except Unavailable as error:
+            problem = error.message
         running = self._browsers.running()
         state = {"enabled": True, "profile": profile, "running": profile in running, "profiles": running}
-        return json_output(
-            {**state, "headless": self._settings.headless, "executable": path, "problem": problem or None}
-        )
+        return json_output({**state, "headless": self._settings.headless, "executable": path, "problem": problem})
 
     def _output(self, action: str, profile: str, found: Mapping[str, Any]) -> Output:
         if action == "snapshot":
