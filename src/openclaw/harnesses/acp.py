@@ -55,15 +55,15 @@ class AcpAgentSpec(Struct, frozen=True, kw_only=True):
 class AcpAgent:
     """A `Provider`: sends the last message to the program and streams what it answers."""
 
-    def __init__(self, hired: AcpAgentSpec, approver: Approver, environ: Mapping[str, str]) -> None:
-        self.hired = hired
+    def __init__(self, spec: AcpAgentSpec, approver: Approver, environ: Mapping[str, str]) -> None:
+        self.spec = spec
         self._approver = approver
         role = WorkerSpec(
-            name=f"the agent {hired.name}",
+            name=f"the agent {spec.name}",
             module="openclaw.harnesses.acp_worker",
             missing=INSTALL,
             start_seconds=90.0,
-            secrets=tuple(hired.settings.env.values()),
+            secrets=tuple(spec.settings.env.values()),
         )
         self._helper = Worker(role, self._start, idle=IDLE_SECONDS, environ=environ)
 
@@ -71,15 +71,15 @@ class AcpAgent:
         """The fields of the worker's `AcpStart`, with the credentials revealed."""
         if find_spec("acp") is None:
             raise Unavailable(INSTALL)
-        how = self.hired.settings
+        how = self.spec.settings
         env = {name: value.reveal() for name, value in how.env.items()}
-        return {"command": how.command, "args": how.args, "env": env, "cwd": self.hired.workspace}
+        return {"command": how.command, "args": how.args, "env": env, "cwd": self.spec.workspace}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         asked = next((message.text for message in reversed(request.messages) if isinstance(message, User)), "")
         queue: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
         self._helper.heard = queue.put_nowait
-        work = asyncio.create_task(self._helper.ask({"prompt": asked}, LONGEST), name=f"acp:{self.hired.name}")
+        work = asyncio.create_task(self._helper.ask({"prompt": asked}, LONGEST), name=f"acp:{self.spec.name}")
         work.add_done_callback(partial(_end, queue))
         questions: set[asyncio.Task[None]] = set()
         said: list[str] = []
@@ -125,12 +125,12 @@ class AcpAgent:
         answer = await self._approver.decide(
             ApprovalRequest(
                 id=secrets.token_hex(4),
-                tool=f"acp:{self.hired.name}",
+                tool=f"acp:{self.spec.name}",
                 command=f"{title} {json.dumps(raw, ensure_ascii=False)}" if raw is not None else title,
-                cwd=self.hired.workspace,
-                agent_id=self.hired.key.agent,
-                session_key=str(self.hired.key),
-                why=f"the external agent {self.hired.name} asks for permission",
+                cwd=self.spec.workspace,
+                agent_id=self.spec.key.agent,
+                session_key=str(self.spec.key),
+                why=f"the external agent {self.spec.name} asks for permission",
                 standing=any(each["kind"] == "allow_always" for each in news["options"]),
             )
         )
@@ -183,11 +183,11 @@ class AcpHarness:
             self._agent, AcpAgentSpec(name=name, settings=settings.agents[name], key=key, workspace=workspace)
         )
 
-    def _agent(self, hired: AcpAgentSpec, endpoint: Endpoint) -> AcpAgent:
+    def _agent(self, spec: AcpAgentSpec, endpoint: Endpoint) -> AcpAgent:
         """The provider for a conversation; the same one while its settings stay the same."""
-        known = self._open.get(hired.key)
-        if known is None or known.hired != hired:
-            self._open[hired.key] = known = AcpAgent(hired, self._approver, self._variables.current)
+        known = self._open.get(spec.key)
+        if known is None or known.spec != spec:
+            self._open[spec.key] = known = AcpAgent(spec, self._approver, self._variables.current)
         return known
 
     async def close(self) -> None:

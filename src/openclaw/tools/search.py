@@ -241,17 +241,20 @@ class GrepTool(_Search[GrepArgs]):
         if wanted.limit < 1 or wanted.context < 0:
             raise InvalidRequest("limit starts at 1, context at 0.")
         path = self._resolve(wanted.path, context)
-        top, where = (path, ".") if path.is_dir() else (path.parent, f"./{path.name}")
+        is_directory = path.is_dir()
+        top, where = (path, ".") if is_directory else (path.parent, f"./{path.name}")
         glob = Glob(wanted.glob) if wanted.glob else None
         page = _Page(wanted.limit, "matches")
         reader = RecordReader()
 
         def take(chunk: bytes) -> None:
             for record in reader.feed(chunk):
+                if page.full.is_set():
+                    return
                 if glob is not None and not glob.matches(record.path):
                     continue
                 where_found = str(top / record.path)
-                if path.is_dir() and is_secret_path(where_found):
+                if is_directory and is_secret_path(where_found):
                     page.withheld.add(where_found)
                 else:
                     page.add(_line(record, top, context.workspace), counts=record.matched, path=where_found)
@@ -288,6 +291,8 @@ class FindTool(_Search[FindArgs]):
             nonlocal held
             *names, held = (held + chunk).split(b"\0")
             for name in map(_path, names):
+                if page.full.is_set():
+                    return
                 if glob.matches(name):
                     page.add(quote_path(relative(top / name, context.workspace)), path=str(top / name))
 
@@ -320,8 +325,6 @@ class _Page:
         """Files with matches that usually hold credentials: shown only when the file is named."""
 
     def add(self, line: str, *, counts: bool = True, path: str) -> None:
-        if self.full.is_set():
-            return
         # A line beyond the limit is what tells that there are more.
         if counts and self._counted == self._limit:
             self.notes.append(

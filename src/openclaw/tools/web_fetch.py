@@ -79,8 +79,8 @@ async def system_resolve(host: str, port: int) -> list[str]:
 class PinnedNetwork(httpcore2.AsyncNetworkBackend):
     """Connects to the checked address, so that a second look-up cannot return another (DNS rebinding)."""
 
-    def __init__(self, fence: AddressRules, resolve: Resolve) -> None:
-        self._fence = fence
+    def __init__(self, rules: AddressRules, resolve: Resolve) -> None:
+        self._rules = rules
         self._resolve = resolve
         self._inner = httpcore2.AnyIOBackend()
 
@@ -92,8 +92,8 @@ class PinnedNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        check_host(host, self._fence)
-        addresses = check_addresses(host, await self._resolve(host, port), self._fence)
+        check_host(host, self._rules)
+        addresses = check_addresses(host, await self._resolve(host, port), self._rules)
         problem: httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
         for address in addresses[:3]:
             try:
@@ -120,7 +120,7 @@ class _Body(httpx2.AsyncByteStream):
             async for part in self._stream:
                 yield part
         except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
-            raise _translated(error) from error
+            raise _translate(error) from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -129,10 +129,10 @@ class _Body(httpx2.AsyncByteStream):
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """A transport without proxies or environment that connects to checked addresses only."""
 
-    def __init__(self, fence: AddressRules, resolve: Resolve = system_resolve) -> None:
+    def __init__(self, rules: AddressRules, resolve: Resolve = system_resolve) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=httpx2.create_ssl_context(trust_env=False),
-            network_backend=PinnedNetwork(fence, resolve),
+            network_backend=PinnedNetwork(rules, resolve),
             max_keepalive_connections=0,
         )
 
@@ -152,7 +152,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         try:
             answer = await self._pool.handle_async_request(wanted)
         except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
-            raise _translated(error) from error
+            raise _translate(error) from error
         return httpx2.Response(
             status_code=answer.status,
             headers=answer.headers,
@@ -164,7 +164,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         await self._pool.aclose()
 
 
-def _translated(error: Exception) -> httpx2.TransportError:
+def _translate(error: Exception) -> httpx2.TransportError:
     if isinstance(error, httpcore2.TimeoutException):
         return httpx2.ReadTimeout("no answer in time")
     if isinstance(error, httpcore2.ConnectError):
@@ -305,9 +305,9 @@ class WebFetch(ArgsTool[WebFetchArgs]):
     )
     usual_effects = Effects.FETCHES
 
-    def __init__(self, pages: PageFetcher, memory: WebCache, clock: Clock, settings: FetchSettings) -> None:
+    def __init__(self, pages: PageFetcher, web_cache: WebCache, clock: Clock, settings: FetchSettings) -> None:
         self._pages = pages
-        self._memory = memory
+        self._cache = web_cache
         self._clock = clock
         self._settings = settings
 
@@ -315,7 +315,7 @@ class WebFetch(ArgsTool[WebFetchArgs]):
         parse_url(wanted.url)
         most = max(100, min(wanted.max_chars or self._settings.max_chars, self._settings.max_chars_cap))
         key = ("fetch", wanted.url.strip(), wanted.extract_mode, most)
-        kept = self._memory.recall(key, self._settings.cache_ttl_minutes * 60)
+        kept = self._cache.recall(key, self._settings.cache_ttl_minutes * 60)
         if kept is not None:
             return self._answer({**kept, "cached": True})
         slow = asyncio.get_running_loop().call_later(SLOW_AFTER, context.report, "Still fetching…")
@@ -334,7 +334,7 @@ class WebFetch(ArgsTool[WebFetchArgs]):
             failed = wrap_untrusted(f"Web fetch failed ({got.status}):\n{said}", "api")
             return _enclosed(Output.failed(failed, status=got.status))
         result["tookMs"] = round((time.monotonic() - began) * 1000)
-        self._memory.keep(key, result)
+        self._cache.keep(key, result)
         return self._answer(result)
 
     async def _result(self, got: FetchedPage, wanted: WebFetchArgs, most: int) -> dict[str, Any]:

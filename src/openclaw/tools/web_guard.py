@@ -79,32 +79,32 @@ def parse_url(text: str) -> SplitResult:
     return url
 
 
-def check_host(host: str, fence: AddressRules) -> None:
+def check_host(host: str, rules: AddressRules) -> None:
     """Refuses names that are never public, before they are resolved."""
     name = host.rstrip(".").lower()
-    if _listed(name, fence.blocked_hosts):
-        raise AddressBlocked(f"{name} is blocked by {fence.section}.blockedHostnames.")
-    if not is_trusted(host, fence) and not fence.allow_private and _listed(name, _INTERNAL_NAMES):
+    if _listed(name, rules.blocked_hosts):
+        raise AddressBlocked(f"{name} is blocked by {rules.section}.blockedHostnames.")
+    if not is_trusted(host, rules) and not rules.allow_private and _listed(name, _INTERNAL_NAMES):
         raise AddressBlocked(f"Blocked: {name} is a private or internal name.")
 
 
-def check_addresses(host: str, found: Sequence[str], fence: AddressRules) -> list[str]:
+def check_addresses(host: str, found: Sequence[str], rules: AddressRules) -> list[str]:
     """The addresses of `host`, if all are allowed; a single one that is not refuses them all."""
     if not found:
         raise AddressBlocked(f"{host} has no address.")
     for text in found:
         address = ipaddress.ip_address(text.partition("%")[0])
-        if any(inner in _METADATA for inner in (address, *_inside(address))) and not is_trusted(host, fence):
+        if any(inner in _METADATA for inner in (address, *_inside(address))) and not is_trusted(host, rules):
             raise AddressBlocked(f"Blocked: {host} is a cloud metadata service.")
-        if is_trusted(host, fence) or fence.allow_private:
+        if is_trusted(host, rules) or rules.allow_private:
             continue
         if not is_public(address) or "%" in text:
             raise AddressBlocked(f"Blocked: {host} is or resolves to a private, loopback or special address.")
     return list(found)
 
 
-def is_trusted(host: str, fence: AddressRules) -> bool:
-    return _listed(host.rstrip(".").lower(), fence.allowed_hosts)
+def is_trusted(host: str, rules: AddressRules) -> bool:
+    return _listed(host.rstrip(".").lower(), rules.allowed_hosts)
 
 
 def is_public(address: IpAddress) -> bool:

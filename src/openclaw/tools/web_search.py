@@ -272,9 +272,9 @@ class WebSearch(ArgsTool[WebSearchArgs]):
     )
     usual_effects = Effects.FETCHES
 
-    def __init__(self, engine: tuple[str, Search], memory: WebCache, settings: SearchSettings) -> None:
+    def __init__(self, engine: tuple[str, Search], web_cache: WebCache, settings: SearchSettings) -> None:
         self._engine, self._search = engine
-        self._memory = memory
+        self._cache = web_cache
         self._settings = settings
 
     async def run(self, wanted: WebSearchArgs, context: ToolContext) -> Output:
@@ -283,7 +283,7 @@ class WebSearch(ArgsTool[WebSearchArgs]):
         count = max(1, min(self._settings.max_results if wanted.count is None else wanted.count, 10))
         wanted = structs.replace(wanted, count=count, search_lang=wanted.search_lang or wanted.language)
         key = ("search", self._engine, wanted)
-        kept = self._memory.recall(key, self._settings.cache_ttl_minutes * 60)
+        kept = self._cache.recall(key, self._settings.cache_ttl_minutes * 60)
         if kept is not None:
             return self._answer({**kept, "cached": True})
         began = time.monotonic()
@@ -303,7 +303,7 @@ class WebSearch(ArgsTool[WebSearchArgs]):
                 for each in truncate_snippets(found, wanted.max_tokens, wanted.max_tokens_per_page)
             ],
         }
-        self._memory.keep(key, result)
+        self._cache.keep(key, result)
         return self._answer(result)
 
     def _answer(self, result: dict[str, Any]) -> Output:

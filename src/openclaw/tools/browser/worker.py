@@ -38,8 +38,8 @@ REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: cl
 class Proxy:
     """Forwards connections to permitted addresses; remembers what it refused."""
 
-    def __init__(self, fence: AddressRules) -> None:
-        self._fence = fence
+    def __init__(self, rules: AddressRules) -> None:
+        self._rules = rules
         self.refused: deque[str] = deque(maxlen=50)
 
     async def open(self) -> asyncio.Server:
@@ -78,9 +78,9 @@ class Proxy:
         await _both_ways(reader, writer, there, out, _length(lines))
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        check_host(host, self._fence)
+        check_host(host, self._rules)
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=1)
-        addresses = check_addresses(host, list(dict.fromkeys(str(entry[4][0]) for entry in found)), self._fence)
+        addresses = check_addresses(host, list(dict.fromkeys(str(entry[4][0]) for entry in found)), self._rules)
         async with asyncio.timeout(CONNECT_SECONDS):
             for address in addresses[:-1]:
                 with suppress(OSError):
@@ -368,7 +368,7 @@ def _plain(message: str) -> str:
     return text[:600]
 
 
-async def serve_browser(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+async def serve_browser(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", output: WorkerOutput) -> None:
     """Starts the browser, reports that it is ready, and answers requests until the input ends."""
     start = msgspec.convert(body, BrowserStart)
     settings = start.settings
@@ -395,15 +395,15 @@ async def serve_browser(body: Any, questions: "asyncio.Queue[WorkerRequest | Non
                 ],
             )
             browser = Browser(start, context, proxy)
-            voice.say(WorkerMessage(ready=True))
+            output.say(WorkerMessage(ready=True))
             try:
-                await RequestLoop(voice, browser.answer).serve(questions)
+                await RequestLoop(output, browser.answer).serve(questions)
             finally:
                 leaders = descendants()
                 await context.close()
                 kill(leaders)
     except Error as error:
-        voice.say(WorkerMessage(error=f"it did not start: {_plain(error.message)}"))
+        output.say(WorkerMessage(error=f"it did not start: {_plain(error.message)}"))
     finally:
         server.close()
 

@@ -16,14 +16,14 @@ MOST_BLOCKS = 64
 _CURSOR = {"cursor": {"type": "string", "description": "The nextCursor of the page before"}}
 
 
-def _lent(name: str, description: str, properties: Mapping[str, Any], *required: str) -> Mapping[str, Any]:
+def _tool(name: str, description: str, properties: Mapping[str, Any], *required: str) -> Mapping[str, Any]:
     schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
     return {"name": name, "title": "", "description": description, "parameters": schema, "read_only": True}
 
 
 RESOURCES = (
-    _lent("resources_list", "List what this server has to read: address, name and type of each resource.", _CURSOR),
-    _lent(
+    _tool("resources_list", "List what this server has to read: address, name and type of each resource.", _CURSOR),
+    _tool(
         "resources_read",
         "Read a resource of this server.",
         {"uri": {"type": "string", "description": "Its address, as resources_list gives it"}},
@@ -31,8 +31,8 @@ RESOURCES = (
     ),
 )
 PROMPTS = (
-    _lent("prompts_list", "List the prompts this server has ready, with their arguments.", _CURSOR),
-    _lent(
+    _tool("prompts_list", "List the prompts this server has ready, with their arguments.", _CURSOR),
+    _tool(
         "prompts_get",
         "Get a prompt of this server, filled in.",
         {

@@ -66,53 +66,53 @@ SIGN_IN = (
 class McpWorker:
     """Answers requests over one connection."""
 
-    def __init__(self, voice: WorkerOutput, words: StderrTail) -> None:
+    def __init__(self, output: WorkerOutput, stderr: StderrTail) -> None:
         self.client: Any = None
         self.refused = AuthDetector()
-        self._voice = voice
-        self._words = words
+        self._output = output
+        self._stderr = stderr
         self._checks: dict[str, Any] = {}
-        self._lent: dict[str, Mapping[str, Any]] = {}
-        self._told_change = False
+        self._extra: dict[str, Mapping[str, Any]] = {}
+        self._announced = False
 
     async def heard(self, message: Any) -> None:
         """Reports that the tool list changed; once, until it was listed again."""
-        if isinstance(message, _CHANGES) and not self._told_change:
-            self._told_change = True
-            self._voice.say(WorkerMessage(body="changed"))
+        if isinstance(message, _CHANGES) and not self._announced:
+            self._announced = True
+            self._output.say(WorkerMessage(body="changed"))
 
     async def answer(self, ask: WorkerRequest) -> WorkerMessage:
         try:
             if ask.body["do"] == "list":
-                return WorkerMessage(id=ask.id, body=await self._listed())
-            return await self._called(ask.id, ask.body["tool"], ask.body["args"])
+                return WorkerMessage(id=ask.id, body=await self._list())
+            return await self._call(ask.id, ask.body["tool"], ask.body["args"])
         except _FAILURES as error:
             if getattr(error, "code", None) != mcp_types.CONNECTION_CLOSED:
-                return WorkerMessage(id=ask.id, error=self.refused.told(error))
-            return WorkerMessage(id=ask.id, error=self._words.after("its process ended or hung up"), over=True)
+                return WorkerMessage(id=ask.id, error=self.refused.describe(error))
+            return WorkerMessage(id=ask.id, error=self._stderr.after("its process ended or hung up"), over=True)
 
-    async def _listed(self) -> tuple[Mapping[str, Any], ...]:
+    async def _list(self) -> tuple[Mapping[str, Any], ...]:
         found: dict[str, Mapping[str, Any]] = {}
-        self._told_change = False
+        self._announced = False
         cursor: str | None = None
         for _ in range(MOST_PAGES):
             page = await self.client.list_tools(cursor=cursor, cache_mode="bypass")
             for tool in page.tools:
-                checked = self._checked(tool)
+                checked = self._check(tool)
                 if checked is not None and len(found) < MOST_TOOLS:
                     found[tool.name] = checked
             cursor = page.next_cursor
             if not cursor:
                 break
         # A tool by such a name is the server's own and takes precedence.
-        self._lent = {
+        self._extra = {
             each["name"]: each for each in await resources.list_extra_tools(self.client) if each["name"] not in found
         }
-        for name, each in self._lent.items():
+        for name, each in self._extra.items():
             self._checks[name] = _validator(each["parameters"])
-        return (*found.values(), *self._lent.values())
+        return (*found.values(), *self._extra.values())
 
-    def _checked(self, tool: Any) -> Mapping[str, Any] | None:
+    def _check(self, tool: Any) -> Mapping[str, Any] | None:
         """A tool with a usable schema; None for one that cannot be called."""
         schema = tool.input_schema
         if not tool.name or len(tool.name) > 200 or len(msgspec.json.encode(schema)) > MOST_SCHEMA:
@@ -130,9 +130,9 @@ class McpWorker:
             "read_only": bool(hints and hints.read_only_hint),
         }
 
-    async def _called(self, number: int, tool: str, args: Mapping[str, Any]) -> WorkerMessage:
+    async def _call(self, number: int, tool: str, args: Mapping[str, Any]) -> WorkerMessage:
         if tool not in self._checks:
-            await self._listed()
+            await self._list()
         check = self._checks.get(tool)
         if check is None:
             return WorkerMessage(id=number, error=f"the server has no tool {tool!r} (any more)")
@@ -140,7 +140,7 @@ class McpWorker:
         if wrong:
             return WorkerMessage(id=number, error="the arguments do not fit the server's schema: " + "; ".join(wrong))
 
-        if tool in self._lent:
+        if tool in self._extra:
             return WorkerMessage(id=number, body=await resources.call_extra_tool(self.client, tool, args))
 
         last = 0.0
@@ -151,7 +151,7 @@ class McpWorker:
                 return
             last = time.monotonic()
             so_far = f"{done:g}/{total:g}" if total else f"{done:g}"
-            self._voice.say(WorkerMessage(id=number, progress=f"{so_far} {message or ''}".strip()[:200]))
+            self._output.say(WorkerMessage(id=number, progress=f"{so_far} {message or ''}".strip()[:200]))
 
         result = await self.client.call_tool(tool, dict(args), progress_callback=progress)
         structured = result.structured_content
@@ -192,7 +192,7 @@ class AuthDetector:
     async def look(self, response: httpx2.Response) -> None:
         self.status = response.status_code if response.status_code in (401, 403) else 0
 
-    def told(self, error: BaseException) -> str:
+    def describe(self, error: BaseException) -> str:
         return f"it answered {self.status}: {SIGN_IN}" if self.status else describe_error(error)
 
 
@@ -216,7 +216,7 @@ def _http(start: McpStart, refused: AuthDetector) -> httpx2.AsyncClient:
 
 
 async def _transport(
-    start: McpStart, stack: AsyncExitStack, words: StderrTail, refused: AuthDetector
+    start: McpStart, stack: AsyncExitStack, stderr: StderrTail, refused: AuthDetector
 ) -> AbstractAsyncContextManager[Any]:
     match start.transport:
         case "stdio":
@@ -227,7 +227,7 @@ async def _transport(
                 cwd=start.cwd or None,
                 encoding_error_handler="replace",
             )
-            return stdio_client(parameters, errlog=words.file)
+            return stdio_client(parameters, errlog=stderr.file)
         case "sse":
 
             def client_factory(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
@@ -244,30 +244,30 @@ async def _transport(
             return streamable_http_client(start.url, http_client=client)
 
 
-async def serve_mcp(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+async def serve_mcp(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", output: WorkerOutput) -> None:
     """Connects, reports that it is ready, and answers requests until the input ends."""
     start = msgspec.convert(body, McpStart)
-    words = StderrTail()
-    worker = McpWorker(voice, words)
+    stderr = StderrTail()
+    worker = McpWorker(output, stderr)
     leaders: set[int] = set()
     try:
         async with AsyncExitStack() as stack:
             async with asyncio.timeout(start.connect_seconds):
                 client = await stack.enter_async_context(
                     Client(
-                        await _transport(start, stack, words, worker.refused),
+                        await _transport(start, stack, stderr, worker.refused),
                         message_handler=worker.heard,
                         client_info=mcp_types.Implementation(name="openclaw-py", version=__version__),
                     )
                 )
             leaders = descendants()
-            voice.say(WorkerMessage(ready=True))
+            output.say(WorkerMessage(ready=True))
             worker.client = client
-            await RequestLoop(voice, worker.answer).serve(questions)
+            await RequestLoop(output, worker.answer).serve(questions)
     except TimeoutError:
-        voice.say(WorkerMessage(error=words.after(f"it was not ready within {start.connect_seconds:g} s")))
+        output.say(WorkerMessage(error=stderr.after(f"it was not ready within {start.connect_seconds:g} s")))
     except (ExceptionGroup, *_FAILURES) as error:
-        voice.say(WorkerMessage(error=words.after(worker.refused.told(error))))
+        output.say(WorkerMessage(error=stderr.after(worker.refused.describe(error))))
     finally:
         kill(leaders)
 
