@@ -89,11 +89,8 @@ _TIMED_OUT = (
 )
 
 
-def ended_output(ended: ChildEnded, text: str, cwd: Path, leader: int | None, **details: Any) -> Output:
-    """The output of an ended command, with `text` as what it printed.
-
-    `leader` is the first process of its group; None for one that leaves nothing behind.
-    """
+def ended_output(job: BackgroundCommand, ended: ChildEnded, text: str, **details: Any) -> Output:
+    """The output of an ended command, with `text` as what it printed."""
     name = _signal_name(-ended.code) if ended.code is not None and ended.code < 0 else None
     if ended.crowd:
         reason, note = "signal", _TOO_MANY.format(ended.crowd)
@@ -106,8 +103,9 @@ def ended_output(ended: ChildEnded, text: str, cwd: Path, leader: int | None, **
     else:
         reason, note = "exit", f"(Command exited with code {ended.code})" if ended.code else ""
     notes = [note] if note else []
-    if reason != "overall-timeout" and leader is not None and group.has_members(leader):
-        notes.append(f"[Processes it started are still running; to stop them: kill -- -{leader}]")
+    # What ran in a sandbox leaves nothing behind.
+    if reason != "overall-timeout" and not job.contained and group.has_members(job.pid):
+        notes.append(f"[Processes it started are still running; to stop them: kill -- -{job.pid}]")
     # A shell says 126 and 127 when there was nothing it could run.
     failed = reason != "exit" or ended.code in (126, 127)
     about: dict[str, Any] = {
@@ -117,7 +115,7 @@ def ended_output(ended: ChildEnded, text: str, cwd: Path, leader: int | None, **
         "exitReason": reason,
         "durationMs": round(ended.seconds * 1000),
         "timedOut": ended.timed_out,
-        "cwd": str(cwd),
+        "cwd": str(job.cwd),
         **details,
     }
     said = "\n\n".join([text or "(no output)", *notes])
@@ -276,7 +274,7 @@ class ExecTool(ArgsTool[ExecArgs]):
             job.backgrounded = True
             return _running(job)
         background.forget(job)
-        return ended_output(job.ended, job.tail.text(), cwd, None if job.contained else job.pid)
+        return ended_output(job, job.ended, job.tail.text())
 
     def _patience(self, wanted: ExecArgs) -> float | None:
         """Seconds before the command goes on in the background; None where it cannot."""

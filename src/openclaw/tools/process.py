@@ -141,18 +141,11 @@ class ProcessTool(ArgsTool[ProcessArgs]):
         if not wanted.session_id.strip():
             raise InvalidRequest(f"sessionId is missing: {wanted.action} needs one (process list shows them).")
         job = self._background.find(wanted.session_id.strip(), context.session_key)
-        match wanted.action:
-            case "poll":
-                return await self._poll(job, wanted)
-            case "log":
-                return _log(job, wanted)
-            case "kill":
-                return await self._kill(job)
-            case "clear":
-                return self._clear(job)
-            case "remove":
-                return await self._remove(job)
-        return await self._type(job, wanted)
+        if wanted.action in TYPING:
+            return await self._type(job, wanted)
+        if wanted.action == "poll":
+            return await self._poll(job, wanted)
+        return _log(job, wanted) if wanted.action == "log" else await self._end(job, wanted.action)
 
     def _list(self, owner: str) -> Output:
         jobs = self._background.of(owner)
@@ -170,7 +163,7 @@ class ProcessTool(ArgsTool[ProcessArgs]):
             raise InvalidRequest("timeout is in milliseconds and not negative.")
         fresh = await job.news(min(wanted.timeout, LONGEST_POLL_MS) / 1000)
         if job.ended is not None:
-            return ended_output(job.ended, fresh, job.cwd, None if job.contained else job.pid, sessionId=job.name)
+            return ended_output(job, job.ended, fresh, sessionId=job.name)
         notes = [fresh or "(no new output)", f"Process still running ({_runtime(job)})."]
         if job.seems_to_wait:
             notes.append("It has been quiet for a while and may be waiting for input.")
@@ -195,25 +188,20 @@ class ProcessTool(ArgsTool[ProcessArgs]):
         closed = " and closed its input" if wanted.eof else ""
         return Output.of(f"Sent {len(data)} bytes to {job.name}{closed}.", status="running", sessionId=job.name)
 
-    async def _kill(self, job: BackgroundCommand) -> Output:
-        if job.ended is not None:
-            return Output.of(f"Session {job.name} has ended already.", status="completed", sessionId=job.name)
-        await self._background.kill(job)
-        return Output.of(f"Killed session {job.name}.", status="killed", sessionId=job.name)
-
-    def _clear(self, job: BackgroundCommand) -> Output:
-        if job.ended is None:
+    async def _end(self, job: BackgroundCommand, action: Action) -> Output:
+        """Kills, clears or removes a command."""
+        running = job.ended is None
+        if action == "clear" and running:
             raise InvalidRequest(f"Session {job.name} is still running: kill it first, or use remove.")
-        self._background.forget(job)
-        return Output.of(f"Cleared session {job.name}.", status="completed", sessionId=job.name)
-
-    async def _remove(self, job: BackgroundCommand) -> Output:
-        was_running = job.ended is None
-        if was_running:
+        if action == "kill" and not running:
+            return Output.of(f"Session {job.name} has ended already.", status="completed", sessionId=job.name)
+        if running:
             await self._background.kill(job)
+        if action == "kill":
+            return Output.of(f"Killed session {job.name}.", status="killed", sessionId=job.name)
         self._background.forget(job)
-        how = "Killed and removed" if was_running else "Removed"
-        return Output.of(f"{how} session {job.name}.", status="completed", sessionId=job.name)
+        done = "Cleared" if action == "clear" else "Killed and removed" if running else "Removed"
+        return Output.of(f"{done} session {job.name}.", status="completed", sessionId=job.name)
 
 
 def _log(job: BackgroundCommand, wanted: ProcessArgs) -> Output:

@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from openclaw.process.worker import Worker, WorkerSpec
 from openclaw.security.label_service import wrap_untrusted
 from openclaw.tools.base import ArgsTool, json_output
 from openclaw.tools.browser.schema import ACT, ACTIONS, PARAMETERS, BrowserStart
+from openclaw.tools.paths import resolve_path
 from openclaw.tools.settings import BrowserSettings
 
 INSTALL = "The browser tool needs the extra `browser`: install it with: pip install 'openclaw-py[browser]'"
@@ -267,10 +269,11 @@ def _body(args: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
 
 
 def _inside(path: str, workspace: Path) -> str:
-    found = (workspace / Path(path).expanduser()).resolve()
-    if not found.is_relative_to(workspace.resolve()) or not found.is_file():
-        raise InvalidRequest(f"{path} is not a file of the workspace: only those can be uploaded.")
-    return str(found)
+    with suppress(InvalidRequest):
+        found = resolve_path(path, workspace, workspace_only=True)
+        if found.is_file():
+            return str(found)
+    raise InvalidRequest(f"{path} is not a file of the workspace: only those can be uploaded.")
 
 
 def _seconds(args: Mapping[str, Any]) -> float:
