@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -100,40 +101,33 @@ class AcpClientSide:
         return None
 
 
-class AcpWorker:
-    """One conversation with the agent."""
-
-    def __init__(self, connection: Any, permissions: AcpClientSide, session_id: str, stderr: StderrTail) -> None:
-        self._connection = connection
-        self._client = permissions
-        self._session = session_id
-        self._stderr = stderr
-
-    async def answer(self, ask: WorkerRequest) -> WorkerMessage:
-        try:
-            ended = await self._connection.prompt(session_id=self._session, prompt=[text_block(ask.body["prompt"])])
-        except RequestError as error:
-            return WorkerMessage(id=ask.id, error=f"it answered with an error: {error}"[:1000])
-        except (ConnectionError, OSError) as error:
-            return WorkerMessage(
-                id=ask.id, error=self._stderr.after(f"its process ended ({describe_error(error)})"), over=True
-            )
-        except asyncio.CancelledError:
-            self._client.drop()
-            await self._connection.cancel(session_id=self._session)
-            raise
-        return WorkerMessage(id=ask.id, body={"stop_reason": ended.stop_reason})
+async def _answer(
+    connection: Any, client: AcpClientSide, session_id: str, stderr: StderrTail, ask: WorkerRequest
+) -> WorkerMessage:
+    """Sends a prompt to the agent; what it says meanwhile goes through `client`."""
+    try:
+        ended = await connection.prompt(session_id=session_id, prompt=[text_block(ask.body["prompt"])])
+    except RequestError as error:
+        return WorkerMessage(id=ask.id, error=f"it answered with an error: {error}"[:1000])
+    except (ConnectionError, OSError) as error:
+        why = stderr.after(f"its process ended ({describe_error(error)})")
+        return WorkerMessage(id=ask.id, error=why, over=True)
+    except asyncio.CancelledError:
+        client.drop()
+        await connection.cancel(session_id=session_id)
+        raise
+    return WorkerMessage(id=ask.id, body={"stop_reason": ended.stop_reason})
 
 
 async def serve_agent(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", output: WorkerOutput) -> None:
     """Starts the agent, reports that it is ready, and passes requests on until the input ends."""
     start = msgspec.convert(body, AcpStart)
-    stderr, permissions = StderrTail(), AcpClientSide(output)
+    stderr, client = StderrTail(), AcpClientSide(output)
     leaders: set[int] = set()
-    client: Any = permissions
+    untyped: Any = client  # the protocol of the library has methods that are never called here
     try:
         async with spawn_agent_process(
-            client,
+            untyped,
             start.command,
             *start.args,
             env=dict(start.env),
@@ -150,9 +144,9 @@ async def serve_agent(body: Any, questions: "asyncio.Queue[WorkerRequest | None]
                         client_info=Implementation(name="openclaw-py", version=__version__),
                     )
                     session = await connection.new_session(cwd=start.cwd, mcp_servers=[])
-                worker = AcpWorker(connection, permissions, session.session_id, stderr)
                 output.say(WorkerMessage(ready=True))
-                await RequestLoop(output, worker.answer, permissions.heard).serve(questions)
+                answer = partial(_answer, connection, client, session.session_id, stderr)
+                await RequestLoop(output, answer, client.heard).serve(questions)
             finally:
                 leaders |= descendants()
                 gone.cancel()

@@ -111,11 +111,6 @@ def grep_command(program: str | None, query: "GrepArgs", glob: Glob | None, wher
     return [program, *_COMMON, *options, f"--regexp={query.pattern}", "--", where]
 
 
-def files_command(program: str | None, where: str) -> list[str]:
-    """The command that prints the path of every file, each ended by NUL."""
-    return [program, *_COMMON, "--files", "--", where] if program else [*_FALLBACK, "files", where]
-
-
 class RecordReader:
     """Parses output into records; an incomplete one waits for more bytes."""
 
@@ -296,7 +291,10 @@ class FindTool(_Search[FindArgs]):
                 if glob.matches(name):
                     page.add(quote_path(relative(top / name, context.workspace)), path=str(top / name))
 
-        await self._search(files_command(self._program(self._env), "."), top, page, take)
+        program = self._program(self._env)
+        # Prints the path of every file, each ended by NUL.
+        command = [program, *_COMMON, "--files", "--", "."] if program else [*_FALLBACK, "files", "."]
+        await self._search(command, top, page, take)
         return structs.replace(page.output("No files found matching pattern"), listed=tuple(page.paths))
 
 
