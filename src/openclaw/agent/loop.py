@@ -58,7 +58,8 @@ async def run(
     turns = closing = 0
     acted = False
     while True:
-        if (steered := steering.take()) is not None:
+        if steering.waiting:
+            steered = steering.waiting.popleft()
             messages.append(steered)
             tools.heard(steered)
             yield Steered(steered)
@@ -95,7 +96,7 @@ async def run(
         if reply.calls:
             acted, closing = True, 0
             results: dict[str, ToolResult] = {}
-            async with aclosing(tools.run_all(reply.calls, lambda: steering.waiting)) as acts:
+            async with aclosing(tools.run_all(reply.calls, lambda: bool(steering.waiting))) as acts:
                 async for act in acts:
                     yield act
                     if isinstance(act, ToolEnded):

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from openclaw.core.errors import ProviderError
 from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
@@ -151,27 +151,13 @@ class RunJob(Struct, frozen=True, kw_only=True):
     temperature: float | None = None
 
 
-class Steering:
-    """Messages that people add while a run is busy; the loop takes them between steps."""
+class Steering(Struct):
+    """Messages that people add while a run is busy; the loop takes one at a time, so that each gets its own answer."""
 
-    def __init__(self) -> None:
-        self._queue: deque[User] = deque()
+    waiting: deque[User] = field(default_factory=deque)
 
     def add(self, message: User) -> None:
-        self._queue.append(message)
-
-    def take(self) -> User | None:
-        """The next message; each gets its own answer."""
-        return self._queue.popleft() if self._queue else None
-
-    @property
-    def waiting(self) -> bool:
-        return bool(self._queue)
-
-    @property
-    def left(self) -> tuple[User, ...]:
-        """Messages that were not taken."""
-        return tuple(self._queue)
+        self.waiting.append(message)
 
 
 class ModelAnswer(Struct, frozen=True):

@@ -1,6 +1,7 @@
 """The provider seam: a request in, a stream of model events out."""
 
 from collections.abc import AsyncIterator, Mapping
+from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -57,7 +58,7 @@ class Compat(Struct, frozen=True, rename="camel", omit_defaults=True):
     unsupported_tool_schema_keywords: tuple[str, ...] = ()
 
 
-class Model(Struct, frozen=True, kw_only=True):
+class Model(Struct, frozen=True, kw_only=True, dict=True):
     """A model: its endpoint, capabilities and price."""
 
     provider: str
@@ -75,22 +76,18 @@ class Model(Struct, frozen=True, kw_only=True):
     params: Mapping[str, Any] = field(default_factory=dict)
     timeout_seconds: float | None = None
 
-    @property
+    @cached_property
     def ref(self) -> str:
         return f"{self.provider}/{self.id}"
 
-    @property
-    def sees_images(self) -> bool:
-        return "image" in self.input
 
-
-class System(Struct, frozen=True):
+class System(Struct, frozen=True, dict=True):
     """The system prompt on both sides of the cache boundary."""
 
     stable: str = ""
     dynamic: str = ""
 
-    @property
+    @cached_property
     def text(self) -> str:
         return "\n".join(part for part in (self.stable, self.dynamic) if part)
 
@@ -236,10 +233,6 @@ class ReplyBuilder:
     @property
     def empty(self) -> bool:
         return not self._blocks
-
-    @property
-    def has_calls(self) -> bool:
-        return any(block.kind == "call" for block in self._blocks.values())
 
     def message(self, timestamp: int = 0) -> Assistant:
         """The message so far. With a stop reason it is complete; without one the stream was cut."""

@@ -1,6 +1,7 @@
 """Secret values: usable, but never printed by accident."""
 
 import re
+from functools import lru_cache
 from typing import Any, NoReturn
 
 REDACTED = "__OPENCLAW_REDACTED__"
@@ -62,6 +63,7 @@ _NOT_SECRET = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)
 def is_secret_path(path: str) -> bool:
     """Whether a file usually holds credentials, judging by its name."""
     return bool(_SECRET_NAMES.search(path)) and not _NOT_SECRET.search(path)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 from msgspec import Struct, field
 
-from openclaw.core.messages import Image, Text
+from openclaw.core.messages import Image, Text, WithText
 from openclaw.core.secret import Secret
 from openclaw.core.text import Origin
 
@@ -91,7 +91,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.json.encode(self.parameters)
 
 
-class Output(Struct, frozen=True, kw_only=True):
+class Output(WithText, frozen=True, kw_only=True):
     """The result of a call; a failure is an output too."""
 
     content: tuple[Text | Image, ...] = ()
@@ -117,10 +117,6 @@ class Output(Struct, frozen=True, kw_only=True):
     @classmethod
     def failed(cls, text: str, **details: Any) -> "Output":
         return cls(content=(Text(text),), details=details or None, is_error=True)
-
-    @property
-    def text(self) -> str:
-        return "\n".join(block.text for block in self.content if isinstance(block, Text))
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):

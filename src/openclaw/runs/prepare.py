@@ -406,7 +406,7 @@ class TurnPreparer:
             turn.key,
             tools,
             shelf,
-            sees_images=model.sees_images,
+            sees_images="image" in model.input,
             cap=result_cap(model.context_window),
             run_id=turn.run_id,
             labels=labels,

@@ -270,7 +270,7 @@ class RunService:
         if session is None:
             return []
         active = session.active
-        handed = [active.steered.get(_run_of(user) or "") for user in active.steering.left] if active else []
+        handed = [active.steered.get(_run_of(user) or "") for user in active.steering.waiting] if active else []
         first = [active.item] if active and not (active.begun or active.brought_along) else []
         items = (*first, *(item for item in handed if item is not None), *session.waiting)
         return [(turn, item.arrived) for item in items for turn in (*item.turn.earlier, item.turn)]
@@ -694,9 +694,8 @@ class RunService:
 
 def _unheard(steering: Steering) -> list[User]:
     """What people added and the run did not get to."""
-    found = []
-    while (message := steering.take()) is not None:
-        found.append(message)
+    found = list(steering.waiting)
+    steering.waiting.clear()
     return found
 
 
