@@ -10,44 +10,25 @@ import uuid
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent
+from openclaw.agent.settings import agent_ids, default_agent
 from openclaw.automation import heartbeat
+from openclaw.automation.context import AutomationContext, read_task_file, run_to_end
 from openclaw.automation.cron.probes import WatchProbes
 from openclaw.automation.cron.service import wait_first
-from openclaw.automation.cron.watch import (
-    CommandWatch,
-    DueWatch,
-    FileWatch,
-    HttpWatch,
-    MailWatch,
-    Watch,
-    changed_results,
-)
+from openclaw.automation.cron.watch import CommandWatch, DueWatch, FileWatch, HttpWatch, MailWatch, Watch
 from openclaw.automation.heartbeat import DENIED_TOOLS, HeartbeatState, SkipBeat, WaitBeat
 from openclaw.automation.settings import HeartbeatSettings
-from openclaw.budget.service import BudgetService
-from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
-from openclaw.core.settings import Live
-from openclaw.process.environment import local_timezone
 from openclaw.process.tasks import supervise_once
 from openclaw.prompt.facts import DEFAULT_HEARTBEAT
-from openclaw.protocol.events import EventBus
-from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
-from openclaw.runs.worker import RunService
 from openclaw.security.scan import is_critical, scan
-from openclaw.sessions.service import SessionService
-from openclaw.sessions.system_events import SystemEvents
-from openclaw.storage.database import Database
-from openclaw.workspace.seed import Workspaces
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +37,6 @@ RETRY = 1.0
 LONGEST_SLEEP = 60.0
 LONGEST_RUN = 600.0
 PREVIEW = 200
-FILE_BYTES = 262_144
 HAPPENED = (
     "The System lines above say what happened since this conversation was last active. Tell the person what they need "
     "to know of it; pass a reminder on as one. If nothing has to be said, reply exactly NO_REPLY."
@@ -75,29 +55,9 @@ class _Memory(Struct, frozen=True, kw_only=True):
 class HeartbeatService:
     """The heartbeats of all agents. Use as `async with HeartbeatService(…).serving(…)`."""
 
-    def __init__(
-        self,
-        sessions: SessionService,
-        runs: RunService,
-        system_events: SystemEvents,
-        workspaces: Workspaces,
-        db: Database,
-        clock: Clock,
-        budget: BudgetService,
-        bus: EventBus,
-        agents_settings: Live[AgentsSettings],
-        environ: Mapping[str, str],
-    ) -> None:
-        self._sessions = sessions
-        self._runs = runs
-        self._system_events = system_events
-        self._workspaces = workspaces
-        self._db = db
-        self._budget = budget
-        self._bus = bus
-        self._agents_settings = agents_settings
-        self._clock = clock
-        self._environ = environ
+    def __init__(self, context: AutomationContext) -> None:
+        self._context = context
+        self._clock = context.clock
         self._due: dict[str, tuple[int, int]] = {}
         """By agent: its interval and its next look."""
         self._woken: dict[SessionKey, str] = {}
@@ -134,7 +94,7 @@ class HeartbeatService:
 
     def enrolled(self) -> dict[str, HeartbeatSettings]:
         """The agents that have heartbeats, and how."""
-        agents = self._agents_settings.current
+        agents = self._context.agents_settings.current
         own = {entry.id: entry.heartbeat for entry in agents.list if entry.heartbeat is not None}
         if own:
             return {agent: own[agent] for agent in agent_ids(agents) if agent in own}
@@ -148,12 +108,12 @@ class HeartbeatService:
 
     async def _beat_on(self, group: asyncio.TaskGroup) -> None:
         while True:
-            now = millis(self._clock)
+            now = self._context.now
             following = self._plan(now)
             for agent, (every, at) in self._due.items():
                 if at <= now:
                     self._due[agent] = (every, at + ((now - at) // every + 1) * every)
-                    self._beat_once(group, self._sessions.key("main", agent), "interval", woken=False)
+                    self._beat_once(group, self._context.sessions.key("main", agent), "interval", woken=False)
             wait = min([LONGEST_SLEEP, *(max(0.0, (at - now) / 1000) for at in following if at > now)])
             await wait_first(self._clock.sleep(wait), self._stir.wait())
             if self._stir.is_set():
@@ -181,22 +141,18 @@ class HeartbeatService:
 
     def _beat_once(self, group: asyncio.TaskGroup, key: SessionKey, reason: str, *, woken: bool) -> None:
         running = self._beating.get(key)
-        if running is not None and not running.done():
-            if woken:
-                self._beating[key] = group.create_task(
-                    supervise_once(self._after(running, key, reason), f"heartbeat of {key}"), name=f"heartbeat:{key}"
-                )
-            return
-        self._beating[key] = group.create_task(
-            supervise_once(self._beat(key, reason, woken=woken), f"heartbeat of {key}"), name=f"heartbeat:{key}"
-        )
+        if running is not None and running.done():
+            running = None
+        if running is None or woken:
+            self._beating[key] = group.create_task(
+                supervise_once(self._beat(key, reason, running, woken=woken), f"heartbeat of {key}"),
+                name=f"heartbeat:{key}",
+            )
 
-    async def _after(self, running: asyncio.Task[None], key: SessionKey, reason: str) -> None:
-        await asyncio.wait({running})
-        await self._beat(key, reason, woken=True)
-
-    async def _beat(self, key: SessionKey, reason: str, *, woken: bool) -> None:
-        began = millis(self._clock)
+    async def _beat(self, key: SessionKey, reason: str, running: asyncio.Task[None] | None, *, woken: bool) -> None:
+        if running is not None:
+            await asyncio.wait({running})
+        began = self._context.now
         try:
             settings = self.enrolled().get(key.agent) or HeartbeatSettings()
             pulse, looks_now, memory = await self._feel(key, settings, woken=woken)
@@ -207,9 +163,9 @@ class HeartbeatService:
                 await self._clock.sleep(RETRY)
                 pulse = structs.replace(
                     pulse,
-                    now=millis(self._clock),
+                    now=self._context.now,
                     busy=self._busy(key),
-                    events=await self._system_events.waiting(key),
+                    events=await self._context.system_events.waiting(key),
                 )
             if isinstance(verdict, SkipBeat):
                 await self._keep(key.agent, structs.replace(memory, seen=looks_now))
@@ -225,20 +181,20 @@ class HeartbeatService:
     ) -> tuple[HeartbeatState, dict[str, str], _Memory]:
         """Collects everything `decide` needs: watches, HEARTBEAT.md, waiting events, whether the session is busy."""
         memory = await self._recall(key.agent)
-        workspace = self._workspaces.of(key.agent)
+        context = self._context
+        workspace = context.workspaces.of(key.agent)
         found: list[str] | None = None
         seen = dict(memory.seen)
         watches = _watches(settings)
         if watches and not woken:
-            looks = await WatchProbes(workspace, self._environ, self._clock, 0, self._budget.ledger.zone).all(watches)
-            found = [f"Changed: {look.name}. {look.says}" for look in changed_results(looks, seen)]
-            seen |= {look.name: look.mark for look in looks if look.mark}
+            probes = WatchProbes(workspace, context.environ, context.clock, 0, context.budget.ledger.zone)
+            seen, found = await probes.changes(watches, seen)
         pulse = HeartbeatState(
-            now=millis(self._clock),
+            now=self._context.now,
             enabled=self.enabled,
             hours=self._hours(settings),
-            tasks=await asyncio.to_thread(_read, workspace / "HEARTBEAT.md"),
-            events=await self._system_events.waiting(key),
+            tasks=await asyncio.to_thread(read_task_file, workspace / "HEARTBEAT.md"),
+            events=await self._context.system_events.waiting(key),
             changes=found,
             busy=self._busy(key),
             woken=woken,
@@ -247,15 +203,14 @@ class HeartbeatService:
         return pulse, seen, memory
 
     def _busy(self, key: SessionKey) -> str:
-        return "requests-in-flight" if self._runs.active(key) else ""
+        return "requests-in-flight" if self._context.runs.active(key) else ""
 
     def _hours(self, settings: HeartbeatSettings) -> heartbeat.Hours | None:
         rule = settings.active_hours
         if rule is None:
             return None
-        user = self._agents_settings.current.defaults.user_timezone
         zone = rule.timezone if rule.timezone not in (None, "user", "local") else None
-        return heartbeat.parse_hours(rule.start, rule.end, zone or user or local_timezone(self._environ) or "UTC")
+        return heartbeat.parse_hours(rule.start, rule.end, zone or self._context.zone)
 
     async def _ask(
         self, key: SessionKey, settings: HeartbeatSettings, pulse: HeartbeatState, memory: _Memory, began: int
@@ -281,12 +236,9 @@ class HeartbeatService:
             lane="cron",
             priority="background",
         )
-        await self._keep(key.agent, structs.replace(memory, last_at=millis(self._clock)))
-        runs = self._runs
-        await runs.submit(turn, rules=QueueRules(mode="followup"))
-        while (outcome := await runs.wait(turn.run_id, LONGEST_SLEEP)) is None:
-            pass
-        now = millis(self._clock)
+        await self._keep(key.agent, structs.replace(memory, last_at=self._context.now))
+        outcome = await run_to_end(self._context.runs, turn)
+        now = self._context.now
         if outcome.status != "ok":
             self._tell(began, "failed", outcome.error or "")
             return
@@ -300,7 +252,7 @@ class HeartbeatService:
             self._tell(began, "sent", "", text)
 
     def _tell(self, began: int, status: str, reason: str, text: str = "") -> None:
-        now = millis(self._clock)
+        now = self._context.now
         self.last = {
             "ts": now,
             "status": status,
@@ -310,10 +262,10 @@ class HeartbeatService:
             "durationMs": now - began,
             "message": text,
         }
-        self._bus.publish("heartbeat", self.last)
+        self._context.bus.publish("heartbeat", self.last)
 
     async def _recall(self, agent: str) -> _Memory:
-        rows = await self._db.read("SELECT * FROM heartbeats WHERE agent_id = :agent", {"agent": agent})
+        rows = await self._context.db.read("SELECT * FROM heartbeats WHERE agent_id = :agent", {"agent": agent})
         if not rows:
             return _Memory()
         row = rows[0]
@@ -325,7 +277,7 @@ class HeartbeatService:
         )
 
     async def _keep(self, agent: str, memory: _Memory) -> None:
-        await self._db.write(
+        await self._context.db.write(
             "INSERT INTO heartbeats (agent_id, last_at, last_text, last_text_at, seen) "
             "VALUES (:agent, :at, :text, :text_at, :seen) ON CONFLICT (agent_id) DO UPDATE SET "
             "last_at = :at, last_text = :text, last_text_at = :text_at, seen = :seen",
@@ -355,11 +307,3 @@ def _words(line: str) -> tuple[str, ...]:
         return tuple(shlex.split(line))
     except ValueError as error:
         raise InvalidRequest(f"{line!r} in heartbeat.watch.commands is not a command line: {error}") from None
-
-
-def _read(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            return file.read(FILE_BYTES).decode(errors="replace")
-    except OSError:
-        return None

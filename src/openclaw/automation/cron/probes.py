@@ -8,6 +8,7 @@ import re
 import ssl
 from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
+from operator import attrgetter
 from pathlib import Path
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from openclaw.automation.cron.watch import (
     SilenceWatch,
     Watch,
     WatchResult,
+    changed_results,
     due_lines,
     make_fingerprint,
     watch_name,
@@ -55,8 +57,11 @@ class WatchProbes:
         self._last_contact = last_contact
         self._zone = zone
 
-    async def all(self, watches: Sequence[Watch]) -> list[WatchResult]:
-        return [await self.look(watch) for watch in watches]
+    async def changes(self, watches: Sequence[Watch], before: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+        """What is seen now, by watch, and the lines for the model about what differs from `before`."""
+        looks = [await self.look(watch) for watch in watches]
+        news = [f"Changed: {look.name}. {look.says}" for look in changed_results(looks, before)]
+        return {**before, **{look.name: look.mark for look in looks if look.mark}}, news
 
     async def look(self, watch: Watch) -> WatchResult:
         match watch:
@@ -79,12 +84,15 @@ class WatchProbes:
             case DueWatch():
                 return await asyncio.to_thread(self._due, watch)
 
+    def _absolute(self, path: str) -> Path:
+        return (self._workspace / Path(path).expanduser()).absolute()
+
     def _file(self, watch: FileWatch) -> WatchResult:
-        path = (self._workspace / Path(watch.path).expanduser()).absolute()
+        path = self._absolute(watch.path)
         parts: list[object] = []
         try:
             if path.is_dir():
-                for entry in sorted(os.scandir(path), key=lambda each: each.name)[:MOST_ENTRIES]:
+                for entry in sorted(os.scandir(path), key=attrgetter("name"))[:MOST_ENTRIES]:
                     info = entry.stat(follow_symlinks=False)
                     parts += [entry.name, info.st_size, info.st_mtime_ns]
                 says = f"{watch.path}: {len(parts) // 3} entries"
@@ -98,8 +106,7 @@ class WatchProbes:
 
     def _maildir(self, watch: MailWatch) -> WatchResult:
         """Reports letters whose names are new; reading one moves it and renames it behind the colon."""
-        path = (self._workspace / Path(watch.path).expanduser()).absolute()
-        name = watch_name(watch)
+        path, name = self._absolute(watch.path), watch_name(watch)
         try:
             waiting = sum(1 for _ in os.scandir(path / "new"))
             letters = [entry for part in ("new", "cur") for entry in os.scandir(path / part)]
@@ -115,7 +122,6 @@ class WatchProbes:
         name, password = watch_name(watch), self._environ.get(watch.password_env, "")
         if not password:
             return WatchResult(name=name, mark="", says=f"{watch.password_env} is not set")
-
         try:
             letters = read_mailbox(watch, password)
         except Unavailable as error:
@@ -136,7 +142,7 @@ class WatchProbes:
             except OSError:
                 continue
             found += due_lines(text, path.relative_to(self._workspace).as_posix(), self._zone)
-        ripe = sorted((each for each in found if each.at <= now), key=lambda each: -each.at)[:MOST_DUE]
+        ripe = sorted((each for each in found if each.at <= now), key=attrgetter("at"), reverse=True)[:MOST_DUE]
         says = "\n".join(f"{each.where}: {each.text}" for each in ripe)
         marks = ",".join(sorted(make_fingerprint(each.text, each.at)[:12] for each in ripe)) or "none"
         return WatchResult(

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from openclaw.automation.cron.jobs import CronJob, normalize_job
-from openclaw.automation.cron.store import CronJobs, job_to_json, run_to_json
+from openclaw.automation.cron.service import Scheduler
+from openclaw.automation.cron.store import job_to_json, run_to_json
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import parse_session_key
 from openclaw.core.text import Origin, merge_origins
@@ -60,7 +61,7 @@ PARAMETERS: dict[str, Any] = {
 
 
 class CronTool:
-    """`cron`: manages jobs; `run`, `wake` and the recent messages of a session come from the gateway."""
+    """`cron`: manages jobs; `wake` and the recent messages of a session come from the gateway."""
 
     spec = ToolSpec(
         name="cron",
@@ -83,17 +84,14 @@ class CronTool:
 
     def __init__(
         self,
-        book: CronJobs,
-        run: Callable[[str, bool], Awaitable[str | None]],
+        scheduler: Scheduler,
         wake: Callable[[str, str, str, Sequence[Origin]], Awaitable[None]],
         recent: Callable[[str, int], Awaitable[Sequence[str]]],
-        status: Callable[[], Awaitable[Mapping[str, Any]]],
     ) -> None:
-        self._book = book
-        self._run = run
+        self._scheduler = scheduler
+        self._book = scheduler.book
         self._wake = wake
         self._recent = recent
-        self._status = status
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         return Effects.NONE if args.get("action") in READS else Effects.SCHEDULES
@@ -114,7 +112,7 @@ class CronTool:
             return Output.failed(f"a scheduled run may list jobs and remove its own, not {action}")
         match action:
             case "status":
-                return _json(dict(await self._status()))
+                return _json(await self._scheduler.status())
             case "list":
                 return _json(await self._list(args, own))
             case "add":
@@ -158,7 +156,7 @@ class CronTool:
             case "get":
                 return _json(job_to_json(job))
             case "run":
-                run_id = await self._run(job.id, args.get("runMode") == "due")
+                run_id = await self._scheduler.run_now(job.id, only_due=args.get("runMode") == "due")
                 if run_id is None:
                     return _json({"ok": True, "ran": False, "reason": "it is not due"})
                 return _json({"ok": True, "runId": run_id})
