@@ -28,7 +28,7 @@ def test_a_known_model_comes_with_all_we_know_of_it():
     model = registry().model("anthropic/claude-opus-4-6")
     assert (model.api, model.base_url) == ("anthropic-messages", "https://api.anthropic.com")
     assert (model.context_window, model.max_tokens, model.reasoning) == (1_000_000, 128_000, True)
-    assert "image" in model.input
+    assert model.sees_images
     assert model.price == Price(5, 25, 0.5, 6.25)
 
 
@@ -60,14 +60,14 @@ def test_what_the_user_says_of_a_model_wins():
     assert (found.name, found.context_window, found.price) == ("Mine", 50_000, Price(1, 2))
     assert found.max_tokens == 128_000  # not said, so still known
     assert found.reasoning
-    assert "image" in found.input
+    assert found.sees_images
 
 
 def test_a_user_can_say_that_a_model_neither_thinks_nor_sees():
     mine = {"id": "claude-opus-5-5", "reasoning": False, "input": ["text"]}
     found = registry(anthropic={"models": [mine]}).model("anthropic/claude-opus-5-5")
     assert not found.reasoning
-    assert "image" not in found.input
+    assert not found.sees_images
 
 
 def test_provider_settings_reach_the_model_and_its_endpoint():

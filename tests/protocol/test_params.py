@@ -65,6 +65,9 @@ DEVIATIONS = {
     "CronUpdateParams.patch.failureAlert": "false or an object: a rule refuses true",
 }
 
+NOT_SERVED = {"agents.delete", "agents.update"}
+"""Methods of the protocol that the gateway does not answer."""
+
 
 class Shape:
     """A JSON schema, ours or theirs, brought to one form that can be compared."""
@@ -152,6 +155,8 @@ def test_a_params_type_says_what_the_protocol_says(name: str) -> None:
 
 def test_every_method_of_the_protocol_we_know_has_its_type() -> None:
     for method, facts in SCHEMAS["methods"].items():
+        if method in NOT_SERVED:
+            continue
         definition = Shape(DEFINITIONS).resolve(DEFINITIONS[facts["params"]])
         if definition.get("properties") or "anyOf" in definition:
             assert facts["params"] in TYPES, method

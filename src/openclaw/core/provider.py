@@ -80,6 +80,10 @@ class Model(Struct, frozen=True, kw_only=True, dict=True):
     def ref(self) -> str:
         return f"{self.provider}/{self.id}"
 
+    @property
+    def sees_images(self) -> bool:
+        return "image" in self.input
+
 
 class System(Struct, frozen=True, dict=True):
     """The system prompt on both sides of the cache boundary."""

@@ -2,7 +2,7 @@
 
 import re
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import NoReturn
 
 REDACTED = "__OPENCLAW_REDACTED__"
 
@@ -45,10 +45,6 @@ def redact(text: str, *secrets: Secret | None) -> str:
         if secret and len(secret.reveal()) >= 6:
             text = text.replace(secret.reveal(), REDACTED)
     return text
-
-
-def is_secret(value: Any) -> bool:
-    return isinstance(value, Secret)
 
 
 _SECRET_NAMES = re.compile(
