@@ -18,14 +18,12 @@ from openclaw.core.clock import Clock
 from openclaw.core.commands import parse_command
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
-from openclaw.core.settings import Live
 from openclaw.core.text import make_origin
 from openclaw.runs.commands import SlashCommands
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
 from openclaw.runs.worker import RunService
 from openclaw.sessions.service import SessionService
-from openclaw.sessions.settings import SessionSettings
 
 log = logging.getLogger("openclaw.channels")
 
@@ -43,7 +41,6 @@ class InboundHandler:
         runs: RunService,
         state_dir: Path,
         live: LiveConfig,
-        session_settings: Live[SessionSettings],
         commands: SlashCommands,
         clock: Clock,
     ) -> None:
@@ -51,7 +48,6 @@ class InboundHandler:
         self._runs = runs
         self._state_dir = state_dir
         self._live = live
-        self._session_settings = session_settings
         self._commands = commands
         self._clock = clock
         self._senders: dict[str, SenderPairing] = {}
@@ -72,7 +68,7 @@ class InboundHandler:
                 return self._reply(channel, message, owner)
 
     def _judged(self, message: Inbound) -> Verdict:
-        config = self._live.current.config
+        config = self._live.config
         settings = config.channels.get(message.channel)
         pairs = settings is not None and settings.dm_policy == "pairing" and message.group is None
         return judge(
@@ -105,7 +101,7 @@ class InboundHandler:
 
     async def _texts(self, message: Inbound, owner: bool) -> tuple[str, ...]:
         """What is said in answer to a message."""
-        key = self._sessions.key(session_key_of(message, owner=owner, scope=self._session_settings.current.dm_scope))
+        key = self._sessions.key(session_key_of(message, owner=owner, scope=self._live.config.session.dm_scope))
         if not owner:  # commands are the owner's; a stranger's slash is a word like any other
             return await self._asked(message, key, to_prompt_text(message, owner=False), owner=False)
         reply = await self._commands.answer(key, message.text)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw.agent.settings import default_agent
 from openclaw.automation.cron import rpc
 from openclaw.budget import rpc as budget_rpc
+from openclaw.channels.inbound import InboundHandler
 from openclaw.channels.manager import ChannelManager
 from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
@@ -295,9 +296,8 @@ class ClientApi:
         ):
             for method in group:
                 own_methods.add(method)
-        self.channels = ChannelManager(
-            sessions, runs, app.home.state, live, live.session, commands, app.plugins.channels, bus, clock
-        )
+        inbound = InboundHandler(sessions, runs, app.home.state, live, commands, clock)
+        self.channels = ChannelManager(inbound, app.plugins.channels, bus, clock)
         self.routes = self._routes(launch.server, limiter, services) if launch.server else []
 
     def _routes(self, server: "Server", limiter: AuthLimiter, services: Services) -> "list[BaseRoute]":
