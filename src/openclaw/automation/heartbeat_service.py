@@ -7,7 +7,7 @@ import asyncio
 import logging
 import shlex
 import uuid
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -25,6 +25,7 @@ from openclaw.automation.heartbeat import DENIED_TOOLS, HeartbeatState, SkipBeat
 from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
+from openclaw.core.text import Origin
 from openclaw.process.tasks import supervise_once
 from openclaw.prompt.facts import DEFAULT_HEARTBEAT
 from openclaw.runs.request import RunRequest
@@ -83,6 +84,12 @@ class HeartbeatService:
         """Requests a heartbeat now; several within a moment are one."""
         self._woken.setdefault(key, reason)
         self._stir.set()
+
+    async def tell(self, key: SessionKey, text: str, mode: str, origins: Sequence[Origin] = ()) -> None:
+        """Adds an event to a session; in mode `now` it also wakes the agent."""
+        await self._context.system_events.add(key, text, str(uuid.uuid4()), origins)
+        if mode == "now":
+            self.wake(key, "wake")
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs something for as long as heartbeats are served."""

@@ -20,7 +20,7 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.core.messages import Assistant, User
 from openclaw.core.settings import Live
-from openclaw.core.text import Origin, sanitize_block
+from openclaw.core.text import sanitize_block
 from openclaw.plugins.hooks.events import NOTHING, HookEvent, HookFileAnswer
 from openclaw.plugins.settings import HookEntrySettings
 from openclaw.runs.request import RunRequest
@@ -54,12 +54,6 @@ def build_automation(context: AutomationContext) -> Automation:
     heartbeats = HeartbeatService(context)
     scheduler = Scheduler(context, heartbeats.wake)
 
-    async def wake(session_key: str, text: str, mode: str, origins: Sequence[Origin]) -> None:
-        key = parse_session_key(session_key)
-        await context.system_events.add(key, text, str(uuid.uuid4()), origins)
-        if mode == "now":
-            heartbeats.wake(key, "wake")
-
     async def recent(session_key: str, count: int) -> Sequence[str]:
         """The last things that people and the assistant said in a conversation."""
         _, loaded = await context.sessions.load(parse_session_key(session_key))
@@ -73,7 +67,7 @@ def build_automation(context: AutomationContext) -> Automation:
         ]
         return lines[-count:]
 
-    return Automation(scheduler, heartbeats, CronTool(scheduler, wake, recent))
+    return Automation(scheduler, heartbeats, CronTool(scheduler, heartbeats.tell, recent))
 
 
 # BOOT.md.

@@ -291,28 +291,25 @@ def _unknown(path: Path, fields: Iterable[str], where: str) -> ConfigProblem:
 def _fits(value: Any, kind: inspect.Type) -> bool:
     """Whether `value` has the JSON type of `kind`; limits are checked later, for a message of their own."""
     match kind:
-        case inspect.AnyType():
-            return True
-        case inspect.NoneType():
-            return value is None
-        case inspect.BoolType():
-            return isinstance(value, bool)
-        case inspect.IntType() | inspect.FloatType() if isinstance(value, bool):
-            return False
         case inspect.IntType():
-            return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value) and value.is_integer())
+            whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+            return whole and not isinstance(value, bool)
         case inspect.FloatType():
-            return isinstance(value, int | float)
-        case inspect.StrType():
-            return isinstance(value, str)
+            return isinstance(value, int | float) and not isinstance(value, bool)
         case inspect.LiteralType():
             return isinstance(value, str) and value in kind.values
-        case inspect.VarTupleType() | inspect.ListType():
-            return isinstance(value, list)
-        case inspect.CustomType():
-            return isinstance(value, str | dict)
-        case _:
-            return isinstance(value, dict)
+    return isinstance(value, _PLAIN.get(type(kind), dict))
+
+
+_PLAIN: dict[type[inspect.Type], type | tuple[type, ...]] = {
+    inspect.AnyType: object,
+    inspect.NoneType: type(None),
+    inspect.BoolType: bool,
+    inspect.StrType: str,
+    inspect.VarTupleType: list,
+    inspect.ListType: list,
+    inspect.CustomType: (str, dict),
+}
 
 
 def _matches(value: Any, kind: inspect.Type) -> bool:
@@ -327,11 +324,8 @@ def _matches(value: Any, kind: inspect.Type) -> bool:
 
 def name_of(kind: inspect.Type) -> str:
     """The name of `kind` in a message."""
-    match schema.strip_metadata(kind):
-        case inspect.NoneType():
-            return "null"
-        case inspect.BoolType():
-            return "true or false"
+    kind = schema.strip_metadata(kind)
+    match kind:
         case inspect.IntType() as number:
             return "a whole number" + _range(number)
         case inspect.FloatType() as number:
@@ -342,23 +336,23 @@ def name_of(kind: inspect.Type) -> str:
             return f"text of 1 to {most} characters"
         case inspect.StrType(min_length=int()):
             return "text that is not empty"
-        case inspect.StrType():
-            return "text"
         case inspect.LiteralType(values=values):
             return _one_of(values)
-        case inspect.VarTupleType() | inspect.ListType():
-            return "a list"
-        case inspect.CustomType():
-            return "text, ${NAME} or a secret reference"
-        case inspect.UnionType(types=types):
-            names = (
-                name_of(member) for member in types if not isinstance(schema.strip_metadata(member), inspect.NoneType)
-            )
-            return " or ".join(dict.fromkeys(names))
-        case inspect.AnyType():
-            return "a value"
-        case _:
-            return "an object"
+        case inspect.UnionType():
+            members = (each for each in schema.options(kind) if not isinstance(each, inspect.NoneType))
+            return " or ".join(dict.fromkeys(map(name_of, members)))
+    return _NAMES.get(type(kind), "an object")
+
+
+_NAMES: dict[type[inspect.Type], str] = {
+    inspect.NoneType: "null",
+    inspect.BoolType: "true or false",
+    inspect.StrType: "text",
+    inspect.VarTupleType: "a list",
+    inspect.ListType: "a list",
+    inspect.CustomType: "text, ${NAME} or a secret reference",
+    inspect.AnyType: "a value",
+}
 
 
 def _range(kind: inspect.IntType | inspect.FloatType) -> str:

@@ -125,8 +125,12 @@ def _dotenv_value(raw: str) -> str | None:
             return None
         if quoted[1] is not None:
             return quoted[1]
-        return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), quoted[2])
+        return re.sub(r"\\(.)", _unescape, quoted[2])
     return re.split(r"(?:^|\s)#", raw, maxsplit=1)[0].strip()
+
+
+def _unescape(found: re.Match[str]) -> str:
+    return _ESCAPES.get(found[1], found[1])
 
 
 def merge_variables(*layers: Mapping[str, str]) -> dict[str, str]:

@@ -96,9 +96,13 @@ def _offset(error: Exception, text: str) -> int:
     return at
 
 
+def _character(code: re.Match[str]) -> str:
+    return repr(chr(int(code[1], 16)))
+
+
 def _explain(error: Exception) -> str:
     told = _NEAR.sub("", str(error.args[0])).replace("b'", "").replace("'", "")
-    told = _CODE_POINT.sub(lambda found: repr(chr(int(found[1], 16))), told)
+    told = _CODE_POINT.sub(_character, told)
     told = re.sub(r"\s+,", ",", re.sub(r"\s+", " ", told)).strip()
     if told.startswith("Unclosed"):
         told = told.removesuffix(" starting") + " that starts here"
@@ -242,12 +246,12 @@ def _walk(node: Node, path: Path) -> Node:
 def _put(text: str, path: Path, value: Any) -> str:
     root = read(text)
     if not path:
-        return text[: root.start] + _render(value, text, root.start) + text[root.end :]
+        return text[: root.start] + _dump(value, text, _indent(text, root.start)) + text[root.end :]
     parent = _walk(root, path[:-1])
     member = _find(parent, path[-1])
     if member is not None:
         node = member.value
-        return text[: node.start] + _render(value, text, node.start) + text[node.end :]
+        return text[: node.start] + _dump(value, text, _indent(text, node.start)) + text[node.end :]
     key = path[-1] if isinstance(path[-1], str) else None
     if parent.opens != ("{" if key is not None else "["):
         raise CannotEdit
@@ -330,10 +334,6 @@ def _label(text: str, sibling: ObjectMember, key: str | None) -> str:
         return ""
     plain = text[sibling.start] not in "\"'" and _NAME.match(key)
     return f"{key if plain else json.dumps(key, ensure_ascii=False)}: "
-
-
-def _render(value: Any, text: str, at: int) -> str:
-    return _dump(value, text, _indent(text, at))
 
 
 def _dump(value: Any, text: str, indent: str) -> str:

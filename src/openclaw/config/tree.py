@@ -191,8 +191,7 @@ def _merge_list(data: list[Any], patch: list[Any], replace: Collection[Path], pa
     if lost:
         raise InvalidRequest(
             f"this would remove {len(lost)} of {len(data)} entries of {format_path(path)}: "
-            f"name {format_path(path)} as a path to"
-            " replace if that is meant"
+            f"name {format_path(path)} as a path to replace if that is meant"
         )
     return patch
 
@@ -248,21 +247,19 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other) or (one != one and other != other)
 
 
+_KINDS = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+}
+
+
 def kind_of(value: Any) -> str:
     """The JSON name of `value`'s type, with its article."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "text"
-        case list():
-            return "a list"
-        case _:
-            return "an object"
+    return _KINDS.get(type(value), "an object")
 
 
 def _id(item: Any) -> str | None:

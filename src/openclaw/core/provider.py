@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from openclaw.core.events import ModelEvent
 from openclaw.core.messages import Assistant, AssistantBlock, Cost, Message, StopReason, Text, Thinking, ToolCall, Usage
@@ -188,16 +188,13 @@ def _repaired(raw: str) -> Any:
         return None
 
 
-class _Block:
-    __slots__ = ("call_id", "kind", "name", "parts", "redacted", "signature")
-
-    def __init__(self, kind: str, call_id: str = "", name: str = "") -> None:
-        self.kind = kind
-        self.parts: list[str] = []
-        self.call_id = call_id
-        self.name = name
-        self.signature: str | None = None
-        self.redacted = False
+class _Block(Struct):
+    kind: str
+    parts: list[str] = []
+    call_id: str = ""
+    name: str = ""
+    signature: str | None = None
+    redacted: bool = False
 
 
 class ReplyBuilder:
@@ -247,14 +244,7 @@ class ReplyBuilder:
         content = tuple(block for block in finished if block is not None)
         usage = self.usage
         total = usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
-        usage = Usage(
-            usage.input,
-            usage.output,
-            usage.cache_read,
-            usage.cache_write,
-            total,
-            cost_of(usage, self.model.price),
-        )
+        usage = structs.replace(usage, total_tokens=total, cost=cost_of(usage, self.model.price))
         stop: StopReason = self.stop_reason or "error"
         if stop == "stop" and any(isinstance(block, ToolCall) for block in content):
             stop = "toolUse"

@@ -119,6 +119,10 @@ class Output(WithText, frozen=True, kw_only=True):
         return cls(content=(Text(text),), details=details or None, is_error=True)
 
 
+def _ignore(text: str) -> None:
+    """Drops a report of progress that nobody waits for."""
+
+
 class ToolContext(Struct, frozen=True, kw_only=True):
     """The context of one call: workspace, session, run, and a way to report progress."""
 
@@ -129,7 +133,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
     """All tools of the run, for a tool that passes some of them on."""
     agent_id: str = "main"
-    report: Callable[[str], None] = lambda text: None
+    report: Callable[[str], None] = _ignore
     accepts_images: bool = True
     origins: tuple[Origin, ...] = ()
     """The untrusted sources the run has read so far; whatever it passes on carries them."""

@@ -261,7 +261,7 @@ class ClientApi:
             ),
             sessions_rpc.sessions_methods(sessions, app.lifecycle, app.models, app.index, app.home.state, app.memories),
             runs_rpc.session_methods(sessions, control, app.lifecycle, runs, app.models, app.index),
-            rpc.cron_methods(sessions, app.system_events, automation.scheduler, automation.heartbeats),
+            rpc.cron_methods(sessions, automation.scheduler, automation.heartbeats),
             budget_rpc.usage_methods(sessions, app.db, app.budget),
             gateway_rpc.subscriptions_methods(sessions, app.models, app.home.state, self.connections),
             runs_rpc.agent_methods(

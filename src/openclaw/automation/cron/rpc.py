@@ -16,7 +16,6 @@ from openclaw.protocol.params import NonEmpty, NonNegative, NoParams, Params, Po
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
 from openclaw.sessions.service import SessionService
-from openclaw.sessions.system_events import SystemEvents
 
 Moment = Annotated[int, Meta(ge=0, le=8_640_000_000_000_000)]
 Visible = Annotated[str, Meta(min_length=1, pattern=r"\S")]
@@ -373,9 +372,7 @@ class UpdateParams(CronUpdateParams, frozen=True, kw_only=True):
     patch: Patch
 
 
-def cron_methods(
-    sessions: SessionService, system_events: SystemEvents, scheduler: Scheduler, heartbeats: HeartbeatService
-) -> list[RpcMethod]:
+def cron_methods(sessions: SessionService, scheduler: Scheduler, heartbeats: HeartbeatService) -> list[RpcMethod]:
     instance = str(uuid.uuid4())
     book = scheduler.book
 
@@ -439,9 +436,7 @@ def cron_methods(
 
     async def wake(params: WakeParams, caller: Caller) -> Any:
         key = sessions.key(params.session_key or "main", params.agent_id)
-        await system_events.add(key, params.text, str(uuid.uuid4()))
-        if params.mode == "now":
-            heartbeats.wake(key, "wake")
+        await heartbeats.tell(key, params.text, params.mode)
         return {"ok": True}
 
     async def last(params: NoParams, caller: Caller) -> Any:

@@ -9,7 +9,7 @@ from openclaw.automation.cron.jobs import CronJob, normalize_job
 from openclaw.automation.cron.service import Scheduler
 from openclaw.automation.cron.store import job_to_json, run_to_json
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.keys import parse_session_key
+from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.core.text import Origin, clip, merge_origins
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.tools.base import errors_to_output, json_output
@@ -62,7 +62,7 @@ PARAMETERS: dict[str, Any] = {
 
 
 class CronTool:
-    """`cron`: manages jobs; `wake` and the recent messages of a session come from the gateway."""
+    """`cron`: manages jobs; `tell` and the recent messages of a session come from the gateway."""
 
     spec = ToolSpec(
         name="cron",
@@ -86,12 +86,12 @@ class CronTool:
     def __init__(
         self,
         scheduler: Scheduler,
-        wake: Callable[[str, str, str, Sequence[Origin]], Awaitable[None]],
+        tell: Callable[[SessionKey, str, str, Sequence[Origin]], Awaitable[None]],
         recent: Callable[[str, int], Awaitable[Sequence[str]]],
     ) -> None:
         self._scheduler = scheduler
         self._book = scheduler.book
-        self._wake = wake
+        self._tell = tell
         self._recent = recent
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
@@ -118,7 +118,7 @@ class CronTool:
                 text = str(args.get("text") or "").strip()
                 if not text:
                     return Output.failed("wake needs a text")
-                await self._wake(str(key), text, str(args.get("mode") or "now"), context.origins)
+                await self._tell(key, text, str(args.get("mode") or "now"), context.origins)
                 return json_output({"ok": True})
             case "get" | "update" | "remove" | "run" | "runs":
                 return await self._on_job(action, args, own, context.origins)
