@@ -95,22 +95,18 @@ class InboundHandler:
         await channel.send(Outbound(to=message.origin, text=text, reply_to=message.id))
 
     async def _reply(self, channel: Channel, message: Inbound, owner: bool) -> None:
-        for text in await self._texts(message, owner):
+        key = self._sessions.key(session_key_of(message, owner=owner, scope=self._live.config.session.dm_scope))
+        # Commands are the owner's; a stranger's slash is a word like any other.
+        reply = await self._commands.answer(key, message.text) if owner else None
+        texts = () if reply is None else (reply.text,)
+        text = to_prompt_text(message, owner=owner) if reply is None else reply.message
+        if reply is None or text:
+            texts = (*texts, *await self._run(message, key, text, owner=owner))
+        for text in texts:
             if text.strip():
                 await channel.send(Outbound(to=message.origin, text=text, reply_to=message.id))
 
-    async def _texts(self, message: Inbound, owner: bool) -> tuple[str, ...]:
-        """What is said in answer to a message."""
-        key = self._sessions.key(session_key_of(message, owner=owner, scope=self._live.config.session.dm_scope))
-        if not owner:  # commands are the owner's; a stranger's slash is a word like any other
-            return await self._asked(message, key, to_prompt_text(message, owner=False), owner=False)
-        reply = await self._commands.answer(key, message.text)
-        if reply is not None and not reply.message:
-            return (reply.text,)
-        text = reply.message if reply is not None else to_prompt_text(message, owner=True)
-        return (*((reply.text,) if reply is not None else ()), *await self._asked(message, key, text, owner=True))
-
-    async def _asked(self, message: Inbound, key: SessionKey, text: str, *, owner: bool) -> tuple[str, ...]:
+    async def _run(self, message: Inbound, key: SessionKey, text: str, *, owner: bool) -> tuple[str, ...]:
         """Runs `text` in the session; gives the answer's texts."""
         # The platform may redeliver a message: the same id is the same run.
         mark = hashlib.sha256(

@@ -162,7 +162,8 @@ def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: 
     kind = given["payload"].get("kind")
     given.setdefault("sessionTarget", "main" if kind == "systemEvent" else "isolated")
     given.setdefault("delivery", {"mode": "announce" if kind == "agentTurn" else "none"})
-    given.setdefault("name", _name(given["payload"]))
+    text = " ".join(str(given["payload"].get("message") or given["payload"].get("text") or "").split())
+    given.setdefault("name", clip(text, NAME_CHARS) or "unnamed")
     created = before.created_at_ms if before else now
     try:
         job = msgspec.convert(
@@ -241,11 +242,6 @@ def _iso(at_ms: Any) -> str:
         return datetime.fromtimestamp(float(at_ms) / 1000, UTC).isoformat()
     except (TypeError, ValueError, OverflowError, OSError):
         raise InvalidRequest(f"{at_ms!r} is not a moment: use milliseconds since 1970") from None
-
-
-def _name(payload: Mapping[str, Any]) -> str:
-    text = " ".join(str(payload.get("message") or payload.get("text") or "").split())
-    return clip(text, NAME_CHARS) or "unnamed"
 
 
 def _check(job: CronJob) -> None:

@@ -296,15 +296,12 @@ class Scheduler:
                 late += started and now - (job.state.next_run_at_ms or now) > LATE_MS
                 if started and late > AT_ONCE:
                     await self._clock.sleep(SPACING)
-            await self._pause(DEFERRED_LOOK if waits else LONGEST_SLEEP)
-
-    async def _pause(self, longest: float) -> None:
-        following = await self.store.next_wake() if self.context.cron_settings.current.enabled else None
-        wait = longest
-        if following is not None and longest == LONGEST_SLEEP:  # else a deferred job is next, which is overdue
-            wait = min(wait, max(0.0, (following - self.context.now) / 1000))
-        await wait_first(self._clock.sleep(wait), self._changed.wait())
-        await self._take_over()
+            following = await self.store.next_wake() if self.context.cron_settings.current.enabled else None
+            wait = DEFERRED_LOOK if waits else LONGEST_SLEEP
+            if following is not None and not waits:  # else a deferred job is next, which is overdue
+                wait = min(wait, max(0.0, (following - self.context.now) / 1000))
+            await wait_first(self._clock.sleep(wait), self._changed.wait())
+            await self._take_over()
 
     async def _take_over(self) -> None:
         """Goes on with what other processes had in work when they died."""
@@ -444,7 +441,10 @@ class Scheduler:
         if delivers:
             await self._deliver(ended, result)
         if after.alert:
-            await self._alert(fire, after.alert)
+            log.warning("%s", after.alert)
+            # The agent may be gone from the configuration; its jobs fail, and the log has said so.
+            with suppress(NotFound):
+                await self.delivery.say(fire.job.agent_id, after.alert, f"cron-alert:{fire.run_id}")
         self._publish("finished", fire.job.id, after.job, run_to_json(ended))
 
     async def _deliver(self, fire: JobFire, result: JobResult | None) -> None:
@@ -455,12 +455,6 @@ class Scheduler:
             await self.store.delivered(fire, "not-delivered", error.message)
         else:
             await self.store.delivered(fire, "delivered")
-
-    async def _alert(self, fire: JobFire, text: str) -> None:
-        log.warning("%s", text)
-        # The agent may be gone from the configuration; its jobs fail, and the log has said so.
-        with suppress(NotFound):
-            await self.delivery.say(fire.job.agent_id, text, f"cron-alert:{fire.run_id}")
 
 
 async def wait_first(*waits: Any) -> None:

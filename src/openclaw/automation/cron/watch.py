@@ -73,10 +73,9 @@ class DueWatch(_Kind, frozen=True, kw_only=True, tag="due"):
 Watch = FileWatch | CommandWatch | HttpWatch | SilenceWatch | MailWatch | DueWatch
 
 
-class WatchResult(Struct, frozen=True, kw_only=True):
+class WatchResult(Struct, frozen=True):
     """The result of one check."""
 
-    name: str
     mark: str
     """The fingerprint; empty when there is nothing to see."""
     says: str
@@ -85,6 +84,7 @@ class WatchResult(Struct, frozen=True, kw_only=True):
     """Whether a change is reported; that somebody wrote again, or read the mail, is not."""
     adds: bool = False
     """The fingerprint is a list, and only new entries count, also at the first check."""
+    name: str = ""
 
 
 def watch_name(watch: Watch) -> str:
