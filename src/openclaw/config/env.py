@@ -1,6 +1,7 @@
 """Environment variables for the configuration: their sources, and `${NAME}` in the file."""
 
 import re
+import subprocess
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -164,8 +165,6 @@ def shell_wanted(data: Any, environ: Mapping[str, str]) -> float:
 
 def from_login_shell(names: Collection[str], environ: Mapping[str, str], timeout: float) -> dict[str, str]:
     """The values of `names` in the login shell; empty when it does not answer in time."""
-    import subprocess
-
     try:
         # The names are never part of the command: the shell prints everything and we pick.
         done = subprocess.run(

@@ -354,11 +354,10 @@ def _follow(
     if circular:
         raise InvalidConfig(circular, file)
     settings = msgspec.convert(data.get("secrets", {}), SecretsSettings, dec_hook=_as_is)
-    resolution = resolve(refs, settings, seen.variables)
+    found, problems = resolve(refs, settings, seen.variables)
     for path in refs:
-        found = resolution.found.get(path)
-        data = tree.drop(data, path) if found is None else tree.put(data, path, found)
-    return data, resolution.problems
+        data = tree.put(data, path, found[path]) if path in found else tree.drop(data, path)
+    return data, problems
 
 
 def _repeated(text: str) -> list[ConfigProblem]:

@@ -264,7 +264,8 @@ def _append(text: str, parent: Node, key: str | None, value: Any) -> str:
     line = _SAME_LINE.match(text, after)
     assert line is not None
     at = line.end() if line["comment"] or text[line.end() : line.end() + 1] in ("\n", "\r", "") else after
-    entry = _label(text, last, key)
+    plain = key is not None and text[last.start] not in "\"'" and _NAME.match(key)
+    entry = "" if key is None else f"{key if plain else json.dumps(key, ensure_ascii=False)}: "
     end = "" if last.comma is None else ","
     if "\n" in text[parent.start : last.start] or line["comment"]:
         indent = _indent(text, last.start)
@@ -327,13 +328,6 @@ def _cut(text: str, parent: Node, index: int) -> str:
         if comma is not None:
             text = text[:comma] + text[comma + 1 :]
     return text
-
-
-def _label(text: str, sibling: ObjectMember, key: str | None) -> str:
-    if key is None:
-        return ""
-    plain = text[sibling.start] not in "\"'" and _NAME.match(key)
-    return f"{key if plain else json.dumps(key, ensure_ascii=False)}: "
 
 
 def _dump(value: Any, text: str, indent: str) -> str:

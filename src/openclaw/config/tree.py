@@ -28,7 +28,10 @@ def parse_path(text: str) -> Path:
             found = _BRACKET.match(text, at)
             if not found:
                 raise _bad(text, at)
-            parts.append(int(found[1]) if found[1] else _unquote(found[2], text, at))
+            try:
+                parts.append(int(found[1]) if found[1] else str(pyjson5.decode(found[2])))
+            except pyjson5.Json5DecoderException:
+                raise _bad(text, at) from None
         else:
             if parts:
                 if text[at] != ".":
@@ -60,14 +63,6 @@ def format_path(path: Path) -> str:
         else:
             out += f"[{json.dumps(part, ensure_ascii=False)}]"
     return out
-
-
-def _unquote(quoted: str, text: str, at: int) -> str:
-    try:
-        key = pyjson5.decode(quoted)
-    except pyjson5.Json5DecoderException:
-        raise _bad(text, at) from None
-    return str(key)
 
 
 def _bad(text: str, at: int) -> InvalidRequest:
