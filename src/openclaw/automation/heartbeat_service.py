@@ -73,7 +73,7 @@ class HeartbeatService:
     async def serving(self, *, beats: bool) -> AsyncIterator["HeartbeatService"]:
         async with asyncio.TaskGroup() as group:
             self._group = group
-            loop = group.create_task(self._beat_on(group), name="heartbeats") if beats else None
+            loop = group.create_task(self._loop(group), name="heartbeats") if beats else None
             try:
                 yield self
             finally:
@@ -85,7 +85,7 @@ class HeartbeatService:
         self._woken.setdefault(key, reason)
         self._stir.set()
 
-    async def tell(self, key: SessionKey, text: str, mode: str, origins: Sequence[Origin] = ()) -> None:
+    async def add_event(self, key: SessionKey, text: str, mode: str, origins: Sequence[Origin] = ()) -> None:
         """Adds an event to a session; in mode `now` it also wakes the agent."""
         await self._context.system_events.add(key, text, str(uuid.uuid4()), origins)
         if mode == "now":
@@ -113,21 +113,21 @@ class HeartbeatService:
         due = self._due.get(agent_id)
         return due[1] if due is not None and self.enabled else None
 
-    async def _beat_on(self, group: asyncio.TaskGroup) -> None:
+    async def _loop(self, group: asyncio.TaskGroup) -> None:
         while True:
             now = self._context.now
             following = self._plan(now)
             for agent, (every, at) in self._due.items():
                 if at <= now:
                     self._due[agent] = (every, at + ((now - at) // every + 1) * every)
-                    self._beat_once(group, self._context.sessions.key("main", agent), "interval", woken=False)
+                    self._loopce(group, self._context.sessions.key("main", agent), "interval", woken=False)
             wait = min([LONGEST_SLEEP, *(max(0.0, (at - now) / 1000) for at in following if at > now)])
             await wait_first(self._clock.sleep(wait), self._stir.wait())
             if self._stir.is_set():
                 await self._clock.sleep(COALESCE)
                 self._stir.clear()
                 for key, reason in self._woken.items():
-                    self._beat_once(group, key, reason, woken=True)
+                    self._loopce(group, key, reason, woken=True)
                 self._woken.clear()
 
     def _plan(self, now: int) -> list[int]:
@@ -146,7 +146,7 @@ class HeartbeatService:
         self._due = wanted
         return [at if at > now else at + every for every, at in wanted.values()]
 
-    def _beat_once(self, group: asyncio.TaskGroup, key: SessionKey, reason: str, *, woken: bool) -> None:
+    def _loopce(self, group: asyncio.TaskGroup, key: SessionKey, reason: str, *, woken: bool) -> None:
         running = self._beating.get(key)
         if running is not None and running.done():
             running = None
@@ -162,7 +162,7 @@ class HeartbeatService:
         began = self._context.now
         try:
             settings = self.enrolled().get(key.agent) or HeartbeatSettings()
-            pulse, looks_now, memory = await self._feel(key, settings, woken=woken)
+            pulse, looks_now, memory = await self._collect(key, settings, woken=woken)
             while isinstance(verdict := heartbeat.decide(pulse), WaitBeat):
                 if not pulse.events:
                     verdict = SkipBeat(verdict.reason)
@@ -176,14 +176,14 @@ class HeartbeatService:
                 )
             if isinstance(verdict, SkipBeat):
                 await self._keep(key.agent, structs.replace(memory, seen=looks_now))
-                self._tell(began, "skipped", verdict.reason)
+                self._record(began, "skipped", verdict.reason)
                 return
             await self._ask(key, settings, pulse, structs.replace(memory, seen=looks_now), began)
         except OpenClawError as error:
             log.warning("the heartbeat of %s failed (%s): %s", key.agent, reason, error.message)
-            self._tell(began, "failed", error.message)
+            self._record(began, "failed", error.message)
 
-    async def _feel(
+    async def _collect(
         self, key: SessionKey, settings: HeartbeatSettings, *, woken: bool
     ) -> tuple[HeartbeatState, dict[str, str], _Memory]:
         """Collects everything `decide` needs: watches, HEARTBEAT.md, waiting events, whether the session is busy."""
@@ -225,7 +225,7 @@ class HeartbeatService:
         prompt = settings.prompt or DEFAULT_HEARTBEAT.text
         if settings.prompt and is_critical(scan(settings.prompt)):
             log.error("agents.defaults.heartbeat.prompt looks like an attack and is held back: openclaw prompt lint")
-            self._tell(began, "skipped", "prompt-held-back")
+            self._record(began, "skipped", "prompt-held-back")
             return
         regular = not pulse.woken and (pulse.changes or not heartbeat.is_empty(pulse.tasks or ""))
         moment = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -247,18 +247,18 @@ class HeartbeatService:
         outcome = await run_to_end(self._context.runs, turn)
         now = self._context.now
         if outcome.status != "ok":
-            self._tell(began, "failed", outcome.error or "")
+            self._record(began, "failed", outcome.error or "")
             return
         text = heartbeat.visible_answer(outcome.texts[-1] if outcome.texts else "", settings.ack_max_chars)
         if not text:
-            self._tell(began, "ok-token" if outcome.texts else "ok-empty", "")
+            self._record(began, "ok-token" if outcome.texts else "ok-empty", "")
         elif heartbeat.is_repeated(text, memory.last_text, memory.last_text_at, now):
-            self._tell(began, "skipped", "duplicate")
+            self._record(began, "skipped", "duplicate")
         else:
             await self._keep(key.agent, structs.replace(memory, last_at=now, last_text=text, last_text_at=now))
-            self._tell(began, "sent", "", text)
+            self._record(began, "sent", "", text)
 
-    def _tell(self, began: int, status: str, reason: str, text: str = "") -> None:
+    def _record(self, began: int, status: str, reason: str, text: str = "") -> None:
         now = self._context.now
         self.last = {
             "ts": now,

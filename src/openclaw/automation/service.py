@@ -67,7 +67,7 @@ def build_automation(context: AutomationContext) -> Automation:
         ]
         return lines[-count:]
 
-    return Automation(scheduler, heartbeats, CronTool(scheduler, heartbeats.tell, recent))
+    return Automation(scheduler, heartbeats, CronTool(scheduler, heartbeats.add_event, recent))
 
 
 # BOOT.md.

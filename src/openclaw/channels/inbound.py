@@ -55,7 +55,7 @@ class InboundHandler:
     def answer(self, channel: Channel, message: Inbound) -> Coroutine[Any, Any, None] | None:
         """The work that `message` calls for; None when it is ignored."""
         try:
-            verdict = self._judged(message)
+            verdict = self._judge(message)
         except OpenClawError as error:
             verdict = Ignore(error.message)
         match verdict:
@@ -67,7 +67,7 @@ class InboundHandler:
             case Admit(owner):
                 return self._reply(channel, message, owner)
 
-    def _judged(self, message: Inbound) -> Verdict:
+    def _judge(self, message: Inbound) -> Verdict:
         config = self._live.config
         settings = config.channels.get(message.channel)
         pairs = settings is not None and settings.dm_policy == "pairing" and message.group is None

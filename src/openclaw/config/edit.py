@@ -209,14 +209,14 @@ class Editor:
 def _rewrite(text: str, edits: list[tree.TreeEdit], wanted: Any) -> tuple[str, tuple[ConfigProblem, ...]]:
     """The new text: edited in place where possible, otherwise written anew with a warning."""
     if not text.strip("\ufeff \t\r\n"):
-        return _checked(source.render_new(wanted), wanted), ()
+        return _check_text(source.render_new(wanted), wanted), ()
     try:
-        return _checked(source.rewrite(text, edits), wanted), ()
+        return _check_text(source.rewrite(text, edits), wanted), ()
     except (source.CannotEdit, ConfigError):
-        return _checked(source.render_new(wanted), wanted), (ConfigProblem(path="", message=LOST_COMMENTS),)
+        return _check_text(source.render_new(wanted), wanted), (ConfigProblem(path="", message=LOST_COMMENTS),)
 
 
-def _checked(text: str, wanted: Any) -> str:
+def _check_text(text: str, wanted: Any) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -436,7 +436,7 @@ def cron_methods(sessions: SessionService, scheduler: Scheduler, heartbeats: Hea
 
     async def wake(params: WakeParams, caller: Caller) -> Any:
         key = sessions.key(params.session_key or "main", params.agent_id)
-        await heartbeats.tell(key, params.text, params.mode)
+        await heartbeats.add_event(key, params.text, params.mode)
         return {"ok": True}
 
     async def last(params: NoParams, caller: Caller) -> Any:

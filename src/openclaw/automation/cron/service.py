@@ -35,6 +35,7 @@ from openclaw.process.tasks import supervise, supervise_once
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
+from openclaw.security.sandboxes.service import prune
 from openclaw.sessions.index import SessionRow
 from openclaw.tools.web_guard import AddressRules
 
@@ -129,9 +130,6 @@ async def prune_sandboxes(context: AutomationContext) -> None:
         return
     if not any([await asyncio.to_thread(root.is_dir) for root in roots]):
         return
-    # Most homes have no sandbox: import only when there is one.
-    from openclaw.security.sandboxes.service import prune
-
     busy = machine_tools.standing.background.boxed() if machine_tools.has_standing.is_set() else set()
     await prune(sandboxes, agents, busy, context.clock)
 

@@ -62,7 +62,7 @@ PARAMETERS: dict[str, Any] = {
 
 
 class CronTool:
-    """`cron`: manages jobs; `tell` and the recent messages of a session come from the gateway."""
+    """`cron`: manages jobs; `add_event` and the recent messages of a session come from the gateway."""
 
     spec = ToolSpec(
         name="cron",
@@ -86,12 +86,12 @@ class CronTool:
     def __init__(
         self,
         scheduler: Scheduler,
-        tell: Callable[[SessionKey, str, str, Sequence[Origin]], Awaitable[None]],
+        add_event: Callable[[SessionKey, str, str, Sequence[Origin]], Awaitable[None]],
         recent: Callable[[str, int], Awaitable[Sequence[str]]],
     ) -> None:
         self._scheduler = scheduler
         self._book = scheduler.book
-        self._tell = tell
+        self._add_event = add_event
         self._recent = recent
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
@@ -118,7 +118,7 @@ class CronTool:
                 text = str(args.get("text") or "").strip()
                 if not text:
                     return Output.failed("wake needs a text")
-                await self._tell(key, text, str(args.get("mode") or "now"), context.origins)
+                await self._add_event(key, text, str(args.get("mode") or "now"), context.origins)
                 return json_output({"ok": True})
             case "get" | "update" | "remove" | "run" | "runs":
                 return await self._on_job(action, args, own, context.origins)
