@@ -275,26 +275,15 @@ class HeartbeatService:
         rows = await self._context.db.read("SELECT * FROM heartbeats WHERE agent_id = :agent", {"agent": agent})
         if not rows:
             return _Memory()
-        row = rows[0]
-        return _Memory(
-            last_at=row["last_at"],
-            last_text=row["last_text"],
-            last_text_at=row["last_text_at"],
-            seen=msgspec.json.decode(row["seen"], type=dict[str, str]),
-        )
+        fields = {name: rows[0][name] for name in ("last_at", "last_text", "last_text_at")}
+        return _Memory(**fields, seen=msgspec.json.decode(rows[0]["seen"], type=dict[str, str]))
 
     async def _keep(self, agent: str, memory: _Memory) -> None:
         await self._context.db.write(
             "INSERT INTO heartbeats (agent_id, last_at, last_text, last_text_at, seen) "
-            "VALUES (:agent, :at, :text, :text_at, :seen) ON CONFLICT (agent_id) DO UPDATE SET "
-            "last_at = :at, last_text = :text, last_text_at = :text_at, seen = :seen",
-            {
-                "agent": agent,
-                "at": memory.last_at,
-                "text": memory.last_text,
-                "text_at": memory.last_text_at,
-                "seen": msgspec.json.encode(memory.seen).decode(),
-            },
+            "VALUES (:agent, :last_at, :last_text, :last_text_at, :seen) ON CONFLICT (agent_id) DO UPDATE SET "
+            "last_at = :last_at, last_text = :last_text, last_text_at = :last_text_at, seen = :seen",
+            {"agent": agent, **structs.asdict(memory), "seen": msgspec.json.encode(memory.seen).decode()},
         )
 
 

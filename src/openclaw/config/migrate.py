@@ -61,8 +61,8 @@ def _agents(agents: dict[str, Any], result: Migrated) -> dict[str, Any]:
             kept.setdefault("entries", {})[key] = value
     for key, value in agents.items():
         # A key close to one of ours is misspelt, and not the name of an agent.
-        named = key not in OURS and isinstance(value, dict) and AGENT_ID.match(key)
-        if named and not get_close_matches(key, OURS, cutoff=0.75):
+        fits = key not in OURS and isinstance(value, dict) and AGENT_ID.match(key)
+        if fits and not get_close_matches(key, OURS, cutoff=0.75):
             found.append((("agents", key), key, value))
             del kept[key]
     agents_list = list(named)

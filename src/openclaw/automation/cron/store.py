@@ -281,15 +281,8 @@ def _job(row: Row) -> CronJob:
 def _fire(row: Row) -> JobFire:
     result = row["result"]
     return JobFire(
+        **{name: row[name] for name in JobFire.__struct_fields__ if name not in ("job", "result")},
         job=msgspec.json.decode(row["job"], type=CronJob),
-        slot=row["slot"],
-        run_id=row["run_id"],
-        following=row["following"],
-        status=row["status"],
-        fired_at=row["fired_at"],
-        ended_at=row["ended_at"],
-        delivery=row["delivery"],
-        delivery_error=row["delivery_error"],
         result=msgspec.json.decode(result, type=JobResult) if result else None,
     )
 
