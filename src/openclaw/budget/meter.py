@@ -15,7 +15,7 @@ from openclaw.budget.limits import BudgetRules, LimitLevel, OverLimit, Size, dol
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OverBudget, ProviderError
 from openclaw.core.events import RunNotice
-from openclaw.core.messages import Assistant, Image, Message, Usage, cache_on_message
+from openclaw.core.messages import Assistant, Image, Message, Thinking, Usage, cache_on_message
 from openclaw.core.provider import Model, ModelRequest, Price, cost_of
 from openclaw.models import failover
 from openclaw.models.credentials import Credential
@@ -231,9 +231,8 @@ def _extent(message: Message) -> tuple[int, int]:
     """The bytes of a message's text, and its images."""
     chars = len(message.text.encode(errors="replace"))
     if isinstance(message, Assistant):
-        return chars + len(message.thinking) + sum(
-            len(str(call.arguments)) + len(call.name) for call in message.calls
-        ), 0
+        thinking = sum(len(block.thinking) for block in message.content if isinstance(block, Thinking))
+        return chars + thinking + sum(len(str(call.arguments)) + len(call.name) for call in message.calls), 0
     content = () if isinstance(message.content, str) else message.content
     return chars, sum(isinstance(block, Image) for block in content)
 

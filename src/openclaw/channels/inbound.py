@@ -18,14 +18,12 @@ from openclaw.core.clock import Clock
 from openclaw.core.commands import parse_command
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
-from openclaw.core.settings import Live
 from openclaw.core.text import make_origin
 from openclaw.runs.commands import SlashCommands
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
 from openclaw.runs.worker import RunService
 from openclaw.sessions.service import SessionService
-from openclaw.sessions.settings import SessionSettings
 
 log = logging.getLogger("openclaw.channels")
 
@@ -43,7 +41,6 @@ class InboundHandler:
         runs: RunService,
         state_dir: Path,
         live: LiveConfig,
-        session_settings: Live[SessionSettings],
         commands: SlashCommands,
         clock: Clock,
     ) -> None:
@@ -51,7 +48,6 @@ class InboundHandler:
         self._runs = runs
         self._state_dir = state_dir
         self._live = live
-        self._session_settings = session_settings
         self._commands = commands
         self._clock = clock
         self._senders: dict[str, SenderPairing] = {}
@@ -59,7 +55,7 @@ class InboundHandler:
     def answer(self, channel: Channel, message: Inbound) -> Coroutine[Any, Any, None] | None:
         """The work that `message` calls for; None when it is ignored."""
         try:
-            verdict = self._judged(message)
+            verdict = self._judge(message)
         except OpenClawError as error:
             verdict = Ignore(error.message)
         match verdict:
@@ -71,8 +67,8 @@ class InboundHandler:
             case Admit(owner):
                 return self._reply(channel, message, owner)
 
-    def _judged(self, message: Inbound) -> Verdict:
-        config = self._live.current.config
+    def _judge(self, message: Inbound) -> Verdict:
+        config = self._live.config
         settings = config.channels.get(message.channel)
         pairs = settings is not None and settings.dm_policy == "pairing" and message.group is None
         return judge(
@@ -99,22 +95,18 @@ class InboundHandler:
         await channel.send(Outbound(to=message.origin, text=text, reply_to=message.id))
 
     async def _reply(self, channel: Channel, message: Inbound, owner: bool) -> None:
-        for text in await self._texts(message, owner):
+        key = self._sessions.key(session_key_of(message, owner=owner, scope=self._live.config.session.dm_scope))
+        # Commands are the owner's; a stranger's slash is a word like any other.
+        reply = await self._commands.answer(key, message.text) if owner else None
+        texts = () if reply is None else (reply.text,)
+        text = to_prompt_text(message, owner=owner) if reply is None else reply.message
+        if reply is None or text:
+            texts = (*texts, *await self._run(message, key, text, owner=owner))
+        for text in texts:
             if text.strip():
                 await channel.send(Outbound(to=message.origin, text=text, reply_to=message.id))
 
-    async def _texts(self, message: Inbound, owner: bool) -> tuple[str, ...]:
-        """What is said in answer to a message."""
-        key = self._sessions.key(session_key_of(message, owner=owner, scope=self._session_settings.current.dm_scope))
-        if not owner:  # commands are the owner's; a stranger's slash is a word like any other
-            return await self._asked(message, key, to_prompt_text(message, owner=False), owner=False)
-        reply = await self._commands.answer(key, message.text)
-        if reply is not None and not reply.message:
-            return (reply.text,)
-        text = reply.message if reply is not None else to_prompt_text(message, owner=True)
-        return (*((reply.text,) if reply is not None else ()), *await self._asked(message, key, text, owner=True))
-
-    async def _asked(self, message: Inbound, key: SessionKey, text: str, *, owner: bool) -> tuple[str, ...]:
+    async def _run(self, message: Inbound, key: SessionKey, text: str, *, owner: bool) -> tuple[str, ...]:
         """Runs `text` in the session; gives the answer's texts."""
         # The platform may redeliver a message: the same id is the same run.
         mark = hashlib.sha256(

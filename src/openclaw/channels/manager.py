@@ -4,22 +4,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from openclaw.config.live import LiveConfig
-from openclaw.core.channel import Channel, Inbound
+from openclaw.channels.inbound import InboundHandler
+from openclaw.core.channel import Channel
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
-from openclaw.core.settings import Live
 from openclaw.protocol.events import EventBus
-from openclaw.runs.commands import SlashCommands
-from openclaw.runs.worker import RunService
-from openclaw.sessions.service import SessionService
-from openclaw.sessions.settings import SessionSettings
-
-if TYPE_CHECKING:
-    from openclaw.channels.inbound import InboundHandler
 
 log = logging.getLogger("openclaw.channels")
 
@@ -30,29 +21,14 @@ class ChannelManager:
     """Listens on every channel that is registered, for as long as it is."""
 
     def __init__(
-        self,
-        sessions: SessionService,
-        runs: RunService,
-        state_dir: Path,
-        live: LiveConfig,
-        session_settings: Live[SessionSettings],
-        commands: SlashCommands,
-        channels: Callable[[], Mapping[str, Channel]],
-        bus: EventBus,
-        clock: Clock,
+        self, handler: InboundHandler, channels: Callable[[], Mapping[str, Channel]], bus: EventBus, clock: Clock
     ) -> None:
-        self._bus = bus
-        self._sessions = sessions
-        self._runs = runs
-        self._state_dir = state_dir
-        self._live = live
-        self._session_settings = session_settings
-        self._commands = commands
+        self._handler = handler
         self._channels = channels
+        self._bus = bus
         self._clock = clock
         self._listening: dict[str, tuple[Channel, asyncio.Task[None]]] = {}
         self._answering: set[asyncio.Task[None]] = set()
-        self._hearing: InboundHandler | None = None
 
     async def keep(self) -> None:
         """Starts and stops listeners as channels come and go, until it is cancelled."""
@@ -83,7 +59,11 @@ class ChannelManager:
                 async with aclosing(channel.listen()) as heard:  # type: ignore[type-var]
                     async for message in heard:
                         pause = FIRST_PAUSE
-                        self._hear(channel, message)
+                        answer = self._handler.answer(channel, message)
+                        if answer is not None:
+                            task = asyncio.create_task(self._finish(channel, answer), name=f"answer:{channel.name}")
+                            self._answering.add(task)
+                            task.add_done_callback(self._answering.discard)
                 log.info("channel %s has ended", channel.name)
             except OpenClawError as error:
                 log.warning("channel %s: %s", channel.name, error.message)
@@ -91,19 +71,6 @@ class ChannelManager:
                 log.exception("channel %s failed", channel.name)
             await self._clock.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
-
-    def _hear(self, channel: Channel, message: Inbound) -> None:
-        # Imported with the first message: most gateways have no channel.
-        from openclaw.channels.inbound import InboundHandler
-
-        hearing = self._hearing = self._hearing or InboundHandler(
-            self._sessions, self._runs, self._state_dir, self._live, self._session_settings, self._commands, self._clock
-        )
-        answer = hearing.answer(channel, message)
-        if answer is not None:
-            task = asyncio.create_task(self._finish(channel, answer), name=f"answer:{channel.name}")
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
 
     async def _finish(self, channel: Channel, answer: Awaitable[None]) -> None:
         try:

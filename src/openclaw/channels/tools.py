@@ -12,8 +12,6 @@ from openclaw.runs.hooks import RunHooks
 from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, parse_args, tool_spec
 
 MOST_TARGETS = 50
-
-
 _AS_FILE = "write the content to a file and give its path as media"
 _PLAIN = "the connected channels send plain messages and files; leave it out"
 UNSUPPORTED_PARAMS = {
@@ -104,7 +102,7 @@ class MessageTool(SimpleTool):
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         try:
             wanted = parse_args(args, MessageArgs)
-            channel, targets, text = self._checked(wanted)
+            channel, targets, text = self._check(wanted)
         except OpenClawError as error:
             return json_output({"status": "error", "error": error.message}, failed=True)
         if wanted.dry_run:
@@ -118,7 +116,7 @@ class MessageTool(SimpleTool):
         result = {"status": "error" if failed else "ok", "channel": channel.name, "sent": sent}
         return json_output({**result, **({"failed": failed} if failed else {})}, failed=bool(failed))
 
-    def _checked(self, wanted: MessageArgs) -> tuple[Channel, list[str], str]:
+    def _check(self, wanted: MessageArgs) -> tuple[Channel, list[str], str]:
         there = dict(self._channels())
         names = ", ".join(sorted(there))
         name = wanted.channel or (next(iter(there)) if len(there) == 1 else "")
@@ -139,15 +137,13 @@ class MessageTool(SimpleTool):
         return there[name], targets, text
 
     async def _send(self, channel: Channel, wanted: MessageArgs, target: str, text: str) -> str:
-        plugged = self._run_hooks
-        if plugged is not None:
-            merged = await plugged.messages.decided(target, text, plugged.errand("system"))
-            if merged.cancelled is not None:
-                raise Conflict(f"the plugin {merged.cancelled.plugin} cancelled it: {merged.cancelled.text}")
-            text = merged.content
+        hooks = self._run_hooks
+        merged = await hooks.messages.decided(target, text, hooks.errand("system"))
+        if merged.cancelled is not None:
+            raise Conflict(f"the plugin {merged.cancelled.plugin} cancelled it: {merged.cancelled.text}")
+        text = merged.content
         address = Address(channel=channel.name, to=target, account=wanted.account_id, thread=wanted.thread_id)
         media = tuple(each for each in (wanted.media, *(file.media for file in wanted.attachments)) if each)
         receipt = await channel.send(Outbound(to=address, text=text, media=media, reply_to=wanted.reply_to))
-        if plugged is not None:
-            plugged.messages.tell_sent(target, text, plugged.errand("system"))
+        hooks.messages.tell_sent(target, text, hooks.errand("system"))
         return receipt.id

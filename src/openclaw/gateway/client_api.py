@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw.agent.settings import default_agent
 from openclaw.automation.cron import rpc
 from openclaw.budget import rpc as budget_rpc
+from openclaw.channels.inbound import InboundHandler
 from openclaw.channels.manager import ChannelManager
 from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
@@ -269,7 +270,7 @@ class ClientApi:
             ),
             sessions_rpc.sessions_methods(sessions, app.lifecycle, app.models, app.index, app.home.state, app.memories),
             runs_rpc.session_methods(sessions, control, app.lifecycle, runs, app.models, app.index),
-            rpc.cron_methods(sessions, app.system_events, automation.scheduler, automation.heartbeats),
+            rpc.cron_methods(sessions, automation.scheduler, automation.heartbeats),
             budget_rpc.usage_methods(sessions, app.db, app.budget),
             gateway_rpc.subscriptions_methods(sessions, app.models, app.home.state, self.connections),
             runs_rpc.agent_methods(
@@ -310,9 +311,8 @@ class ClientApi:
         ):
             for method in group:
                 own_methods.add(method)
-        self.channels = ChannelManager(
-            sessions, runs, app.home.state, live, live.session, commands, app.plugins.channels, bus, clock
-        )
+        inbound = InboundHandler(sessions, runs, app.home.state, live, commands, clock)
+        self.channels = ChannelManager(inbound, app.plugins.channels, bus, clock)
         self.routes = self._routes(launch.server, limiter, services) if launch.server else []
 
     def _routes(self, server: "Server", limiter: AuthLimiter, services: Services) -> "list[BaseRoute]":

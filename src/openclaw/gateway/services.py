@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from openclaw.automation.context import AutomationContext
 from openclaw.automation.service import Automation, build_automation
 from openclaw.channels.tools import MessageTool
 from openclaw.config.live import LiveConfig
@@ -234,24 +235,26 @@ def build_services(
         patched=app.hook_files.session_patched,
     )
     automation = build_automation(
-        sessions,
-        app.lifecycle,
-        runs,
-        app.index,
-        app.system_events,
-        app.home,
-        app.workspaces,
-        app.db,
-        clock,
-        app.turns,
-        app.run_hooks,
-        app.sandboxes,
-        app.budget,
-        app.machine_tools,
-        bus,
-        live.agents,
-        live.cron,
-        app.environment.environ,
+        AutomationContext(
+            sessions=sessions,
+            lifecycle=app.lifecycle,
+            runs=runs,
+            index=app.index,
+            system_events=app.system_events,
+            home=app.home,
+            workspaces=app.workspaces,
+            db=app.db,
+            clock=clock,
+            turns=app.turns,
+            run_hooks=app.run_hooks,
+            sandboxes=app.sandboxes,
+            budget=app.budget,
+            machine_tools=app.machine_tools,
+            bus=bus,
+            agents_settings=live.agents,
+            cron_settings=live.cron,
+            environ=app.environment.environ,
+        )
     )
     tools = GatewayTools(
         sessions,

@@ -318,8 +318,8 @@ class SessionQueue(Struct, eq=False):
 
 def take_unheard(steering: Steering) -> list[User]:
     """What people added and the run did not get to."""
-    unheard = list(steering.messages)
-    steering.messages.clear()
+    unheard = list(steering.waiting)
+    steering.waiting.clear()
     return unheard
 
 

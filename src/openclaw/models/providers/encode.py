@@ -51,7 +51,7 @@ def adapt_messages(messages: Iterable[Message], model: Model, rules: HistoryRule
 
     Every call gets exactly one result, nothing is empty, and what only another model understands is left out.
     """
-    sees = rules.images and model.sees_images
+    sees = rules.images and "image" in model.input
     ids = _Ids(rules)
     out: list[Message] = []
     for message, results in _paired(messages):
