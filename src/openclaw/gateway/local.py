@@ -11,11 +11,12 @@ number of them may run on one home.
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from openclaw.config.load import load
 from openclaw.core.clock import Clock
 from openclaw.core.harness import OpenProvider
-from openclaw.gateway.connections import Transport, attend
+from openclaw.gateway.connections import attend
 from openclaw.gateway.exposure import LOOPBACK, Exposure, ExposureOptions
 from openclaw.gateway.launch import Control, GatewayLaunch
 from openclaw.gateway.serve import compose
@@ -58,13 +59,11 @@ async def local_gateway(
     )
     owner = ConnectOptions(version=__version__, platform=sys.platform, scopes=SCOPES, caps=caps)
     try:
-        async with compose(launch, open_provider) as parts:
-
-            async def serve(line: memory.MemoryLine) -> None:
-                await attend(parts.connection, Transport(memory.PEER, "/", line))
-
-            async with memory.connect(serve, owner) as client:
-                yield client
+        async with (
+            compose(launch, open_provider) as parts,
+            memory.connect(partial(attend, parts.connection), owner) as client,
+        ):
+            yield client
     except ExceptionGroup as group:
         raise _innermost(group) from None
 

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.text import sanitize_line
+from openclaw.runs.request import RunRequest
 from openclaw.security.redaction import Redactor
 
 FILE_BYTES = 10 << 20
@@ -64,9 +65,9 @@ class LogLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
 
 
 @contextmanager
-def log_context(*, run_id: str = "", session_key: str = "") -> Iterator[None]:
-    """Adds these ids to lines logged inside the block, also by tasks started there."""
-    run, session = _run.set(run_id or _run.get()), _session.set(session_key or _session.get())
+def log_context(request: RunRequest) -> Iterator[None]:
+    """Adds the ids of a run to lines logged inside the block, also by tasks started there."""
+    run, session = _run.set(request.run_id), _session.set(str(request.key))
     try:
         yield
     finally:

@@ -3,7 +3,8 @@
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -26,7 +27,6 @@ from openclaw.runs.events import RunEvent, RunPublisher
 from openclaw.runs.hooks import RunHooks
 from openclaw.runs.inbox import Inbox
 from openclaw.runs.queue import Lanes
-from openclaw.runs.request import RunRequest
 from openclaw.runs.session_tools import SessionsHistory, SessionsList, SessionsSend, SessionStatus
 from openclaw.runs.subagents import Subagent, SubagentLimits, SubagentService, SubagentStore
 from openclaw.runs.tools import AgentsList, SessionsSpawn, SessionsYield, SubagentsTool
@@ -99,6 +99,7 @@ class GatewayTools:
             archive=self._archive,
         )
         roster = self.subagents.roster
+        self.refresh = roster.refresh
         seen = (sessions, lifecycle, runs, models, index, clock, sandboxes, live.agents, live.tools, roster)
         self._tools: list[Tool] = [
             SessionsList(*seen),
@@ -122,13 +123,11 @@ class GatewayTools:
         # Without a channel there is nobody to write to, and nothing to tell a model about it.
         return [*self._tools, *([self._message] if self._plugins.channels() else [])]
 
-    async def refresh(self) -> None:
-        await self.subagents.roster.refresh()
-
     def layers(self, key: SessionKey) -> list[ToolLayer]:
         """What a session may not have because of what it is; a sub-agent never has more than its starter."""
         if not key.is_subagent:
-            return [] if self._is_owners(key) else [ToolLayer(name="owner only", deny=OWNER_ONLY)]
+            owners = self._live.config.commands.owner_allow_from
+            return [] if is_owners(key, owners) else [ToolLayer(name="owner only", deny=OWNER_ONLY)]
         roster = self.subagents.roster
         deep = roster.depth(key) >= self._bounds().depth
         narrow = self._live.config.tools.subagents.tools
@@ -146,14 +145,6 @@ class GatewayTools:
         """Whose words a child's answer holds; those of an external agent are its own."""
         found = await self._sessions.origins(key)
         return merge_origins(found, (make_origin("external", "an external agent"),)) if key.is_acp else found
-
-    def _is_owners(self, key: SessionKey) -> bool:
-        """Whether only the owner can speak in a session, as far as its key tells."""
-        route = key.route
-        if route is None:
-            return not (key.is_cron or key.is_hook)
-        owners = {name.strip().rpartition(":")[2] for name in self._live.config.commands.owner_allow_from}
-        return route.kind == "direct" and route.peer in owners - {"*", ""}
 
     def _bounds(self, agent_id: str = "") -> SubagentLimits:
         settings = self._live.config.agents.defaults.subagents
@@ -174,6 +165,16 @@ class GatewayTools:
         if await self._index.get(child.session) is not None:
             await self._lifecycle.prefer(child.session, {"archived": True})
             await self._sessions.changed(child.session, "patch")
+
+
+@lru_cache(maxsize=256)
+def is_owners(key: SessionKey, owner_allow_from: tuple[str, ...]) -> bool:
+    """Whether only the owner can speak in a session, as far as its key tells."""
+    route = key.route
+    if route is None:
+        return not (key.is_cron or key.is_hook)
+    owners = {name.strip().rpartition(":")[2] for name in owner_allow_from}
+    return route.kind == "direct" and route.peer in owners - {"*", ""}
 
 
 class Services(Struct, frozen=True, kw_only=True):
@@ -220,7 +221,7 @@ def build_services(
         proofread=app.memories.proofread,
         agents=live.agents,
         tools=live.tools,
-        about=_run_context,
+        about=log_context,
         messages=app.run_hooks.messages,
     )
     sessions = SessionService(
@@ -295,11 +296,6 @@ def build_services(
         toolset=app.toolset(tools),
         control=control,
     )
-
-
-def _run_context(request: RunRequest) -> AbstractContextManager[None]:
-    """What the log says of everything that happens in a run."""
-    return log_context(run_id=request.run_id, session_key=str(request.key))
 
 
 def _lane_sizes(live: LiveConfig) -> dict[str, int]:
