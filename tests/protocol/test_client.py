@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -58,7 +59,7 @@ async def test_a_real_key_gets_in_with_either_signature(version: Version) -> Non
     )
     challenge = parse_from_server(handshake.open().data)
     assert isinstance(challenge, EventFrame)
-    identity = DeviceIdentity.generate()
+    identity = DeviceIdentity(secrets.token_bytes(32))
     request = connect_request(operator(), read_challenge(challenge), "c1", identity, version)
     (inside,) = await judged(handshake, encode(request), NOW)
     assert isinstance(inside, Established)
@@ -214,7 +215,7 @@ async def test_events_arrive_and_a_gap_shows() -> None:
 
 
 async def test_a_paired_device_comes_back_with_its_token_until_it_is_rotated() -> None:
-    identity = DeviceIdentity.generate()
+    identity = DeviceIdentity(secrets.token_bytes(32))
     async with gateway() as (door, url):
         async with connect(url, operator(), identity) as client:
             token = Secret(client.hello["auth"]["deviceToken"])
