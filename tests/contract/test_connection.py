@@ -16,7 +16,7 @@ from openclaw.gateway.launch import HttpService
 from openclaw.gateway.server import serving
 from openclaw.gateway.sockets import WebSocketServer
 from openclaw.process.tasks import SystemClock
-from openclaw.protocol import client, memory
+from openclaw.protocol import memory, websocket
 from openclaw.protocol.auth import AuthPolicy
 from openclaw.protocol.client import CallFailed, ConnectionLost, ConnectOptions, EventGap, GatewayClient
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures
@@ -94,7 +94,7 @@ class Door:
 async def over_websocket(door: Door, who: ConnectOptions) -> AsyncIterator[GatewayClient]:
     async with serving(listen(("127.0.0.1",), 0), HostRules()) as server:
         server.front.offer(HttpService(connection=door.sockets.serve))
-        async with client.connect(f"ws://127.0.0.1:{server.port}", who) as connected:
+        async with websocket.connect(f"ws://127.0.0.1:{server.port}", who) as connected:
             yield connected
 
 

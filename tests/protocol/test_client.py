@@ -24,8 +24,6 @@ from openclaw.protocol.client import (
     ConnectionLost,
     EventGap,
     GatewayClient,
-    check_url,
-    connect,
     connect_request,
     read_challenge,
 )
@@ -38,6 +36,7 @@ from openclaw.protocol.params import NoParams
 from openclaw.protocol.peer import Peer
 from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod, dispatch
 from openclaw.protocol.scopes import READ, WRITE
+from openclaw.protocol.websocket import check_url, connect
 from tests.protocol.support import LOCAL, NONCE, NOW, POLICY, SECRET, Desk, Door, Unlimited, judged, operator
 
 pytestmark = pytest.mark.anyio

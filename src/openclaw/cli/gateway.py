@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 @click.option("--local", is_flag=True, help="Without the gateway, even when one runs.")
 def acp_command(agent_id: str | None, local: bool) -> None:
     """Serve the assistant to an editor (Agent Client Protocol), over standard input and output."""
-    from openclaw.gateway.acp_server import check_installed, serve
+    from openclaw.gateway.acp_server import serve
     from openclaw.gateway.local import local_gateway
 
-    check_installed()
     environment = Environment.of_process()
     # Decided once: a gateway that restarts is waited for, and not replaced by one in this process.
     connect = local_gateway if is_alone(environment, local) else connect_running

@@ -19,7 +19,7 @@ from openclaw.gateway.exposure import Exposure, ExposureOptions, decide, own_tok
 from openclaw.gateway.process import reachable, running_gateway
 from openclaw.process.environment import Environment
 from openclaw.protocol.auth import secret_kind
-from openclaw.protocol.client import ConnectOptions, GatewayClient, Signer, connect
+from openclaw.protocol.client import ConnectOptions, GatewayClient, Signer
 from openclaw.protocol.peer import is_loopback
 from openclaw.protocol.scopes import SCOPES
 from openclaw.version import __version__
@@ -105,6 +105,8 @@ def introduction(target: ClientTarget) -> ConnectOptions:
 
 def connect_to(target: ClientTarget, caps: tuple[str, ...] = ()) -> AbstractAsyncContextManager[GatewayClient]:
     """Connects to `target`, for the length of a block."""
+    from openclaw.protocol.websocket import connect
+
     signer: Signer | None = None
     if target.identity is not None:
         from openclaw.devices.signature import load_or_create

@@ -1,6 +1,6 @@
-"""An asyncio client of a gateway.
+"""An asyncio client of a gateway; `websocket.connect` and `memory.connect` make one.
 
-    async with connect("ws://127.0.0.1:18789", Introduction(…, token=token, scopes=(READ,))) as client:
+    async with connect("ws://127.0.0.1:18789", ConnectOptions(…, token=token, scopes=(READ,))) as client:
         health = await client.call("health")
         async for event in client.events(): …
 
@@ -8,13 +8,9 @@ It never reconnects: a lost connection ends every call and every reader with `Co
 """
 
 import asyncio
-import hashlib
-import hmac
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlsplit
+from typing import Any, Protocol
 
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
@@ -27,7 +23,6 @@ from openclaw.protocol.frames import (
     CLOSE_NORMAL,
     CLOSE_TICK_TIMEOUT,
     HANDSHAKE_TIMEOUT_MS,
-    MAX_PAYLOAD_BYTES,
     PROTOCOL,
     TICK_INTERVAL_MS,
     ErrorShape,
@@ -37,14 +32,7 @@ from openclaw.protocol.frames import (
     encode,
     parse_from_server,
 )
-from openclaw.protocol.peer import is_loopback
 from openclaw.protocol.scopes import Role
-
-if TYPE_CHECKING:
-    import ssl
-
-    from websockets.asyncio.client import ClientConnection
-
 
 # The connect request.
 
@@ -156,8 +144,6 @@ def _text(secret: Secret | None) -> str | None:
 
 # The connection.
 
-log = logging.getLogger(__name__)
-
 CALL_TIMEOUT = 30.0
 MAX_UNREAD_EVENTS = 10_000
 
@@ -206,32 +192,6 @@ class ClientSocket(Protocol):
     async def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None: ...
 
 
-class _WebSocket:
-    """A websocket as a `ClientSocket`."""
-
-    def __init__(self, socket: "ClientConnection") -> None:
-        self._socket = socket
-
-    async def send(self, data: str | bytes) -> None:
-        from websockets.exceptions import ConnectionClosed
-
-        try:
-            await self._socket.send(data, text=True)
-        except ConnectionClosed as error:
-            raise _lost(error) from error
-
-    async def receive(self) -> str | bytes:
-        from websockets.exceptions import ConnectionClosed
-
-        try:
-            return await self._socket.recv()
-        except ConnectionClosed as error:
-            raise _lost(error) from error
-
-    async def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None:
-        await self._socket.close(code, reason)
-
-
 class EventGap(Struct, frozen=True):
     """Events were lost between two sequence numbers: reload what you show."""
 
@@ -240,7 +200,7 @@ class EventGap(Struct, frozen=True):
 
 
 class GatewayClient:
-    """An open connection. Made by `connect`, or by `memory.connect` inside one process.
+    """An open connection. Made by `websocket.connect`, or by `memory.connect` inside one process.
 
     With `ticks` a gateway that sends nothing for two of its intervals is given up.
     """
@@ -368,40 +328,6 @@ class GatewayClient:
 
 
 @asynccontextmanager
-async def connect(
-    url: str, introduction: ConnectOptions, signer: Signer | None = None, *, allow_plain: bool = False, pinned: str = ""
-) -> AsyncIterator[GatewayClient]:
-    """A connection after its handshake, for the length of the block. Plain `ws://` elsewhere needs `allow_plain`.
-
-    `pinned` is the SHA-256 of the certificate a `wss://` gateway must present, in hexadecimal; without it the system's
-    trust store decides.
-    """
-    import websockets.asyncio.client
-    from websockets.exceptions import InvalidHandshake, InvalidURI
-
-    check_url(url, allow_plain)
-    encryption: dict[str, Any] = {"ssl": _for_pinning()} if pinned else {}
-    try:
-        socket = await websockets.asyncio.client.connect(
-            url,
-            max_size=MAX_PAYLOAD_BYTES,
-            compression=None,
-            ping_interval=None,
-            proxy=None,
-            **encryption,
-        )
-    except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
-        raise ConnectionLost(f"cannot reach the gateway at {url}: {error}. Is it running?") from error
-    try:
-        if pinned:
-            _check_pin(socket, pinned)
-        async with greeted(GatewayClient(_WebSocket(socket)), introduction, signer) as client:
-            yield client
-    finally:
-        await socket.close()
-
-
-@asynccontextmanager
 async def greeted(
     client: GatewayClient, introduction: ConnectOptions, signer: Signer | None = None
 ) -> AsyncIterator[GatewayClient]:
@@ -415,38 +341,6 @@ async def greeted(
         await asyncio.wait((reading,))
 
 
-def _for_pinning() -> "ssl.SSLContext":
-    import ssl
-
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # the one valid certificate is known by its digest
-    return context
-
-
-def _check_pin(socket: "ClientConnection", pinned: str) -> None:
-    """Checks the certificate's digest, before any secret is sent."""
-    shown = socket.transport.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
-    if not hmac.compare_digest(hashlib.sha256(shown).hexdigest(), pinned.replace(":", "").lower()):
-        raise ConnectionLost("the gateway shows another certificate than expected: something else answers there")
-
-
-def check_url(url: str, allow_plain: bool) -> None:
-    """Refuses to send a secret unencrypted to another machine."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("ws", "wss") or not parts.hostname:
-        raise InvalidRequest(f"not a gateway address: {url}; it looks like ws://127.0.0.1:18789")
-    if parts.scheme == "ws" and not is_loopback(parts.hostname) and not allow_plain:
-        raise InvalidRequest(f"{url} is not encrypted and not on this machine: use wss://, or allow it explicitly")
-
-
 def _failed(response: Response) -> CallFailed:
     error = response.error if isinstance(response.error, ErrorShape) else ErrorShape(code="UNAVAILABLE", message="?")
     return CallFailed(error, None if response.payload is UNSET else response.payload)
-
-
-def _lost(error: Any) -> ConnectionLost:
-    close = error.rcvd or error.sent
-    if close is None:
-        return ConnectionLost("the connection to the gateway broke")
-    return ConnectionLost(f"the gateway closed the connection: {close.reason or close.code}", close_code=close.code)
