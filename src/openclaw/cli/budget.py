@@ -15,7 +15,7 @@ from openclaw.budget.service import zone_of
 from openclaw.cli.render import dollars, print_json, table, tokens, when
 from openclaw.config.load import load
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.gateway.process import open_state
+from openclaw.gateway.state import open_state
 from openclaw.process.environment import Environment, local_timezone
 from openclaw.process.tasks import SystemClock
 

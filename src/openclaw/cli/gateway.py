@@ -336,11 +336,10 @@ def doctor_command(fix: bool, yes: bool, as_json: bool) -> None:
     """Find out what is wrong here. Exits with 1 when something critical remains."""
 
     from openclaw.gateway import doctor
-    from openclaw.gateway.doctor import CHECKS
 
     environment = Environment.of_process()
     scene = doctor.collect_context(environment)
-    findings = doctor.run_checks(scene, CHECKS)
+    findings = doctor.run_checks(scene)
     if not as_json:
         _show(findings)
     repaired: list[tuple[doctor.DoctorFinding, str]] = []
@@ -350,7 +349,7 @@ def doctor_command(fix: bool, yes: bool, as_json: bool) -> None:
         if yes or (not as_json and sys.stdin.isatty() and click.confirm("Do this?")):
             repaired = list(doctor.repair(findings))
             scene = doctor.collect_context(environment)
-            findings = doctor.run_checks(scene, CHECKS)
+            findings = doctor.run_checks(scene)
         elif not as_json:
             click.echo("Nothing was changed. Add --yes to go on without a question.")
     counts = doctor.summary(findings)

@@ -15,6 +15,7 @@ from msgspec import Meta
 from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent
 from openclaw.config.live import LiveConfig
 from openclaw.core.settings import Live
+from openclaw.gateway import doctor
 from openclaw.gateway.connections import Connections, Presence
 from openclaw.models.service import ModelService
 from openclaw.plugins import rpc
@@ -191,15 +192,10 @@ def system_methods(
 
 def _examined(environment: Environment, agreed: DoctorRepairParams | None = None) -> dict[str, Any]:
     """What `openclaw doctor` finds, after a repair that was agreed to."""
-    from openclaw.gateway import doctor
-    from openclaw.gateway.doctor import CHECKS
-
     if agreed is not None:
-        doctor.apply_repair(
-            doctor.run_checks(doctor.collect_context(environment), CHECKS), agreed.check_id, agreed.plan
-        )
+        doctor.apply_repair(doctor.run_checks(doctor.collect_context(environment)), agreed.check_id, agreed.plan)
     scene = doctor.collect_context(environment)
-    return doctor.report(scene, doctor.run_checks(scene, CHECKS))
+    return doctor.report(scene, doctor.run_checks(scene))
 
 
 async def snapshot(
