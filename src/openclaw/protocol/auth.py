@@ -336,8 +336,10 @@ def judge_credential(policy: AuthPolicy, auth: ConnectAuth | None, has_device: b
 
 
 def secrets_equal(given: str, secret: Secret) -> bool:
-    """Compares in constant time; hashing first hides the length too."""
-    return hmac.compare_digest(_digest(given), _digest(secret.reveal()))
+    """Compares in constant time; hashing first hides the length too. An empty secret matches nothing."""
+    ours = secret.reveal()
+    left, right = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in (given, ours))
+    return hmac.compare_digest(left, right) and bool(ours)
 
 
 def protocol_fits(params: ConnectParams, current: int, oldest_probe: int) -> bool:
@@ -407,7 +409,3 @@ def approves_silently(reason: PairingReason, peer: Peer, client_id: str, method:
     if reason == "metadata-upgrade":
         return peer.origin is None and not in_browser
     return True
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "replace")).digest()

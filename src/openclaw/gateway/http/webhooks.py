@@ -31,8 +31,8 @@ from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live
 from openclaw.core.text import make_origin
-from openclaw.gateway.http.endpoint import HttpAuth, is_secret
-from openclaw.protocol.auth import AuthLimiter, RateLimits
+from openclaw.gateway.http.endpoint import HttpAuth
+from openclaw.protocol.auth import AuthLimiter, RateLimits, secrets_equal
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.params import describe
 from openclaw.runs.queue import QueueRules
@@ -142,7 +142,7 @@ class WebhookEndpoint:
             raise _Refused(_later("Too Many Requests", wait))
         token = self._settings.token
         assert token is not None
-        if not is_secret(_presented(request), token):
+        if not secrets_equal(_presented(request), token):
             self._guesses.fail(address, now)
             raise _Refused(PlainTextResponse("Unauthorized", 401, headers={"www-authenticate": "Bearer"}))
         if wait := self._calls.wait_ms(address, now):
