@@ -3,7 +3,6 @@
 The cryptography library is imported with the first key, because it is slow to load.
 """
 
-import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -14,7 +13,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import StateError
 from openclaw.protocol.auth import device_id, from_base64url, to_base64url
-from openclaw.storage.atomic import private_directory, sync_directory
+from openclaw.storage.atomic import create_file
 
 SEED_BYTES = 32
 
@@ -64,16 +63,19 @@ def load_or_create(path: Path, now: int) -> DeviceIdentity:
     while (identity := _load(path)) is None:
         seed = secrets.token_bytes(SEED_BYTES)
         made = DeviceIdentity(seed)
-        _create(
-            path,
-            _File(
-                version=1,
-                device_id=made.device_id,
-                public_key=made.public_key,
-                private_key=to_base64url(seed),
-                created_at_ms=now,
-            ),
+        file = _File(
+            version=1,
+            device_id=made.device_id,
+            public_key=made.public_key,
+            private_key=to_base64url(seed),
+            created_at_ms=now,
         )
+        try:
+            create_file(path, msgspec.json.format(msgspec.json.encode(file)))
+        except OSError as error:
+            raise StateError(
+                f"cannot write the device key {path}: {error.strerror}. Check the disk and its mode."
+            ) from error
     return identity
 
 
@@ -93,25 +95,3 @@ def _load(path: Path) -> DeviceIdentity | None:
     if seed is None or len(seed) != SEED_BYTES:
         raise StateError(f"{path} is not a device key. Move it away; a new one is made, which must be paired again.")
     return DeviceIdentity(seed)
-
-
-def _create(path: Path, file: _File) -> None:
-    """Writes `file` unless another process did: `link` never replaces an existing file."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        private_directory(path.parent)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(fd, "wb") as out:
-            out.write(msgspec.json.format(msgspec.json.encode(file)))
-            out.flush()
-            os.fsync(out.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)
-    except OSError as error:
-        raise StateError(
-            f"cannot write the device key {path}: {error.strerror}. Check the disk and its mode."
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-    sync_directory(path.parent)

@@ -11,8 +11,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,7 +24,6 @@ from openclaw.config.settings import GatewaySettings
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway import process
-from openclaw.gateway.connections import Transport
 from openclaw.gateway.exposure import (
     EVERYWHERE,
     LOOPBACK,
@@ -347,16 +346,3 @@ def _certificate(settings: GatewaySettings, state: Path, exposure: Exposure) -> 
 def _fences(settings: GatewaySettings, exposure: Exposure) -> HostRules:
     name = socket.gethostname()
     return host_rules(settings, (name, f"{name}.local") if settings.bind in ("lan", "custom") else (), exposure.proxy)
-
-
-@asynccontextmanager
-async def health_only(launch: GatewayLaunch) -> AsyncIterator[GatewayParts]:
-    """A gateway that only answers health checks."""
-
-    async def connection(transport: Transport) -> None:
-        transport.close(1013, "no service is configured")
-
-    async def reload(change: Reload) -> None:
-        """Does nothing: it has no configuration."""
-
-    yield GatewayParts(connection=connection, reload=reload)

@@ -2,7 +2,6 @@
 
 import errno
 import ipaddress
-import os
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from openclaw.core.secret import Secret
 from openclaw.protocol.auth import secret_kind
 from openclaw.protocol.peer import ProxyRules, host_name, is_loopback
 from openclaw.protocol.scopes import SCOPES
-from openclaw.storage.atomic import private_directory
+from openclaw.storage.atomic import create_file
 
 LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"  # noqa: S104
@@ -264,7 +263,13 @@ def shared_secret(exposure: Exposure, state: Path) -> Secret | None:
     """The secret clients present; generates the token at first need. None when none is required."""
     if exposure.mode == "none" or exposure.secret is not None:
         return exposure.secret
-    return own_token(state) or _made(token_path(state))
+    if own_token(state) is None:
+        path = token_path(state)
+        try:
+            create_file(path, secrets.token_hex(32).encode())
+        except OSError as error:
+            raise StateError(f"cannot keep a token in {path}: {error.strerror}") from error
+    return own_token(state)
 
 
 def own_token(state: Path) -> Secret | None:
@@ -279,29 +284,6 @@ def own_token(state: Path) -> Secret | None:
     if len(text) < 32:
         raise StateError(f"{path} is damaged: delete it, a new one is made")
     return Secret(text)
-
-
-def _made(path: Path) -> Secret:
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        private_directory(path.parent)
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.write(fd, secrets.token_hex(32).encode())
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            pass  # another process generated it first; its token is the token
-        finally:
-            draft.unlink()
-    except OSError as error:
-        raise StateError(f"cannot keep a token in {path}: {error.strerror}") from error
-    made = own_token(path.parent.parent)
-    assert made is not None
-    return made
 
 
 # Listening.

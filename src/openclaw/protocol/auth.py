@@ -142,56 +142,24 @@ CODES: dict[Reason, str] = {
 }
 
 
-class SignedFields(Struct, frozen=True, kw_only=True):
-    """The fields covered by the signature."""
-
-    device_id: str
-    client_id: str
-    client_mode: str
-    role: str
-    scopes: tuple[str, ...]
-    signed_at: int
-    token: str
-    nonce: str
-    platform: str = ""
-    device_family: str = ""
-
-    def __repr__(self) -> str:
-        return f"Signed(device_id={self.device_id!r}, …)"
-
-    def text(self, version: Version) -> str:
-        fields = [
-            version,
-            self.device_id,
-            self.client_id,
-            self.client_mode,
-            self.role,
-            ",".join(self.scopes),
-            str(self.signed_at),
-            self.token,
-            self.nonce,
-        ]
-        if version == "v3":
-            fields += [redact_text(self.platform), redact_text(self.device_family)]
-        return "|".join(fields)
-
-
-def signed_fields(params: ConnectParams, device_id: str, signed_at: int, nonce: str) -> SignedFields:
-    """The fields a client with these connect params signs."""
-    auth = params.auth
+def signed_text(params: ConnectParams, device_id: str, signed_at: int, nonce: str, version: Version = "v3") -> str:
+    """The text a client with these connect params signs."""
+    auth, client = params.auth, params.client
     token = (auth.token or auth.device_token or auth.bootstrap_token) if auth else None
-    return SignedFields(
-        device_id=device_id,
-        client_id=params.client.id,
-        client_mode=params.client.mode,
-        role=params.role or "operator",
-        scopes=params.scopes or (),
-        signed_at=signed_at,
-        token=token or "",
-        nonce=nonce,
-        platform=params.client.platform,
-        device_family=params.client.device_family or "",
-    )
+    fields = [
+        version,
+        device_id,
+        client.id,
+        client.mode,
+        params.role or "operator",
+        ",".join(params.scopes or ()),
+        str(signed_at),
+        token or "",
+        nonce,
+    ]
+    if version == "v3":
+        fields += [redact_text(client.platform), redact_text(client.device_family or "")]
+    return "|".join(fields)
 
 
 def check_proof(params: ConnectParams, nonce: str, now_ms: int, verify: Verify) -> Reason | None:
@@ -211,10 +179,11 @@ def check_proof(params: ConnectParams, nonce: str, now_ms: int, verify: Verify) 
     if len(key) != KEY_BYTES:
         return "device-public-key"
     signature = from_base64url(device.signature) or b""
-    fields = signed_fields(params, device.id, device.signed_at, device.nonce)
-    if not any(verify(key, signature, _bytes(fields.text(version))) for version in VERSIONS):
-        return "device-signature"
-    return None
+    for version in VERSIONS:
+        text = signed_text(params, device.id, device.signed_at, device.nonce, version)
+        if verify(key, signature, text.encode("utf-8", "replace")):
+            return None
+    return "device-signature"
 
 
 def device_id(public_key: bytes) -> str:
@@ -235,10 +204,6 @@ def from_base64url(text: str) -> bytes | None:
         return base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return None
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
 
 
 # Decisions about credentials, pairing and scopes.

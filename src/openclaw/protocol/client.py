@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.secret import Secret
-from openclaw.protocol.auth import Version, signed_fields
+from openclaw.protocol.auth import Version, signed_text
 from openclaw.protocol.connect import ClientId, ClientMode, ConnectAuth, ConnectClient, ConnectDevice, ConnectParams
 from openclaw.protocol.frames import (
     CLOSE_NORMAL,
@@ -97,11 +97,10 @@ def connect_request(
     """The `connect` request, signed when there is a signer."""
     params = _params(introduction)
     if signer is not None:
-        fields = signed_fields(params, signer.device_id, challenge.ts, challenge.nonce)
         device = ConnectDevice(
             id=signer.device_id,
             public_key=signer.public_key,
-            signature=signer.sign(fields.text(version)),
+            signature=signer.sign(signed_text(params, signer.device_id, challenge.ts, challenge.nonce, version)),
             signed_at=challenge.ts,
             nonce=challenge.nonce,
         )

@@ -82,38 +82,38 @@ def rate_limited(retry_after_ms: int) -> Rejected:
     return Rejected(error)
 
 
-def not_vouched(reason: str) -> Rejected:
+def _unauthorized(message: str, code: str, reason: str, next_step: str, *, retry: bool = False) -> Rejected:
     return invalid(
-        f"unauthorized: no trusted proxy vouches for this connection ({reason}); check gateway.trustedProxies and"
-        " gateway.auth.trustedProxy",
-        code="AUTH_UNAUTHORIZED",
+        f"unauthorized: {message}",
+        code=code,
         authReason=reason,
-        canRetryWithDeviceToken=False,
-        recommendedNextStep="update_auth_configuration",
+        canRetryWithDeviceToken=retry,
+        recommendedNextStep=next_step,
+    )
+
+
+def not_vouched(reason: str) -> Rejected:
+    return _unauthorized(
+        f"no trusted proxy vouches for this connection ({reason}); check gateway.trustedProxies and"
+        " gateway.auth.trustedProxy",
+        "AUTH_UNAUTHORIZED",
+        reason,
+        "update_auth_configuration",
     )
 
 
 def wrong_secret(mode: Mode, has_device: bool) -> Rejected:
     kind = secret_kind(mode)
     retry = has_device and kind == "token"
-    return invalid(
-        f"unauthorized: gateway {kind} mismatch; check gateway.auth.{kind}",
-        code=f"AUTH_{kind.upper()}_MISMATCH",
-        authReason=f"{kind}_mismatch",
-        canRetryWithDeviceToken=retry,
-        recommendedNextStep="retry_with_device_token" if retry else "update_auth_credentials",
-    )
+    message = f"gateway {kind} mismatch; check gateway.auth.{kind}"
+    step = "retry_with_device_token" if retry else "update_auth_credentials"
+    return _unauthorized(message, f"AUTH_{kind.upper()}_MISMATCH", f"{kind}_mismatch", step, retry=retry)
 
 
 def missing_secret(mode: Mode) -> Rejected:
     kind = secret_kind(mode)
-    return invalid(
-        f"unauthorized: gateway {kind} missing; send the value of gateway.auth.{kind}",
-        code=f"AUTH_{kind.upper()}_MISSING",
-        authReason=f"{kind}_missing",
-        canRetryWithDeviceToken=False,
-        recommendedNextStep="update_auth_configuration",
-    )
+    message = f"gateway {kind} missing; send the value of gateway.auth.{kind}"
+    return _unauthorized(message, f"AUTH_{kind.upper()}_MISSING", f"{kind}_missing", "update_auth_configuration")
 
 
 def device_required() -> Rejected:
@@ -133,23 +133,13 @@ def bad_proof(reason: Reason) -> Rejected:
 
 
 def wrong_device_token() -> Rejected:
-    return invalid(
-        "unauthorized: device token mismatch; pair this device again or rotate its token",
-        code="AUTH_DEVICE_TOKEN_MISMATCH",
-        authReason="device_token_mismatch",
-        canRetryWithDeviceToken=False,
-        recommendedNextStep="update_auth_credentials",
-    )
+    message = "device token mismatch; pair this device again or rotate its token"
+    return _unauthorized(message, "AUTH_DEVICE_TOKEN_MISMATCH", "device_token_mismatch", "update_auth_credentials")
 
 
 def narrow_device_token() -> Rejected:
-    return invalid(
-        "unauthorized: the device token does not carry the scopes asked for",
-        code="AUTH_SCOPE_MISMATCH",
-        authReason="scope_mismatch",
-        canRetryWithDeviceToken=False,
-        recommendedNextStep="update_auth_credentials",
-    )
+    message = "the device token does not carry the scopes asked for"
+    return _unauthorized(message, "AUTH_SCOPE_MISMATCH", "scope_mismatch", "update_auth_credentials")
 
 
 def narrow_setup_code() -> Rejected:
@@ -161,18 +151,11 @@ def narrow_setup_code() -> Rejected:
 
 
 def wrong_setup_code() -> Rejected:
-    return invalid(
-        "unauthorized: the setup code is not valid; make a new one",
-        code="AUTH_BOOTSTRAP_TOKEN_INVALID",
-        authReason="bootstrap_token_invalid",
-        canRetryWithDeviceToken=False,
-        recommendedNextStep="update_auth_credentials",
-    )
+    message = "the setup code is not valid; make a new one"
+    return _unauthorized(message, "AUTH_BOOTSTRAP_TOKEN_INVALID", "bootstrap_token_invalid", "update_auth_credentials")
 
 
-def pairing_required(
-    reason: PairingReason, request_id: str, claim: DeviceClaim, standing: DeviceState | None
-) -> Rejected:
+def pairing_required(reason: PairingReason, request_id: str, claim: DeviceClaim, known: DeviceState | None) -> Rejected:
     what, hint = _PAIRING[reason]
     details: dict[str, Any] = {
         "code": "PAIRING_REQUIRED",
@@ -186,7 +169,7 @@ def pairing_required(
         "retryable": True,
         "pauseReconnect": False,
     }
-    if standing is not None:
-        details |= {"approvedRoles": list(standing.roles), "approvedScopes": list(standing.scopes)}
+    if known is not None:
+        details |= {"approvedRoles": list(known.roles), "approvedScopes": list(known.scopes)}
     message = f"pairing required: {what} (requestId: {request_id})"
     return Rejected(ErrorShape(code=NOT_PAIRED, message=message, details=details))
