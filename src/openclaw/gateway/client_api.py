@@ -25,7 +25,6 @@ from openclaw.gateway.connections import Connections, Presence
 from openclaw.gateway.exposure import decide, shared_secret
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch
-from openclaw.gateway.logs import LogFiles
 from openclaw.gateway.reload import Reload
 from openclaw.gateway.services import Services
 from openclaw.gateway.sockets import WebSocketServer
@@ -119,12 +118,9 @@ class ClientApi:
         runs, sessions, control = services.runs, services.sessions, services.control
         automation, toolset = services.automation, services.toolset
         self._figures = counted
-        self._lanes = services.lanes
         self._launch = launch
         self._app = app
-        self._runs = runs
-        self._sessions = sessions
-        self._automation = automation
+        self._services = services
         self._fanout = fanout
         self._started = millis(launch.clock)
         self._boot = str(uuid.uuid4())
@@ -132,7 +128,6 @@ class ClientApi:
         self._secret = launch.secret
         self._proxy = launch.exposure.proxy
         live, bus, clock, environment = app.live, app.bus, launch.clock, launch.environment
-        self._bus = bus
         self._methods = plugins_rpc.AllMethods(own_methods, app.plugins)
         self.pairing = DevicePairing(app.db)
         self.histories = WorkspaceHistories(app.home.state, app.workspaces.of, partial(millis, clock))
@@ -170,22 +165,8 @@ class ClientApi:
             partial(describe_agent, app, toolset),
         )
         granted = app.home.state / "exec-approvals.json"
-        logs = LogFiles.of(app.home.state, live.config.logging.file)
         for group in (
-            gateway_rpc.system_methods(
-                sessions,
-                runs,
-                app.models,
-                app.index,
-                app.home.state,
-                app.plugins,
-                live,
-                live.agents,
-                self._presence,
-                logs.latest,
-                self._started,
-                environment,
-            ),
+            gateway_rpc.system_methods(app, services, self._presence, self._started),
             runs_rpc.run_methods(sessions, app.lifecycle, runs, app.index, app.workspaces, live.agents, commands),
             chat_rpc.chat_methods(
                 sessions,
@@ -206,7 +187,7 @@ class ClientApi:
             runs_rpc.session_methods(sessions, control, app.lifecycle, runs, app.models, app.index),
             rpc.cron_methods(sessions, app.system_events, automation.scheduler, automation.heartbeats),
             budget_rpc.usage_methods(sessions, app.db, app.budget),
-            gateway_rpc.subscriptions_methods(sessions, app.models, app.home.state, self.connections),
+            gateway_rpc.subscriptions_methods(app, sessions, self.connections),
             runs_rpc.agent_methods(
                 sessions,
                 app.models,
@@ -270,15 +251,15 @@ class ClientApi:
             self._secret, self._proxy = secret, exposure.proxy
             closed = self.connections.withdraw(GatewayAuthChanged())
             log.info("the gateway's credential changed; closed %d connection(s)", closed)
-        self._bus.publish(
+        self._app.bus.publish(
             "config.changed",
             {"path": str(change.loaded.path), "hash": change.loaded.hash, "ts": millis(self._launch.clock)},
         )
 
     async def drain(self, seconds: float) -> None:
         """Lets runs end; clients are told, and what does not end in time is parked."""
-        self._bus.publish("shutdown", {"reason": "the gateway is stopping"})
-        parked = await self._runs.drain(max(0.0, seconds - 2.0))
+        self._app.bus.publish("shutdown", {"reason": "the gateway is stopping"})
+        parked = await self._services.runs.drain(max(0.0, seconds - 2.0))
         if parked:
             log.info("parked %d run(s) for the next start", parked)
         self._fanout.close()
@@ -289,7 +270,7 @@ class ClientApi:
 
     def _measured(self) -> list[metrics.MetricFamily]:
         """What `/metrics` shows."""
-        connections, runs, lanes = self.connections, self._runs, self._lanes.busy()
+        connections, runs, lanes = self.connections, self._services.runs, self._services.lanes.busy()
         up = (millis(self._launch.clock) - self._started) / 1000
         return [
             *self._figures.families(),
@@ -301,7 +282,9 @@ class ClientApi:
             metrics.counter("events_delivered_total", "events handed to clients", connections.delivered),
             metrics.counter("events_dropped_total", "events that slow clients did without", connections.dropped),
             metrics.counter("clients_cut_total", "clients that were cut because they did not read", connections.cut),
-            metrics.counters("cron_fires_total", "runs of jobs", ("outcome",), self._automation.scheduler.ended),
+            metrics.counters(
+                "cron_fires_total", "runs of jobs", ("outcome",), self._services.automation.scheduler.ended
+            ),
             metrics.gauge("up_seconds", "since the gateway started", up),
             metrics.counter("cpu_seconds_total", "processor time", time.process_time()),
             metrics.gauge("resident_bytes", "resident memory", gateway_rpc.resident()),
@@ -340,15 +323,7 @@ class ClientApi:
         main = self._app.key("main", None)
         return HelloSnapshot(
             presence=tuple(self._presence.list()),
-            health=await gateway_rpc.snapshot(
-                self._sessions,
-                self._runs,
-                self._app.index,
-                self._app.home.state,
-                self._app.plugins,
-                self._app.live,
-                self._app.live.agents,
-            ),
+            health=await gateway_rpc.snapshot(self._app, self._services),
             state_version=StateVersion(presence=self._presence.version, health=1),
             uptime_ms=millis(self._launch.clock) - self._started,
             applied_config_hash=self._app.live.current.hash or None,

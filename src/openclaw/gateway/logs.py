@@ -343,16 +343,16 @@ class Logs:
 POLL_SECONDS = 0.25
 
 
-class LogTail(Struct, frozen=True, kw_only=True):
+class LogTail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A piece of the log; `cursor` is where the next piece starts."""
 
-    file: Path
+    file: str
     cursor: int
     size: int
-    lines: tuple[str, ...] = ()
+    lines: tuple[str, ...]
     truncated: bool = False
+    """Whether lines after the cursor, or beyond the limit, are left out."""
     reset: bool = False
-    skipped_bytes: int = 0
 
 
 def newest(place: LogFiles) -> Path | None:
@@ -373,17 +373,15 @@ def tail(path: Path, *, cursor: int | None = None, limit: int = 500, max_bytes: 
     whole = data[: data.rfind(b"\n") + 1]
     end = start + skipped + len(whole)
     if skipped:
-        at = whole.find(b"\n") + 1
-        skipped, whole = skipped + at, whole[at:]
+        whole = whole[whole.find(b"\n") + 1 :]
     lines = whole.decode("utf-8", "replace").splitlines()
     return LogTail(
-        file=path,
+        file=str(path),
         cursor=end,
         size=size,
         lines=tuple(lines[-limit:]),
-        truncated=skipped > 0 or len(lines) > limit,
+        truncated=len(lines) > limit or (skipped > 0 and cursor is not None and not reset),
         reset=reset,
-        skipped_bytes=skipped if cursor is not None else 0,
     )
 
 

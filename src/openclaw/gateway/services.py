@@ -13,18 +13,13 @@ from openclaw.automation.service import Automation, build_automation
 from openclaw.channels.tools import MessageTool
 from openclaw.config.live import LiveConfig
 from openclaw.config.tools import ConfigTool
-from openclaw.core.clock import Clock
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Tool
 from openclaw.gateway.app import App
 from openclaw.gateway.logs import log_context
-from openclaw.models.service import ModelService
-from openclaw.plugins.registry import PluginRegistry
-from openclaw.process.environment import Environment
 from openclaw.runs.control import SessionControl
 from openclaw.runs.events import RunEvent, RunPublisher
-from openclaw.runs.hooks import RunHooks
 from openclaw.runs.inbox import Inbox
 from openclaw.runs.queue import Lanes
 from openclaw.runs.session_tools import SessionsHistory, SessionsList, SessionsSend, SessionStatus
@@ -32,13 +27,8 @@ from openclaw.runs.subagents import Subagent, SubagentLimits, SubagentService, S
 from openclaw.runs.tools import AgentsList, SessionsSpawn, SessionsYield, SubagentsTool
 from openclaw.runs.toolset import Toolset
 from openclaw.runs.worker import RunService
-from openclaw.security.sandboxes.service import SandboxService
 from openclaw.security.tool_policy import ToolLayer
-from openclaw.sessions.index import SessionIndex
-from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
-from openclaw.storage.database import Database
-from openclaw.workspace.seed import Workspaces
 
 NEVER = ("gateway", "agents_list", "session_status", "update_plan", "cron", "message", "sessions_send")
 LEAF = ("subagents", "sessions_list", "sessions_history", "sessions_spawn", "sessions_yield")
@@ -64,35 +54,26 @@ class GatewayTools:
 
     def __init__(
         self,
+        app: App,
         sessions: SessionService,
-        lifecycle: SessionLifecycle,
         runs: RunService,
-        models: ModelService,
-        index: SessionIndex,
-        workspaces: Workspaces,
-        plugins: PluginRegistry,
-        db: Database,
-        clock: Clock,
-        run_hooks: RunHooks,
-        sandboxes: SandboxService,
-        live: LiveConfig,
-        environment: Environment,
-        restart: Callable[[str], None] | None = None,
-        more: Sequence[Tool] = (),
+        restart: Callable[[str], None] | None,
+        more: Sequence[Tool],
         *,
-        offered: bool = True,
+        offered: bool,
     ) -> None:
         """`more` are the tools of other packages. Without `offered` none is: the gateway ends with its command."""
+        live, models, lifecycle = app.live, app.models, app.lifecycle
         self._offered = offered
         self._sessions = sessions
         self._lifecycle = lifecycle
-        self._index = index
-        self._plugins = plugins
+        self._index = app.index
+        self._plugins = app.plugins
         self._live = live
         self.subagents = SubagentService(
-            SubagentStore(db, clock),
+            SubagentStore(app.db, app.clock),
             runs,
-            clock,
+            app.clock,
             bounds=self._bounds,
             origins=self._origins,
             discard=self._discard,
@@ -100,7 +81,7 @@ class GatewayTools:
         )
         roster = self.subagents.roster
         self.refresh = roster.refresh
-        seen = (sessions, lifecycle, runs, models, index, clock, sandboxes, live.agents, live.tools, roster)
+        seen = (sessions, lifecycle, runs, models, app.index, app.clock, app.sandboxes, live.agents, live.tools, roster)
         self._tools: list[Tool] = [
             SessionsList(*seen),
             SessionsHistory(*seen),
@@ -108,14 +89,22 @@ class GatewayTools:
             SessionStatus(*seen),
             AgentsList(models, live.agents),
             SessionsSpawn(
-                sessions, lifecycle, models, workspaces, sandboxes, live, live.agents, live.tools, self.subagents
+                sessions,
+                lifecycle,
+                models,
+                app.workspaces,
+                app.sandboxes,
+                live,
+                live.agents,
+                live.tools,
+                self.subagents,
             ),
             SessionsYield(sessions, self.subagents),
             SubagentsTool(sessions, self.subagents),
-            ConfigTool(environment, restart),
+            ConfigTool(app.environment, restart),
             *more,
         ]
-        self._message = MessageTool(run_hooks, plugins.channels)
+        self._message = MessageTool(app.run_hooks, app.plugins.channels)
 
     def tools(self, key: SessionKey) -> list[Tool]:
         if not self._offered:
@@ -255,24 +244,7 @@ def build_services(
         live.cron,
         app.environment.environ,
     )
-    tools = GatewayTools(
-        sessions,
-        app.lifecycle,
-        runs,
-        app.models,
-        app.index,
-        app.workspaces,
-        app.plugins,
-        app.db,
-        clock,
-        app.run_hooks,
-        app.sandboxes,
-        live,
-        app.environment,
-        restart,
-        more=[automation.tool],
-        offered=background,
-    )
+    tools = GatewayTools(app, sessions, runs, restart, [automation.tool], offered=background)
     control = SessionControl(
         sessions,
         runs,

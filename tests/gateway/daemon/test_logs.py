@@ -260,7 +260,7 @@ def test_the_tail_has_a_cursor(tmp_path: Path) -> None:
     assert piece.lines == ("three", "four") and not piece.truncated
     assert gateway_logs.tail(path, cursor=10_000).reset
     limited = gateway_logs.tail(path, cursor=0, max_bytes=8)
-    assert limited.lines == ("four",) and limited.truncated and limited.skipped_bytes == 14
+    assert limited.lines == ("four",) and limited.truncated
     assert gateway_logs.tail(path, limit=1).lines == ("four",)
 
 
