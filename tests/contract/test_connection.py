@@ -60,7 +60,7 @@ class Door:
             registry=registry,
             offer=lambda: ServerFeatures(version="1", methods=registry.advertised(), events=("chat",)),
             snapshot=self._snapshot,
-            audience=self.connections,
+            connections=self.connections,
             devices=Desk(),
             limiter=Unlimited(),
             verify=signature.verify,

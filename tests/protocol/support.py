@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from openclaw.core.secret import Secret
 from openclaw.protocol.auth import (
+    AuthLimiter,
     AuthPolicy,
     DeviceClaim,
     DeviceGrant,
@@ -62,7 +63,7 @@ class Desk:
         self.setup_code = ""
         self.setup_scopes: tuple[str, ...] = (READ,)
 
-    async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None:
+    async def find(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None:
         if self.broken:
             raise self.broken
         found = self.devices.get(claim.device_id)
@@ -99,8 +100,9 @@ class Desk:
         return f"request-{len(self.requests)}"
 
 
-class Unlimited:
+class Unlimited(AuthLimiter):
     def __init__(self) -> None:
+        super().__init__()
         self.failures: list[str] = []
         self.cleared: list[str] = []
         self.wait = 0

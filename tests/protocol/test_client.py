@@ -95,12 +95,12 @@ def test_a_client_does_not_answer_a_bad_challenge(event: EventFrame) -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "ws://", "nonsense", "ws://192.168.1.2:18789", "ws://claw.lan"])
 def test_a_secret_is_not_sent_in_the_clear(url: str) -> None:
     with pytest.raises(InvalidRequest):
-        check_url(url, allow_plain=False)
+        check_url(url)
 
 
 @pytest.mark.parametrize("url", ["ws://127.0.0.1:1", "ws://localhost:1", "ws://[::1]:1", "wss://claw.example"])
 def test_this_machine_and_encrypted_ones_are_fine(url: str) -> None:
-    check_url(url, allow_plain=False)
+    check_url(url)
 
 
 async def echo(params: NoParams, caller: Caller) -> dict[str, str]:

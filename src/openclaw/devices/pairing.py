@@ -174,7 +174,7 @@ class DevicePairing:
         self._db = db
         self.codes = codes or SetupCodes()
 
-    async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None:
+    async def find(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None:
         """The device's grants, and the scopes of the token it presents."""
         rows = await self._db.read("SELECT * FROM devices WHERE device_id = :id", {"id": claim.device_id})
         if not rows:

@@ -138,7 +138,7 @@ class ClientApi:
             registry=self._methods,
             offer=self._offer,
             snapshot=self._snapshot,
-            audience=self.connections,
+            connections=self.connections,
             devices=self.pairing,
             limiter=limiter,
             verify=signature.verify,
@@ -304,7 +304,7 @@ class ClientApi:
             secret=self._secret,
             auto_approve=approving.scopes if approving.enabled else (),
             allowed_origins=settings.control_ui.allowed_origins,
-            known_hosts=tuple(self._launch.server.front.fences.names) if self._launch.server else (),
+            known_hosts=tuple(self._launch.server.front.host_rules.names) if self._launch.server else (),
             trusted_proxies=settings.trusted_proxies,
         )
 

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from openclaw.config.load import LoadedConfig, load
 from openclaw.core.errors import InvalidRequest, StateError
@@ -61,8 +60,10 @@ def find_gateway(
         "password": Secret(password) if password else None,
     }
     if url is not None:
-        host = _checked(url)
-        if not is_loopback(host):
+        parts = urlsplit(url)
+        if parts.scheme not in ("ws", "wss") or not parts.hostname:
+            raise InvalidRequest(f"{url} is not the address of a gateway: write ws://host:port or wss://host")
+        if not is_loopback(parts.hostname):
             identity = environment.home.state / "identity" / "device.json"
             return ClientTarget(url=url, fingerprint=fingerprint, identity=identity, **given)
         return ClientTarget(url=url, fingerprint=fingerprint, **_credentials(environment, given))
@@ -75,13 +76,6 @@ def find_gateway(
     return ClientTarget(url=f"{scheme}://{address}:{port}", fingerprint=pinned, **_credentials(environment, given))
 
 
-def _checked(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("ws", "wss") or not parts.hostname:
-        raise InvalidRequest(f"{url} is not the address of a gateway: write ws://host:port or wss://host")
-    return parts.hostname
-
-
 def _credentials(environment: Environment, given: Mapping[str, Secret | None]) -> dict[str, Any]:
     if any(given.values()):
         return dict(given)
@@ -90,17 +84,6 @@ def _credentials(environment: Environment, given: Mapping[str, Secret | None]) -
         return dict(given)
     kind = secret_kind(exposure.mode)
     return {**given, kind: exposure.secret or (own_token(environment.home.state) if kind == "token" else None)}
-
-
-def introduction(target: ClientTarget) -> ConnectOptions:
-    """How our own commands introduce themselves."""
-    return ConnectOptions(
-        version=__version__,
-        platform=sys.platform,
-        scopes=SCOPES,
-        token=target.token,
-        password=target.password,
-    )
 
 
 def connect_to(target: ClientTarget, caps: tuple[str, ...] = ()) -> AbstractAsyncContextManager[GatewayClient]:
@@ -112,17 +95,25 @@ def connect_to(target: ClientTarget, caps: tuple[str, ...] = ()) -> AbstractAsyn
         from openclaw.devices.signature import load_or_create
 
         signer = load_or_create(target.identity, time.time_ns() // 1_000_000)
-    return connect(target.url, replace(introduction(target), caps=caps), signer, pinned=target.fingerprint)
+    who = ConnectOptions(
+        version=__version__,
+        platform=sys.platform,
+        scopes=SCOPES,
+        caps=caps,
+        token=target.token,
+        password=target.password,
+    )
+    return connect(target.url, who, signer, pinned=target.fingerprint)
 
 
 def call_gateway(target: ClientTarget, method: str, params: Any, *, timeout: float, expect_final: bool = False) -> Any:
     """Calls one method and gives its answer, from a program without an event loop."""
-    return asyncio.run(_ask(target, method, params, timeout, expect_final))
 
-
-async def _ask(target: ClientTarget, method: str, params: Any, timeout: float, expect_final: bool) -> Any:
-    try:
+    async def ask() -> Any:
         async with asyncio.timeout(timeout), connect_to(target) as client:
             return await client.call(method, params, timeout=None, final=expect_final)
+
+    try:
+        return asyncio.run(ask())
     except TimeoutError as error:
         raise StateError(f"{target.url} has not answered {method} within {timeout:g} s") from error

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -200,7 +200,7 @@ class _Life:
         starts = CrashHistory(home.state)
         sockets = gateway_exposure.listen(exposure.hosts, exposure.port)
         encryption = shown.context if shown else None
-        async with serving(sockets, _fences(settings, exposure), encryption=encryption) as server:
+        async with serving(sockets, _host_rules(settings, exposure), encryption=encryption) as server:
             fingerprint = shown.fingerprint if shown else ""
             # The last host is loopback: local clients have more rights than those over the network.
             self._lock.describe(port=server.port, address=exposure.hosts[-1], fingerprint=fingerprint)
@@ -209,13 +209,12 @@ class _Life:
                 environment=self._environment,
                 wishes=self._options.wishes,
                 loaded=self._loaded,
-                settings=settings,
                 exposure=exposure,
                 secret=secret,
                 server=server,
                 control=self._control,
                 clock=SystemClock(),
-                safe=self._is_safe(verdict),
+                safe=self._options.safe_mode == "on" or (verdict.safe and self._options.safe_mode == "auto"),
             )
             self._greet(exposure, server, verdict, launch.safe)
             async with compose(launch) as parts:
@@ -227,11 +226,8 @@ class _Life:
                 await self._until_over(parts, server)
                 server.front.withdraw("draining")
                 notify(environ, "STOPPING=1" if self._control.wish == "stop" else "RELOADING=1")
-                await self._drain(parts.drains)
+                await self._drain(parts.drain)
         await asyncio.to_thread(starts.finish)
-
-    def _is_safe(self, verdict: SafeModeVerdict) -> bool:
-        return self._options.safe_mode == "on" or (verdict.safe and self._options.safe_mode == "auto")
 
     def _greet(self, exposure: Exposure, server: Server, verdict: SafeModeVerdict, safe: bool) -> None:
         log.info("gateway %s listens on %s (auth: %s)", __version__, server.url, exposure.mode)
@@ -289,7 +285,7 @@ class _Life:
             _set_up(self._logs, reload.loaded, self._options, self._environment.home.state)
             try:
                 exposure = decide(settings, reload.loaded.variables, self._options.wishes)
-                server.front.fences = _fences(settings, exposure)
+                server.front.host_rules = _host_rules(settings, exposure)
                 await parts.reload(reload)
             except OpenClawError as error:
                 log.error("config change not applied (%s): %s", names, error.message)
@@ -307,13 +303,11 @@ class _Life:
         except OpenClawError as error:
             log.warning("the configuration could not be kept as the last good one: %s", error.message)
 
-    async def _drain(self, drains: Sequence[Callable[[float], Awaitable[None]]]) -> None:
+    async def _drain(self, drain: Callable[[float], Awaitable[None]]) -> None:
         """Waits for work to end; cancels what is left after the time limit or a second stop."""
         restart = self._control.wish == "restart"
         seconds = self._options.restart_seconds if restart else self._options.stop_seconds
-        if not drains:
-            return
-        work = asyncio.gather(*(drain(seconds) for drain in drains), return_exceptions=True)
+        work = asyncio.ensure_future(drain(seconds))
         impatience = asyncio.create_task(self._control.hurry.wait())
         either: set[asyncio.Future[Any]] = {work, impatience}
         done, _ = await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -321,12 +315,9 @@ class _Life:
         if work not in done:
             log.warning("not everything came to rest in time; the rest is stopped and resumed at the next start")
             work.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await work
-            return
-        for outcome in work.result():
-            if isinstance(outcome, Exception):
-                log.error("a part failed while it came to rest", exc_info=outcome)
+            await asyncio.gather(work, return_exceptions=True)
+        elif error := work.exception():
+            log.error("a part failed while it came to rest", exc_info=error)
 
 
 def _certificate(settings: GatewaySettings, state: Path, exposure: Exposure) -> "LoadedCertificate | None":
@@ -343,6 +334,6 @@ def _certificate(settings: GatewaySettings, state: Path, exposure: Exposure) -> 
     return shown
 
 
-def _fences(settings: GatewaySettings, exposure: Exposure) -> HostRules:
+def _host_rules(settings: GatewaySettings, exposure: Exposure) -> HostRules:
     name = socket.gethostname()
     return host_rules(settings, (name, f"{name}.local") if settings.bind in ("lan", "custom") else (), exposure.proxy)

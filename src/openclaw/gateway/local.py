@@ -48,7 +48,6 @@ async def local_gateway(
         environment=environment,
         wishes=ExposureOptions(),
         loaded=loaded,
-        settings=loaded.config.gateway,
         exposure=NOWHERE,
         secret=None,
         server=None,

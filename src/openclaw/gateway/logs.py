@@ -206,19 +206,10 @@ def as_line(record: logging.LogRecord, redact: Redactor) -> LogLine:
     )
 
 
-class JsonFormatter(logging.Formatter):
-    def __init__(self, redact: Redactor) -> None:
-        super().__init__()
-        self._redact = redact
+class LogFormatter(logging.Formatter):
+    """`pretty` has the time of day and colours, `compact` only level and message, `json` is the line of the file."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        return msgspec.json.encode(as_line(record, self._redact)).decode()
-
-
-class ConsoleFormatter(logging.Formatter):
-    """`pretty` has the time of day and colours, `compact` only level and message."""
-
-    def __init__(self, redact: Redactor, style: Style, *, colours: bool) -> None:
+    def __init__(self, redact: Redactor, style: Style, *, colours: bool = False) -> None:
         super().__init__()
         self._redact = redact
         self._look: Style = style
@@ -256,31 +247,15 @@ def _clock(stamp: str) -> str:
 # The handlers.
 
 
-class _Dropped:
-    """Counts lines that could not be written; reports the first."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._lock = threading.Lock()
-
-    def note(self, record: logging.LogRecord) -> None:
-        with self._lock:
-            self.count += 1
-            first = self.count == 1
-        if first and sys.stderr is not None:
-            # Not the line itself: what broke it may be a credential.
-            sys.stderr.write(f"openclaw: a log line of {record.name} could not be written; further ones go unsaid\n")
-
-
 class _Handler(logging.StreamHandler[Any]):
-    """The standard handler, but quiet about what it cannot write."""
+    """The standard handler, but what it cannot write is only counted."""
 
-    def __init__(self, stream: Any, dropped: _Dropped) -> None:
+    def __init__(self, stream: Any, drop: Callable[[logging.LogRecord], None]) -> None:
         super().__init__(stream)
-        self._dropped = dropped
+        self._drop = drop
 
     def handleError(self, record: logging.LogRecord) -> None:
-        self._dropped.note(record)
+        self._drop(record)
 
 
 class Logs:
@@ -289,14 +264,20 @@ class Logs:
     def __init__(self, file: DailyFile, redactor: Redactor) -> None:
         self.file = file
         self.redactor = redactor
-        self._dropped = _Dropped()
-        self._to_file = _Handler(file, self._dropped)
-        self._to_file.setFormatter(JsonFormatter(redactor))
+        self.dropped = 0
+        """Lines that could not be written."""
+        self._lock = threading.Lock()
+        self._to_file = _Handler(file, self._drop)
+        self._to_file.setFormatter(LogFormatter(redactor, "json"))
         self._to_console: _Handler | None = None
 
-    @property
-    def dropped(self) -> int:
-        return self._dropped.count
+    def _drop(self, record: logging.LogRecord) -> None:
+        with self._lock:
+            self.dropped += 1
+            first = self.dropped == 1
+        if first and sys.stderr is not None:
+            # Not the line itself: what broke it may be a credential.
+            sys.stderr.write(f"openclaw: a log line of {record.name} could not be written; further ones go unsaid\n")
 
     def configure(
         self, *, level: str, console_level: str | None = None, style: Style = "pretty", console: IO[str] | None = None
@@ -310,9 +291,8 @@ class Logs:
             self._to_console = None
         if console is not None:
             colours = style == "pretty" and console.isatty() and "NO_COLOR" not in os.environ
-            handler = _Handler(console, self._dropped)
-            formatter = JsonFormatter(self.redactor) if style == "json" else None
-            handler.setFormatter(formatter or ConsoleFormatter(self.redactor, style, colours=colours))
+            handler = _Handler(console, self._drop)
+            handler.setFormatter(LogFormatter(self.redactor, style, colours=colours))
             handler.setLevel(LEVELS[console_level or level])
             root.addHandler(handler)
             self._to_console = handler

@@ -52,8 +52,8 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
 class ServerFront:
     """The ASGI application of the port: host checks, health, size limits, then the service."""
 
-    def __init__(self, fences: HostRules, limits: ServerLimits) -> None:
-        self.fences = fences
+    def __init__(self, host_rules: HostRules, limits: ServerLimits) -> None:
+        self.host_rules = host_rules
         self.failing: tuple[str, ...] = ("startup",)
         self.connections = 0
         self._limits = limits
@@ -85,12 +85,12 @@ class ServerFront:
     async def _answer(self, scope: Scope) -> Response | None:
         """What we answer ourselves; None when the service is to answer."""
         peer = self.peer(scope)
-        if not host_allowed(peer.host, self.fences):
+        if not host_allowed(peer.host, self.host_rules):
             return _refusal(
                 421,
                 "this host name is not served here: use the address, or list it in gateway.controlUi.allowedOrigins",
             )
-        if origin_problem(peer, "", self.fences.origins, self.fences.names):
+        if origin_problem(peer, "", self.host_rules.origins, self.host_rules.names):
             return _refusal(403, "this origin is not allowed: list it in gateway.controlUi.allowedOrigins")
         if scope["method"] in ("GET", "HEAD"):
             if scope["path"] in ("/health", "/healthz"):
@@ -126,7 +126,7 @@ class ServerFront:
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         peer = self.peer(scope)
         await receive()
-        if not host_allowed(peer.host, self.fences):
+        if not host_allowed(peer.host, self.host_rules):
             log.warning("refused a WebSocket from %s: it asked for the host %r", peer.remote_ip, peer.host[:100])
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -152,9 +152,9 @@ class ServerFront:
         """The facts about a request's sender."""
         address = (scope.get("client") or ("",))[0]
         peer = Peer.of(address, _headers(scope))
-        if self.fences.proxy is None:
+        if self.host_rules.proxy is None:
             return peer
-        return structs.replace(peer, vouched=authenticate_by_proxy(self.fences.proxy, address, _all_headers(scope)))
+        return structs.replace(peer, vouched=authenticate_by_proxy(self.host_rules.proxy, address, _all_headers(scope)))
 
 
 def _headers(scope: Scope) -> dict[str, str]:
@@ -318,14 +318,14 @@ class _Uvicorn(uvicorn.Server):
 @asynccontextmanager
 async def serving(
     sockets: Sequence[socket.socket],
-    fences: HostRules,
+    host_rules: HostRules,
     *,
     limits: ServerLimits | None = None,
     encryption: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Server]:
     """Runs a server on `sockets`, which it closes at the end together with every connection."""
     limits = limits or ServerLimits()
-    front = ServerFront(fences, limits)
+    front = ServerFront(host_rules, limits)
     engine = _Uvicorn(
         uvicorn.Config(
             front,

@@ -8,7 +8,7 @@ from typing import Any
 
 from openclaw.core.clock import Clock, millis
 from openclaw.gateway.connections import ConnectedClient, Connections, Transport
-from openclaw.protocol.auth import AuthPolicy, Verify
+from openclaw.protocol.auth import AuthLimiter, AuthPolicy, Verify
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures
 from openclaw.protocol.connection import Close, Disconnected, Send
 from openclaw.protocol.frames import (
@@ -20,7 +20,7 @@ from openclaw.protocol.frames import (
     RequestFrame,
     failure,
 )
-from openclaw.protocol.handshake import DeviceDirectory, Established, Handshake, HandshakeLimiter, Refused
+from openclaw.protocol.handshake import DeviceDirectory, Established, Handshake, Refused
 from openclaw.protocol.rpc import FindsMethods, dispatch
 
 TOO_MANY = ErrorShape(code=UNAVAILABLE, message="too many requests are waiting; try again", retryable=True)
@@ -36,9 +36,9 @@ class WebSocketServer:
         registry: FindsMethods,
         offer: Callable[[], ServerFeatures],
         snapshot: Callable[[], Awaitable[HelloSnapshot]],
-        audience: Connections,
+        connections: Connections,
         devices: DeviceDirectory,
-        limiter: HandshakeLimiter,
+        limiter: AuthLimiter,
         verify: Verify,
         clock: Clock,
     ) -> None:
@@ -46,7 +46,7 @@ class WebSocketServer:
         self._registry = registry
         self._offer = offer
         self._snapshot = snapshot
-        self._audience = audience
+        self._connections = connections
         self._devices = devices
         self._limiter = limiter
         self._verify = verify
@@ -61,9 +61,9 @@ class WebSocketServer:
             return
         connection = established.connection
         member = ConnectedClient(connection, transport)
-        with self._audience.joined(member):
+        with self._connections.joined(member):
             await member.do(connection.hello(established.request_id, self._offer(), await self._snapshot()))
-            self._audience.greeted(member)
+            self._connections.greeted(member)
             async with asyncio.TaskGroup() as group:
                 requests: set[asyncio.Task[None]] = set()
                 try:

@@ -344,15 +344,15 @@ def requested_scopes(params: ConnectParams, peer: Peer) -> tuple[str, ...]:
     return tuple(scope for scope in asked if allows(peer.scopes_cap, scope))
 
 
-def pairing_reason(standing: DeviceState | None, claim: DeviceClaim) -> PairingReason | None:
+def pairing_reason(known: DeviceState | None, claim: DeviceClaim) -> PairingReason | None:
     """Why a person must approve this device; None when everything it requests was approved before."""
-    if standing is None:
+    if known is None:
         return "not-paired"
-    if claim.role not in standing.roles:
+    if claim.role not in known.roles:
         return "role-upgrade"
-    if not covers(standing.scopes, claim.scopes):
+    if not covers(known.scopes, claim.scopes):
         return "scope-upgrade"
-    for before, after in ((standing.platform, claim.platform), (standing.device_family, claim.device_family)):
+    for before, after in ((known.platform, claim.platform), (known.device_family, claim.device_family)):
         if before and redact_text(before) != redact_text(after):
             return "metadata-upgrade"
     return None

@@ -17,6 +17,7 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
 from openclaw.protocol import auth, rejections
 from openclaw.protocol.auth import (
+    AuthLimiter,
     AuthMethod,
     AuthPolicy,
     DeviceClaim,
@@ -72,22 +73,10 @@ class Refused(Struct, frozen=True):
     close: Close
 
 
-class HandshakeLimiter(Protocol):
-    """Counts failed attempts by address."""
-
-    def wait_ms(self, key: str, now: int) -> int:
-        """Milliseconds until this address may try again; 0 when it may now."""
-        ...
-
-    def fail(self, key: str, now: int) -> None: ...
-
-    def clear(self, key: str) -> None: ...
-
-
 class DeviceDirectory(Protocol):
     """What a handshake needs of the store of paired devices."""
 
-    async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None:
+    async def find(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None:
         """What this device may do, and whether its token is valid."""
         ...
 
@@ -115,7 +104,7 @@ class Handshake:
         conn_id: str,
         nonce: str,
         now: int,
-        limiter: HandshakeLimiter,
+        limiter: AuthLimiter,
         directory: DeviceDirectory,
         verify: Verify,
     ) -> None:
@@ -229,7 +218,7 @@ class Handshake:
         if isinstance(credential, auth.TrySetupCode):
             return await self._judge_setup(params, role, claim, credential.code, now)
         token = credential.token if isinstance(credential, auth.TryDeviceToken) else None
-        known = await self._directory.standing(claim, token)
+        known = await self._directory.find(claim, token)
         method = self._device_method(credential, claim, known, now)
         reason = auth.pairing_reason(known, claim)
         if reason and not (

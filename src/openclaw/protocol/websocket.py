@@ -42,14 +42,14 @@ class _WebSocket:
 
 @asynccontextmanager
 async def connect(
-    url: str, introduction: ConnectOptions, signer: Signer | None = None, *, allow_plain: bool = False, pinned: str = ""
+    url: str, introduction: ConnectOptions, signer: Signer | None = None, *, pinned: str = ""
 ) -> AsyncIterator[GatewayClient]:
-    """A connection after its handshake, for the length of the block. Plain `ws://` elsewhere needs `allow_plain`.
+    """A connection after its handshake, for the length of the block; unencrypted only on this machine.
 
     `pinned` is the SHA-256 of the certificate a `wss://` gateway must present, in hexadecimal; without it the system's
     trust store decides.
     """
-    check_url(url, allow_plain)
+    check_url(url)
     encryption: dict[str, Any] = {}
     if pinned:
         encryption["ssl"] = context = ssl.create_default_context()
@@ -82,13 +82,13 @@ def _check_pin(socket: ClientConnection, pinned: str) -> None:
         raise ConnectionLost("the gateway shows another certificate than expected: something else answers there")
 
 
-def check_url(url: str, allow_plain: bool) -> None:
+def check_url(url: str) -> None:
     """Refuses to send a secret unencrypted to another machine."""
     parts = urlsplit(url)
     if parts.scheme not in ("ws", "wss") or not parts.hostname:
         raise InvalidRequest(f"not a gateway address: {url}; it looks like ws://127.0.0.1:18789")
-    if parts.scheme == "ws" and not is_loopback(parts.hostname) and not allow_plain:
-        raise InvalidRequest(f"{url} is not encrypted and not on this machine: use wss://, or allow it explicitly")
+    if parts.scheme == "ws" and not is_loopback(parts.hostname):
+        raise InvalidRequest(f"{url} is not encrypted and not on this machine: use wss://")
 
 
 def _lost(error: ConnectionClosed) -> ConnectionLost:

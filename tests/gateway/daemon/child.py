@@ -48,7 +48,7 @@ async def compose(launch: GatewayLaunch) -> AsyncIterator[GatewayParts]:
         await asyncio.sleep(GIVEN.get("drain", 0))
         say("drained")
 
-    yield GatewayParts(connection=connection, reload=reload, drains=(drain,))
+    yield GatewayParts(connection=connection, reload=reload, drain=drain)
     say("closed")
 
 
