@@ -105,9 +105,7 @@ class SetupCodes:
         return ("pending" if any(one.setup_id == setup_id for one in self._open.values()) else "expired"), ""
 
     def _forget(self, now: int) -> None:
-        for print_, one in list(self._open.items()):
-            if one.expires_at_ms <= now:
-                del self._open[print_]
+        self._open = {print_: one for print_, one in self._open.items() if one.expires_at_ms > now}
 
 
 def fits_grants(claim: DeviceClaim, grants: tuple[DeviceGrant, ...]) -> bool:

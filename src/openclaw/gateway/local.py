@@ -36,14 +36,15 @@ async def local_gateway(
     environment: Environment,
     *,
     caps: tuple[str, ...] = (),
-    warn: Callable[[str], None] = lambda line: None,
+    warn: Callable[[str], None] | None = None,
     clock: Clock | None = None,
     open_provider: OpenProvider | None = None,
 ) -> AsyncIterator[GatewayClient]:
     """The owner's client of a gateway for the length of the block. `warn` hears what the configuration gets wrong."""
     loaded = load(environment.home, environment.environ)
-    for problem in (*loaded.issues, *loaded.warnings):
-        warn(str(problem))
+    if warn is not None:
+        for problem in (*loaded.issues, *loaded.warnings):
+            warn(str(problem))
     launch = GatewayLaunch(
         environment=environment,
         wishes=ExposureOptions(),

@@ -107,8 +107,8 @@ class LogFiles(Struct, frozen=True, kw_only=True):
             + r"(?:\.(\d+))?"
             + re.escape(self.suffix)
         )
-        found = [(match, path) for path in self.directory.glob("*") if (match := named.fullmatch(path.name))]
-        return [path for _, path in sorted(found, key=lambda each: (each[0][1], int(each[0][2] or 0)))]
+        matches = [(named.fullmatch(path.name), path) for path in self.directory.glob("*")]
+        return [path for _, _, path in sorted((found[1], int(found[2] or 0), path) for found, path in matches if found)]
 
 
 class DailyFile:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
 from openclaw.protocol.connect import ConnectAuth, ConnectParams
-from openclaw.protocol.frames import HANDSHAKE_TIMEOUT_MS
+from openclaw.protocol.frames import HANDSHAKE_TIMEOUT_MS, MINIMUM_PROBE_PROTOCOL, PROTOCOL
 from openclaw.protocol.peer import BROWSER_CLIENTS, NoProxyUser, Peer, ProxyUser
 from openclaw.protocol.scopes import allows, covers, known
 
@@ -307,15 +307,11 @@ def secrets_equal(given: str, secret: Secret) -> bool:
     return hmac.compare_digest(left, right) and bool(ours)
 
 
-def protocol_fits(params: ConnectParams, current: int, oldest_probe: int) -> bool:
+def protocol_fits(params: ConnectParams) -> bool:
     """Whether the protocol versions overlap: probes and nodes may be one version behind."""
-    low, high = params.min_protocol, params.max_protocol
-    if low <= current <= high:
-        return True
-    if low > current:
-        return False
-    is_node = params.role == "node" and params.client.mode == "node"
-    return (params.client.mode == "probe" or is_node) and high >= oldest_probe
+    low, high, mode = params.min_protocol, params.max_protocol, params.client.mode
+    may_be_older = mode == "probe" or (mode == "node" and params.role == "node")
+    return low <= PROTOCOL and high >= (MINIMUM_PROBE_PROTOCOL if may_be_older else PROTOCOL)
 
 
 def needs_no_pairing(params: ConnectParams, method: AuthMethod) -> bool:

@@ -37,8 +37,6 @@ from openclaw.protocol.frames import (
     CLOSE_TOO_BIG,
     MAX_BYTES_BEFORE_CONNECT,
     MAX_FRAMES_WHILE_CONNECTING,
-    MINIMUM_PROBE_PROTOCOL,
-    PROTOCOL,
     EventFrame,
     NotARequest,
     NotJson,
@@ -170,7 +168,7 @@ class Handshake:
             params = read_params("connect", ConnectParams, request.params)
         except MethodRefusal as refused:
             raise rejections.invalid(refused.message) from None
-        if not auth.protocol_fits(params, PROTOCOL, MINIMUM_PROBE_PROTOCOL):
+        if not auth.protocol_fits(params):
             raise rejections.protocol_mismatch(params)
         role = _role(params)
         allowed, hosts = self.policy.allowed_origins, self.policy.known_hosts
