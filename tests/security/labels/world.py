@@ -179,9 +179,7 @@ async def world(
             keeping = HttpAuth(
                 secret=lambda: Secret("other"), limiter=AuthLimiter(), clock=clock, address=lambda scope: "test"
             )
-            hooks = WebhookEndpoint(
-                sessions, runs, app.system_events, clock, app.bus, app.live.hooks, automation.heartbeats, keeping
-            )
+            hooks = WebhookEndpoint(app, services, keeping)
             async with services.serving():
                 await services.subagents.roster.load()
                 async with services.subagents.serving(), automation.serving(fires=False), asyncio.TaskGroup() as group:

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 
@@ -10,15 +12,15 @@ from openclaw.config.settings import HttpEndpointsSettings
 from openclaw.core.secret import Secret
 from openclaw.gateway.app import App
 from openclaw.gateway.http import completions, embeddings, pages, problems, responses, tools
-from openclaw.gateway.http import metrics as metrics_route
 from openclaw.gateway.http.embeddings import Embed
 from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint
+from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.requests import HttpBackend
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.http.tools import PluginRoutes, ToolInvocation
 from openclaw.gateway.http.webhooks import WebhookEndpoint
 from openclaw.gateway.http.webhooks import routes as hook_routes
-from openclaw.gateway.metrics import MetricFamily
+from openclaw.gateway.metrics import MetricFamily, render_metrics
 from openclaw.gateway.server import ServerFront
 from openclaw.gateway.services import Services
 from openclaw.protocol import scopes
@@ -57,25 +59,23 @@ def gateway_routes(
     def vouched(scope: Scope) -> bool | None:
         return is_proxy_authenticated(front.peer(scope))
 
+    async def metrics(request: Request) -> Response:
+        """Asks for the same credential as everything else: how busy someone is, is their own business."""
+        try:
+            auth.check(request, scopes.READ)
+        except HttpProblem as problem:
+            return PlainTextResponse(f"{problem}\n", status_code=problem.status)
+        return PlainTextResponse(render_metrics(figures()), media_type="text/plain; version=0.0.4")
+
     def surface() -> list[Route]:
         backend = HttpBackend(app, services.toolset, services.runs, services.inbox, fanout)
         return routes(backend, app.memories.embed, live.config.gateway.http.endpoints, auth)
 
     auth = HttpAuth(secret=secret, limiter=limiter, clock=app.clock, address=address, vouched=vouched)
-    hooks = WebhookEndpoint(
-        services.sessions,
-        services.runs,
-        app.system_events,
-        app.clock,
-        app.bus,
-        live.hooks,
-        services.automation.heartbeats,
-        auth,
-    )
     found: list[BaseRoute] = [
         *lazy_routes(surface),
-        *hook_routes(hooks, live.config.hooks.path),
-        metrics_route.route(figures, auth),
+        *hook_routes(WebhookEndpoint(app, services, auth), live.config.hooks.path),
+        Route("/metrics", metrics, methods=["GET"]),
         PluginRoutes(app.plugins.route, auth),
     ]
     if live.config.gateway.control_ui.enabled:
