@@ -14,6 +14,7 @@ from msgspec import Struct
 from openclaw.config.load import LoadedConfig, load
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import Secret
+from openclaw.devices.signature import load_or_create
 from openclaw.gateway.exposure import Exposure, ExposureOptions, decide, own_token
 from openclaw.gateway.process import reachable, running_gateway
 from openclaw.process.environment import Environment
@@ -92,8 +93,6 @@ def connect_to(target: ClientTarget, caps: tuple[str, ...] = ()) -> AbstractAsyn
 
     signer: Signer | None = None
     if target.identity is not None:
-        from openclaw.devices.signature import load_or_create
-
         signer = load_or_create(target.identity, time.time_ns() // 1_000_000)
     who = ConnectOptions(
         version=__version__,
