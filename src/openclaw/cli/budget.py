@@ -15,7 +15,7 @@ from openclaw.budget.service import GroupBy, SpendSum, zone_of
 from openclaw.cli.render import JSON, dollars, now_ms, show, table, tokens, when
 from openclaw.config.load import load
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.gateway.process import open_state
+from openclaw.gateway.state import open_state
 from openclaw.process.environment import Environment, local_timezone
 from openclaw.process.tasks import SystemClock
 from openclaw.storage.database import Database

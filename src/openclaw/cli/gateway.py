@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 @click.option("--local", is_flag=True, help="Without the gateway, even when one runs.")
 def acp_command(agent_id: str | None, local: bool) -> None:
     """Serve the assistant to an editor (Agent Client Protocol), over standard input and output."""
-    from openclaw.gateway.acp_server import check_installed, serve
+    from openclaw.gateway.acp_server import serve
     from openclaw.gateway.local import local_gateway
 
-    check_installed()
     environment = Environment.of_process()
     # Decided once: a gateway that restarts is waited for, and not replaced by one in this process.
     connect = local_gateway if is_alone(environment, local) else connect_running
@@ -302,7 +301,7 @@ def doctor_command(fix: bool, yes: bool, as_json: bool) -> int:
 
     environment = Environment.of_process()
     context = doctor.collect_context(environment)
-    findings = doctor.run_checks(context, doctor.CHECKS)
+    findings = doctor.run_checks(context)
     if not as_json:
         _print_findings(findings)
     repaired: list[tuple[doctor.DoctorFinding, str]] = []
@@ -312,7 +311,7 @@ def doctor_command(fix: bool, yes: bool, as_json: bool) -> int:
         if yes or (not as_json and sys.stdin.isatty() and click.confirm("Do this?")):
             repaired = list(doctor.repair(findings))
             context = doctor.collect_context(environment)
-            findings = doctor.run_checks(context, doctor.CHECKS)
+            findings = doctor.run_checks(context)
         elif not as_json:
             click.echo("Nothing was changed. Add --yes to go on without a question.")
     counts = doctor.summary(findings)

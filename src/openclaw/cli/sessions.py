@@ -26,7 +26,7 @@ from openclaw.cli.render import JSON, ago, dollars, note, show, table, tokens, w
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.messages import Assistant, Image, Message, ToolCall, ToolResult
 from openclaw.core.text import spell_out_invisible, strip_unprintable
-from openclaw.gateway.process import open_state
+from openclaw.gateway.state import open_state
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.sessions.files import load

@@ -17,7 +17,8 @@ from openclaw.core.errors import ConfigError, OpenClawError
 from openclaw.gateway import logs, process
 from openclaw.gateway.client_target import call_gateway, find_gateway
 from openclaw.gateway.logs import LEVELS, LogFiles, format_log_line
-from openclaw.gateway.process import open_state, running_gateway
+from openclaw.gateway.process import running_gateway
+from openclaw.gateway.state import open_state
 from openclaw.process.environment import Environment, Home
 from openclaw.process.tasks import SystemClock
 from openclaw.sessions.index import SessionRow

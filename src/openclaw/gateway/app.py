@@ -10,7 +10,7 @@ from openclaw.core.clock import Clock, zone_of
 from openclaw.core.harness import OpenProvider
 from openclaw.core.keys import SessionKey
 from openclaw.core.tool import Approver
-from openclaw.gateway.process import open_state
+from openclaw.gateway.state import open_state
 from openclaw.harnesses.acp import AcpHarness
 from openclaw.memory.service import MemoryService
 from openclaw.models.providers import ProviderPool

@@ -90,12 +90,7 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
                     port = launch.server.port if launch.server else 0
                     tasks.append(group.create_task(_start_plugins(app.plugins, app.run_hooks, port), name="plugins"))
                     app.hook_files.tell(startup_event(app))
-                yield GatewayParts(
-                    connection=api.sockets.serve,
-                    routes=api.routes,
-                    reload=api.reload,
-                    drains=(api.drain,),
-                )
+                yield GatewayParts(connection=api.sockets.serve, routes=api.routes, reload=api.reload, drain=api.drain)
                 if launch.background:
                     await app.run_hooks.gateway_stops(launch.control.wish or "stop", app.index)
                 for task in tasks:

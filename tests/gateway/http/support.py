@@ -11,6 +11,7 @@ from openai import AsyncOpenAI
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from openclaw.config.settings import EndpointSettings, HttpEndpointsSettings
 from openclaw.core.provider import Provider
 from openclaw.core.secret import Secret
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
@@ -18,11 +19,13 @@ from openclaw.gateway.app import App, open_app
 from openclaw.gateway.http import routes as http_routes
 from openclaw.gateway.http.embeddings import Embed
 from openclaw.gateway.http.endpoint import HttpAuth
-from openclaw.gateway.http.routes import EndpointSwitches, parts_of, routes
+from openclaw.gateway.http.requests import HttpBackend
+from openclaw.gateway.http.routes import routes
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.services import build_services
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
+from openclaw.protocol.auth import AuthLimiter, RateLimits
 from openclaw.runs.events import RunEvent
 from openclaw.runs.queue import Lanes
 from openclaw.runs.worker import RunService
@@ -41,7 +44,8 @@ SCRIPTED: dict[str, Any] = {
     },
     "agents": {"defaults": {"model": "scripted/scripted"}, "list": [{"id": "main"}, {"id": "ops"}]},
 }
-BOTH = EndpointSwitches(chat_completions=True, responses=True)
+ON = EndpointSettings(enabled=True)
+BOTH = HttpEndpointsSettings(chat_completions=ON, responses=ON)
 
 
 class Nobody:
@@ -49,20 +53,8 @@ class Nobody:
         return ApprovalAnswer("deny")
 
 
-class Strict:
-    """Locks an address out after three failures."""
-
-    def __init__(self) -> None:
-        self.failures = 0
-
-    def locked_for(self, address: str) -> float:
-        return 30.0 if self.failures >= 3 else 0.0
-
-    def failed(self, address: str) -> None:
-        self.failures += 1
-
-    def succeeded(self, address: str) -> None:
-        self.failures = 0
+STRICT = RateLimits(max_attempts=3, lockout_ms=30_000)
+"""Locks an address out after three failures."""
 
 
 class House:
@@ -133,7 +125,7 @@ async def house(
     home: TemporaryHome,
     model: Provider,
     *,
-    switches: EndpointSwitches = BOTH,
+    switches: HttpEndpointsSettings = BOTH,
     embed: Embed | None = None,
     config: Mapping[str, Any] | None = None,
     places: int = 8,
@@ -147,10 +139,13 @@ async def house(
         async with services.serving() as runs:
             place.runs = runs
             how = HttpAuth(
-                secret=lambda: place.secret, limiter=Strict(), address=lambda scope: (scope.get("client") or ("",))[0]
+                secret=lambda: place.secret,
+                limiter=AuthLimiter(STRICT),
+                clock=clock,
+                address=lambda scope: (scope.get("client") or ("",))[0],
             )
-            parts = parts_of(app, services.toolset, runs, services.inbox, place.fanout, embed)
-            found = routes(parts, switches, how)
+            backend = HttpBackend(app, services.toolset, runs, services.inbox, place.fanout)
+            found = routes(backend, embed, switches, how)
             place.routes = found
             async with serving(Starlette(routes=http_routes.lazy_routes(lambda: found))) as port:
                 place.port = port

@@ -138,9 +138,7 @@ def accept(name: str, tool: str | None, as_json: bool) -> None:
 @click.option("--local", is_flag=True, help="Without the tools of the gateway, even when one runs.")
 def serve(session: str | None, agent_id: str | None, local: bool) -> None:
     """Lend our tools to another program, over standard input and output."""
-    from openclaw.gateway.mcp_server import check_installed, serve
-
-    check_installed()
+    from openclaw.gateway.mcp_server import serve
 
     async def main() -> None:
         async with open_client(Environment.of_process(), local=local) as client:
