@@ -68,8 +68,8 @@ async def test_a_memory_directory_that_appears_later_is_followed(house: House):
 
 async def test_every_so_often_means_every_so_often(house: House):
     house.write("memory/a.md", "zanzibar\n")
-    async with house.opened(sync={"onSearch": False}) as memory:
-        task = asyncio.ensure_future(sync_periodically(memory, house.clock, 5))
+    async with house.opened(sync={"onSearch": False, "intervalMinutes": 5}) as memory:
+        task = asyncio.ensure_future(sync_periodically(memory, house.clock))
         await until(memory, "zanzibar", lambda found: found == ["memory/a.md"])
         task.cancel()
         with suppress(asyncio.CancelledError):

@@ -24,6 +24,7 @@ from openclaw.core.settings import Fixed
 from openclaw.core.text import strip_unprintable
 from openclaw.memory import notes
 from openclaw.memory.citations import PARTS, explain_search, format_citation, status_to_json
+from openclaw.memory.embedders import embedder_problem
 from openclaw.memory.embedders.pool import EmbedderRegistry, provider_keys
 from openclaw.memory.evaluate import ask, compare, compute_metrics, parse_questions
 from openclaw.memory.indexer import remove
@@ -310,7 +311,7 @@ def _open(
         clock=SystemClock(),
         keys=keys,
         build=embedders.build,
-        problem=embedders.problem,
+        problem=embedder_problem,
         warn=note,
     )
 

@@ -18,7 +18,7 @@ from openclaw.gateway.client_api import ClientApi, startup_event
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch, GatewayParts
 from openclaw.gateway.services import Services, build_services
-from openclaw.memory.service import MemoryService, watch
+from openclaw.memory.service import MemoryService, sync_periodically, watch
 from openclaw.plugins.registry import PluginRegistry, start_plugins
 from openclaw.process.tasks import supervise
 from openclaw.protocol.events import EventBus
@@ -151,6 +151,8 @@ async def _follow_notes(memories: MemoryService, clock: Clock) -> None:
             if memory.settings.sync.watch:
                 work = partial(watch, memory, log.warning)
                 group.create_task(supervise(work, "notes", clock), name="notes")
+            if memory.settings.sync.interval_minutes:
+                group.create_task(sync_periodically(memory, clock), name="notes, every so often")
 
 
 def _stuck_monitor(

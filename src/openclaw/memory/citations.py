@@ -28,11 +28,6 @@ def add_citation(snippet: str, piece: IndexedChunk) -> str:
     return f"{snippet.rstrip()}\n\nSource: {format_citation(piece)}"
 
 
-def may_have_citation(text: str) -> bool:
-    """Whether `text` may contain a citation (a cheap pre-check)."""
-    return ".md#" in text or ".jsonl#" in text
-
-
 def find_dangling(reply: str, length: Callable[[str], int | None]) -> list[str]:
     """The citations in `reply` of files or lines that do not exist; `length` gives a file's number of lines."""
     lost = []

@@ -98,6 +98,10 @@ class IndexIdentity(Struct, frozen=True, rename="camel"):
     def same(self, other: "IndexIdentity") -> bool:
         return msgspec.structs.replace(self, vector_dims=0) == msgspec.structs.replace(other, vector_dims=0)
 
+    def same_model(self, other: "IndexIdentity") -> bool:
+        """Whether the vectors are of the same model, whatever the chunking."""
+        return (self.provider, self.model, self.provider_key) == (other.provider, other.model, other.provider_key)
+
 
 class TextHit(Struct, frozen=True):
     """A chunk that contains the terms in the bits of `mask`."""

@@ -1,11 +1,10 @@
 """Appends to notes, and reads excerpts of them; paths are checked to be notes and free of links."""
 
 import os
-import re
 import stat
 import sys
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
@@ -18,14 +17,7 @@ from openclaw.security import note_marks
 
 # Writing.
 
-LONGEST_SLUG = 48
 LONGEST_ENTRY = 200_000
-
-
-def daily_note_name(day: date, slug: str = "") -> str:
-    """The name of a day's note."""
-    cleaned = re.sub(r"[^a-z0-9]+", "-", slug.lower()).strip("-")[:LONGEST_SLUG].strip("-")
-    return f"memory/{day.isoformat()}{f'-{cleaned}' if cleaned else ''}.md"
 
 
 def append(workspace: Path, name: str, text: str, label: Label = "agent") -> Path:

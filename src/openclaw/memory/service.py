@@ -21,7 +21,7 @@ from openclaw.core.settings import Live
 from openclaw.core.tool import Tool
 from openclaw.memory import citations, notes
 from openclaw.memory.chunk import digest
-from openclaw.memory.embedders import pool
+from openclaw.memory.embedders import embedder_problem, pool
 from openclaw.memory.embedders.pool import Build, EmbedderPool, EmbedderRegistry, EmbedderSource, provider_keys
 from openclaw.memory.files import LONG_TERM_FILES, NoteScope
 from openclaw.memory.index import MemoryIndex
@@ -212,7 +212,7 @@ class MemoryService:
                 clock=self._clock,
                 keys=provider_keys(self._variables.current, configured),
                 build=self._embedders.build,
-                problem=self._embedders.problem,
+                problem=embedder_problem,
                 warn=log.warning,
             )
             self.opened.put_nowait(self._open[agent_id])
@@ -226,14 +226,8 @@ class MemoryService:
 
     def proofread(self, agent_id: str, text: str) -> str:
         """An answer without sources that do not exist."""
-        if "#" not in text:  # most answers cite nothing
-            return text
-        memory = self.of(agent_id) if citations.may_have_citation(text) else None
-        return (
-            citations.remove_dangling(text, partial(notes.count_lines, memory.plan.scope))
-            if memory is not None
-            else text
-        )
+        memory = self.of(agent_id) if ".md#" in text or ".jsonl#" in text else None
+        return citations.remove_dangling(text, partial(notes.count_lines, memory.plan.scope)) if memory else text
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
         """Texts as vectors, from the embedder of the default agent's memory."""
@@ -317,10 +311,10 @@ async def _changes(
         yield
 
 
-async def sync_periodically(memory: MemoryIndex, clock: Clock, minutes: float) -> None:
-    """Syncs the index every `minutes`, until cancelled."""
+async def sync_periodically(memory: MemoryIndex, clock: Clock) -> None:
+    """Syncs the index every `sync.intervalMinutes`, until cancelled."""
     while True:
-        await clock.sleep(minutes * 60)
+        await clock.sleep(memory.settings.sync.interval_minutes * 60)
         memory.changed()
         await _sync(memory)
 

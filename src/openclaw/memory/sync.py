@@ -62,7 +62,6 @@ def update(
     plan: SyncPlan,
     stop: Event,
     now: int,
-    *,
     force: bool = False,
     only: frozenset[str] = frozenset(),
     progress: Progress | None = None,

@@ -108,15 +108,16 @@ class IndexWriter:
         for wanted in hashes:
             self.index.db.execute("DELETE FROM embedding_cache WHERE hash = ?", (wanted,))
 
-    def waiting(self, limit: int, after: int = 0) -> list[tuple[int, str, str]]:
-        """Chunks without a vector: number, hash, text."""
-        return [
-            (row[0], row[1], row[2])
-            for row in self.index.rows(
-                "SELECT number, hash, text FROM chunks WHERE embedding = x'' AND number > ? ORDER BY number LIMIT ?",
-                (after, limit),
-            )
-        ]
+    def waiting(self, limit: int) -> list[tuple[int, str]]:
+        """Chunks without a vector: number and text."""
+        sql = "SELECT number, text FROM chunks WHERE embedding = x'' ORDER BY number LIMIT ?"
+        return [(number, text) for number, text in self.index.rows(sql, (limit,))]
+
+    def set_all_vectors(self, numbers: Sequence[int], made: Sequence[Sequence["array[float]"]]) -> None:
+        """Stores the vectors of several chunks in one transaction."""
+        with self.index.writing():
+            for number, vectors in zip(numbers, made, strict=True):
+                self.set_vectors(number, vectors)
 
     def set_vectors(self, number: int, vectors: Sequence["array[float]"]) -> None:
         """Stores the vectors of a chunk; the first ever fix the index's dimensions."""

@@ -21,7 +21,7 @@ from openclaw.plugins.admit import FIELDS
 from openclaw.plugins.find import FoundPlugin, UnusablePlugin, read_plugin
 from openclaw.plugins.host import call_function
 from openclaw.plugins.manager import PluginManager, PluginStatus
-from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginSlots, PluginsSettings
+from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginLoadSettings, PluginSlots, PluginsSettings
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object")
 FOREIGN = ("anyOf", "oneOf", "allOf", "$ref", "not")
@@ -158,9 +158,14 @@ async def run_plugin(
             env={name: Secret(value) for name, value in (env or {}).items()},
         )
         slots = PluginSlots(memory=found.id) if found.manifest.kind == "memory" else PluginSlots()
-        settings = PluginsSettings(entries={found.id: entry}, limits=limits or PluginLimits(), slots=slots)
+        settings = PluginsSettings(
+            load=PluginLoadSettings(paths=(str(found.directory),)),
+            entries={found.id: entry},
+            limits=limits or PluginLimits(),
+            slots=slots,
+        )
         plugin = RunningPlugin(found, Path(state))
-        plugins = PluginManager(Path(state), lambda given: [Path(directory)], clock)
+        plugins = PluginManager(Path(state), Path(state), clock)
         try:
             await plugins.apply(settings, plugin)
             await plugins.settled()

@@ -6,7 +6,7 @@ A plugin that cannot be imported, raises, hangs, floods or dies is quarantined w
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Container, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -27,6 +27,7 @@ from openclaw.plugins.find import FoundPlugin, UnusablePlugin, discover_plugins
 from openclaw.plugins.host import describe_error, register
 from openclaw.plugins.process import PluginFailed, PluginProcess
 from openclaw.plugins.settings import PluginEntry, PluginsSettings
+from openclaw.skills.roots import expand_path
 from openclaw.storage.atomic import private_directory
 
 log = logging.getLogger("openclaw.plugins")
@@ -144,11 +145,11 @@ class _One:
 class PluginManager:
     """All plugins of the process. `apply` makes what runs agree with the settings; `close` ends all of it."""
 
-    def __init__(self, state: Path, places: Callable[[PluginsSettings], Iterable[Path]], clock: Clock) -> None:
+    def __init__(self, state: Path, home: Path, clock: Clock) -> None:
         self.installed = state / "extensions"
         self._data = state / "plugins"
         self._ledger = AcceptedPlugins(state)
-        self._places = places
+        self._home = home
         self._clock = clock
         self._house: PluginContext | None = None
         self._ones: dict[str, _One] = {}
@@ -212,7 +213,9 @@ class PluginManager:
         if not settings.enabled:
             self._say(memory_slot_problem((), {}, settings))
             return {}, ()
-        found, broken = discover_plugins(self._places(settings), self.installed)
+        found, broken = discover_plugins(
+            [expand_path(each, self._home, self._home) for each in settings.load.paths], self.installed
+        )
         accepted = self._ledger.read()
         digests = {each.id: digest_of(each.directory) for each in found if each.source == "installed"}
         verdicts = judge(found, settings, {name: each.tree_sha256 for name, each in accepted.items()}, digests)

@@ -345,7 +345,7 @@ class TurnPreparer:
         self, key: SessionKey, session_id: str = ""
     ) -> "tuple[tuple[WorkspaceFile, ...] | None, Sequence[AuditChange]]":
         """The same, with what the hooks did to them."""
-        if not self._live.config.hooks.internal.wanted:
+        if not self._hook_files.on:
             return None, ()
         return await bootstrap_files(
             self._hook_files,

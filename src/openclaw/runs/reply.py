@@ -184,7 +184,7 @@ class ReplyShaper:
             log.info("took a stray %s out of an answer", HEARTBEAT)
         if shaped.text and is_duplicate(shaped.text, self._sent):
             shaped = structs.replace(shaped, said=Silence())
-        elif isinstance(shaped.said, Visible) and shaped.text:
+        elif isinstance(shaped.said, Visible) and "#" in shaped.text:  # most answers cite nothing
             shaped = structs.replace(shaped, said=structs.replace(shaped.said, text=self._proofread(shaped.text)))
         self._silent = shaped.silent
         payload = shapes.answer_payload(shaped.text, self._fresh_media(shaped))

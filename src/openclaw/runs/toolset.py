@@ -292,7 +292,7 @@ class MachineTools:
 
     def brought(self) -> list[Tool]:
         """What plugins and MCP servers lend."""
-        return [*self._plugins.tools(), *(self.mcp.tools() if self._live.config.mcp.servers else ())]
+        return [*self._plugins.tools, *(self.mcp.tools() if self._live.config.mcp.servers else ())]
 
     def _own(self, key: SessionKey, *, background: bool, level: Level, boxed: BoundSandbox | None) -> list[Tool]:
         """The tools that depend on nothing but the configuration and the agent: they keep nothing between calls."""
@@ -387,7 +387,8 @@ class Toolset:
         own = self._sandboxes.tool_settings(key.agent)
         request = tool_request(key, model, self._sandboxes.of(key))
         found = tool_policy.build_layers(config.tools, own, request, config.channels)
-        return self._plugins.layers(config.tools, [*found, *self._session_tools.layers(key), *caps])
+        layers = [*found, *self._session_tools.layers(key), *caps]
+        return self._plugins.layers(config.tools, layers) if self._plugins.tools else layers
 
     def offered(self, key: SessionKey) -> tuple[str, ...]:
         """The names of all tools there are for a session, before policy."""

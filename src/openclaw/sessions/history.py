@@ -153,7 +153,7 @@ def _presentable(message: Message, proofread: Callable[[str], str]) -> Message:
     if not isinstance(message, Assistant):
         return message
     shaped = shape(message.text)
-    text = proofread(shaped.text)
+    text = proofread(shaped.text) if "#" in shaped.text else shaped.text  # most answers cite nothing
     if text == message.text:
         return message
     before = [block for block in message.content if isinstance(block, Thinking)]

@@ -25,7 +25,7 @@ from openclaw.core.plugin import OpensEmbedder
 from openclaw.core.secret import Secret
 from openclaw.memory.chunk import windows
 from openclaw.memory.database import IndexIdentity
-from openclaw.memory.embedders import embedder_problem, open_embedder
+from openclaw.memory.embedders import open_embedder
 from openclaw.memory.settings import BUILT_IN, MemorySearchSettings
 from openclaw.memory.sync import SyncPlan
 from openclaw.memory.writer import KEYWORDS_ONLY
@@ -53,12 +53,6 @@ class EmbedderRegistry:
         if endpoint.provider not in BUILT_IN:
             return PluginEmbedder(endpoint, self._plugins)
         return open_embedder(endpoint)
-
-    def problem(self, endpoint: EmbedderEndpoint) -> str:
-        """Why an embedder cannot be used. Always empty for a plugin's: the plugin may start later."""
-        if endpoint.provider not in BUILT_IN:
-            return ""
-        return embedder_problem(endpoint)
 
 
 class _Open(Struct, frozen=True):
@@ -158,17 +152,17 @@ class PluginEmbedder:
 
 AUTO = ("local", "openai", "gemini", "voyage")
 REMOTE = ("openai", "gemini", "voyage", "ollama", "openai-compatible")
-NEEDS_KEY = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY", "voyage": "VOYAGE_API_KEY"}
 KEY_SOURCES = {
     "openai": ("openai", ("OPENAI_API_KEY",)),
     "gemini": ("google", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
     "voyage": ("voyage", ("VOYAGE_API_KEY",)),
 }
 """By embedder: its section of `models.providers`, and its environment variables."""
-DEFAULT_ADDRESSES = {
+ADDRESSES = {
     "openai": "https://api.openai.com/v1",
     "gemini": "https://generativelanguage.googleapis.com/v1beta",
     "voyage": "https://api.voyageai.com/v1",
+    "ollama": "http://127.0.0.1:11434",
 }
 
 Problem = Callable[[EmbedderEndpoint], str]
@@ -232,7 +226,7 @@ def fallback(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem
 def endpoint(settings: MemorySearchSettings, provider: str, keys: Mapping[str, Secret]) -> EmbedderEndpoint:
     """The endpoint of `provider`; its usual key is sent to its own address only."""
     remote = settings.remote
-    foreign = remote.base_url is not None and remote.base_url.rstrip("/") != DEFAULT_ADDRESSES.get(provider)
+    foreign = remote.base_url is not None and remote.base_url.rstrip("/") != ADDRESSES.get(provider)
     key = remote.api_key or (None if foreign else keys.get(provider))
     away = provider in REMOTE
     return EmbedderEndpoint(
@@ -247,9 +241,9 @@ def endpoint(settings: MemorySearchSettings, provider: str, keys: Mapping[str, S
 
 def missing(endpoint: EmbedderEndpoint) -> str:
     """What a remote embedder lacks: a key or an address. Empty when nothing."""
-    name = NEEDS_KEY.get(endpoint.provider)
-    if name and not endpoint.key and not endpoint.base_url:
-        return f"no key for embeddings from {endpoint.provider}: set {name} or memorySearch.remote.apiKey"
+    if endpoint.provider in KEY_SOURCES and not endpoint.key and not endpoint.base_url:
+        variable = KEY_SOURCES[endpoint.provider][1][0]
+        return f"no key for embeddings from {endpoint.provider}: set {variable} or memorySearch.remote.apiKey"
     if endpoint.provider == "openai-compatible" and not (endpoint.base_url and endpoint.model):
         return "an OpenAI-compatible embedder needs memorySearch.remote.baseUrl and memorySearch.model"
     return ""

@@ -64,6 +64,8 @@ class HookDispatcher:
         self._failed = failed
         """Hears of every handler that failed, and why."""
         self._order: list[HookRegistration] = []
+        self.any = False
+        """Whether any handler is registered at all."""
         self._at: dict[HookName, tuple[HookRegistration, ...]] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -74,6 +76,7 @@ class HookDispatcher:
             log.warning("plugin %s: %s", registration.plugin, why)
             return why
         self._order.append(registration)
+        self.any = True
         self._sort(registration.hook)
         return ""
 
@@ -81,12 +84,9 @@ class HookDispatcher:
         """Unregisters every handler of `plugin`; calls in progress finish."""
         gone = {each.hook for each in self._order if each.plugin == plugin}
         self._order = [each for each in self._order if each.plugin != plugin]
+        self.any = bool(self._order)
         for name in gone:
             self._sort(name)
-
-    @property
-    def any(self) -> bool:
-        return bool(self._order)
 
     def has(self, name: HookName) -> bool:
         """Whether a handler is registered; where none is, the caller need not build the event."""

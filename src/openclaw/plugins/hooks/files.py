@@ -260,8 +260,11 @@ class HookFiles:
 
     @property
     def on(self) -> bool:
-        """Whether there may be anyone to tell; while there is not, nobody need describe what happened."""
-        return not self._resting and self._settings.current.wanted
+        """Whether any hook can run; while none can, nobody searches for hooks or describes what happened."""
+        settings = self._settings.current
+        if self._resting or settings.enabled is not None:
+            return bool(settings.enabled) and not self._resting
+        return bool(settings.load.extra_dirs) or any(each.enabled is not False for each in settings.entries.values())
 
     async def fire(self, event: HookEvent) -> HookFileAnswer:
         """Calls the listeners and waits for their combined answer."""
