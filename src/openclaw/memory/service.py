@@ -35,6 +35,9 @@ from openclaw.process.environment import Environment
 from openclaw.storage.atomic import replace_file
 from openclaw.workspace.seed import Workspaces
 
+log = logging.getLogger(__name__)
+
+
 # Forgetting.
 
 
@@ -141,7 +144,7 @@ def open_memory(
     keys: Mapping[str, Secret],
     build: Build,
     problem: pool.Problem,
-    warn: Callable[[str], None] = lambda line: None,
+    warn: Callable[[str], None] = log.warning,
 ) -> MemoryIndex:
     """Makes the memory of `agent_id`; reads and starts nothing before its first use. `keys` are the providers' own."""
     path = index_path(settings, agent_id, state, home)
@@ -159,9 +162,6 @@ def open_memory(
         pool.choose(settings, keys, problem), build, clock, fallback=pool.fallback(settings, keys, problem)
     )
     return MemoryIndex(path, plan, settings, clock, means, warn)
-
-
-log = logging.getLogger(__name__)
 
 
 class MemoryService:
@@ -213,7 +213,6 @@ class MemoryService:
                 keys=provider_keys(self._variables.current, configured),
                 build=self._embedders.build,
                 problem=embedder_problem,
-                warn=log.warning,
             )
             self.opened.put_nowait(self._open[agent_id])
         return self._open[agent_id]
@@ -248,7 +247,7 @@ class MemoryService:
 # Watching.
 
 
-async def watch(memory: MemoryIndex, warn: Callable[[str], None] = lambda line: None) -> None:
+async def watch(memory: MemoryIndex, warn: Callable[[str], None]) -> None:
     """Syncs the index whenever notes change, until cancelled.
 
     Where the system cannot watch files, warns once and returns; every search then scans the files itself.
@@ -295,12 +294,17 @@ async def _changes(
 
     workspace = memory.plan.scope.workspace
 
-    def ours(change: Change, path: str) -> bool:
-        return _is_note(Path(path), workspace)
+    def is_note(_: Change, name: str) -> bool:
+        path = Path(name)
+        markdown = path.suffix.lower() == ".md" or not path.suffix
+        if not path.is_relative_to(workspace):
+            return markdown
+        top, *rest = path.relative_to(workspace).parts
+        return top == "memory" and markdown if rest else top in (*LONG_TERM_FILES, "memory")
 
     async for seen in awatch(
         *places,
-        watch_filter=ours,
+        watch_filter=is_note,
         debounce=max(50, memory.settings.sync.watch_debounce_ms),
         step=50,
         stop_event=stop,
@@ -332,12 +336,3 @@ def _places(memory: MemoryIndex) -> tuple[Path, ...]:
     scope = memory.plan.scope
     wanted = (scope.workspace / "memory", *(path for path, _ in scope.places()))
     return tuple(path for path in wanted if path.exists() and not path.is_symlink())
-
-
-def _is_note(path: Path, workspace: Path) -> bool:
-    if not path.is_relative_to(workspace):
-        return path.suffix.lower() == ".md" or not path.suffix
-    parts = path.relative_to(workspace).parts
-    if len(parts) == 1:
-        return parts[0] in (*LONG_TERM_FILES, "memory")
-    return parts[0] == "memory" and (path.suffix.lower() == ".md" or not path.suffix)

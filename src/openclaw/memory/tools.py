@@ -1,7 +1,8 @@
 """The tools `memory_search` and `memory_get`."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,7 +89,7 @@ class MemorySearch:
                     max_results=max(1, min(50, wanted.max_results)) if wanted.max_results else None,
                     min_score=wanted.min_score,
                     sources=sources,
-                    visible=_visible_to(context.session_key),
+                    visible=partial(_visible_to, context.session_key),
                 )
         except TimeoutError:
             return _document(unavailable("the search took longer than 30 s", "Try again in a minute."))
@@ -264,8 +265,8 @@ def _warning(answer: SearchAnswer) -> str:
     return ""
 
 
-def _visible_to(session_key: str) -> Callable[[rank.IndexedChunk], bool]:
-    return lambda piece: piece.source != "sessions" or transcripts.may_see(piece.owner, session_key)
+def _visible_to(session_key: str, piece: rank.IndexedChunk) -> bool:
+    return piece.source != "sessions" or transcripts.may_see(piece.owner, session_key)
 
 
 def _document(value: dict[str, Any], *, failed: bool = False) -> Output:

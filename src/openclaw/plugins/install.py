@@ -16,10 +16,10 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
-from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins
+from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins, tree_digest
 from openclaw.plugins.manifest import FILE, PluginManifest, read
 from openclaw.storage.archives import read_package, recover_swaps, swap
-from openclaw.storage.digests import Hasher, Unverifiable
+from openclaw.storage.digests import Unverifiable
 from openclaw.storage.locks import hold_lock
 
 _STAGING, _OLD, _LOCK = ".openclaw-staging-", ".openclaw-old-", ".openclaw-install.lock"
@@ -61,7 +61,7 @@ class PluginReview(Struct, frozen=True, kw_only=True):
     """The operator's policy."""
     hooks: tuple[Callable[[StagedPlugin], str], ...] = ()
     """`before_install` of other plugins."""
-    person: Callable[[StagedPlugin], str] = lambda staged: ""
+    person: Callable[[StagedPlugin], str]
 
 
 def install(
@@ -118,7 +118,7 @@ def stage_plugin(spec: Path, root: Path, inspect: Inspect, force: bool = False) 
             target=target,
             kind="path" if spec.is_dir() else "archive",
             spec=str(spec.resolve()),
-            tree_sha256=Hasher(lambda: 0.0).tree(str(directory)).sha256,
+            tree_sha256=tree_digest(directory),
             files=len(found),
             findings=tuple(inspect({path: data for path, (data, _) in found.items()})),
             replaces=target.exists(),

@@ -376,7 +376,7 @@ class MessageHooks:
 
     def sent(self, turn: RunRequest, payloads: Sequence[ReplyPayload]) -> None:
         """Notifies of everything that was delivered."""
-        if self._hooks.has("message_sent"):
+        if self._hooks.any:
             for payload in payloads:
                 self.tell_sent(str(turn.key), payload.text, hook_context(turn))
 

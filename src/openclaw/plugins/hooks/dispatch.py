@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from openclaw.core.clock import Clock
 from openclaw.core.hooks import (
@@ -29,9 +30,9 @@ from openclaw.security.audit import AuditChange
 
 log = logging.getLogger(__name__)
 
-E = TypeVar("E")
+E = TypeVar("E", bound=Struct)
 A = TypeVar("A")
-M = TypeVar("M")
+M = TypeVar("M", bound=Struct)
 
 GRACE = 1.0
 """Seconds a cancelled handler has to end at shutdown."""
@@ -193,7 +194,9 @@ class HookDispatcher:
     def _give_up(self, point: HookPoint[E, A, M], each: HookRegistration, why: str) -> A | None:
         closed = POINTS[each.hook].fails == "closed" and point.objection is not None
         self._report(each, why, "counted as an objection" if closed else "passed over")
-        return point.objection(f"{each.plugin} could not decide: {why}") if closed and point.objection else None
+        if not closed or point.objection is None:
+            return None
+        return point.objection(block=True, block_reason=f"{each.plugin} could not decide: {why}")
 
     def _report(self, each: HookRegistration, why: str, outcome: str) -> None:
         log.warning("plugin %s: its handler of %s was %s: %s", each.plugin, each.hook, outcome, why)
