@@ -237,12 +237,13 @@ def hit_to_json(found: rank.RankedHit, cite: bool) -> dict[str, Any]:
         document["vectorScore"] = round(found.vector, 4)
     if found.text is not None:
         document["textScore"] = round(found.text, 4)
-    document["snippet"] = citations.add_citation(snippet, piece) if cite else snippet
+    citation = citations.format_citation(piece)
+    document["snippet"] = f"{snippet.rstrip()}\n\nSource: {citation}" if cite else snippet
     document["source"] = piece.source
     if piece.label:
         document["label"] = piece.label
     if cite:
-        document["citation"] = citations.format_citation(piece)
+        document["citation"] = citation
     return document
 
 
