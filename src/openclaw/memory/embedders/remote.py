@@ -1,6 +1,5 @@
 """The embedders of remote APIs (OpenAI, Gemini, Voyage, Ollama), and their HTTP client."""
 
-import ipaddress
 import math
 from array import array
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ from openclaw.core.errors import (
 )
 from openclaw.core.secret import Secret, redact
 from openclaw.memory.embedders.pool import ADDRESSES
+from openclaw.protocol.peer import is_loopback
 
 CONNECT_SECONDS = 20.0
 BODY_BYTES = 256 * 1024 * 1024
@@ -81,7 +81,9 @@ class EmbedderHttp:
         if self._client is None:
             timeout = httpx2.Timeout(self._endpoint.timeout, connect=CONNECT_SECONDS)
             # A proxy from the environment cannot reach this machine's loopback.
-            self._client = httpx2.AsyncClient(timeout=timeout, trust_env=not _loopback(self._base))
+            self._client = httpx2.AsyncClient(
+                timeout=timeout, trust_env=not is_loopback(urlsplit(self._base).hostname or "")
+            )
         return self._client
 
     def _headers(self) -> dict[str, str]:
@@ -160,16 +162,6 @@ def _seconds(text: str) -> float | None:
     except ValueError:
         return None
     return seconds if 0 <= seconds < 86_400 else None
-
-
-def _loopback(url: str) -> bool:
-    name = urlsplit(url).hostname or ""
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 # The APIs.
