@@ -130,8 +130,8 @@ def count_lines(scope: NoteScope, name: str) -> int | None:
     return text.count("\n") + (not text.endswith("\n"))
 
 
-def excerpt(path: Path, name: str, start: int | None, count: int | None, max_chars: int = MAX_CHARS) -> NoteExcerpt:
-    """Reads `count` lines of a note from line `start`, within `max_chars`."""
+def excerpt(path: Path, name: str, start: int | None, count: int | None) -> NoteExcerpt:
+    """Reads `count` lines of a note from line `start`, within `MAX_CHARS`."""
     if not path.exists():
         raise NotFound(f"there is no note {name}")
     lines = read(path).text.split("\n")
@@ -142,9 +142,9 @@ def excerpt(path: Path, name: str, start: int | None, count: int | None, max_cha
     kept: list[str] = []
     used = 0
     for line in wanted:
-        if kept and used + utf16_length(line) + 1 > max_chars:
+        if kept and used + utf16_length(line) + 1 > MAX_CHARS:
             break
-        kept.append(head(line, max_chars))
+        kept.append(head(line, MAX_CHARS))
         used += utf16_length(kept[-1]) + 1
     after = first + len(kept)
     return NoteExcerpt(

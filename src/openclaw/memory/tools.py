@@ -164,9 +164,8 @@ class MemoryGet:
         aliases={"file": "path", "start": "from", "startLine": "from"},
     )
 
-    def __init__(self, memory: MemoryIndex, max_chars: int = notes.MAX_CHARS) -> None:
+    def __init__(self, memory: MemoryIndex) -> None:
         self._memory = memory
-        self._max_chars = max_chars
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         return Effects.READS_FILES
@@ -182,9 +181,7 @@ class MemoryGet:
         scope = self._memory.plan.scope
         try:
             path = notes.resolve(wanted.path, scope)
-            found = await asyncio.to_thread(
-                notes.excerpt, path, scope.name(path), wanted.start, wanted.lines, self._max_chars
-            )
+            found = await asyncio.to_thread(notes.excerpt, path, scope.name(path), wanted.start, wanted.lines)
         except NotFound:
             return _document({"status": "not_found", "text": "", "path": wanted.path})
         except OpenClawError as error:

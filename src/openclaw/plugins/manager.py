@@ -153,15 +153,12 @@ class PluginManager:
         self._turn = asyncio.Lock()
         self._slot_problem = ""
 
-    async def apply(self, settings: PluginsSettings, registry: PluginContext, *, again: str | None = None) -> None:
-        """Starts and stops until the plugins that run are those the settings want; `again` starts even if unchanged.
-
-        Does not wait for them to be ready: `settled` does.
-        """
+    async def apply(self, settings: PluginsSettings, registry: PluginContext) -> None:
+        """Starts and stops until the plugins that run are those the settings want; `settled` waits for them."""
         async with self._turn:
-            await self._apply(settings, registry, again)
+            await self._apply(settings, registry)
 
-    async def _apply(self, settings: PluginsSettings, registry: PluginContext, again: str | None) -> None:
+    async def _apply(self, settings: PluginsSettings, registry: PluginContext, again: str | None = None) -> None:
         self._registry = registry
         wanted, self._others = await asyncio.to_thread(self._look, settings)
         gone = [one for name, one in self._ones.items() if name == again or wanted.get(name) != one.wanted]

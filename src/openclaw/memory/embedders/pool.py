@@ -55,22 +55,16 @@ class EmbedderRegistry:
         return open_embedder(endpoint)
 
 
-class _Open(Struct, frozen=True):
-    """An embedder a plugin opened, with its model and traits."""
-
-    opens: OpensEmbedder
-    embedder: Embedder
-    model: str
-    traits: Traits
-
-
 class PluginEmbedder:
     """An `Embedder` of a plugin. Looks the plugin up for every call, as it may stop or be replaced."""
 
     def __init__(self, endpoint: EmbedderEndpoint, plugins: EmbedderSource) -> None:
+        self.model = endpoint.model
+        self.traits = Traits()
         self._endpoint = endpoint
         self._plugins = plugins
-        self._open: _Open | None = None
+        self._opens: OpensEmbedder | None = None
+        self._embedder: Embedder | None = None
         self._opening = asyncio.Lock()
 
     @property
@@ -78,15 +72,7 @@ class PluginEmbedder:
         # A replaced plugin may have another model, so it is asked again. While none runs, the last answer holds:
         # the index made with it stays usable.
         opens = self._plugins.embedder(self._endpoint.provider)
-        return self._open is not None and opens in (None, self._open.opens)
-
-    @property
-    def model(self) -> str:
-        return self._open.model if self._open else self._endpoint.model
-
-    @property
-    def traits(self) -> Traits:
-        return self._open.traits if self._open else Traits()
+        return self._embedder is not None and opens in (None, self._opens)
 
     async def prepare(self) -> None:
         await self._found()
@@ -99,22 +85,21 @@ class PluginEmbedder:
         embedder = await self._same()
         if isinstance(embedder, EmbedsQueries):
             return await self._translated(embedder.embed_query(text))
-        found = await self._translated(embedder.embed([text]))
-        return found[0]
+        return (await self._translated(embedder.embed([text])))[0]
 
     async def close(self) -> None:
-        if self._open is not None:
-            await self._open.embedder.close()
+        if self._embedder is not None:
+            await self._embedder.close()
 
     async def _same(self) -> Embedder:
         """The embedder; raises when its model changed since `prepare`."""
-        before = self._open
-        now = await self._found()
-        if before is not None and (before.model, before.traits) != (now.model, now.traits):
-            raise ProviderError(f"the embedder {self._endpoint.provider} has another model now: {now.model}")
-        return now.embedder
+        before = (self.model, self.traits) if self._embedder is not None else None
+        embedder = await self._found()
+        if before not in (None, (self.model, self.traits)):
+            raise ProviderError(f"the embedder {self._endpoint.provider} has another model now: {self.model}")
+        return embedder
 
-    async def _found(self) -> _Open:
+    async def _found(self) -> Embedder:
         name = self._endpoint.provider
         try:
             await self._plugins.ready()
@@ -127,16 +112,18 @@ class PluginEmbedder:
                     f"no plugin that runs brings an embedder {name}: see openclaw plugins list, or choose one of "
                     f"{', '.join(('auto', *BUILT_IN))}"
                 )
-            if self._open is None or self._open.opens is not opens:
-                self._open = await self._translated(self._opened(opens))
-            return self._open
+            if self._embedder is None or self._opens is not opens:
+                self._embedder = await self._translated(self._open(opens))
+                self._opens = opens
+            return self._embedder
 
-    async def _opened(self, opens: OpensEmbedder) -> _Open:
+    async def _open(self, opens: OpensEmbedder) -> Embedder:
         embedder = opens(self._endpoint)
         if isinstance(embedder, Prepares):
             await embedder.prepare()
-        traits = embedder.traits if isinstance(embedder, HasTraits) else Traits()
-        return _Open(opens, embedder, embedder.model, traits)
+        self.model = embedder.model
+        self.traits = embedder.traits if isinstance(embedder, HasTraits) else Traits()
+        return embedder
 
     async def _translated(self, asked: Awaitable[T]) -> T:
         try:
