@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from openclaw.memory.tools import MemoryGet, MemorySearch
 from openclaw.models.settings import ModelsSettings
 from openclaw.plugins.settings import MEMORY_CORE, PluginsSettings
 from openclaw.process.environment import Environment
+from openclaw.process.tasks import supervise
 from openclaw.storage.atomic import replace_file
 from openclaw.workspace.seed import Workspaces
 
@@ -188,8 +189,8 @@ class MemoryService:
         self._slots = slots
         self._variables = variables
         self._open: dict[str, MemoryIndex] = {}
-        self.opened: asyncio.Queue[MemoryIndex] = asyncio.Queue()
-        """Every index that is opened; whoever follows notes as they change takes from here."""
+        self._opened: asyncio.Queue[MemoryIndex] = asyncio.Queue()
+        """Every index that is opened, for `follow`."""
 
     def of(self, agent_id: str) -> MemoryIndex | None:
         """The notes of an agent, searchable; None when it is switched off, or a plugin's in its place."""
@@ -214,7 +215,7 @@ class MemoryService:
                 build=self._embedders.build,
                 problem=embedder_problem,
             )
-            self.opened.put_nowait(self._open[agent_id])
+            self._opened.put_nowait(self._open[agent_id])
         return self._open[agent_id]
 
     def tools(self, agent_id: str) -> list[Tool]:
@@ -237,6 +238,17 @@ class MemoryService:
                 "there is no embedder: set agents.defaults.memorySearch.provider, or install openclaw-py[local]"
             )
         return await vectors.of(texts)
+
+    async def follow(self) -> None:
+        """Keeps each index in step with its notes, from the first turn that opens it: nobody asks for them before."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                memory = await self._opened.get()
+                if memory.settings.sync.watch:
+                    work = partial(watch, memory, log.warning)
+                    group.create_task(supervise(work, "notes", self._clock), name="notes")
+                if memory.settings.sync.interval_minutes:
+                    group.create_task(_sync_periodically(memory, self._clock), name="notes, every so often")
 
     async def close(self) -> None:
         for memory in self._open.values():
@@ -263,23 +275,13 @@ async def watch(memory: MemoryIndex, warn: Callable[[str], None]) -> None:
 
 async def _watch_once(memory: MemoryIndex) -> None:
     """Watches until the set of directories changes."""
-    workspace = memory.plan.scope.workspace
     places = _places(memory)
-    other = asyncio.Event()
-
-    async def top() -> None:
-        async for _ in _changes(memory, (workspace,), other, recursive=False):
-            if _places(memory) != places:
-                other.set()
-
-    async def deep() -> None:
-        async for _ in _changes(memory, places, other, recursive=True):
-            pass
-
+    stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        group.create_task(top(), name="memory:watch")
+        top = (memory.plan.scope.workspace,)
+        group.create_task(_sync_changes(memory, top, places, stop, recursive=False), name="memory:watch")
         if places:
-            group.create_task(deep(), name="memory:watch")
+            group.create_task(_sync_changes(memory, places, places, stop, recursive=True), name="memory:watch")
         # Both watchers are in place after their first step; one sync then finds what changed before.
         await asyncio.sleep(0)
         memory.watched = True
@@ -287,9 +289,10 @@ async def _watch_once(memory: MemoryIndex) -> None:
         await _sync(memory)
 
 
-async def _changes(
-    memory: MemoryIndex, places: tuple[Path, ...], stop: asyncio.Event, *, recursive: bool
-) -> AsyncIterator[None]:
+async def _sync_changes(
+    memory: MemoryIndex, watched: tuple[Path, ...], places: tuple[Path, ...], stop: asyncio.Event, *, recursive: bool
+) -> None:
+    """Syncs after each change below `watched`; sets `stop` when there are other directories to watch than `places`."""
     from watchfiles import Change, awatch
 
     workspace = memory.plan.scope.workspace
@@ -303,7 +306,7 @@ async def _changes(
         return top == "memory" and markdown if rest else top in (*LONG_TERM_FILES, "memory")
 
     async for seen in awatch(
-        *places,
+        *watched,
         watch_filter=is_note,
         debounce=max(50, memory.settings.sync.watch_debounce_ms),
         step=50,
@@ -312,10 +315,11 @@ async def _changes(
         ignore_permission_denied=True,
     ):
         await _sync(memory, frozenset(path for _, path in seen))
-        yield
+        if _places(memory) != places:
+            stop.set()
 
 
-async def sync_periodically(memory: MemoryIndex, clock: Clock) -> None:
+async def _sync_periodically(memory: MemoryIndex, clock: Clock) -> None:
     """Syncs the index every `sync.intervalMinutes`, until cancelled."""
     while True:
         await clock.sleep(memory.settings.sync.interval_minutes * 60)

@@ -277,14 +277,13 @@ class PluginProcess:
                 waiting = self._waiting.get(number)
                 if waiting is not None and waiting.report is not None:
                     waiting.report(payload)
-            case wire.HostDone(id=number, payload=payload):
-                waiting = self._waiting.get(number)
+            case wire.HostDone() | wire.HostFailed():
+                waiting = self._waiting.get(said.id)
                 if waiting is not None and not waiting.answer.done():
-                    waiting.answer.set_result(payload)
-            case wire.HostFailed(id=number):
-                waiting = self._waiting.get(number)
-                if waiting is not None and not waiting.answer.done():
-                    waiting.answer.set_exception(_error(said, self._name))
+                    if isinstance(said, wire.HostDone):
+                        waiting.answer.set_result(said.payload)
+                    else:
+                        waiting.answer.set_exception(_error(said, self._name))
             case wire.Pong():
                 self._pinged = 0.0
             case wire.HostNote(level=level, text=text):

@@ -186,17 +186,9 @@ def choose(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: 
     if settings.provider == "none":
         return EmbedderChoice(why="memorySearch.provider is none")
     if settings.provider != "auto":
-        found = endpoint(settings, settings.provider, keys)
-        why = missing(found) or problem(found)
-        strict = settings.provider in REMOTE
-        return EmbedderChoice(endpoint=None if why else found, why=why, strict=strict)
-    reasons = []
-    for name in AUTO:
-        found = endpoint(settings, name, keys)
-        if not (why := missing(found) or problem(found)):
-            return EmbedderChoice(endpoint=found)
-        reasons.append(why)
-    return EmbedderChoice(why=reasons[0])
+        return _choice(settings, settings.provider, keys, problem, strict=settings.provider in REMOTE)
+    choices = [_choice(settings, name, keys, problem) for name in AUTO]
+    return next((choice for choice in choices if choice.endpoint), choices[0])
 
 
 def fallback(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: Problem) -> EmbedderChoice | None:
@@ -205,9 +197,16 @@ def fallback(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem
         return None
     # The configured model, address and key belong to the first choice.
     other = msgspec.structs.replace(settings, model="", remote=type(settings.remote)())
-    found = endpoint(other, settings.fallback, keys)
+    found = _choice(other, settings.fallback, keys, problem, strict=settings.fallback in REMOTE)
+    return found if found.endpoint else None
+
+
+def _choice(
+    settings: MemorySearchSettings, name: str, keys: Mapping[str, Secret], problem: Problem, *, strict: bool = False
+) -> EmbedderChoice:
+    found = endpoint(settings, name, keys)
     why = missing(found) or problem(found)
-    return None if why else EmbedderChoice(endpoint=found, strict=settings.fallback in REMOTE)
+    return EmbedderChoice(endpoint=None if why else found, why=why, strict=strict)
 
 
 def endpoint(settings: MemorySearchSettings, provider: str, keys: Mapping[str, Secret]) -> EmbedderEndpoint:
