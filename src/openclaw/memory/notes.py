@@ -100,10 +100,11 @@ class NoteExcerpt(Struct, frozen=True, kw_only=True):
 
 def resolve(raw: str, scope: NoteScope) -> Path:
     """Resolves `raw` to a note's file; raises `NotAllowed` when it is not a note."""
+    refused = NotAllowed(f"{raw!r} is not a note: name MEMORY.md, a file memory/….md, or an extra path")
     given = raw.strip().split("#")[0]
     pure = PurePosixPath(given)
     if not given or "\0" in given or ".." in pure.parts or pure.suffix.lower() != ".md":
-        raise NotAllowed(f"{raw!r} is not a note: name MEMORY.md, a file memory/….md, or an extra path")
+        raise refused
     path = scope.workspace / given
     inside = path.is_relative_to(scope.workspace)
     name = path.relative_to(scope.workspace).as_posix() if inside else ""
@@ -116,7 +117,7 @@ def resolve(raw: str, scope: NoteScope) -> Path:
             if pattern is None or path == root or fnmatch(below, pattern.replace("**/", "*")):
                 _no_links(path, root, raw)
                 return path
-    raise NotAllowed(f"{raw!r} is not a note: name MEMORY.md, a file memory/….md, or an extra path")
+    raise refused
 
 
 def count_lines(scope: NoteScope, name: str) -> int | None:

@@ -208,7 +208,7 @@ MOST_WAITING = 500
 
 
 class HookFiles:
-    """The hooks of a running gateway. `tell` needs `serving()`; `fire` and `answers` work without it."""
+    """The hooks of a running gateway. `tell` needs `serving()`; `fire` works without it."""
 
     def __init__(
         self,
