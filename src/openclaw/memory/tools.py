@@ -92,15 +92,13 @@ class MemorySearch:
                     visible=partial(_visible_to, context.session_key),
                 )
         except TimeoutError:
-            return _document(unavailable("the search took longer than 30 s", "Try again in a minute."))
+            return _unavailable("the search took longer than 30 s", "Try again in a minute.")
         except OpenClawError as error:
-            return _document(unavailable(error.message, "Run `openclaw memory status` to see what is wrong."))
+            return _unavailable(error.message, "Run `openclaw memory status` to see what is wrong.")
         if answer.unavailable:
-            return _document(
-                unavailable(
-                    answer.reason,
-                    "Correct the embedding provider, set memorySearch.fallback, or set memorySearch.provider to auto.",
-                )
+            return _unavailable(
+                answer.reason,
+                "Correct the embedding provider, set memorySearch.fallback, or set memorySearch.provider to auto.",
             )
         output = _document(self.document(answer, context.session_key))
         pieces = [found.piece for found in answer.results]
@@ -244,15 +242,10 @@ def hit_to_json(found: rank.RankedHit, cite: bool) -> dict[str, Any]:
     return document
 
 
-def unavailable(error: str, action: str) -> dict[str, Any]:
-    return {
-        "results": [],
-        "disabled": True,
-        "unavailable": True,
-        "error": error,
-        "warning": "Memory cannot be searched now. Tell the user, and do not guess what the notes say.",
-        "action": action,
-    }
+def _unavailable(error: str, action: str) -> Output:
+    warning = "Memory cannot be searched now. Tell the user, and do not guess what the notes say."
+    flags: dict[str, Any] = {"results": [], "disabled": True, "unavailable": True}
+    return _document({**flags, "error": error, "warning": warning, "action": action})
 
 
 def _warning(answer: SearchAnswer) -> str:

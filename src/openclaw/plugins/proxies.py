@@ -13,7 +13,7 @@ from openclaw.core.embedder import EmbedderEndpoint, Traits, Vector
 from openclaw.core.events import ModelEvent
 from openclaw.core.plugin import Command, CommandReply, Hook, HttpAnswer, HttpRoute, Method, PluginContributions
 from openclaw.core.provider import Endpoint, ModelRequest
-from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.plugins import wire
 from openclaw.plugins.process import PluginFailed, PluginProcess
 from openclaw.plugins.wire import encode_payload, encode_with_credentials
@@ -64,13 +64,9 @@ class ProxiedTool:
 
     def __init__(self, process: PluginProcess, declared: wire.ToolDeclared) -> None:
         self._process = process
-        self._spec = declared.spec
+        self.spec = declared.spec
         # Unknown flags are dropped; a number out of range counts as all of them.
         self._effects = Effects(declared.effects & (~Effects.NONE).value) if declared.effects >= 0 else ~Effects.NONE
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         return self._effects
@@ -92,7 +88,7 @@ class ProxiedTool:
         try:
             found = await self._process.call(
                 "tool",
-                self._spec.name,
+                self.spec.name,
                 encode_payload(asked),
                 wire.ToolOutput,
                 report=partial(_report, context),

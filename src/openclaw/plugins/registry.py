@@ -18,7 +18,7 @@ from openclaw.core.messages import Text
 from openclaw.core.plugin import Command, HttpRoute, Method, OpensEmbedder, OpensProvider, PluginContributions
 from openclaw.core.settings import Live
 from openclaw.core.text import make_origin
-from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
+from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.memory.settings import BUILT_IN as EMBEDDERS
 from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
 from openclaw.protocol.events import EventBus
@@ -249,12 +249,9 @@ class ExternalTool:
     """A tool whose results are wrapped as external text."""
 
     def __init__(self, tool: Tool, plugin: str) -> None:
+        self.spec = tool.spec
         self._tool = tool
         self._origin = make_origin("tool", f"plugin {plugin}: {tool.spec.name}")
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         return self._tool.effects(args)
