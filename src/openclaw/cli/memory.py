@@ -24,6 +24,7 @@ from openclaw.core.settings import Fixed
 from openclaw.core.text import strip_unprintable
 from openclaw.memory import notes
 from openclaw.memory.citations import PARTS, explain_search, format_citation, status_to_json
+from openclaw.memory.embedders import embedder_problem
 from openclaw.memory.embedders.pool import EmbedderRegistry, provider_keys
 from openclaw.memory.evaluate import EvalMetrics, ask, compare, compute_metrics, parse_questions
 from openclaw.memory.index import MemoryIndex, SearchAnswer
@@ -66,7 +67,7 @@ async def open_index(agent: str | None) -> AsyncIterator[MemoryIndex]:
             clock=SystemClock(),
             keys=provider_keys(loaded.variables, keys),
             build=embedders.build,
-            problem=embedders.problem,
+            problem=embedder_problem,
             warn=note,
         )
         try:
@@ -314,7 +315,7 @@ def _evaluate_sample(as_json: bool) -> None:
                 clock=SystemClock(),
                 keys={},
                 build=embedders.build,
-                problem=embedders.problem,
+                problem=embedder_problem,
                 warn=note,
             )
 

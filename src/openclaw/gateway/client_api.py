@@ -214,8 +214,7 @@ class ClientApi:
             ),
             lend_rpc.lend_methods(sessions, app.preparer, toolset),
             workspace_rpc.files_methods(app.workspaces, live.agents, self.histories),
-            memory_rpc.note_methods(sessions, app.memories),
-            memory_rpc.search_methods(sessions, app.memories),
+            memory_rpc.memory_methods(sessions, app.memories),
             sessions_rpc.transcript_methods(sessions, app.lifecycle, runs, app.index),
             skills_rpc.skill_methods(
                 sessions, app.workspaces, app.skills, Editor(app.home, environment.environ), clock

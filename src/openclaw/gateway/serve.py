@@ -18,7 +18,6 @@ from openclaw.gateway.client_api import ClientApi, startup_event
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch, GatewayParts
 from openclaw.gateway.services import Services, build_services
-from openclaw.memory.service import MemoryService, watch
 from openclaw.plugins.registry import PluginRegistry, start_plugins
 from openclaw.process.tasks import supervise
 from openclaw.protocol.events import EventBus
@@ -123,7 +122,7 @@ def _by_itself(
     yield "file versions", partial(api.histories.follow, bus)
     yield "channels", api.channels.keep
     yield "stuck sessions", _stuck_monitor(app.live, clock, services.runs, questions, bus).keep
-    yield "notes", partial(_follow_notes, app.memories, clock)
+    yield "notes", app.memories.follow
 
 
 def _publish(projection: EventProjection, bus: EventBus, event: RunEvent) -> None:
@@ -136,16 +135,6 @@ async def _start_plugins(plugins: PluginRegistry, hooks: RunHooks, port: int) ->
     """Starts the plugins, beside everything else; those that want to know are told that the gateway is there."""
     await start_plugins(plugins)
     hooks.gateway_started(port)
-
-
-async def _follow_notes(memories: MemoryService, clock: Clock) -> None:
-    """Follows the notes of every memory from the first turn that opens it: nobody asked for them before."""
-    async with asyncio.TaskGroup() as group:
-        while True:
-            memory = await memories.opened.get()
-            if memory.settings.sync.watch:
-                work = partial(watch, memory, log.warning)
-                group.create_task(supervise(work, "notes", clock), name="notes")
 
 
 def _stuck_monitor(

@@ -95,13 +95,11 @@ STATES = {
 
 
 def plugins_methods(plugins: PluginRegistry) -> list[RpcMethod]:
-    extensions = plugins
-
-    async def listed(params: PluginsListParams, caller: Caller) -> Any:
-        await extensions.ready()
-        statuses = extensions.statuses()
+    async def list_plugins(params: PluginsListParams, caller: Caller) -> Any:
+        await plugins.ready()
+        statuses = plugins.statuses()
         return {
-            "generation": extensions.generation,
+            "generation": plugins.generation,
             "plugins": [plugin_row(status) for status in statuses],
             "diagnostics": [
                 {"pluginId": status.id, "level": "warn", "message": note}
@@ -115,18 +113,18 @@ def plugins_methods(plugins: PluginRegistry) -> list[RpcMethod]:
         warnings = []
         names = [target.plugin_id for target in params.plugins]
         for name in names:
-            status = await extensions.reload(name)
-            warnings += [f"{name}: {note}" for note in ([status.why] if status.why else []) + list(status.notes)]
+            status = await plugins.reload(name)
+            warnings += [f"{name}: {note}" for note in (status.why, *status.notes) if note]
         return {
             "ok": True,
             "pluginIds": names,
             "restartRequired": False,
-            "runtime": {"operationId": str(uuid.uuid4()), "generation": extensions.generation, "pluginIds": names},
+            "runtime": {"operationId": str(uuid.uuid4()), "generation": plugins.generation, "pluginIds": names},
             "warnings": warnings,
         }
 
     return [
-        RpcMethod("plugins.list", PluginsListParams, listed, READ),
+        RpcMethod("plugins.list", PluginsListParams, list_plugins, READ),
         RpcMethod("plugins.reload", PluginsReloadParams, reload, ADMIN),
     ]
 

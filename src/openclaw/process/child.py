@@ -85,7 +85,7 @@ async def _undo_start(starting: "asyncio.Future[Process]", *, leads_group: bool)
 
 
 class PipedProcess:
-    """A process with piped output; its standard input is closed unless `fed`."""
+    """A process with piped output; its standard input is `stdin`, a pipe when `fed`, or else closed."""
 
     def __init__(
         self,
@@ -95,6 +95,7 @@ class PipedProcess:
         env: Mapping[str, str],
         merged: bool = True,
         fed: bool = False,
+        stdin: int = subprocess.DEVNULL,
         after: Sequence[str] = (),
     ) -> None:
         self.after = after
@@ -104,7 +105,7 @@ class PipedProcess:
                 argv,
                 cwd=cwd,
                 env=env,
-                stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
+                stdin=subprocess.PIPE if fed else stdin,
                 bufsize=0,
                 stdout=pairs[0][1],
                 stderr=pairs[-1][1],

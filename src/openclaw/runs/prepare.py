@@ -172,7 +172,7 @@ class TurnPreparer:
         options = ReplyOptions.of(
             chosen.reasoning_level, chosen.verbose_level, enforce_final=bool(model.compat.reasoning_tags)
         )
-        files, changes = await self._bootstrap(key, session_id) if config.hooks.internal.wanted else (None, ())
+        files, changes = await self._bootstrap(key, session_id) if self._hook_files.on else (None, ())
         warned: tuple[str, ...] = ()
         if config.agents.defaults.bootstrap_prompt_truncation_warning == "once":
             warned = await self._last_truncation(key)
@@ -343,7 +343,7 @@ class TurnPreparer:
 
     async def bootstrap_files(self, key: SessionKey) -> tuple[WorkspaceFile, ...] | None:
         """The files of a prompt as hooks leave them; None when no hook has a say."""
-        return (await self._bootstrap(key))[0] if self._live.config.hooks.internal.wanted else None
+        return (await self._bootstrap(key))[0] if self._hook_files.on else None
 
     async def _bootstrap(
         self, key: SessionKey, session_id: str = ""

@@ -355,7 +355,8 @@ class Toolset:
         boxed = self._sandboxes.of(key)
         request = tool_request(key, model, boxed.box.access if boxed is not None else None)
         found = self._policy.layers(config.tools, config.agents, request, config.channels)
-        return self._plugins.layers(config.tools, [*found, *self._session_tools.layers(key), *caps])
+        layers = [*found, *self._session_tools.layers(key), *caps]
+        return self._plugins.layers(config.tools, layers) if self._plugins.tools else layers
 
     def offered(self, key: SessionKey) -> tuple[str, ...]:
         """The names of all tools there are for a session, before policy."""
@@ -364,4 +365,4 @@ class Toolset:
     def _built(self, key: SessionKey, *, background: bool, level: Level = "off") -> list[Tool]:
         own = self._machine.of(key, background=background, level=level)
         lent = self._machine.mcp.tools() if self._live.config.mcp.servers else ()
-        return [*own, *self._session_tools.tools(key), *self._plugins.tools(), *lent]
+        return [*own, *self._session_tools.tools(key), *self._plugins.tools, *lent]

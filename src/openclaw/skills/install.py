@@ -30,7 +30,7 @@ from openclaw.skills.record import Skill, Source
 from openclaw.skills.settings import DependencySettings
 from openclaw.skills.store import FILE, Inspect, read_manifest
 from openclaw.storage import atomic
-from openclaw.storage.archives import read_package, recover_swaps, swap
+from openclaw.storage.archives import read_package, recover_swaps, swap, write_package
 from openclaw.storage.digests import Hasher, Unverifiable
 from openclaw.storage.locks import hold_lock
 
@@ -137,7 +137,7 @@ def stage_skill(
         raise Conflict(f"{target} is already there: --force replaces it, --as gives another name")
     directory = root / f"{_STAGING}{secrets.token_hex(6)}"
     try:
-        _write(directory, found)
+        write_package(directory, found)
         tree = Hasher(float).tree(str(directory))  # at the time 0.0 no digest is cached
         texts = {path: data for path, (data, _) in found.items()}
         yield StagedSkill(
@@ -157,17 +157,6 @@ def stage_skill(
         raise StateError(f"cannot stage the skill below {root}: {error}") from error
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _write(directory: Path, found: "dict[str, tuple[bytes, bool]]") -> None:
-    directory.mkdir(parents=True, mode=0o700)
-    for path, (data, runs) in found.items():
-        target = directory / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755 if runs else 0o644), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def _put(

@@ -11,7 +11,7 @@ import tarfile
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from openclaw.core.errors import InvalidRequest
@@ -204,6 +204,18 @@ def _from_tar(source: Path) -> Iterator[ArchiveMember]:
                     yield path, stream.read(MAX_FILE_BYTES + 1), bool(member.mode & 0o100)
         except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile, ValueError) as error:
             raise ArchiveRefused(f"{source} is not an archive we can read (.tgz, .tar or .zip): {error}") from error
+
+
+def write_package(directory: Path, found: Mapping[str, tuple[bytes, bool]]) -> None:
+    """Writes what `read_package` gave to a new directory, and to disk."""
+    directory.mkdir(parents=True, mode=0o700)
+    for path, (data, runs) in found.items():
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755 if runs else 0o644), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 # Swapping a directory into place, and recovering when that was interrupted.
