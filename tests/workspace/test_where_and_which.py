@@ -7,7 +7,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import parse_session_key
 from openclaw.workspace.budget import kind_of, merge, select_files
 from openclaw.workspace.files import WorkspaceFile
-from openclaw.workspace.locate import AgentDirectory, WorkspaceRoots, every_workspace, locate
+from openclaw.workspace.locate import AgentDirectory, WorkspaceRoots, locate
 
 PLACES = WorkspaceRoots(home="/home/ada", state_dir="/home/ada/.openclaw")
 MAIN = AgentDirectory(id="main", default=True)
@@ -52,11 +52,6 @@ def test_a_bad_agent_id_is_an_error(bad):
         locate(AgentDirectory(id=bad, workspace="/w"), PLACES)
 
 
-def test_every_workspace_is_listed_once_the_defaults_first():
-    agents = (AgentDirectory(id="work"), AgentDirectory(id="twin", workspace="/home/ada/.openclaw/workspace"))
-    assert every_workspace(agents, PLACES) == ["/home/ada/.openclaw/workspace", "/home/ada/.openclaw/workspace-work"]
-
-
 NAMES = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md", "BOOTSTRAP.md", "MEMORY.md")
 FILES = tuple(WorkspaceFile(name=name, path=f"/w/{name}", inode=f"1:{n}") for n, name in enumerate(NAMES))
 
@@ -91,10 +86,6 @@ def test_a_light_heartbeat_sees_only_its_checklist():
 
 def test_the_channel_can_say_that_it_is_a_group():
     assert kind_of(parse_session_key("agent:main:main"), group=True) == "group"
-
-
-def test_skipping_means_nothing():
-    assert chosen("agent:main:main", skip=True) == []
 
 
 @pytest.mark.parametrize(

@@ -174,22 +174,3 @@ def _either(names: Iterable[str]) -> str:
 
 def _folded(aliases: Mapping[str, str]) -> dict[str, str]:
     return {alias.casefold(): ref for alias, ref in aliases.items()}
-
-
-def allowed(ref: ModelRef, patterns: Iterable[str], aliases: Mapping[str, str]) -> bool:
-    """Whether `ref` matches one of `patterns`: a reference, an alias, `provider/*` or `provider/namespace/*`."""
-    folded = _folded(aliases)
-    for pattern in patterns:
-        pattern = folded.get(pattern.strip().casefold(), pattern.strip())
-        head, _, rest = split_profile(pattern)[0].partition("/")
-        if provider_id(head, (ref.provider,)) != ref.provider:
-            continue
-        if rest == "*" or rest == ref.model or (rest.endswith("/*") and ref.model.startswith(rest[:-1])):
-            return True
-    return False
-
-
-def check_allowed(ref: ModelRef, patterns: Collection[str], aliases: Mapping[str, str]) -> None:
-    """Raises unless `ref` may be used; no patterns means that everything may."""
-    if patterns and not allowed(ref, patterns, aliases):
-        raise InvalidRequest(f"model not allowed: {ref.key}; allowed are {', '.join(patterns)}")

@@ -29,7 +29,6 @@ from openclaw.models.service import ModelService
 from openclaw.plugins.hooks.files import HookFiles, bootstrap_files
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.process.environment import Environment
-from openclaw.prompt import builder
 from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.builder import BuiltPrompt, PromptBuilder, PromptMachine, PromptRequest, with_audit_entries
 from openclaw.prompt.facts import Elevated, Mode, SandboxFacts
@@ -519,13 +518,12 @@ class TurnPreparer:
             model=model,
             default_model=str(self._models.model_set(agent.id).default),
             tools=specs,
-            knobs=builder.resolve(
-                agent.entry,
+            options=self._prompts.options(
+                agent,
                 self._live.config.agents.defaults,
                 self._live.config.commands,
-                is_default=agent.is_default,
-                secret=self._keys.owners,
-                citations=self._live.config.memory.citations,
+                self._keys.owners,
+                self._live.config.memory.citations,
             ),
             now=millis(self._clock),
         )

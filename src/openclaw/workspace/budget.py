@@ -54,10 +54,6 @@ class FileCut(Struct, frozen=True, kw_only=True):
         return any(file.truncated for file in self.files)
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        return tuple(file.name for file in self.files if file.spared)
-
-    @property
     def signature(self) -> str:
         """A hash of the cut, so that a warning is given once."""
         rows = sorted(
@@ -197,7 +193,6 @@ def select_files(
     kind: Kind,
     *,
     heartbeats: bool = True,
-    skip: bool = False,
     known: Sequence[WorkspaceFile] = (),
 ) -> tuple[WorkspaceFile, ...]:
     """Selects the files for a session of `kind`.
@@ -205,8 +200,6 @@ def select_files(
     Call it again after hooks, with the loaded files as `known`: private memory stays out of a shared session whatever
     name a hook gives it.
     """
-    if skip:
-        return ()
     private = {mark for file in (*known, *files) if _is_memory(file) for mark in (file.path, file.inode) if mark}
     return tuple(file for file in files if _allowed(file, kind, heartbeats, private))
 

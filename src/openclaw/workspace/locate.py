@@ -61,15 +61,6 @@ def default_directory(places: WorkspaceRoots, exists: Callable[[str], bool] = _n
     return other if exists(other) and not exists(ours) else ours
 
 
-def every_workspace(
-    agents: tuple[AgentDirectory, ...], places: WorkspaceRoots, *, default_workspace: str | None = None
-) -> list[str]:
-    """Each distinct workspace, the default agent's first."""
-    everyone = agents if any(agent.default for agent in agents) else (AgentDirectory(id="main", default=True), *agents)
-    ordered = sorted(everyone, key=lambda agent: not agent.default)
-    return list(dict.fromkeys(locate(agent, places, default_workspace=default_workspace) for agent in ordered))
-
-
 def expand(path: str, home: str) -> str:
     """`path` with a leading `~` replaced by `home`."""
     path = path.strip()
