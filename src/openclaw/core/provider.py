@@ -121,11 +121,6 @@ class Provider(Protocol):
 
 
 @runtime_checkable
-class ListsModels(Protocol):
-    async def models(self) -> list[Model]: ...
-
-
-@runtime_checkable
 class Admits(Protocol):
     """Checks a request before it is sent, and may refuse it with a `ProviderError`."""
 

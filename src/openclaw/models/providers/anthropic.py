@@ -1,7 +1,8 @@
 """Anthropic's messages API: thinking parameters, request encoding, stream decoding, provider."""
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -22,24 +23,22 @@ from openclaw.core.messages import (
     Usage,
     User,
 )
-from openclaw.core.provider import Endpoint, Model, ModelRequest, ReplyBuilder
+from openclaw.core.provider import Model, ModelRequest
 from openclaw.models.providers.encode import (
     HistoryRules,
     adapt_messages,
     arguments_text,
     extra_body,
-    host_of,
-    listed_model,
     output_limit,
     passed_params,
     schema,
     sorted_tools,
     temperature,
     to_bytes,
-    with_base_url,
 )
 from openclaw.models.providers.errors import FaultOrigin, excerpt, fault_of, from_fault
-from openclaw.models.providers.http import EventReader, Frame, ProviderCall, ProviderHttp
+from openclaw.models.providers.http import Decoder, HttpProvider, ProviderCall
+from openclaw.models.registry import host_of
 
 # Thinking and output limits. The API requires a limit; these are for models whose own is not known.
 DEFAULT_OUTPUT = 8_192
@@ -181,7 +180,7 @@ def betas(request: ModelRequest) -> list[str]:
     wanted = [LONG_CONTEXT_BETA] if model.params.get("context1m") is True else []
     version = version_of(model.id)
     budgeted = model.reasoning and request.thinking != "off" and version is not None and (4, 0) <= version < (4, 6)
-    if budgeted and host_of(model) in ("", "api.anthropic.com"):
+    if budgeted and host_of(model.base_url) in ("", "api.anthropic.com"):
         wanted.append(INTERLEAVED_BETA)
     return wanted
 
@@ -305,20 +304,17 @@ class _Event(Struct):
 _decode = msgspec.json.Decoder(_Event, strict=False).decode
 
 
-class MessagesDecoder:
+class MessagesDecoder(Decoder):
     """Decodes the events of one message."""
 
     def __init__(self, model: Model, origin: FaultOrigin) -> None:
-        self._reply = ReplyBuilder(model)
-        self._origin = origin
+        super().__init__(model, origin)
         self._given: dict[int, str] = {}
         """The initial arguments of each call; its fragments, if any, replace them."""
         self._calls: set[int] = set()
-        self.ended = False
-        self.complete = False
 
-    def read(self, frame: Frame) -> Iterable[ModelEvent]:
-        event = _decode(frame.data)
+    def read(self, data: bytes) -> Iterable[ModelEvent]:
+        event = _decode(data)
         match event.type:
             case "message_start" if event.message:
                 self._reply.response_id = event.message.id
@@ -342,7 +338,7 @@ class MessagesDecoder:
 
     def message(self) -> Assistant:
         self._reply.stop_reason = self._reply.stop_reason or "stop"
-        return self._reply.message()
+        return super().message()
 
     def _start(self, key: int, block: _Block) -> Iterable[ModelEvent]:
         match block.type:
@@ -389,43 +385,19 @@ class MessagesDecoder:
         self.ended = True
 
 
-class _Listed(Struct):
-    id: str
-    display_name: str | None = None
-    max_input_tokens: int | None = None
-
-
-class _List(Struct):
-    data: list[_Listed] = []
-
-
-class Anthropic:
+class Anthropic(HttpProvider):
     """A provider that speaks the messages API."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._oauth = endpoint.bearer and endpoint.provider == "anthropic"
-        self._http = ProviderHttp(endpoint, key_header="x-api-key", fixed={"anthropic-version": VERSION})
-        self._prefix = "" if endpoint.base_url.rstrip("/").endswith("/v1") else "/v1"
+    key_header = "x-api-key"
+    fixed = MappingProxyType({"anthropic-version": VERSION})
+    decoder = MessagesDecoder
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        model = request.model
-        request = with_base_url(request, self._http.endpoint)
-        wanted = [*([OAUTH_BETA] if self._oauth else []), *betas(request)]
-        call = ProviderCall(
-            path=f"{self._prefix}/messages",
+    def call(self, request: ModelRequest) -> ProviderCall:
+        oauth = self.endpoint.bearer and self.endpoint.provider == "anthropic"
+        wanted = [*([OAUTH_BETA] if oauth else []), *betas(request)]
+        prefix = "" if self.endpoint.base_url.rstrip("/").endswith("/v1") else "/v1"
+        return ProviderCall(
+            path=f"{prefix}/messages",
             body=to_bytes(encode(request)),
-            model=model,
             headers={"anthropic-beta": ",".join(wanted)} if wanted else {},
         )
-        decoder = MessagesDecoder(model, self._http.origin(model))
-        return self._http.converse(call, EventReader(model.provider), decoder)
-
-    async def models(self) -> list[Model]:
-        listed = await self._http.fetch(f"{self._prefix}/models?limit=1000", _List)
-        return [
-            listed_model(self._http.endpoint, entry.id, name=entry.display_name, window=entry.max_input_tokens)
-            for entry in listed.data
-        ]
-
-    async def close(self) -> None:
-        await self._http.close()

@@ -22,7 +22,7 @@ from openclaw.core.messages import (
     User,
     cache_on_message,
 )
-from openclaw.core.provider import Endpoint, Model, ModelRequest
+from openclaw.core.provider import Model, ModelRequest
 from openclaw.core.tool import ToolSpec
 
 NO_IMAGES = Text("[An image was here; this model cannot see images.]")
@@ -201,25 +201,6 @@ _RUNTIME_PARAMS = frozenset(
 def authority(url: str) -> str:
     """Host and port of an address, malformed ones included; never the credentials in it."""
     return re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2].lower()
-
-
-def host_of(model: Model) -> str:
-    return re.sub(r":\d*$", "", authority(model.base_url))
-
-
-def with_base_url(request: ModelRequest, endpoint: Endpoint) -> ModelRequest:
-    """`request` with its model's address filled in, so that an encoder knows the host."""
-    if request.model.base_url:
-        return request
-    return replace(request, model=replace(request.model, base_url=endpoint.base_url))
-
-
-def listed_model(endpoint: Endpoint, model_id: str, *, name: str | None, window: int | None) -> Model:
-    """A model from the endpoint's own list."""
-    model = Model(
-        provider=endpoint.provider, id=model_id, api=endpoint.api, base_url=endpoint.base_url, name=name or model_id
-    )
-    return replace(model, context_window=window) if window else model
 
 
 def numeric_param(model: Model, name: str) -> Any:

@@ -23,31 +23,9 @@ from openclaw.core.errors import (
 )
 from openclaw.core.secret import Secret, redact
 from openclaw.core.text import sanitize_line
+from openclaw.models import registry
 
 EXCERPT_CHARS = 300
-ENV_NAMES = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "openai": "OPENAI_API_KEY",
-    "google": "GEMINI_API_KEY",
-    "openrouter": "OPENROUTER_API_KEY",
-    "groq": "GROQ_API_KEY",
-    "mistral": "MISTRAL_API_KEY",
-    "xai": "XAI_API_KEY",
-    "deepseek": "DEEPSEEK_API_KEY",
-    "moonshot": "MOONSHOT_API_KEY",
-    "kimi": "KIMI_API_KEY",
-    "minimax": "MINIMAX_API_KEY",
-    "zai": "ZAI_API_KEY",
-    "cerebras": "CEREBRAS_API_KEY",
-    "together": "TOGETHER_API_KEY",
-    "huggingface": "HF_TOKEN",
-    "nvidia": "NVIDIA_API_KEY",
-    "ollama": "OLLAMA_API_KEY",
-    "lmstudio": "LM_API_TOKEN",
-    "vllm": "VLLM_API_KEY",
-    "sglang": "SGLANG_API_KEY",
-    "litellm": "LITELLM_API_KEY",
-}
 
 _OVERFLOW = re.compile(
     "|".join(
@@ -294,8 +272,8 @@ def _wait_in_text(text: str) -> float | None:
 
 def key_hint(provider: str) -> str:
     """Tells where to set the provider's key."""
-    env = ENV_NAMES.get(provider)
-    return f"set models.providers.{provider}.apiKey" + (f" or {env}" if env else "")
+    known = registry.load().provider(provider)
+    return f"set models.providers.{provider}.apiKey" + (f" or {known.env[0]}" if known and known.env else "")
 
 
 def _error(

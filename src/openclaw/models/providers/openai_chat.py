@@ -1,6 +1,6 @@
 """OpenAI's chat-completions API and its near-compatible variants: traits, encoding, decoding, provider."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
 
@@ -20,16 +20,14 @@ from openclaw.core.messages import (
     User,
     cache_on_message,
 )
-from openclaw.core.provider import Endpoint, Model, ModelRequest, ReplyBuilder
+from openclaw.core.provider import Model, ModelRequest
 from openclaw.models.providers.encode import (
     HistoryRules,
     adapt_messages,
     arguments_text,
     data_url,
     extra_body,
-    host_of,
     join_texts,
-    listed_model,
     openai_effort,
     output_limit,
     passed_params,
@@ -37,10 +35,10 @@ from openclaw.models.providers.encode import (
     sorted_tools,
     temperature,
     to_bytes,
-    with_base_url,
 )
-from openclaw.models.providers.errors import FaultOrigin, excerpt, fault_of, from_fault
-from openclaw.models.providers.http import EventReader, Frame, ProviderCall, ProviderHttp
+from openclaw.models.providers.errors import FaultOrigin, fault_of, from_fault
+from openclaw.models.providers.http import Decoder, HttpProvider, ProviderCall
+from openclaw.models.registry import host_of
 
 _OLD_LIMIT_HOSTS = ("mistral.ai", "deepseek.com", "moonshot.ai", "moonshot.cn", "together.xyz", "z.ai", "bigmodel.cn")
 _NO_EFFORT_HOSTS = ("mistral.ai", "x.ai")
@@ -65,13 +63,13 @@ class EndpointTraits(Struct, frozen=True, kw_only=True):
 
 
 def is_openai(model: Model) -> bool:
-    host = host_of(model)
+    host = host_of(model.base_url)
     return host == "api.openai.com" or (not host and model.provider == "openai")
 
 
 def traits(model: Model) -> EndpointTraits:
     """The traits from the compat flags; where those are unset, from what is known of the host."""
-    compat, host, openai = model.compat, host_of(model), is_openai(model)
+    compat, host, openai = model.compat, host_of(model.base_url), is_openai(model)
     mistral = model.provider == "mistral" or host.endswith("mistral.ai")
 
     def flag(value: bool | None, otherwise: bool) -> bool:
@@ -284,24 +282,20 @@ class _Chunk(Struct):
 _decode = msgspec.json.Decoder(_Chunk, strict=False).decode
 
 
-class ChatDecoder:
+class ChatDecoder(Decoder):
     """Decodes the chunks of one completion."""
 
     def __init__(self, model: Model, origin: FaultOrigin) -> None:
-        self._reply = ReplyBuilder(model)
-        self._origin = origin
+        super().__init__(model, origin)
         self._calls: dict[int, tuple[int, str]] = {}
         self._next_call = 0
-        self._refusal: list[str] = []
         self._details: dict[tuple[Any, Any], dict[str, Any]] = {}
-        self.ended = False
-        self.complete = False
 
-    def read(self, frame: Frame) -> Iterable[ModelEvent]:
-        if frame.data.strip() == b"[DONE]":
+    def read(self, data: bytes) -> Iterable[ModelEvent]:
+        if data.strip() == b"[DONE]":
             self.ended = self.complete = True
             return
-        chunk = _decode(frame.data)
+        chunk = _decode(data)
         if chunk.error:
             raise from_fault(self._origin, fault_of(chunk.error))
         self._reply.response_id = self._reply.response_id or chunk.id
@@ -316,14 +310,11 @@ class ChatDecoder:
             self._reply.usage = chunk.usage.normal()
 
     def message(self) -> Assistant:
-        if self._refusal:
-            said = excerpt("".join(self._refusal), self._origin)
-            raise ModelRefused(f"{self._origin.provider} declined to answer: {said}")
         if self._details:
             raw = msgspec.json.encode(list(self._details.values())).decode()
             self._reply.signature(0, "thinking", raw)
         self._reply.stop_reason = self._reply.stop_reason or "stop"
-        return self._reply.message()
+        return super().message()
 
     def _delta(self, delta: _Delta) -> Iterable[ModelEvent]:
         thought = delta.reasoning_content or delta.reasoning
@@ -391,40 +382,10 @@ def _inner(part: dict[str, Any], kind: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-class _Listed(Struct):
-    id: str
-    name: str | None = None
-    context_length: int | None = None
-    max_model_len: int | None = None
-
-
-class ModelList(Struct):
-    """The answer of `/models`."""
-
-    data: list[_Listed] = []
-
-
-class OpenAIChat:
+class OpenAIChat(HttpProvider):
     """A provider that speaks chat completions."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._http = ProviderHttp(endpoint)
+    decoder = ChatDecoder
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        model = request.model
-        call = ProviderCall(
-            path="/chat/completions", body=to_bytes(encode(with_base_url(request, self._http.endpoint))), model=model
-        )
-        reader = EventReader(model.provider)
-        return self._http.converse(call, reader, ChatDecoder(model, self._http.origin(model)))
-
-    async def models(self) -> list[Model]:
-        endpoint = self._http.endpoint
-        listed = await self._http.fetch("/models", ModelList)
-        return [
-            listed_model(endpoint, entry.id, name=entry.name, window=entry.context_length or entry.max_model_len)
-            for entry in listed.data
-        ]
-
-    async def close(self) -> None:
-        await self._http.close()
+    def call(self, request: ModelRequest) -> ProviderCall:
+        return ProviderCall(path="/chat/completions", body=to_bytes(encode(request)))
