@@ -15,7 +15,6 @@ import msgspec
 
 from openclaw.core.errors import ConfigError, ServerFailed
 from openclaw.core.provider import Endpoint, ModelApi, ModelRequest, Provider
-from openclaw.models.providers.encode import to_bytes
 
 _MODULES: dict[str, tuple[str, str]] = {
     "openai-completions": ("openai_chat", "OpenAIChat"),
@@ -47,6 +46,8 @@ def encode_request(request: ModelRequest) -> bytes:
     if request.model.api in ("offline", "plugin", "acp"):
         timeless = [msgspec.structs.replace(message, timestamp=0) for message in request.messages]
         return msgspec.json.encode((request.system, timeless, request.tools))
+    from openclaw.models.providers.encode import to_bytes  # with the wire modules, at the first call
+
     return to_bytes(_module(request.model.api, request.model.provider).encode(request))
 
 
