@@ -84,20 +84,8 @@ def merge_compat(base: Compat, over: Compat) -> Compat:
     return structs.replace(base, **given)
 
 
-_OWN = tuple(
-    ip_network(net)
-    for net in (
-        "127.0.0.0/8",
-        "10.0.0.0/8",
-        "172.16.0.0/12",
-        "192.168.0.0/16",
-        "100.64.0.0/10",
-        "0.0.0.0/32",
-        "::1/128",
-        "fc00::/7",
-        "fe80::/10",
-    )
-)
+_OWN_IPV4 = "127.0.0.0/8 10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 0.0.0.0/32"
+_OWN_NETWORKS = tuple(ip_network(net) for net in (*_OWN_IPV4.split(), "::1/128", "fc00::/7", "fe80::/10"))
 
 
 def host_of(base_url: str) -> str:
@@ -118,7 +106,7 @@ def is_private_address(base_url: str) -> bool:
         address = ip_address(host.partition("%")[0])
     except ValueError:
         return False
-    return any(address in net for net in _OWN)
+    return any(address in net for net in _OWN_NETWORKS)
 
 
 # The registry.

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
@@ -54,12 +55,7 @@ def lint(facts: PromptFacts, *, max_file_chars: int = 20_000) -> tuple[LintFindi
         _privacy(facts),
         _skills(facts),
     )
-    return tuple(finding for rule in rules for finding in _some(rule))
-
-
-def _some(findings: Iterator[LintFinding]) -> Iterator[LintFinding]:
-    for _, finding in zip(range(MAX_PER_RULE), findings, strict=False):
-        yield finding
+    return tuple(finding for rule in rules for finding in islice(rule, MAX_PER_RULE))
 
 
 def _sizes(facts: PromptFacts, limit: int) -> Iterator[LintFinding]:

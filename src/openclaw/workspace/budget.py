@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import ContextFile, PromptText, head, tail, utf16_length
@@ -30,11 +30,7 @@ class FileBudget(Struct, frozen=True, kw_only=True):
     """Most characters of a file with an untrusted label."""
 
     def effective(self) -> "FileBudget":
-        return FileBudget(
-            per_file=self.per_file if self.per_file > 0 else PER_FILE,
-            total=self.total if self.total > 0 else TOTAL,
-            untrusted=self.untrusted if self.untrusted > 0 else UNTRUSTED,
-        )
+        return FileBudget(**{name: limit for name, limit in structs.asdict(self).items() if limit > 0})
 
 
 DEFAULT_LIMITS = FileBudget()

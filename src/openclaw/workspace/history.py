@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -92,7 +93,7 @@ class FileHistory:
                     by: By = match[2]  # type: ignore[assignment]
                     size = path.stat().st_size
                     found.append(Version(id=path.name, at=int(match[1]), by=by, size=size, hash=match[3]))
-        return sorted(found, key=lambda version: version.id, reverse=True)
+        return sorted(found, key=attrgetter("id"), reverse=True)
 
     def read(self, name: str, version: str) -> bytes:
         """The content of a version."""

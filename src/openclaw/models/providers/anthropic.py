@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from openclaw.core.errors import ContextTooLong, ModelRefused
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
@@ -23,7 +24,7 @@ from openclaw.core.messages import (
     Usage,
     User,
 )
-from openclaw.core.provider import Model, ModelRequest
+from openclaw.core.provider import CacheRetention, Model, ModelRequest
 from openclaw.models.providers.encode import (
     HistoryRules,
     adapt_messages,
@@ -57,16 +58,6 @@ def version_of(model_id: str) -> tuple[int, int] | None:
     return (5, 0) if "mythos" in name or "fable" in name else None
 
 
-def supports_adaptive_thinking(model: Model) -> bool:
-    """Whether the model takes an effort and thinks adaptively; older ones take a token budget."""
-    version = version_of(model.id)
-    return version is not None and version >= (4, 6)
-
-
-def default_output(model: Model) -> int:
-    return DEFAULT_THINKING_OUTPUT if model.reasoning else DEFAULT_OUTPUT
-
-
 def takes_temperature(model: Model, *, thinks: bool) -> bool:
     if model.compat.supports_temperature is not None:
         return model.compat.supports_temperature
@@ -79,12 +70,14 @@ def thinking_params(request: ModelRequest, limit: int, messages: tuple[Message, 
     if not model.reasoning:
         return {}
     effort = (model.compat.reasoning_effort_map or {}).get(level)
-    if supports_adaptive_thinking(model):
+    version = version_of(model.id) or (0, 0)
+    if version >= (4, 6):  # takes an effort and thinks adaptively; older ones take a token budget
         if level == "off":
-            return _thinking_off(model)
+            # Models from 5 on think by default, and in two families it cannot be switched off.
+            told = version >= (5, 0) and not re.search("fable|mythos", model.id)
+            return {"thinking": {"type": "disabled"}} if told else {}
         if effort is None and level != "adaptive":
-            newest = (version_of(model.id) or (0, 0)) >= (4, 7)
-            effort = "high" if level == "xhigh" and not newest else _EFFORTS[level]
+            effort = "high" if level == "xhigh" and version < (4, 7) else _EFFORTS[level]
         adaptive = {"thinking": {"type": "adaptive", "display": "summarized"}}
         return adaptive | ({"output_config": {"effort": effort}} if effort else {})
     if level == "off" or _began_without_thinking(messages):
@@ -95,13 +88,6 @@ def thinking_params(request: ModelRequest, limit: int, messages: tuple[Message, 
     if budget < LEAST_BUDGET:
         return {}
     return {"max_tokens": most, "thinking": {"type": "enabled", "budget_tokens": budget}}
-
-
-def _thinking_off(model: Model) -> dict[str, Any]:
-    """Switches thinking off. Models from 5 on think by default, and in two families it cannot be switched off."""
-    always = re.search("fable|mythos", model.id)
-    told = (version_of(model.id) or (0, 0)) >= (5, 0) and not always
-    return {"thinking": {"type": "disabled"}} if told else {}
 
 
 def _began_without_thinking(messages: tuple[Message, ...]) -> bool:
@@ -122,6 +108,11 @@ INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
 LONG_CONTEXT_BETA = "context-1m-2025-08-07"
 RULES = HistoryRules(id_chars=64, merge=True, user_first=True)
 
+_CACHE_MARKS: dict[CacheRetention, dict[str, Any]] = {
+    "none": {},
+    "short": {"cache_control": {"type": "ephemeral"}},
+    "long": {"cache_control": {"type": "ephemeral", "ttl": "1h"}},
+}
 _STOPS: dict[str, StopReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -134,7 +125,7 @@ _STOPS: dict[str, StopReason] = {
 def encode(request: ModelRequest) -> dict[str, Any]:
     """The body of a request."""
     model = request.model
-    mark = _cache_mark(request)
+    mark = _CACHE_MARKS[request.cache_retention]
     messages = adapt_messages(request.messages, model, RULES)
     body: dict[str, Any] = {"model": model.id, "messages": _messages(messages, mark), "stream": True}
     system = [
@@ -154,7 +145,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
             body["tool_choice"] = {"type": "none"}
         if not request.system.stable.strip():
             tools[-1] |= mark
-    limit = output_limit(request) or default_output(model)
+    limit = output_limit(request) or (DEFAULT_THINKING_OUTPUT if model.reasoning else DEFAULT_OUTPUT)
     body |= {"max_tokens": limit} | thinking_params(request, limit, messages)
     heat = temperature(request)
     if heat is not None and takes_temperature(model, thinks="thinking" in body):
@@ -162,16 +153,6 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     if "serviceTier" in model.params:
         body["service_tier"] = model.params["serviceTier"]
     return passed_params(model) | body | extra_body(model)
-
-
-def _cache_mark(request: ModelRequest) -> dict[str, Any]:
-    match request.cache_retention:
-        case "none":
-            return {}
-        case "long":
-            return {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-        case _:
-            return {"cache_control": {"type": "ephemeral"}}
 
 
 def betas(request: ModelRequest) -> list[str]:
@@ -274,16 +255,9 @@ class _Usage(Struct):
 
     def over(self, before: Usage) -> Usage:
         """Updates running totals: each figure given replaces the one before."""
-
-        def newest(now: int | None, then: int) -> int:
-            return then if now is None else now
-
-        return Usage(
-            newest(self.input_tokens, before.input),
-            newest(self.output_tokens, before.output),
-            newest(self.cache_read_input_tokens, before.cache_read),
-            newest(self.cache_creation_input_tokens, before.cache_write),
-        )
+        names = ("input", "output", "cache_read", "cache_write")
+        given = zip(names, astuple(self), strict=True)
+        return replace(before, **{name: count for name, count in given if count is not None})
 
 
 class _Start(Struct):

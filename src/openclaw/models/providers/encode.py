@@ -4,6 +4,8 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -126,8 +128,9 @@ def _turn(
     while content and isinstance(content[-1], Thinking):
         content.pop()
     if failed and message.content:
-        content.append(FAILED if message.stop_reason == "error" else STOPPED)
-        content.sort(key=lambda block: isinstance(block, ToolCall))
+        calls = [block for block in content if isinstance(block, ToolCall)]
+        others = [block for block in content if not isinstance(block, ToolCall)]
+        content = [*others, FAILED if message.stop_reason == "error" else STOPPED, *calls]
     if not content:
         return []
     return [replace(message, content=tuple(content)), *answers]
@@ -236,12 +239,28 @@ def sorted_tools(request: ModelRequest) -> list[ToolSpec]:
     """The tools in an order that is the same for every call, so that caches hit."""
     if request.model.compat.supports_tools is False:
         return []
-    return sorted(request.tools, key=lambda tool: tool.name)
+    return sorted(request.tools, key=attrgetter("name"))
 
 
 def schema(tool: ToolSpec, model: Model) -> dict[str, Any]:
     """The tool's parameters without the keywords the endpoint cannot read."""
     return _schema(tool.schema, frozenset(model.compat.unsupported_tool_schema_keywords))
+
+
+def function_tools(request: ModelRequest, more: Mapping[str, Any] = MappingProxyType({})) -> list[dict[str, Any]]:
+    """The tools as OpenAI's chat API and Ollama list them; `more` goes into each function."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": schema(tool, request.model),
+                **more,
+            },
+        }
+        for tool in sorted_tools(request)
+    ]
 
 
 @lru_cache(maxsize=512)

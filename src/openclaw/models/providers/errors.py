@@ -199,38 +199,35 @@ def _by_status(status: int, text: str, *, bare: bool) -> type[ProviderError]:
     if status == 529:
         return Overloaded
     if status >= 500:
-        return _server_side(status, text)
-    for pattern, kind in (
-        (_BILLING, BillingFailed),
-        (_AUTH, AuthFailed),
-        (_REFUSED, ModelRefused),
-        (_NO_MODEL, ModelNotFound),
-    ):
-        if pattern.search(text):
-            return kind
-    return BadRequest
+        if _OVERLOADED.search(text) or (status == 503 and "unavailable" in text):
+            return Overloaded
+        return RateLimited if re.search(r"too many requests|rate.?limit|throttl", text) else ServerFailed
+    return next((kind for pattern, kind in _BY_BODY if pattern.search(text)), BadRequest)
 
 
-def _server_side(status: int, text: str) -> type[ProviderError]:
-    if _OVERLOADED.search(text) or (status == 503 and "unavailable" in text):
-        return Overloaded
-    return RateLimited if re.search(r"too many requests|rate.?limit|throttl", text) else ServerFailed
+_Kinds = tuple[tuple[re.Pattern[str], type[ProviderError]], ...]
+_BY_BODY: _Kinds = (
+    (_BILLING, BillingFailed),
+    (_AUTH, AuthFailed),
+    (_REFUSED, ModelRefused),
+    (_NO_MODEL, ModelNotFound),
+)
+_BY_TEXT: _Kinds = (
+    (_REFUSED, ModelRefused),
+    (_BILLING, BillingFailed),
+    (_OVERLOADED, Overloaded),
+    (_RATE, RateLimited),
+    (_AUTH, AuthFailed),
+    (_NO_MODEL, ModelNotFound),
+    (_TIMEOUT, ProviderTimeout),
+    (re.compile("invalid_request_error|invalid_argument|invalid_prompt|invalid_image"), BadRequest),
+)
 
 
 def _by_text(text: str) -> type[ProviderError] | None:
     if is_overflow(text):
         return ContextTooLong
-    order: tuple[tuple[re.Pattern[str], type[ProviderError]], ...] = (
-        (_REFUSED, ModelRefused),
-        (_BILLING, BillingFailed),
-        (_OVERLOADED, Overloaded),
-        (_RATE, RateLimited),
-        (_AUTH, AuthFailed),
-        (_NO_MODEL, ModelNotFound),
-        (_TIMEOUT, ProviderTimeout),
-        (re.compile("invalid_request_error|invalid_argument|invalid_prompt|invalid_image"), BadRequest),
-    )
-    return next((kind for pattern, kind in order if pattern.search(text)), None)
+    return next((kind for pattern, kind in _BY_TEXT if pattern.search(text)), None)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

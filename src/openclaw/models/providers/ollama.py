@@ -16,10 +16,9 @@ from openclaw.models.providers.encode import (
     adapt_messages,
     arguments_text,
     extra_body,
+    function_tools,
     output_limit,
     passed_params,
-    schema,
-    sorted_tools,
     temperature,
     to_bytes,
 )
@@ -35,12 +34,9 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     """The body of a request."""
     model = request.model
     body: dict[str, Any] = {"model": model.id, "messages": _messages(request), "stream": True}
-    tools = [
-        {"name": tool.name, "description": tool.description, "parameters": schema(tool, model)}
-        for tool in sorted_tools(request)
-    ]
+    tools = function_tools(request)
     if tools and request.tool_choice != "none":  # the API has no `tool_choice`
-        body["tools"] = [{"type": "function", "function": tool} for tool in tools]
+        body["tools"] = tools
     params = passed_params(model)
     options = {name: value for name, value in params.items() if name not in _TOP_LEVEL}
     if model.context_window != ASSUMED_WINDOW:
@@ -65,13 +61,8 @@ def _think(request: ModelRequest) -> bool | str:
     if not request.model.id.startswith("gpt-oss"):
         return request.thinking != "off"
     # This family takes levels instead of a switch, and cannot switch thinking off.
-    match request.thinking:
-        case "off" | "minimal" | "low":
-            return "low"
-        case "medium" | "adaptive":
-            return "medium"
-        case _:
-            return "high"
+    levels = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "adaptive": "medium"}
+    return levels.get(request.thinking, "high")
 
 
 def _messages(request: ModelRequest) -> list[dict[str, Any]]:

@@ -27,12 +27,11 @@ from openclaw.models.providers.encode import (
     arguments_text,
     data_url,
     extra_body,
+    function_tools,
     join_texts,
     openai_effort,
     output_limit,
     passed_params,
-    schema,
-    sorted_tools,
     temperature,
     to_bytes,
 )
@@ -111,7 +110,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     body: dict[str, Any] = {"model": model.id, "messages": _messages(request, kind), "stream": True}
     if kind.usage:
         body["stream_options"] = {"include_usage": True}
-    tools = [_tool(tool.name, tool.description, schema(tool, model), kind) for tool in sorted_tools(request)]
+    tools = function_tools(request, {"strict": False} if kind.strict else {})
     if tools:
         body |= {"tools": tools, "tool_choice": request.tool_choice}
     limit = output_limit(request)
@@ -140,13 +139,6 @@ def _thinking(request: ModelRequest, kind: EndpointTraits) -> dict[str, Any]:
             return {"enable_thinking": on}
     effort = openai_effort(request) if kind.effort else None
     return {} if effort is None else {"reasoning_effort": effort}
-
-
-def _tool(name: str, description: str, parameters: dict[str, Any], kind: EndpointTraits) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": name, "description": description, "parameters": parameters}
-    if kind.strict:
-        function["strict"] = False
-    return {"type": "function", "function": function}
 
 
 def _messages(request: ModelRequest, kind: EndpointTraits) -> list[dict[str, Any]]:

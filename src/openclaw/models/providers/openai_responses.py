@@ -256,7 +256,11 @@ class ResponsesDecoder(Decoder):
                 if key not in self._written and any(shown):
                     yield self._thought(key, 0, "\n\n".join(shown))
                 if item.encrypted_content and item.id:
-                    self._reply.signature(key, "thinking", _sealed(item))
+                    # To be sent back unchanged.
+                    summary = [{"type": "summary_text", "text": part.text or ""} for part in item.summary or ()]
+                    kept = {"type": "reasoning", "id": item.id, "summary": summary}
+                    kept["encrypted_content"] = item.encrypted_content
+                    self._reply.signature(key, "thinking", msgspec.json.encode(kept).decode())
 
     def _close(self, kind: str, response: _Response) -> Iterable[ModelEvent]:
         why = response.incomplete_details.reason if response.incomplete_details else None
@@ -273,13 +277,6 @@ class ResponsesDecoder(Decoder):
         self._reply.response_id = response.id or self._reply.response_id
         self._reply.stop_reason = "length" if kind == "response.incomplete" else "stop"
         self.ended = self.complete = True
-
-
-def _sealed(item: _Item) -> str:
-    """A reasoning item as JSON, to be sent back unchanged."""
-    summary = [{"type": "summary_text", "text": part.text or ""} for part in item.summary or ()]
-    kept = {"type": "reasoning", "id": item.id, "summary": summary, "encrypted_content": item.encrypted_content}
-    return msgspec.json.encode(kept).decode()
 
 
 class OpenAIResponses(HttpProvider):

@@ -12,21 +12,13 @@ from openclaw.prompt.facts import (
     tool_names,
     trust_level,
 )
+from openclaw.workspace.files import BOOTSTRAP_FILES
 
 IDENTITY = "You are a personal assistant running inside OpenClaw."
 DOCS = "https://docs.openclaw.ai"
 SOURCE = "https://github.com/openclaw/openclaw"
 
-FILE_ORDER = (
-    "agents.md",
-    "soul.md",
-    "tools.md",
-    "identity.md",
-    "user.md",
-    "heartbeat.md",
-    "bootstrap.md",
-    "memory.md",
-)
+FILE_ORDER = tuple(dict.fromkeys(name.lower() for name in BOOTSTRAP_FILES))
 
 
 def identity(_: PromptFacts) -> Section | None:
@@ -244,11 +236,9 @@ def _elevated(box: SandboxFacts) -> tuple[str, ...]:
 
 
 def authorized_senders(facts: PromptFacts) -> Section | None:
-    return (
-        quoted_section("authorized_senders", "## Authorized Senders", facts.authorized_senders)
-        if facts.mode == "full"
-        else None
-    )
+    if facts.mode != "full":
+        return None
+    return quoted_section("authorized_senders", "## Authorized Senders", facts.authorized_senders)
 
 
 def time_zone(facts: PromptFacts) -> Section | None:

@@ -27,8 +27,7 @@ def control_ui(facts: PromptFacts) -> Section | None:
         "control_ui",
         "## Control UI Embed",
         'The Control UI can show a page inside your reply: `[embed url="…" title="…" height="…" /]` on a line of '
-        "its own, "
-        "only for pages you made or the user asked to see. Give the essentials in text as well.",
+        "its own, only for pages you made or the user asked to see. Give the essentials in text as well.",
         stable=False,
     )
 
