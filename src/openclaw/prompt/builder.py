@@ -396,17 +396,7 @@ def repo_root(configured: str | None, workspace: Path) -> str:
 
 
 def entry_to_change(entry: AuditEntry) -> ChangeLine:
-    return ChangeLine(
-        plugin=entry.plugin,
-        hook=entry.hook,
-        field=entry.field,
-        before_chars=entry.before_chars,
-        after_chars=entry.after_chars,
-        refused=entry.refused,
-        note=entry.note,
-        seq=entry.seq,
-        hash=entry.hash,
-    )
+    return ChangeLine(**{name: getattr(entry, name) for name in ChangeLine.__struct_fields__})
 
 
 def with_audit_entries(built: BuiltPrompt, entries: Sequence[AuditEntry], tools: Sequence[ToolSpec]) -> BuiltPrompt:

@@ -53,7 +53,6 @@ class EndpointTraits(Struct, frozen=True, kw_only=True):
     temperature: bool
     usage: bool
     strict: bool
-    string_content: bool
     tool_result_name: bool
     thinking_as_text: bool
     limit_field: str
@@ -83,7 +82,6 @@ def traits(model: Model) -> EndpointTraits:
         temperature=flag(compat.supports_temperature, not (openai and model.reasoning)),
         usage=flag(compat.supports_usage_in_streaming, True),
         strict=flag(compat.supports_strict_mode, openai),
-        string_content=string_content,
         tool_result_name=flag(compat.requires_tool_result_name, mistral),
         thinking_as_text=flag(compat.requires_thinking_as_text, False),
         limit_field=compat.max_tokens_field
