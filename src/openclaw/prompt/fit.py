@@ -98,16 +98,7 @@ SHARE = 0.3
 CUT_TO = 1_000
 
 # From the least to the most important; files a hook added come before all of these.
-IMPORTANCE = (
-    "heartbeat.md",
-    "tools.md",
-    "memory.md",
-    "identity.md",
-    "user.md",
-    "bootstrap.md",
-    "soul.md",
-    "agents.md",
-)
+IMPORTANCE = ("heartbeat.md", "tools.md", "memory.md", "identity.md", "user.md", "bootstrap.md", "soul.md", "agents.md")
 _DETAILS = re.compile(r"\n[ \t]*<(description|version)>[^<]*</\1>")
 
 

@@ -156,13 +156,10 @@ def _messages(request: ModelRequest, kind: EndpointTraits) -> list[dict[str, Any
             case ToolResult():
                 images = [block for block in message.content if isinstance(block, Image)]
                 shown += images
-                result = {"role": "tool", "tool_call_id": message.tool_call_id, "content": _result(message, images)}
+                text = message.text or f"(see the attached {'images' if len(images) > 1 else 'image'})"
+                result = {"role": "tool", "tool_call_id": message.tool_call_id, "content": text}
                 out.append(result | ({"name": message.tool_name} if kind.tool_result_name else {}))
     return [*out, _shown(shown)] if shown else out
-
-
-def _result(message: ToolResult, images: list[Image]) -> str:
-    return message.text or f"(see the attached {'images' if len(images) > 1 else 'image'})"
 
 
 def _shown(images: list[Image]) -> dict[str, Any]:
