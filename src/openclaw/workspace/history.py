@@ -110,6 +110,8 @@ class FileHistory:
 
 
 FOLDER = "workspace-history"
+_CHANGED_BY: dict[str, By] = {"start": "elsewhere", "end": "run", "error": "run"}
+"""Who made the changes noticed in a phase of a run."""
 
 
 class WorkspaceHistories:
@@ -148,10 +150,6 @@ class WorkspaceHistories:
             async for notice in listener:
                 if notice.event != "agent" or notice.payload.get("stream") != "lifecycle":
                     continue
-                match notice.payload["data"]["phase"]:
-                    case "start":
-                        await self.notice(notice.payload["agentId"], "elsewhere")
-                    case "end" | "error":
-                        await self.notice(notice.payload["agentId"], "run")
-                    case _:
-                        pass
+                by = _CHANGED_BY.get(notice.payload["data"]["phase"])
+                if by is not None:
+                    await self.notice(notice.payload["agentId"], by)
