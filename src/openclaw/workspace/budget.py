@@ -139,15 +139,10 @@ def shorten(text: str, name: str, limit: int, total: int | None = None) -> str:
         return text
     total = size if total is None else total
     front, back = limit * 7 // 10, limit * 2 // 10
-    marker = "\n".join(
-        (
-            "",
-            f"[...truncated, read {name} for full content...]",
-            f"…(truncated {name}: kept {front}+{back} chars of {total})…",
-            "",
-        )
+    marker = (
+        f"[...truncated, read {name} for full content...]\n…(truncated {name}: kept {front}+{back} chars of {total})…"
     )
-    cut = "\n".join((head(text, front), marker, tail(text, back)))
+    cut = f"{head(text, front)}\n\n{marker}\n\n{tail(text, back)}"
     return cut if utf16_length(cut) <= limit else _shorten_tightly(text, limit, front, back, total)
 
 
