@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from functools import cached_property
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -119,11 +119,6 @@ class Provider(Protocol):
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]: ...
 
     async def close(self) -> None: ...
-
-
-@runtime_checkable
-class ListsModels(Protocol):
-    async def models(self) -> list[Model]: ...
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):

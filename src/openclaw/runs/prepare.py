@@ -30,7 +30,6 @@ from openclaw.models.service import ModelService
 from openclaw.plugins.hooks.files import HookFiles, bootstrap_files
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.process.environment import Environment
-from openclaw.prompt import builder
 from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.builder import (
     BuiltPrompt,
@@ -220,13 +219,8 @@ class TurnPreparer:
             loaded=loaded,
             agent=agent,
             workspace=self._workspaces.of(agent.id),
-            prompt_options=builder.resolve(
-                agent.entry,
-                config.agents.defaults,
-                config.commands,
-                is_default=agent.is_default,
-                secret=self._keys.owners,
-                citations=config.memory.citations,
+            prompt_options=self._prompts.options(
+                agent, config.agents.defaults, config.commands, self._keys.owners, config.memory.citations
             ),
             exec_gate=ExecGate(
                 security=security,
@@ -465,7 +459,7 @@ class TurnPreparer:
             model=model,
             default_model=str(self._models.model_set(facts.agent.id).default),
             tools=specs,
-            knobs=facts.prompt_options,
+            options=facts.prompt_options,
             now=millis(self._clock),
         )
 
