@@ -177,26 +177,24 @@ class RunMeter:
         ruling = await self._ledger.reserve(call, limits.estimate(size, price_of(model)), self.rules)
         if isinstance(ruling, OverLimit):
             raise OverBudget(ruling.why)
-        self._open = CallRecording(self, call, size, request)
+        self._open = CallRecording(meter=self, call=call, size=size, request=request)
         return self._open
 
 
-class CallRecording(StreamRecording):
+class CallRecording(StreamRecording, kw_only=True, eq=False):
     """A reserved call: what it streams, and its end on the books of its run."""
 
-    def __init__(self, meter: RunMeter, call: ReservedCall, size: Size, request: ModelRequest) -> None:
-        super().__init__()
-        self._meter = meter
-        self.call = call
-        self.size = size
-        self.request = request
-        self.begun = False
+    meter: RunMeter
+    call: ReservedCall
+    size: Size
+    request: ModelRequest
+    begun: bool = False
 
     async def close(self) -> None:
         """Takes the end of the call down; one that was cut off is written with the next settlement."""
         if not self.begun:
             return
-        meter, end = self._meter, _end(self)
+        meter, end = self.meter, _end(self)
         meter._open, meter._last, meter._reason = None, self.call, end.reason
         meter._usage = meter._usage + end.usage
         meter._closed.append((self, end))
