@@ -27,6 +27,7 @@ KeepProfile = Callable[[str, Callable[[CredentialStats], CredentialStats], str |
 """Changes the stats of a profile: its id, the change, and the provider it just worked with."""
 
 FREE = Price()
+NO_COST = limits.Estimate(0.0, 0.0)
 _SAID = {
     "rate_limit": "was rate limited",
     "overloaded": "was overloaded",
@@ -174,7 +175,9 @@ class RunMeter:
         )
         size = size_of(request)
         self._last = None
-        ruling = await self._ledger.reserve(call, limits.estimate(size, price_of(model)), self.rules)
+        price = price_of(model)
+        estimate = NO_COST if price is FREE else limits.estimate(size, price)
+        ruling = await self._ledger.reserve(call, estimate, self.rules)
         if isinstance(ruling, OverLimit):
             raise OverBudget(ruling.why)
         self._open = CallRecording(meter=self, call=call, size=size, request=request)

@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ from openclaw.models.model_set import ModelSet
 from openclaw.models.profiles import AuthProfile, ProfileStore
 from openclaw.models.providers import ProviderPool
 from openclaw.models.refs import ModelRef
-from openclaw.models.timeouts import stream_timeouts
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.route import FailoverRoute
@@ -413,7 +411,7 @@ async def try_model(models: ModelSet, ref: ModelRef, clock: Clock, seconds: floa
                 open_provider=providers,
                 clock=clock,
                 thinking=_no_thinking,
-                patience=partial(stream_timeouts, run_timeout=seconds),
+                run_timeout=seconds,
                 jitter=float,
             )
             attempt = route.attempt

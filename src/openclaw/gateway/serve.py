@@ -22,7 +22,6 @@ from openclaw.plugins.registry import PluginRegistry, start_plugins
 from openclaw.process.tasks import supervise
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.rpc import MethodRegistry
-from openclaw.runs.events import RunEvent
 from openclaw.runs.hooks import HookFileSubscriber, RunHooks
 from openclaw.runs.projection import EventProjection
 from openclaw.runs.recovery import Diagnosis, StuckLimits, StuckMonitor, report_resumed
@@ -52,13 +51,12 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
     ) as app:
         live = app.live
         projection = EventProjection(app.memories.proofread)
-        fanout, counted = RunFanout(), metrics.RunMetrics()
+        counted = metrics.RunMetrics()
         services = build_services(
             app,
-            fanout.tell,
             counted.hear,
             HookFileSubscriber(app.hook_files, clock).take,
-            partial(_publish, projection, bus),
+            partial(projection.publish, bus),
             restart=launch.control.restart,
             background=launch.background,
         )
@@ -66,7 +64,7 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
         if launch.background:
             await services.inbox.forget_old()
             await app.budget.forget_old()
-        api = ClientApi(launch, app, services, methods, projection, questions, fanout, counted)
+        api = ClientApi(launch, app, services, methods, projection, questions, RunFanout(services.publish), counted)
         async with services.serving():
             skips = environment.environ.get("OPENCLAW_SKIP_CRON") == "1"
             fires = launch.background and not (launch.safe or skips)
@@ -123,12 +121,6 @@ def _by_itself(
     yield "channels", api.channels.keep
     yield "stuck sessions", _stuck_monitor(app.live, clock, services.runs, questions, bus).keep
     yield "notes", app.memories.follow
-
-
-def _publish(projection: EventProjection, bus: EventBus, event: RunEvent) -> None:
-    """Puts a run's event on the bus, in the words of the wire."""
-    for notice in projection.project(event):
-        bus.publish(notice.event, notice.payload, notice.session_key)
 
 
 async def _start_plugins(plugins: PluginRegistry, hooks: RunHooks, port: int) -> None:

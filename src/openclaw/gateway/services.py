@@ -23,6 +23,7 @@ from openclaw.runs.control import SessionControl
 from openclaw.runs.events import RunEvent, RunPublisher
 from openclaw.runs.inbox import Inbox
 from openclaw.runs.queue import Lanes
+from openclaw.runs.request import SessionRenewed
 from openclaw.runs.session_tools import SessionsHistory, SessionsList, SessionsSend, SessionStatus
 from openclaw.runs.subagents import Subagent, SubagentLimits, SubagentService, SubagentStore
 from openclaw.runs.tools import AgentsList, SessionsSpawn, SessionsYield, SubagentsTool
@@ -258,7 +259,7 @@ def build_services(
         app.home.state,
         clock,
     )
-    publish.subscribe(control.take)
+    publish.subscribe(control.take, SessionRenewed)
     return Services(
         inbox=inbox,
         lanes=lanes,

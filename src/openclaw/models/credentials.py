@@ -24,10 +24,6 @@ class Credential(Struct, frozen=True, kw_only=True):
     rests_until: int | None = None
     """Milliseconds since the epoch; set while the profile must not be used except to probe it."""
 
-    @property
-    def bearer(self) -> bool:
-        return self.kind in ("oauth", "token")
-
 
 class UnusableCredential(Struct, frozen=True):
     """A profile that cannot be used now, and why."""

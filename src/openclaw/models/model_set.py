@@ -6,7 +6,7 @@ from functools import cached_property
 from msgspec import Struct, structs
 
 from openclaw.core.errors import AuthFailed, ConfigError, InvalidRequest, NotFound
-from openclaw.core.provider import Model
+from openclaw.core.provider import Endpoint, Model
 from openclaw.models import credentials, discover, failover, refs
 from openclaw.models.credentials import Credential, Keyring
 from openclaw.models.discover import DiscoveredModel, Probe
@@ -51,11 +51,19 @@ class ModelSet(Struct, frozen=True, kw_only=True, dict=True):
         return self.resolve("default")
 
     @cached_property
+    def default_name(self) -> str:
+        return str(self.default)
+
+    @cached_property
     def _default_chain(self) -> tuple[ModelRef, ...]:
         return failover.list_candidates(self.default, fallbacks=self.fallbacks)
 
     @cached_property
     def _models(self) -> dict[ModelRef, Model]:
+        return {}
+
+    @cached_property
+    def _endpoints(self) -> dict[tuple[str, str, str | None, str], Endpoint]:
         return {}
 
     @cached_property
@@ -78,6 +86,15 @@ class ModelSet(Struct, frozen=True, kw_only=True, dict=True):
             if ref.key == self.pick.ref and self.pick.context_window is not None:
                 found = structs.replace(found, context_window=self.pick.context_window)
             self._models[ref] = found
+        return found
+
+    def endpoint(self, model: Model, credential: Credential) -> Endpoint:
+        """How `model` is reached with `credential`."""
+        name = (model.provider, model.id, credential.profile_id, credential.source)
+        found = self._endpoints.get(name)
+        if found is None:
+            found = self.registry.endpoint(model, credential.key, bearer=credential.kind in ("oauth", "token"))
+            self._endpoints[name] = found
         return found
 
     def credentials(self, ref: ModelRef, now: int) -> tuple[Credential, ...]:

@@ -128,6 +128,8 @@ class ModelService:
         self, model: Model, asked: str | None, agent: ResolvedAgent, session: str | None = None
     ) -> ThinkingLevel:
         """The thinking level of a turn: the message's, else the session's, the agent's or the default."""
+        if not model.reasoning and asked is None:
+            return "off"
         stored = agent.params.get("thinking")
         return thinking.choose(
             model,

@@ -5,7 +5,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.core.provider import Model
 from openclaw.models.registry import host_of, is_cloud_id, is_private_address
 
 CLOUD = 120.0
@@ -24,7 +23,6 @@ class StreamTimeouts(Struct, frozen=True):
     idle: float
 
 
-@lru_cache(maxsize=256)
 def locate_model(provider: str, model_id: str, base_url: str) -> ModelLocation:
     """Where a model runs: the choice between the timeouts above."""
     if is_private_address(base_url) and not is_cloud_id(model_id):
@@ -34,15 +32,18 @@ def locate_model(provider: str, model_id: str, base_url: str) -> ModelLocation:
     return "self-hosted" if host_of(base_url) == "host.docker.internal" else "cloud"
 
 
-def stream_timeouts(model: Model, *, run_timeout: float | None = None) -> StreamTimeouts:
-    """The timeouts for `model`; `run_timeout` is the run's own limit, if it has one (0 = unlimited).
+@lru_cache(maxsize=256)
+def stream_timeouts(
+    provider: str, model_id: str, base_url: str, timeout_seconds: float | None, run_timeout: float | None = None
+) -> StreamTimeouts:
+    """The timeouts for a model; `run_timeout` is the run's own limit, if it has one (0 = unlimited).
 
     A local model may load for minutes before its first event, but not for ever.
     """
-    if model.timeout_seconds:
-        idle = min(model.timeout_seconds, run_timeout or model.timeout_seconds)
+    if timeout_seconds:
+        idle = min(timeout_seconds, run_timeout or timeout_seconds)
         return StreamTimeouts(idle, idle)
-    place = locate_model(model.provider, model.id, model.base_url)
+    place = locate_model(provider, model_id, base_url)
     idle = _IDLE[place]
     if run_timeout:
         idle = min(run_timeout, idle or run_timeout)

@@ -162,24 +162,22 @@ def plugins_health(extensions: PluginRegistry) -> dict[str, Any]:
     }
 
 
-class AllMethods:
+class AllMethods(MethodRegistry):
     """The gateway's own methods, and those of the plugins that run; no plugin takes the place of one of ours."""
 
     def __init__(self, own: MethodRegistry, plugins: PluginRegistry) -> None:
-        self._own = own
+        super().__init__()
+        self._methods = own._methods
         self._plugins = plugins
 
-    def find(self, name: str) -> RpcMethod | None:
-        if (method := self._own.find(name)) is not None:
-            return method
+    def find_other(self, name: str) -> RpcMethod | None:
         brought = self._plugins.methods().get(name)
         return _served(brought) if brought is not None else None
 
     def advertised(self, role: Role = "operator") -> list[str]:
-        own = self._own.own()
-        brought = [_served(each) for name, each in self._plugins.methods().items() if name not in own]
+        brought = [_served(each) for name, each in self._plugins.methods().items() if name not in self._methods]
         theirs = [method.name for method in brought if method.advertised and role in method.roles]
-        return sorted([*self._own.advertised(role), *theirs])
+        return sorted([*super().advertised(role), *theirs])
 
 
 def _served(method: PluginMethod) -> RpcMethod:

@@ -118,7 +118,11 @@ class MethodRegistry:
         self._methods[method.name] = method
 
     def find(self, name: str) -> RpcMethod | None:
-        return self._methods.get(name)
+        return self._methods.get(name) or self.find_other(name)
+
+    def find_other(self, name: str) -> RpcMethod | None:
+        """A method that was not added: there is none, unless a subclass knows more."""
+        return None
 
     def __iter__(self) -> Iterator[RpcMethod]:
         yield from self._methods.values()

@@ -195,7 +195,7 @@ class TurnPreparer:
         elif told:
             built = with_audit_entries(built, told, runner.specs)
         await self._archive.keep(turn.run_id, str(key), what.now, built.prompt, built.report)
-        system = built.prompt.system
+        system = System(stable=built.prompt.stable, dynamic=built.prompt.dynamic)
         return PreparedTurn(
             system=system,
             route=route,
@@ -375,7 +375,7 @@ class TurnPreparer:
             )
             self._label_service.know(secret for group in secrets for secret in group)
         return self._label_service.labels(
-            self._workspaces.of(key.agent),
+            self._facts_of(key.agent).workspace,
             place=turn.place if turn else "",
             boxes=self._sandboxes.root(self._sandboxes.rules(key.agent)) if self._sandboxes.is_boxed(key) else None,
             skills=skills.labels,
@@ -428,7 +428,7 @@ class TurnPreparer:
                 tools=tuple(tool.spec.name for tool in tools),
                 agent_id=key.agent,
                 accepts_images=sees_images and (model is None or "image" in model.input),
-                env=skills.variables.revealed(),
+                env=skills.variables.revealed() if skills.variables.env else {},
             ),
             SkillGate(gate, self._skills.guard(skills), self._approver),
             self._clock,
@@ -457,7 +457,7 @@ class TurnPreparer:
             workspace=facts.workspace,
             skills=skills.prompt,
             model=model,
-            default_model=str(self._models.model_set(facts.agent.id).default),
+            default_model=self._models.model_set(facts.agent.id).default_name,
             tools=specs,
             options=facts.prompt_options,
             now=millis(self._clock),

@@ -27,6 +27,7 @@ from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
 from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome, failed_outcome
 from openclaw.runs.queue import (
     ActiveRun,
+    Activity,
     EnqueueMessage,
     InterruptRun,
     Lanes,
@@ -41,7 +42,7 @@ from openclaw.runs.queue import (
     run_of,
     take_unheard,
 )
-from openclaw.runs.recovery import SETTLE, Action, Activity, Recovery, SessionActivity
+from openclaw.runs.recovery import SETTLE, Action, Recovery, SessionActivity
 from openclaw.runs.reply import ReplyShaper, ShapedEvent
 from openclaw.runs.request import RecordedEvent, ResumedRun, RunRequest, SessionRenewed, SessionRepaired, Submission
 from openclaw.runs.toolset import Toolset

@@ -93,7 +93,7 @@ class LabelService:
             files=self.files,
             places=TrustedPaths(own=reals, untrusted=external.untrusted_paths, directories=skills or {}),
             journal=self._journal,
-            hide=self._redactor.known,
+            redactor=self._redactor,
             jobs=self._jobs,
         )
         return RunLabels(known, origins=merge_origins(origins, listed, *map(note_origins, notes)), said=said)

@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from openclaw.core.messages import Assistant, Image, Message, Text, User
 from openclaw.core.sandbox import SANDBOX_HOME, RunsInSandbox, SandboxSpec, to_host_path, to_sandbox_path
+from openclaw.core.secret import REDACTED
 from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.security.external import (
@@ -38,6 +39,7 @@ from openclaw.security.labels import (
     message_origins,
 )
 from openclaw.security.note_marks import is_note, mark_note, note_origins
+from openclaw.security.redaction import Redactor
 from openclaw.security.undo import UndoJournal
 from openclaw.security.undo_plan import FileBefore
 
@@ -124,8 +126,8 @@ class LabelContext(Struct, frozen=True, kw_only=True):
     files: LabelledFiles
     places: TrustedPaths
     journal: UndoJournal
-    hide: Callable[[str], str]
-    """Redacts known credentials."""
+    redactor: Redactor
+    """Knows the credentials."""
     jobs: dict[str, tuple[Origin, ...]]
     """The origins of background commands' output, by name. Shared by all runs of the process."""
 
@@ -189,7 +191,7 @@ class RunLabels:
         self._vouched.add(call_id)
 
     def cleaned(self, text: str) -> str:
-        return self._known.hide(sanitize_external_text(text))
+        return self._known.redactor.known(sanitize_external_text(text))
 
     # Before a call.
 
@@ -334,7 +336,8 @@ class RunLabels:
             if not isinstance(block, Text):
                 content.append(block)
                 continue
-            text = self._known.hide(block.text)
+            known = self._known.redactor.pattern
+            text = block.text if known is None else known.sub(REDACTED, block.text)
             if output.enclosed:
                 content.append(Text(text))
             elif found and text.strip():

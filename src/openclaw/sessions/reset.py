@@ -9,7 +9,7 @@ from openclaw.core.keys import SessionKey
 from openclaw.sessions.settings import ResetByType, ResetSettings, SessionSettings
 
 AT_HOUR = 4
-_NO_TYPES = ResetByType()
+NO_TYPES = ResetByType()
 Reason = Literal["daily", "idle"]
 
 
@@ -29,7 +29,7 @@ def policy_of(settings: SessionSettings, key: SessionKey, channel: str = "") -> 
     policy = settings.reset_by_channel.get(channel) if channel else None
     if policy is None:
         policy = settings.reset
-        special = getattr(settings.reset_by_type, _kind(key)) if settings.reset_by_type != _NO_TYPES else None
+        special = getattr(settings.reset_by_type, _kind(key)) if settings.reset_by_type != NO_TYPES else None
         if special is not None:
             given = {name: value for name, value in structs.asdict(special).items() if value is not None}
             policy = structs.replace(policy or special, **given)

@@ -21,9 +21,8 @@ from openclaw.security import install_scan
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.catalog import catalog_text
 from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
-from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard
+from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard, SkillVariables, collect_variables
 from openclaw.skills.install import ORIGIN, RECORDS
-from openclaw.skills.invoke import SkillVariables, collect_variables
 from openclaw.skills.roots import PluginDirectory, SkillRoots, expand_path, package_directories
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.store import ScanDependencies, SkillStore

@@ -60,9 +60,9 @@ STRICT = RateLimits(max_attempts=3, lockout_ms=30_000)
 class House:
     """What a test looks at."""
 
-    def __init__(self, app: App, fanout: RunFanout) -> None:
+    def __init__(self, app: App) -> None:
         self.app = app
-        self.fanout = fanout
+        self.fanout: RunFanout
         self.secret: Secret | None = Secret(TOKEN)
         self.events: list[RunEvent] = []
         self.port = 0
@@ -71,7 +71,6 @@ class House:
         self._changed = asyncio.Event()
 
     def tell(self, told: RunEvent) -> None:
-        self.fanout.tell(told)
         self.events.append(told)
         self._changed.set()
 
@@ -134,8 +133,9 @@ async def house(
     environment = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
     clock = SystemClock()
     async with open_app(environment, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
-        place = House(app, RunFanout())
+        place = House(app)
         services = build_services(app, place.tell, lanes=Lanes({"main": places}))
+        place.fanout = RunFanout(services.publish)
         async with services.serving() as runs:
             place.runs = runs
             how = HttpAuth(

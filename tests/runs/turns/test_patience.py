@@ -17,6 +17,10 @@ LOCAL = model("http://127.0.0.1:8000/v1")
 HOSTED = model("https://gpu.example.com", provider="vllm")
 
 
+def timeouts(model: Model, run: float | None) -> StreamTimeouts:
+    return stream_timeouts(model.provider, model.id, model.base_url, model.timeout_seconds, run)
+
+
 @pytest.mark.parametrize(
     ("url", "provider", "name", "place"),
     [
@@ -68,7 +72,7 @@ def test_where_a_model_runs(url: str, provider: str, name: str, place: str) -> N
     ],
 )
 def test_the_idle_limit(who: Model, run: float | None, seconds: float) -> None:
-    assert stream_timeouts(who, run_timeout=run).idle == seconds
+    assert timeouts(who, run).idle == seconds
 
 
 @pytest.mark.parametrize(
@@ -86,4 +90,4 @@ def test_the_idle_limit(who: Model, run: float | None, seconds: float) -> None:
 def test_the_first_word_may_take_longer_where_a_model_must_load(
     who: Model, run: float | None, expected: StreamTimeouts
 ) -> None:
-    assert stream_timeouts(who, run_timeout=run) == expected
+    assert timeouts(who, run) == expected

@@ -274,7 +274,7 @@ class HttpBackend:
     """What the handlers ask of agents, sessions, tools and runs."""
 
     def __init__(self, app: App, toolset: Toolset, runs: RunService, inbox: Inbox, fanout: RunFanout) -> None:
-        """`fanout` must hear the events of `runs`."""
+        """`fanout` has what `runs` publish."""
         self.key_of: KeyOf = app.key
         self.clock = app.clock
         self.index = app.index
