@@ -176,7 +176,7 @@ class RunMeter:
         size = size_of(request)
         self._last = None
         price = price_of(model)
-        estimate = NO_COST if price is FREE else limits.estimate(size, price)
+        estimate = NO_COST if price == FREE else limits.estimate(size, price)
         ruling = await self._ledger.reserve(call, estimate, self.rules)
         if isinstance(ruling, OverLimit):
             raise OverBudget(ruling.why)
