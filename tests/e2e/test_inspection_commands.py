@@ -6,7 +6,7 @@ import pytest
 
 from openclaw.protocol.client import CallFailed
 from openclaw.protocol.scopes import READ
-from openclaw.runs import record_rpc
+from openclaw.runs.rpc import record as record_rpc
 from openclaw.testing import RecordedRun, TemporaryHome
 from tests.commandline import typed
 from tests.e2e.gateway_process import GatewayProcess

@@ -19,8 +19,8 @@ from openclaw.models import rpc as models_rpc
 from openclaw.protocol import connect
 from openclaw.protocol.params import NoParams, Params
 from openclaw.protocol.rpc import MethodRefusal, read_params
-from openclaw.runs import chat_rpc
-from openclaw.runs import rpc as runs_rpc
+from openclaw.runs.rpc import agent as runs_rpc
+from openclaw.runs.rpc import chat as chat_rpc
 from openclaw.security import rpc as security_rpc
 from openclaw.sessions import params
 from openclaw.skills import rpc as skills_rpc

@@ -14,7 +14,7 @@ from openclaw.protocol.frames import ErrorShape, RequestFrame, encode
 from openclaw.protocol.params import NoParams
 from openclaw.protocol.rpc import Caller, MethodFailed, MethodRefusal, MethodRegistry, RpcMethod, dispatch
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
-from openclaw.runs.rpc import AgentWaitParams
+from openclaw.runs.rpc.agent import AgentWaitParams
 
 pytestmark = pytest.mark.anyio
 

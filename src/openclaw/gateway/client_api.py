@@ -44,10 +44,12 @@ from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, SessionDefa
 from openclaw.protocol.connection import GatewayAuthChanged
 from openclaw.protocol.frames import StateVersion
 from openclaw.protocol.rpc import MethodRegistry
-from openclaw.runs import chat_rpc, lend_rpc, record_rpc
-from openclaw.runs import rpc as runs_rpc
 from openclaw.runs.commands import SlashCommands
 from openclaw.runs.projection import EventProjection
+from openclaw.runs.rpc import agent as runs_rpc
+from openclaw.runs.rpc import chat as chat_rpc
+from openclaw.runs.rpc import lend as lend_rpc
+from openclaw.runs.rpc import record as record_rpc
 from openclaw.security import audit_rpc
 from openclaw.security import rpc as security_rpc
 from openclaw.security.approvals import ApprovalFile, PendingApprovals

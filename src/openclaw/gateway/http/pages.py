@@ -29,7 +29,7 @@ from openclaw.gateway.server import read_body
 from openclaw.protocol import scopes
 from openclaw.protocol.params import NoParams
 from openclaw.protocol.rpc import Caller, RpcMethod
-from openclaw.runs.rpc import identity_of
+from openclaw.runs.rpc.agent import identity_of
 from openclaw.version import __version__
 
 BUILT = Path(__file__).parent.parent / "web"
