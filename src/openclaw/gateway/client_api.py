@@ -23,12 +23,13 @@ from openclaw.core.tool import ToolSpec
 from openclaw.devices import rpc as devices_rpc
 from openclaw.devices import signature
 from openclaw.devices.pairing import DevicePairing
-from openclaw.gateway import exposure, metrics
+from openclaw.gateway import exposure
 from openclaw.gateway import rpc as gateway_rpc
 from openclaw.gateway.app import App
 from openclaw.gateway.capabilities import capabilities, describe_agent
 from openclaw.gateway.connections import Connections, Presence
 from openclaw.gateway.exposure import decide, shared_secret
+from openclaw.gateway.http import metrics
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch
 from openclaw.gateway.reload import Reload

@@ -46,7 +46,7 @@ from openclaw.security.redaction import Redactor, secret_variables, secrets_in
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
-    from openclaw.gateway.certificates import LoadedCertificate
+    from openclaw.gateway.http.certificates import LoadedCertificate
 
 
 log = logging.getLogger("openclaw.gateway")
@@ -323,7 +323,7 @@ class _Life:
 def _certificate(settings: GatewaySettings, state: Path, exposure: Exposure) -> "LoadedCertificate | None":
     if not settings.tls.enabled:
         return None
-    from openclaw.gateway.certificates import SOON, load_certificate
+    from openclaw.gateway.http.certificates import SOON, load_certificate
 
     name, now = socket.gethostname(), datetime.now(UTC)
     listed = (host for host in exposure.hosts if host != EVERYWHERE)

@@ -425,7 +425,7 @@ def encryption(scene: DoctorContext) -> Iterator[DoctorFinding]:
     settings = scene.loaded.config.gateway.tls
     if not (settings.cert_path or settings.key_path):
         return
-    from openclaw.gateway.certificates import SOON, load_certificate
+    from openclaw.gateway.http.certificates import SOON, load_certificate
 
     now = datetime.fromtimestamp(scene.now / 1000, UTC)
     try:

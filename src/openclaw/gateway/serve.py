@@ -12,9 +12,9 @@ from openclaw.config.live import LiveConfig
 from openclaw.core.clock import Clock, millis
 from openclaw.core.harness import OpenProvider
 from openclaw.devices import rpc as devices_rpc
-from openclaw.gateway import metrics
 from openclaw.gateway.app import App, open_app
 from openclaw.gateway.client_api import ClientApi, startup_event
+from openclaw.gateway.http import metrics
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch, GatewayParts
 from openclaw.gateway.services import Services, build_services
