@@ -405,10 +405,7 @@ def _columns(claim: DeviceClaim) -> dict[str, str]:
 def _pending(row: Row) -> PendingRequest:
     fields = {name: row[name] for name in DeviceClaim.__struct_fields__} | {"scopes": _words(row["scopes"])}
     return PendingRequest(
-        request_id=row["request_id"],
-        claim=DeviceClaim(**fields),
-        reason=row["reason"],
-        created_at_ms=row["created_at"],
+        request_id=row["request_id"], claim=DeviceClaim(**fields), reason=row["reason"], created_at_ms=row["created_at"]
     )
 
 

@@ -178,12 +178,7 @@ class App:
             clock=clock,
         )
         renewal = AutoReset(
-            index,
-            self.lifecycle,
-            self.system_events,
-            clock,
-            settings=live.session,
-            zone=zone_of(self.machine.timezone),
+            index, self.lifecycle, self.system_events, clock, settings=live.session, zone=zone_of(self.machine.timezone)
         )
         self.turns = TurnRunner(
             index, self.locks, clock, self.workspaces.of, self.preparer, self.system_events, renewal

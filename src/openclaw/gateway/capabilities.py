@@ -89,12 +89,7 @@ def _exec(app: App, agent_id: str) -> dict[str, Any]:
     file = app.approvals.read()
     own = file.agents.get(agent_id)
     grants = [_grant(entry) for entry in own.allowlist] if own else []
-    return {
-        "security": security,
-        "ask": ask,
-        "safeBins": sorted(settings.safe_bins),
-        "alwaysAllowed": sorted(grants),
-    }
+    return {"security": security, "ask": ask, "safeBins": sorted(settings.safe_bins), "alwaysAllowed": sorted(grants)}
 
 
 def _grant(entry: Mapping[str, Any]) -> str:

@@ -244,14 +244,7 @@ class ClientApi:
             from openclaw.gateway.http.routes import gateway_routes
 
             self.routes = gateway_routes(
-                app,
-                services,
-                fanout,
-                launch.server.front,
-                limiter,
-                self._current_secret,
-                self._measured,
-                own_methods,
+                app, services, fanout, launch.server.front, limiter, self._current_secret, self._measured, own_methods
             )
 
     async def reload(self, change: Reload) -> None:

@@ -249,15 +249,7 @@ def build_services(
     )
     tools = GatewayTools(app, sessions, runs, restart, [automation.tool], offered=background)
     control = SessionControl(
-        sessions,
-        runs,
-        tools.subagents,
-        app.lifecycle,
-        app.index,
-        app.hook_files,
-        app.workspaces,
-        app.home.state,
-        clock,
+        sessions, runs, tools.subagents, app.lifecycle, app.index, app.hook_files, app.workspaces, app.home.state, clock
     )
     publish.subscribe(control.take, SessionRenewed)
     return Services(

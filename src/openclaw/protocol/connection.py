@@ -122,11 +122,7 @@ class Connection:
 
     def hello(self, request_id: str, offer: ServerFeatures, snapshot: HelloSnapshot) -> Send:
         """The answer to `connect`; a new device token is sent here only."""
-        auth: dict[str, Any] = {
-            "role": self.caller.role,
-            "scopes": list(self.caller.scopes),
-            "method": self.method,
-        }
+        auth: dict[str, Any] = {"role": self.caller.role, "scopes": list(self.caller.scopes), "method": self.method}
         if self._issued is not None:
             auth |= {"deviceToken": self._issued.token.reveal(), "issuedAtMs": self._issued.issued_at_ms}
             self._issued = None

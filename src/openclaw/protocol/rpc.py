@@ -18,15 +18,7 @@ from msgspec import UNSET, Raw, Struct
 
 from openclaw.core.errors import OpenClawError, ProviderError, SessionBusy, StateError
 from openclaw.protocol import scopes
-from openclaw.protocol.frames import (
-    INVALID_REQUEST,
-    UNAVAILABLE,
-    ErrorShape,
-    RequestFrame,
-    Response,
-    encode,
-    failure,
-)
+from openclaw.protocol.frames import INVALID_REQUEST, UNAVAILABLE, ErrorShape, RequestFrame, Response, encode, failure
 from openclaw.protocol.params import invalid_params
 from openclaw.protocol.scopes import ADMIN, Role, allows, missing_scope, wrong_role
 
