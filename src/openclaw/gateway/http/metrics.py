@@ -99,9 +99,8 @@ class RunMetrics:
             below += count
             rows.append(("_bucket", (("le", "+Inf" if limit is None else f"{limit:g}"),), float(below)))
         rows += [("_sum", (), self._seconds), ("_count", (), float(below))]
-        return MetricFamily(
-            "run_seconds", "histogram", "how long runs took, from their beginning to their end", tuple(rows)
-        )
+        told = "how long runs took, from their beginning to their end"
+        return MetricFamily("run_seconds", "histogram", told, tuple(rows))
 
 
 def models(spent: Mapping[str, ModelTotals]) -> list[MetricFamily]:
