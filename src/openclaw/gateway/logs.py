@@ -15,14 +15,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from openclaw.core.text import sanitize_line
-from openclaw.runs.request import RunRequest
 from openclaw.security.redaction import Redactor
+
+if TYPE_CHECKING:  # whoever only reads the log need not load what runs are
+    from openclaw.runs.request import RunRequest
 
 FILE_BYTES = 10 << 20
 """A file that would grow beyond this is followed by another of the same day."""
@@ -65,7 +67,7 @@ class LogLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
 
 
 @contextmanager
-def log_context(request: RunRequest) -> Iterator[None]:
+def log_context(request: "RunRequest") -> Iterator[None]:
     """Adds the ids of a run to lines logged inside the block, also by tasks started there."""
     before = _ids.set((request.run_id, str(request.key)))
     try:
