@@ -265,10 +265,7 @@ async def _leave(crowded: "asyncio.Task[int] | None", after: Sequence[str]) -> N
 
 async def _clear(command: Sequence[str]) -> None:
     process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )
     with suppress(TimeoutError):
         async with asyncio.timeout(CLEARING):

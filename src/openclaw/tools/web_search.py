@@ -250,8 +250,7 @@ class WebSearchArgs(Struct, frozen=True):
     ui_lang: Annotated[str, param("Language code of the engine's own words")] = ""
     domain_filter: Annotated[tuple[str, ...], param("Only these sites; -site leaves one out")] = ()
     max_tokens: Annotated[
-        int | None,
-        param("Most tokens of all snippets together, about", type="number", minimum=1, maximum=1_000_000),
+        int | None, param("Most tokens of all snippets together, about", type="number", minimum=1, maximum=1_000_000)
     ] = None
     max_tokens_per_page: Annotated[int | None, param("Most tokens of one snippet, about", type="number", minimum=1)] = (
         None

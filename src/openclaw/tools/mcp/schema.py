@@ -15,12 +15,12 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from openclaw.core.errors import ConfigError
-from openclaw.core.tool import OfferedTool, ServerLaunch
+from openclaw.core.tool import OfferedTool
 from openclaw.tools.settings import McpServerSettings
 
 
-def launch(name: str, settings: McpServerSettings, *, workspace: str) -> ServerLaunch:
-    """How to reach the server `name`; raises when its settings are inconsistent."""
+def launch(name: str, settings: McpServerSettings, *, workspace: str) -> McpServerSettings:
+    """How to reach the server `name`: its settings with nothing left open; raises when they are inconsistent."""
     where = f"mcp.servers.{name}"
     transport = settings.transport or ("streamable-http" if settings.url and not settings.command else "stdio")
     if transport == "stdio" and not settings.command:
@@ -32,24 +32,16 @@ def launch(name: str, settings: McpServerSettings, *, workspace: str) -> ServerL
             f"{where}.auth: signing in with OAuth is not supported; take it out and put a token into "
             f"{where}.headers.Authorization, for example as a secret reference"
         )
-    return ServerLaunch(
-        name=name,
+    return structs.replace(
+        settings,
         transport=transport,
-        command=settings.command,
-        args=settings.args,
-        env=settings.env,
         cwd=settings.cwd or workspace,
-        url=settings.url,
-        headers=settings.headers,
-        verify=settings.ssl_verify,
-        client_cert=settings.client_cert,
-        client_key=settings.client_key,
-        connect_seconds=settings.connection_timeout_ms / 1000 or 30.0,
-        request_seconds=settings.request_timeout_ms / 1000 or 60.0,
+        connection_timeout_ms=settings.connection_timeout_ms or 30_000,
+        request_timeout_ms=settings.request_timeout_ms or 60_000,
     )
 
 
-def identity(what: ServerLaunch) -> str:
+def identity(what: McpServerSettings) -> str:
     """A server's identity: another program or address must be accepted anew, another key not."""
     parts = (what.transport, what.command, what.args, what.url, sorted(what.env), sorted(what.headers))
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
@@ -234,6 +226,8 @@ def _words(value: Any, clean: Callable[[str], str], depth: int) -> Any:
 
 
 class McpStart(Struct, frozen=True, kw_only=True):
+    """The part of `McpServerSettings` that the worker needs, with the credentials revealed."""
+
     transport: str
     command: str = ""
     args: tuple[str, ...] = ()
@@ -241,7 +235,11 @@ class McpStart(Struct, frozen=True, kw_only=True):
     cwd: str = ""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    verify: bool = True
+    ssl_verify: bool
     client_cert: str = ""
     client_key: str = ""
-    connect_seconds: float = 30.0
+    connection_timeout_ms: int
+
+    @property
+    def connect_seconds(self) -> float:
+        return self.connection_timeout_ms / 1000

@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -197,11 +196,11 @@ class AuthDetector:
 
 
 def _http(start: McpStart, refused: AuthDetector) -> httpx2.AsyncClient:
-    verify: Any = start.verify
+    verify: Any = start.ssl_verify
     if start.client_cert:
         context = ssl.create_default_context()
         context.load_cert_chain(start.client_cert, start.client_key or None)
-        if not start.verify:
+        if not start.ssl_verify:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         verify = context
     timeout = httpx2.Timeout(start.connect_seconds, read=None)
@@ -234,10 +233,7 @@ async def _transport(
                 return _http(start, refused)
 
             return sse_client(
-                start.url,
-                timeout=start.connect_seconds,
-                sse_read_timeout=86_400,
-                httpx_client_factory=client_factory,
+                start.url, timeout=start.connect_seconds, sse_read_timeout=86_400, httpx_client_factory=client_factory
             )
         case _:
             client = await stack.enter_async_context(_http(start, refused))
@@ -273,4 +269,4 @@ async def serve_mcp(body: Any, questions: "asyncio.Queue[WorkerRequest | None]",
 
 
 if __name__ == "__main__":
-    sys.exit(run_worker("mcp", serve_mcp))
+    run_worker(serve_mcp)
