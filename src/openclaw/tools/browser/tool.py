@@ -24,12 +24,8 @@ from openclaw.tools.settings import BrowserSettings
 
 NO_BROWSER = "No Chromium was found: install one (on Debian: apt install chromium), or set browser.executablePath."
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "brave-browser", "microsoft-edge")
-_MAC = (
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-    "/Applications/Brave Browser.app/Contents/MacOS/Brave Browser",
-    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
-)
+_MAC_NAMES = ("Google Chrome", "Chromium", "Brave Browser", "Microsoft Edge")
+_MAC = [f"/Applications/{name}.app/Contents/MacOS/{name}" for name in _MAC_NAMES]
 
 
 # Finding Chromium.

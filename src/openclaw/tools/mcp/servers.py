@@ -84,12 +84,8 @@ class McpTool:
                 returned = await self._server.held.call(self._offered.name, args, context.report)
         except OpenClawError as error:
             # The error may contain the server's text.
-            return Output(
-                content=(Text(wrap_untrusted(error.message, "mcp")),),
-                is_error=True,
-                origins=self._origins,
-                enclosed=True,
-            )
+            failed = Output.failed(wrap_untrusted(error.message, "mcp"))
+            return structs.replace(failed, origins=self._origins, enclosed=True)
         return self._output(returned)
 
     async def _ask(self, now: OfferedTool, args: Mapping[str, Any], context: ToolContext) -> str | None:
@@ -224,7 +220,6 @@ class ConfiguredServer:
         name: str,
         settings: McpServerSettings,
         held: McpServer,
-        identity: str,
         accepted: AcceptedMcpTools,
         clock: Clock,
     ) -> None:
@@ -233,7 +228,7 @@ class ConfiguredServer:
         self.held = held
         self.alone = asyncio.Lock()
         self.failed_at: float | None = None
-        self._identity = identity
+        self._identity = identity(settings)
         self._accepted = accepted
         self._clock = clock
         self._looked = -1
@@ -371,7 +366,7 @@ class McpServers:
                     continue
                 idle = self._settings.session_idle_ttl_ms / 1000
                 held = McpServer(name, how, idle=idle, environ=self._environ.current)
-                self._servers[name] = ConfiguredServer(name, settings, held, identity(how), self._accepted, self._clock)
+                self._servers[name] = ConfiguredServer(name, how, held, self._accepted, self._clock)
         return self._servers
 
     async def _try(self, server: ConfiguredServer) -> None:

@@ -41,16 +41,8 @@ MOST_TOOLS = 256
 MOST_PAGES = 50
 MOST_SCHEMA = 64 * 1024
 PROGRESS_EVERY = 0.25
-_FAILURES = (
-    MCPError,
-    httpx2.HTTPError,
-    OSError,
-    ValueError,
-    RuntimeError,
-    anyio.ClosedResourceError,
-    anyio.BrokenResourceError,
-    anyio.EndOfStream,
-)
+_HUNG_UP = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
+_FAILURES = (MCPError, httpx2.HTTPError, OSError, ValueError, RuntimeError, *_HUNG_UP)
 _CHANGES = (
     mcp_types.ToolListChangedNotification,
     mcp_types.ResourceListChangedNotification,
