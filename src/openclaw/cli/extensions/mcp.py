@@ -164,7 +164,7 @@ def _servers() -> list[dict[str, Any]]:
         record, transport, state, changes = records.get(name), "", "never seen", ""
         try:
             how = schema.launch(name, settings, workspace="")
-            transport = how.transport
+            transport = how.transport or ""
             if record is not None and record.identity == schema.identity(how):
                 changes = str(schema.changes(record))
                 state = "changed since it was accepted" if changes else "accepted"
