@@ -338,10 +338,7 @@ def _visible(args: Mapping[str, Any]) -> str:
 def _own_limits(args: Mapping[str, Any]) -> tuple[Security, Ask]:
     """The call's own limits; they can only be stricter than the configured ones."""
     security, ask = args.get("security"), args.get("ask")
-    return (
-        security if security in ("deny", "allowlist") else "full",
-        ask if ask in ("on-miss", "always") else "off",
-    )
+    return (security if security in ("deny", "allowlist") else "full", ask if ask in ("on-miss", "always") else "off")
 
 
 def _workdir(args: Mapping[str, Any], context: ToolContext) -> Path:

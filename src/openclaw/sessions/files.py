@@ -41,11 +41,7 @@ E = TypeVar("E", bound=Entry)
 
 _decoder: msgspec.json.Decoder[TranscriptHeader | Entry] = msgspec.json.Decoder(TranscriptHeader | Entry)
 _KINDS = frozenset(kind.__struct_config__.tag for kind in (TranscriptHeader, *get_args(Entry)))
-_BLOCKS: Mapping[str, Any] = {
-    "user": Text | Image,
-    "assistant": Text | Thinking | ToolCall,
-    "toolResult": Text | Image,
-}
+_BLOCKS: Mapping[str, Any] = {"user": Text | Image, "assistant": Text | Thinking | ToolCall, "toolResult": Text | Image}
 _BLOCK_TYPES = frozenset(("text", "image", "thinking", "toolCall"))
 # Fields the format always writes, even when they have their default value.
 _ALWAYS: Mapping[str, Mapping[str, Any]] = {

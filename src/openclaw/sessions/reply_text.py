@@ -9,14 +9,7 @@ from msgspec import Struct
 
 from openclaw.core.messages import ToolCall, ToolResult
 from openclaw.core.text import compile_lazily
-from openclaw.sessions.reply_parse import (
-    HEARTBEAT,
-    SILENT,
-    DirectiveParser,
-    Directives,
-    ThinkParser,
-    beginnings,
-)
+from openclaw.sessions.reply_parse import HEARTBEAT, SILENT, DirectiveParser, Directives, ThinkParser, beginnings
 
 # Duplicates.
 

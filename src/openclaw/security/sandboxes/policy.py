@@ -11,14 +11,7 @@ from msgspec import Struct, field, structs
 from openclaw.core.errors import ConfigError
 from openclaw.core.keys import SessionKey
 from openclaw.core.sandbox import AGENT_MOUNT, RUNTIME, SANDBOX_HOME, TMP, WORKDIR, Access, Mount, SandboxLimits
-from openclaw.security.settings import (
-    BACKENDS,
-    HOUR,
-    IMAGE,
-    SandboxMode,
-    SandboxSettings,
-    Scope,
-)
+from openclaw.security.settings import BACKENDS, HOUR, IMAGE, SandboxMode, SandboxSettings, Scope
 
 T = TypeVar("T", bound=Struct)
 PREFIX = "openclaw-sbx-"

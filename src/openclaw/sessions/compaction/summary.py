@@ -41,7 +41,7 @@ _IDENTIFIER = compile_lazily(
     r"|\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?\b"
     r"|\b[A-Z][A-Z0-9]{1,9}-\d+\b"
     r"|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"
-    r"|\b\d{6,}\b",
+    r"|\b\d{6,}\b"
 )
 _PATCHED = compile_lazily(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _READERS = frozenset({"read"})
@@ -146,14 +146,7 @@ Mode = Literal["default", "safeguard"]
 
 HEADINGS: dict[Mode, tuple[str, ...]] = {
     "safeguard": ("Decisions", "Open TODOs", "Constraints/Rules", "Pending user asks", "Exact identifiers"),
-    "default": (
-        "Goal",
-        "Constraints & Preferences",
-        "Progress",
-        "Key Decisions",
-        "Next Steps",
-        "Critical Context",
-    ),
+    "default": ("Goal", "Constraints & Preferences", "Progress", "Key Decisions", "Next Steps", "Critical Context"),
 }
 MOST_CHARS = 16_000
 FOCUS_CHARS = 800
