@@ -16,7 +16,6 @@ from msgspec import Struct, structs
 
 from openclaw.core.messages import Assistant, Image, Message, Text, User
 from openclaw.core.sandbox import SANDBOX_HOME, RunsInSandbox, SandboxSpec, to_host_path, to_sandbox_path
-from openclaw.core.secret import REDACTED
 from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.security.external import (
@@ -260,7 +259,10 @@ class RunLabels:
             await asyncio.to_thread(self._settle, tool, context, began, output)
         found = await asyncio.to_thread(self._brought, tool, args, context, output)
         if began.at:
-            self._close_span(tool, args, began.at, output, found)
+            running = (output.details or {}).get("status") == "running"
+            end = self._known.files.now() + (LONGEST_JOB_NS if running else 0)
+            why = merge_origins(found, self.origins) or (make_origin("external", f"{tool.spec.name} {_about(args)}"),)
+            self._known.files.ran(began.at, end, why)
         output = self._cleaned(tool, output, found)
         if found:
             self._remember(output.text, found)
@@ -320,14 +322,6 @@ class RunLabels:
                 mark_note(Path(path), journal.text_before(before), began.origins)
                 files.clear((path,))
 
-    def _close_span(
-        self, tool: Tool, args: Mapping[str, Any], start: int, output: Output, found: tuple[Origin, ...]
-    ) -> None:
-        running = (output.details or {}).get("status") == "running"
-        end = self._known.files.now() + (LONGEST_JOB_NS if running else 0)
-        why = merge_origins(found, self.origins) or (make_origin("external", f"{tool.spec.name} {_about(args)}"),)
-        self._known.files.ran(start, end, why)
-
     def _cleaned(self, tool: Tool, output: Output, found: tuple[Origin, ...]) -> Output:
         name = tool.spec.name
         source: Source = name if name in SOURCE_NAMES else "unknown"
@@ -336,8 +330,7 @@ class RunLabels:
             if not isinstance(block, Text):
                 content.append(block)
                 continue
-            known = self._known.redactor.pattern
-            text = block.text if known is None else known.sub(REDACTED, block.text)
+            text = self._known.redactor.known(block.text)
             if output.enclosed:
                 content.append(Text(text))
             elif found and text.strip():

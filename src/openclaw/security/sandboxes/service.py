@@ -91,15 +91,13 @@ class SandboxService:
         return self._rules[agent_id]
 
     def is_boxed(self, key: SessionKey) -> bool:
-        mode = self.rules(key.agent).mode
-        return mode != "off" and policy.is_sandboxed(mode, key)
+        return policy.is_sandboxed(self.rules(key.agent).mode, key)
 
     def of(self, key: SessionKey) -> BoundSandbox | None:
         """The sandbox of a session; None when it has none."""
         rules = self.rules(key.agent)
-        if rules.mode == "off" or not policy.is_sandboxed(rules.mode, key):
-            return None
-        return BoundSandbox(self.engine(rules), self.box(rules, key))
+        boxed = policy.is_sandboxed(rules.mode, key)
+        return BoundSandbox(self.engine(rules), self.box(rules, key)) if boxed else None
 
     def engine(self, rules: SandboxRules) -> Sandbox:
         environ = self._variables.current
