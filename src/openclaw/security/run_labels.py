@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from openclaw.core.messages import Assistant, Image, Message, Text, User
 from openclaw.core.sandbox import SANDBOX_HOME, RunsInSandbox, SandboxSpec, to_host_path, to_sandbox_path
+from openclaw.core.secret import REDACTED
 from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.security.external import (
@@ -330,7 +331,8 @@ class RunLabels:
             if not isinstance(block, Text):
                 content.append(block)
                 continue
-            text = self._known.redactor.known(block.text)
+            known = self._known.redactor.pattern
+            text = block.text if known is None else known.sub(REDACTED, block.text)
             if output.enclosed:
                 content.append(Text(text))
             elif found and text.strip():

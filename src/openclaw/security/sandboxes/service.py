@@ -91,12 +91,13 @@ class SandboxService:
         return self._rules[agent_id]
 
     def is_boxed(self, key: SessionKey) -> bool:
-        return policy.is_sandboxed(self.rules(key.agent).mode, key)
+        mode = self.rules(key.agent).mode
+        return mode != "off" and policy.is_sandboxed(mode, key)
 
     def of(self, key: SessionKey) -> BoundSandbox | None:
         """The sandbox of a session; None when it has none."""
         rules = self.rules(key.agent)
-        boxed = policy.is_sandboxed(rules.mode, key)
+        boxed = rules.mode != "off" and policy.is_sandboxed(rules.mode, key)
         return BoundSandbox(self.engine(rules), self.box(rules, key)) if boxed else None
 
     def engine(self, rules: SandboxRules) -> Sandbox:
