@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from openclaw.core.channel import Address, Channel, Outbound, ShowsTyping
 from openclaw.core.embedder import EmbedderEndpoint, EmbedsQueries, HasTraits, Traits
@@ -84,16 +84,13 @@ class HostAnswers:
     async def _tool(self, call: wire.HostCall) -> Raw:
         tool = _find(self._tools, call.name)
         asked = decode_payload(call.payload, wire.ToolInput)
-        context = ToolContext(
-            call_id=asked.call_id,
-            workspace=Path(asked.workspace),
-            session_key=asked.session_key,
-            run_id=asked.run_id,
-            agent_id=asked.agent_id,
-            tools=asked.tools,
-            accepts_images=asked.accepts_images,
-            report=partial(self._progress, call.id),
-        )
+
+        def report(text: object) -> None:
+            self._pipe.write(wire.HostItem(call.id, encode_payload(str(text))))
+
+        fields = structs.asdict(asked) | {"workspace": Path(asked.workspace), "report": report}
+        del fields["args"]
+        context = ToolContext(**fields)
         async with AsyncExitStack() as held:
             # Always in sorted order, so that two calls never deadlock.
             for name in sorted(tool.resources(asked.args, context)):
@@ -102,17 +99,7 @@ class HostAnswers:
                 output = output_of(await call_function(tool.run, asked.args, context))
             else:
                 output = await tool.call(asked.args, context)
-        return encode_payload(
-            wire.ToolOutput(
-                content=output.content,
-                details=output.details,
-                is_error=output.is_error,
-                end_matters=output.end_matters,
-            )
-        )
-
-    def _progress(self, number: int, text: object) -> None:
-        self._pipe.write(wire.HostItem(number, encode_payload(str(text))))
+        return encode_payload(wire.copy_fields(output, wire.ToolOutput))
 
     async def _hook(self, call: wire.HostCall) -> Raw:
         hook = self._brought.hooks[int(call.name)]
@@ -190,10 +177,10 @@ def declaration(brought: PluginContributions) -> wire.Ready:
             )
             for tool in brought.tools
         ),
-        hooks=_declared(brought.hooks, wire.HookDeclared),
-        commands=_declared(brought.commands, wire.CommandDeclared),
-        methods=_declared(brought.methods, wire.MethodDeclared),
-        routes=_declared(brought.routes, wire.RouteDeclared),
+        hooks=_declared(brought.hooks),
+        commands=_declared(brought.commands),
+        methods=_declared(brought.methods),
+        routes=_declared(brought.routes),
         channels=tuple(
             wire.ChannelDeclared(name=each.name, types=isinstance(each, ShowsTyping)) for each in brought.channels
         ),
@@ -203,9 +190,9 @@ def declaration(brought: PluginContributions) -> wire.Ready:
     )
 
 
-def _declared(things: Iterable[Any], kind: type[T]) -> tuple[T, ...]:
+def _declared(things: Iterable[T]) -> tuple[T, ...]:
     """`things` without the functions that only this process can call."""
-    return tuple(kind(**{name: getattr(each, name) for name in kind.__struct_fields__}) for each in things)
+    return tuple(structs.replace(each, run=None) for each in things)
 
 
 def effects_of(tool: Tool) -> Effects:
@@ -478,10 +465,9 @@ def _limit(memory_bytes: int) -> None:
         import resource
     except ImportError:
         return
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for what, most in ((resource.RLIMIT_AS, memory_bytes), (resource.RLIMIT_CORE, 0)):
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(what, (most, most))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from openclaw.core import errors
 from openclaw.core.channel import Address, Inbound, Outbound, Receipt
 from openclaw.core.embedder import EmbedderEndpoint, Traits, Vector
 from openclaw.core.events import ModelEvent
-from openclaw.core.plugin import Command, CommandReply, Hook, HttpAnswer, HttpRoute, Method, PluginContributions
+from openclaw.core.plugin import CommandReply, HttpAnswer, PluginContributions
 from openclaw.core.provider import Endpoint, ModelRequest
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.plugins import wire
@@ -27,20 +27,18 @@ def make_proxies(process: PluginProcess, ready: wire.Ready) -> PluginContributio
         tools=tuple(ProxiedTool(process, tool) for tool in ready.tools),
         optional_tools=frozenset(tool.spec.name for tool in ready.tools if tool.optional),
         hooks=tuple(
-            Hook(run=partial(_ask_hook, process, str(number)), **structs.asdict(each))
+            structs.replace(each, run=partial(_ask_hook, process, str(number)))
             for number, each in enumerate(ready.hooks)
         ),
         commands=tuple(
-            Command(run=partial(_ask, process, "command", each.name, CommandReply), **structs.asdict(each))
+            structs.replace(each, run=partial(_ask, process, "command", each.name, CommandReply))
             for each in ready.commands
         ),
         methods=tuple(
-            Method(run=partial(_ask, process, "method", each.name, object), **structs.asdict(each))
-            for each in ready.methods
+            structs.replace(each, run=partial(_ask, process, "method", each.name, object)) for each in ready.methods
         ),
         routes=tuple(
-            HttpRoute(run=partial(_ask, process, "route", each.path, HttpAnswer), **structs.asdict(each))
-            for each in ready.routes
+            structs.replace(each, run=partial(_ask, process, "route", each.path, HttpAnswer)) for each in ready.routes
         ),
         channels=tuple(
             (TypingChannel if each.types else ProxiedChannel)(process, each.name) for each in ready.channels
@@ -75,33 +73,17 @@ class ProxiedTool:
         return frozenset()  # calls that need something exclusively wait for each other in the plugin
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        asked = wire.ToolInput(
-            args=dict(args),
-            call_id=context.call_id,
-            workspace=str(context.workspace),
-            session_key=context.session_key,
-            run_id=context.run_id,
-            agent_id=context.agent_id,
-            tools=context.tools,
-            accepts_images=context.accepts_images,
-        )
+        asked = wire.copy_fields(context, wire.ToolInput, args=dict(args), workspace=str(context.workspace))
+
+        def report(progress: Raw) -> None:
+            context.report(wire.decode_payload(progress, str))
+
+        payload = encode_payload(asked)
         try:
-            found = await self._process.call(
-                "tool",
-                self.spec.name,
-                encode_payload(asked),
-                wire.ToolOutput,
-                report=partial(_report, context),
-            )
+            found = await self._process.call("tool", self.spec.name, payload, wire.ToolOutput, report=report)
         except errors.OpenClawError as error:
             return Output.failed(error.message)
-        return Output(
-            content=found.content, details=found.details, is_error=found.is_error, end_matters=found.end_matters
-        )
-
-
-def _report(context: ToolContext, progress: Raw) -> None:
-    context.report(wire.decode_payload(progress, str))
+        return Output(**structs.asdict(found))
 
 
 class ProxiedChannel:

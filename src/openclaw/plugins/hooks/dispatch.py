@@ -26,7 +26,7 @@ from openclaw.core.hooks import (
     ToolResultPersist,
 )
 from openclaw.core.text import sanitize_line
-from openclaw.plugins.hooks.points import HookAnswer, HookChange, HookPoint
+from openclaw.plugins.hooks.points import HookChange, HookPoint
 from openclaw.security.audit import AuditChange
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,8 @@ class HookDispatcher:
         merged = point.start(event)
         for each in self._concerned(point.name, event, context):
             answer = await self._answer(point, each, point.view(event, merged), context)
-            merged = _step(point, merged, each, answer)
+            if answer is not None:
+                merged = point.step(merged, each, answer)
             if point.over(merged):
                 break
         return merged
@@ -117,7 +118,8 @@ class HookDispatcher:
                 answer: A | None = _convert_answer(each, each.handler(point.view(event, merged), context))
             except (Exception, SystemExit) as error:
                 answer = self._give_up(point, each, _words(error))
-            merged = _step(point, merged, each, answer)
+            if answer is not None:
+                merged = point.step(merged, each, answer)
             if point.over(merged):
                 break
         return merged
@@ -185,11 +187,9 @@ class HookDispatcher:
         return task.result()
 
     def _give_up(self, point: HookPoint[E, A, M], each: HookRegistration, why: str) -> A | None:
-        closed = POINTS[each.hook].fails == "closed" and point.objection is not None
-        _report(each, why, "counted as an objection" if closed else "passed over")
-        if not closed or point.objection is None:
-            return None
-        return point.objection(block=True, block_reason=f"{each.plugin} could not decide: {why}")
+        objection = point.objection if POINTS[each.hook].fails == "closed" else None
+        _report(each, why, "counted as an objection" if objection else "passed over")
+        return objection(block=True, block_reason=f"{each.plugin} could not decide: {why}") if objection else None
 
     def _keep(self, task: "asyncio.Task[Any]") -> None:
         self._running.add(task)
@@ -199,19 +199,6 @@ class HookDispatcher:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # already reported, or it ended after everyone had stopped waiting
-
-
-def _step(point: HookPoint[E, A, M], merged: M, each: HookRegistration, answer: A | None) -> M:
-    if answer is None:
-        return merged
-    said = HookAnswer(
-        plugin=each.plugin,
-        answer=answer,
-        priority=each.priority,
-        settings=each.settings,
-        bundled=each.bundled,
-    )
-    return point.step(merged, said)
 
 
 async def _called(each: HookRegistration, event: Any, context: HookContext) -> Any:

@@ -31,9 +31,7 @@ NAMES = (
     "message:sent",
 )
 """Every other command (`/status`, `/model`, …) is an event of the family `command` as well."""
-SILENT_HERE = {
-    "message:transcribed": "nothing turns speech into text yet",
-}
+SILENT_HERE = {"message:transcribed": "nothing turns speech into text yet"}
 MOST_MESSAGES = 20
 MESSAGE_CHARS = 4_000
 MOST_FILES = 100
@@ -177,7 +175,9 @@ class HookEvent(_Payload, frozen=True, kw_only=True, omit_defaults=False):
     @property
     def agent_id(self) -> str:
         """The agent it belongs to; empty for events of the gateway itself."""
-        return str(getattr(self.context, "agent_id", "")) or _agent_in(self.session_key)
+        kind, _, rest = self.session_key.partition(":")
+        owner, inside, _ = rest.partition(":")
+        return str(getattr(self.context, "agent_id", "")) or (owner if kind == "agent" and inside else "")
 
 
 class HookFileAnswer(_Payload, frozen=True, kw_only=True):
@@ -229,11 +229,6 @@ def match_level(subscribed: tuple[str, ...], event: HookEvent) -> int:
     return 1 if event.type in subscribed else 0
 
 
-def _agent_in(session_key: str) -> str:
-    parts = session_key.split(":", 2)
-    return parts[1] if len(parts) == 3 and parts[0] == "agent" else ""
-
-
 # Making events.
 
 CONTENT_CHARS = 100_000
@@ -261,11 +256,7 @@ def command_event(
 ) -> HookEvent:
     """A command was given; `known` are further fields of its context."""
     context = CommandContext(
-        agent_id=key.agent,
-        workspace_dir=str(workspace),
-        command_source=source,
-        arguments=arguments,
-        **known,
+        agent_id=key.agent, workspace_dir=str(workspace), command_source=source, arguments=arguments, **known
     )
     return make_event(clock, "command", action, context, str(key))
 
