@@ -29,14 +29,8 @@ class MemorySearchParams(Params, frozen=True, kw_only=True):
     min_score: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
-class MemoryStatusParams(Params, frozen=True, kw_only=True):
-    """Params of `memory.status`."""
-
-    agent_id: NonEmpty | None = None
-
-
-class MemoryNotesListParams(Params, frozen=True, kw_only=True):
-    """Params of `memory.notes.list`."""
+class MemoryAgentParams(Params, frozen=True, kw_only=True):
+    """Params of `memory.status` and `memory.notes.list`."""
 
     agent_id: NonEmpty | None = None
 
@@ -68,7 +62,7 @@ def memory_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMe
             raise InvalidRequest(f"memory search is off for {agent}: set agents.defaults.memorySearch.enabled to true")
         return agent, memory
 
-    async def list_notes(params: MemoryNotesListParams, caller: Caller) -> Any:
+    async def list_notes(params: MemoryAgentParams, caller: Caller) -> Any:
         agent, memory = memory_of(params.agent_id)
         found = await asyncio.to_thread(files.discover, memory.plan.scope)
         notes = [
@@ -102,7 +96,7 @@ def memory_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMe
             **({"reason": found.reason} if found.reason else {}),
         }
 
-    async def status(params: MemoryStatusParams, caller: Caller) -> Any:
+    async def status(params: MemoryAgentParams, caller: Caller) -> Any:
         agent = sessions.key("main", params.agent_id).agent
         memory = memories.of(agent)
         if memory is None:
@@ -110,11 +104,11 @@ def memory_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMe
         return {"agentId": agent, "enabled": True, **status_to_json(await memory.status(), memory, None)}
 
     return [
-        RpcMethod("memory.notes.list", MemoryNotesListParams, list_notes, READ),
+        RpcMethod("memory.notes.list", MemoryAgentParams, list_notes, READ),
         RpcMethod("memory.notes.get", MemoryNotesGetParams, get, READ),
         RpcMethod("memory.notes.set", MemoryNotesSetParams, put, ADMIN),
         RpcMethod("memory.search", MemorySearchParams, search, READ),
-        RpcMethod("memory.status", MemoryStatusParams, status, READ),
+        RpcMethod("memory.status", MemoryAgentParams, status, READ),
     ]
 
 

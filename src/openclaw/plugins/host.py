@@ -16,7 +16,6 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -285,7 +284,7 @@ class Pipe:
             return None
         size = wire.length(header)
         body = self._in.read(size)
-        return wire.decode_to_plugin(body) if len(body) == size else None
+        return wire.decode(body, wire.TO_PLUGIN) if len(body) == size else None
 
     def write(self, value: wire.FromPlugin) -> None:
         data = wire.frame(value)
@@ -312,7 +311,7 @@ class Host:
     def __init__(
         self, pipe: Pipe, brought: PluginContributions, directory: Path, log: logging.Logger, services: Collection[str]
     ) -> None:
-        self._pipe = pipe
+        self._pipe, self._brought = pipe, brought
         self._services = {name: each for name, each in brought.services.items() if name in services}
         self._directory = directory
         self._log = log
@@ -322,6 +321,8 @@ class Host:
         self._over = asyncio.Event()
 
     async def run(self) -> None:
+        """Tells the gateway what was registered, answers its calls, and ends the process."""
+        self._pipe.write(declaration(self._brought))
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._listen, args=(loop,), daemon=True, name="gateway").start()
         started = [name for name, service in self._services.items() if await self._served(name, service.start)]
@@ -332,6 +333,7 @@ class Host:
         for name in reversed(started):
             await self._served(name, self._services[name].stop)
         await self._answers.close()
+        os._exit(0)  # threads of the plugin that never end do not keep the process
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """Reads in a thread: the end of the pipe is noticed even when the plugin blocks the loop."""
@@ -349,7 +351,7 @@ class Host:
             case wire.HostCall():
                 task = asyncio.get_running_loop().create_task(self._answer(said))
                 self._tasks[said.id] = task
-                task.add_done_callback(partial(self._forget, said.id))
+                task.add_done_callback(lambda _: self._tasks.pop(said.id, None))
             case wire.Cancel(id=number):
                 if number in self._tasks:
                     self._tasks[number].cancel()
@@ -360,9 +362,6 @@ class Host:
                 self._pipe.write(wire.Pong(number))
             case wire.HostStop():
                 self._over.set()
-
-    def _forget(self, number: int, _: "asyncio.Task[None]") -> None:
-        self._tasks.pop(number, None)
 
     async def _answer(self, call: wire.HostCall) -> None:
         try:
@@ -426,17 +425,7 @@ def main() -> None:
     directory = Path(start.directory)
     brought = _load(pipe, start, directory, log)
     if brought is not None:
-        asyncio.run(_serve(pipe, brought, directory, log, start.services))
-
-
-async def _serve(
-    pipe: Pipe, brought: PluginContributions, directory: Path, log: logging.Logger, services: Collection[str]
-) -> None:
-    host = Host(pipe, brought, directory, log, services)
-    pipe.write(declaration(brought))
-    await host.run()
-    # Threads of the plugin that never end do not keep the process.
-    os._exit(0)
+        asyncio.run(Host(pipe, brought, directory, log, start.services).run())
 
 
 def _load(pipe: Pipe, start: wire.HostStart, directory: Path, log: logging.Logger) -> PluginContributions | None:

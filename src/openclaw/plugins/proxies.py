@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, structs
 
 from openclaw.core import errors
 from openclaw.core.channel import Address, Inbound, Outbound, Receipt
@@ -19,10 +19,15 @@ from openclaw.plugins.process import PluginFailed, PluginProcess
 from openclaw.plugins.wire import encode_payload, encode_with_credentials
 
 SEND_SECONDS = 60.0
+T = TypeVar("T", bound=Struct)
 
 
 def make_proxies(process: PluginProcess, ready: wire.Ready) -> PluginContributions:
     """Everything the plugin registered, as proxies."""
+
+    def proxied(each: T, op: wire.Op, name: str, answer: type[Any]) -> T:
+        return structs.replace(each, run=partial(_ask, process, op, name, answer))
+
     return PluginContributions(
         tools=tuple(ProxiedTool(process, tool) for tool in ready.tools),
         optional_tools=frozenset(tool.spec.name for tool in ready.tools if tool.optional),
@@ -30,16 +35,9 @@ def make_proxies(process: PluginProcess, ready: wire.Ready) -> PluginContributio
             structs.replace(each, run=partial(_ask_hook, process, str(number)))
             for number, each in enumerate(ready.hooks)
         ),
-        commands=tuple(
-            structs.replace(each, run=partial(_ask, process, "command", each.name, CommandReply))
-            for each in ready.commands
-        ),
-        methods=tuple(
-            structs.replace(each, run=partial(_ask, process, "method", each.name, object)) for each in ready.methods
-        ),
-        routes=tuple(
-            structs.replace(each, run=partial(_ask, process, "route", each.path, HttpAnswer)) for each in ready.routes
-        ),
+        commands=tuple(proxied(each, "command", each.name, CommandReply) for each in ready.commands),
+        methods=tuple(proxied(each, "method", each.name, object) for each in ready.methods),
+        routes=tuple(proxied(each, "route", each.path, HttpAnswer) for each in ready.routes),
         channels=tuple(
             (TypingChannel if each.types else ProxiedChannel)(process, each.name) for each in ready.channels
         ),

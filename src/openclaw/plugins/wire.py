@@ -149,8 +149,8 @@ def _decode_function(kind: Any, value: None) -> Any:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_to_plugin: msgspec.msgpack.Decoder[ToPlugin] = msgspec.msgpack.Decoder(ToPlugin)
-_from_plugin: msgspec.msgpack.Decoder[FromPlugin] = msgspec.msgpack.Decoder(FromPlugin, dec_hook=_decode_function)
+TO_PLUGIN: msgspec.msgpack.Decoder[ToPlugin] = msgspec.msgpack.Decoder(ToPlugin)
+FROM_PLUGIN: msgspec.msgpack.Decoder[FromPlugin] = msgspec.msgpack.Decoder(FromPlugin, dec_hook=_decode_function)
 
 
 def encode_payload(value: Any) -> Raw:
@@ -185,14 +185,10 @@ def length(header: bytes) -> int:
     return size
 
 
-def decode_to_plugin(body: bytes) -> ToPlugin:
+def decode(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
+    """Decodes a message with `TO_PLUGIN` or `FROM_PLUGIN`."""
     with _malformed():
-        return _to_plugin.decode(body)
-
-
-def decode_from_plugin(body: bytes) -> FromPlugin:
-    with _malformed():
-        return _from_plugin.decode(body)
+        return decoder.decode(body)
 
 
 @contextmanager

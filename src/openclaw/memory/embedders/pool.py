@@ -43,16 +43,9 @@ class EmbedderSource(Protocol):
     def embedder(self, name: str) -> OpensEmbedder | None: ...
 
 
-class EmbedderRegistry:
-    """Opens embedders by name, built-in or of a plugin."""
-
-    def __init__(self, plugins: EmbedderSource) -> None:
-        self._plugins = plugins
-
-    def build(self, endpoint: EmbedderEndpoint) -> Embedder:
-        if endpoint.provider not in BUILT_IN:
-            return PluginEmbedder(endpoint, self._plugins)
-        return open_embedder(endpoint)
+def build_embedder(plugins: EmbedderSource, endpoint: EmbedderEndpoint) -> Embedder:
+    """Opens the embedder behind `endpoint`, built-in or of a plugin."""
+    return open_embedder(endpoint) if endpoint.provider in BUILT_IN else PluginEmbedder(endpoint, plugins)
 
 
 class PluginEmbedder:

@@ -132,8 +132,7 @@ class HookDispatcher:
     async def told(self, name: HookName, event: Any, context: HookContext) -> None:
         """Notifies the observers concurrently and waits until each has answered or timed out."""
         concerned = self._concerned(name, event, context)
-        if concerned:
-            await asyncio.gather(*(self._observe(each, event, context) for each in concerned))
+        await asyncio.gather(*(self._observe(each, event, context) for each in concerned))
 
     async def close(self, seconds: float = 5.0) -> None:
         """Waits up to `seconds` for what is still running, then cancels it."""
