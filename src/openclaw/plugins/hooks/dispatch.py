@@ -15,16 +15,9 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
+from openclaw.core import hooks
 from openclaw.core.clock import Clock
-from openclaw.core.hooks import (
-    POINTS,
-    AfterToolCall,
-    BeforeToolCall,
-    HookContext,
-    HookName,
-    HookRegistration,
-    ToolResultPersist,
-)
+from openclaw.core.hooks import POINTS, HookContext, HookName, HookRegistration
 from openclaw.core.text import sanitize_line
 from openclaw.plugins.hooks.points import HookChange, HookPoint
 from openclaw.security.audit import AuditChange
@@ -226,7 +219,7 @@ def _convert_answer(each: HookRegistration, answer: Any) -> Any:
 def _concerns(each: HookRegistration, event: Any, context: HookContext) -> bool:
     if each.triggers and context.trigger not in each.triggers:
         return False
-    if not each.tools or not isinstance(event, BeforeToolCall | AfterToolCall | ToolResultPersist):
+    if not each.tools or not isinstance(event, hooks.BeforeToolCall | hooks.AfterToolCall | hooks.ToolResultPersist):
         return True
     return any(fnmatch.fnmatchcase(event.tool_name, pattern) for pattern in each.tools)
 

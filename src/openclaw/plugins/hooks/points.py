@@ -6,28 +6,8 @@ from typing import Any, Generic, Self, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.core.hooks import (
-    AgentStart,
-    BeforeAgentReply,
-    BeforeAgentStart,
-    BeforeInstall,
-    BeforeModelResolve,
-    BeforePromptBuild,
-    BeforeToolCall,
-    HookName,
-    HookRegistration,
-    InstallFinding,
-    InstallVerdict,
-    MessageSending,
-    ModelChoice,
-    PersistedResult,
-    PromptChange,
-    ReplyClaim,
-    RequireApproval,
-    SendingVerdict,
-    ToolResultPersist,
-    ToolVerdict,
-)
+from openclaw.core import hooks
+from openclaw.core.hooks import AgentStart, HookName, HookRegistration, ModelChoice, PromptChange, ToolVerdict
 from openclaw.core.messages import ToolResult
 from openclaw.core.text import utf16_length
 
@@ -148,7 +128,7 @@ class ReplyMerged(_Merged, frozen=True, kw_only=True):
     reply: str = ""
 
 
-def merge_reply(merged: ReplyMerged, by: HookRegistration, answer: ReplyClaim) -> ReplyMerged:
+def merge_reply(merged: ReplyMerged, by: HookRegistration, answer: hooks.ReplyClaim) -> ReplyMerged:
     """The first claim wins."""
     if merged.plugin or not answer.handled:
         return merged
@@ -160,7 +140,7 @@ class ToolMerged(_Merged, frozen=True, kw_only=True):
     params: dict[str, Any]
     blocked: HookSource | None = None
     """The plugin that objects, and why."""
-    approval: RequireApproval | None = None
+    approval: hooks.RequireApproval | None = None
     approval_by: str = ""
 
 
@@ -181,10 +161,10 @@ def merge_tool(merged: ToolMerged, by: HookRegistration, answer: ToolVerdict) ->
 
 class InstallMerged(_Merged, frozen=True, kw_only=True):
     blocked: HookSource | None = None
-    findings: tuple[InstallFinding, ...] = ()
+    findings: tuple[hooks.InstallFinding, ...] = ()
 
 
-def merge_install(merged: InstallMerged, by: HookRegistration, answer: InstallVerdict) -> InstallMerged:
+def merge_install(merged: InstallMerged, by: HookRegistration, answer: hooks.InstallVerdict) -> InstallMerged:
     """Findings add up; the first objection ends it."""
     merged = structs.replace(merged, findings=(*merged.findings, *answer.findings))
     if not answer.block or merged.blocked is not None:
@@ -197,7 +177,7 @@ class ResultMerged(_Merged, frozen=True, kw_only=True):
     message: ToolResult
 
 
-def merge_result(merged: ResultMerged, by: HookRegistration, answer: PersistedResult) -> ResultMerged:
+def merge_result(merged: ResultMerged, by: HookRegistration, answer: hooks.PersistedResult) -> ResultMerged:
     """Each sees the result as the one before it left it."""
     if answer.message is None:
         return merged
@@ -222,7 +202,7 @@ class SendingMerged(_Merged, frozen=True, kw_only=True):
     cancelled: HookSource | None = None
 
 
-def merge_sending(merged: SendingMerged, by: HookRegistration, answer: SendingVerdict) -> SendingMerged:
+def merge_sending(merged: SendingMerged, by: HookRegistration, answer: hooks.SendingVerdict) -> SendingMerged:
     """The last wording wins; the first to cancel ends it."""
     if answer.content is not None and answer.content != merged.content:
         change = _change(by, "content", answer.content, before=merged.content)
@@ -274,30 +254,30 @@ class HookPoint(Struct, Generic[E, A, M], frozen=True, kw_only=True):
         return structs.replace(event, **{self.carried: getattr(merged, self.carried)}) if self.carried else event
 
 
-MODEL: HookPoint[BeforeModelResolve, ModelChoice, ModelMerged] = HookPoint(
+MODEL: HookPoint[hooks.BeforeModelResolve, ModelChoice, ModelMerged] = HookPoint(
     name="before_model_resolve", merged=ModelMerged, step=merge_model
 )
-MODEL_LEGACY: HookPoint[BeforeAgentStart, AgentStart, ModelMerged] = HookPoint(
+MODEL_LEGACY: HookPoint[hooks.BeforeAgentStart, AgentStart, ModelMerged] = HookPoint(
     name="before_agent_start", merged=ModelMerged, step=merge_model
 )
-PROMPT: HookPoint[BeforePromptBuild, PromptChange, PromptMerged] = HookPoint(
+PROMPT: HookPoint[hooks.BeforePromptBuild, PromptChange, PromptMerged] = HookPoint(
     name="before_prompt_build", merged=PromptMerged, step=merge_prompt
 )
-PROMPT_LEGACY: HookPoint[BeforeAgentStart, AgentStart, PromptMerged] = HookPoint(
+PROMPT_LEGACY: HookPoint[hooks.BeforeAgentStart, AgentStart, PromptMerged] = HookPoint(
     name="before_agent_start", merged=PromptMerged, step=merge_prompt
 )
-REPLY: HookPoint[BeforeAgentReply, ReplyClaim, ReplyMerged] = HookPoint(
+REPLY: HookPoint[hooks.BeforeAgentReply, hooks.ReplyClaim, ReplyMerged] = HookPoint(
     name="before_agent_reply", merged=ReplyMerged, step=merge_reply, ends="plugin"
 )
-TOOL: HookPoint[BeforeToolCall, ToolVerdict, ToolMerged] = HookPoint(
+TOOL: HookPoint[hooks.BeforeToolCall, ToolVerdict, ToolMerged] = HookPoint(
     name="before_tool_call", merged=ToolMerged, step=merge_tool, carried="params", ends="blocked", objection=ToolVerdict
 )
-INSTALL: HookPoint[BeforeInstall, InstallVerdict, InstallMerged] = HookPoint(
-    name="before_install", merged=InstallMerged, step=merge_install, ends="blocked", objection=InstallVerdict
+INSTALL: HookPoint[hooks.BeforeInstall, hooks.InstallVerdict, InstallMerged] = HookPoint(
+    name="before_install", merged=InstallMerged, step=merge_install, ends="blocked", objection=hooks.InstallVerdict
 )
-RESULT: HookPoint[ToolResultPersist, PersistedResult, ResultMerged] = HookPoint(
+RESULT: HookPoint[hooks.ToolResultPersist, hooks.PersistedResult, ResultMerged] = HookPoint(
     name="tool_result_persist", merged=ResultMerged, step=merge_result, carried="message"
 )
-SENDING: HookPoint[MessageSending, SendingVerdict, SendingMerged] = HookPoint(
+SENDING: HookPoint[hooks.MessageSending, hooks.SendingVerdict, SendingMerged] = HookPoint(
     name="message_sending", merged=SendingMerged, step=merge_sending, carried="content", ends="cancelled"
 )
