@@ -22,20 +22,12 @@ from typing import Any, BinaryIO, TypeVar
 import msgspec
 from msgspec import Raw, Struct, structs
 
+from openclaw.core import plugin
 from openclaw.core.channel import Address, Channel, Outbound, ShowsTyping
 from openclaw.core.embedder import EmbedderEndpoint, EmbedsQueries, HasTraits, Traits
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.hooks import POINTS, HookContext
-from openclaw.core.plugin import (
-    Api,
-    CommandCall,
-    CommandReply,
-    FunctionTool,
-    HttpAnswer,
-    HttpRequest,
-    PluginContributions,
-    output_of,
-)
+from openclaw.core.plugin import Api, CommandCall, CommandReply, HttpAnswer, HttpRequest, PluginContributions
 from openclaw.core.provider import Endpoint
 from openclaw.core.tool import Effects, Tool, ToolContext
 from openclaw.plugins import manifest, wire
@@ -94,8 +86,8 @@ class HostAnswers:
             # Always in sorted order, so that two calls never deadlock.
             for name in sorted(tool.resources(asked.args, context)):
                 await held.enter_async_context(self._locks.setdefault(name, asyncio.Lock()))
-            if isinstance(tool, FunctionTool):
-                output = output_of(await call_function(tool.run, asked.args, context))
+            if isinstance(tool, plugin.FunctionTool):
+                output = plugin.output_of(await call_function(tool.run, asked.args, context))
             else:
                 output = await tool.call(asked.args, context)
         return encode_payload(wire.copy_fields(output, wire.ToolOutput))

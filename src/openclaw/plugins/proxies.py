@@ -26,7 +26,10 @@ def make_proxies(process: PluginProcess, ready: wire.Ready) -> PluginContributio
     """Everything the plugin registered, as proxies."""
 
     def proxied(each: T, op: wire.Op, name: str, answer: type[Any]) -> T:
-        return structs.replace(each, run=partial(_ask, process, op, name, answer))
+        async def run(asked: Any) -> Any:
+            return await process.call(op, name, encode_payload(asked), answer)
+
+        return structs.replace(each, run=run)
 
     return PluginContributions(
         tools=tuple(ProxiedTool(process, tool) for tool in ready.tools),
@@ -44,10 +47,6 @@ def make_proxies(process: PluginProcess, ready: wire.Ready) -> PluginContributio
         providers={name: partial(ProxiedProvider, process, name) for name in ready.providers},
         embedders={name: partial(ProxiedEmbedder, process, name) for name in ready.embedders},
     )
-
-
-async def _ask(process: PluginProcess, op: wire.Op, name: str, answer: type[Any], asked: Any) -> Any:
-    return await process.call(op, name, encode_payload(asked), answer)
 
 
 async def _ask_hook(process: PluginProcess, number: str, event: Any, context: Any) -> Any:
