@@ -1,8 +1,4 @@
-"""Updates the index in a thread: terms first, then vectors.
-
-An index of another identity is replaced: the new one is built in a file beside it, continued after a crash, and
-renamed over the old one.
-"""
+"""Updates the index in a thread: terms first, then vectors. With another identity it is built anew in a second file."""
 
 import asyncio
 import os
@@ -208,7 +204,7 @@ class Indexer:
         return writer
 
     def _publish(self, writer: IndexWriter) -> None:
-        """Renames the new index over the old one; readers see the old one until then."""
+        """Copies the new index over the old one; readers see the old one until then."""
         with closing(self.files.open(self.path)) as main, main.db.backup("main", writer.index.db, "main") as copy:
             while not copy.done:
                 copy.step(1000)

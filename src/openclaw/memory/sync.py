@@ -1,7 +1,4 @@
-"""Syncs the index's terms with the files: reads only what changed, and leaves a usable index after every step.
-
-Runs in a thread. Vectors follow later, batch by batch (`indexer`).
-"""
+"""Syncs the index's terms with the files, in a thread: reads only what changed, and is usable after every step."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

@@ -1,7 +1,4 @@
-"""Discovers plugins: in directories the settings name, among installed ones, and in Python packages.
-
-Reads manifests only, and imports nothing. Of two plugins with one id the first found counts.
-"""
+"""Discovers plugins in directories the settings name, among installed ones and in packages; imports nothing."""
 
 import os
 import stat

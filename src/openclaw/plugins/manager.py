@@ -1,7 +1,4 @@
-"""Starts, supervises, quarantines and restarts the plugins of this process, independently of each other.
-
-A plugin that cannot be imported, raises, hangs, floods or dies is quarantined with the reason.
-"""
+"""Starts, supervises, quarantines and restarts the plugins of this process, independently of each other."""
 
 import asyncio
 import logging

@@ -75,15 +75,9 @@ class LocalEmbedder:
         # Measured on notes and questions: half of the related pairs have a cosine above 0.32, 95% of the unrelated
         # ones below 0.21. Short windows hold one topic each.
         self.traits = Traits(max_bytes=300, unrelated=0.02, alike=0.32)
-        self._command = (
-            sys.executable,
-            "-m",
-            "openclaw.memory.embedders.local_worker",
-            str(path),
-            digest,
-            str(max(1, min(4, os.cpu_count() or 1))),
-            str(idle),
-        )
+        threads = max(1, min(4, os.cpu_count() or 1))
+        program = (sys.executable, "-m", "openclaw.memory.embedders.local_worker")
+        self._command = (*program, str(path), digest, str(threads), str(idle))
         self._timeout = timeout
         self._turn = asyncio.Lock()
         self._child: Process | None = None

@@ -1,7 +1,4 @@
-"""Discovers hooks: reads each HOOK.md below the hook roots, and checks which may run. Runs and imports nothing.
-
-A hook that cannot be used becomes a diagnostic, or is listed with its problem; the others load.
-"""
+"""Discovers hooks: reads each HOOK.md below the hook roots, and checks which may run. Runs and imports nothing."""
 
 import os
 import shutil

@@ -1,8 +1,4 @@
-"""Calls the handlers that plugins registered at each hook point: in order, each within its timeout.
-
-A handler that raises, answers nonsense or takes too long is skipped (or counts as an objection where the point says
-so) and named in the log.
-"""
+"""Calls the handlers at each hook point: in order, within a timeout; one that fails is skipped, or counts as a no."""
 
 import asyncio
 import fnmatch

@@ -37,11 +37,11 @@ MESSAGE_CHARS = 4_000
 MOST_FILES = 100
 
 
-class _Payload(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    pass
+class Payload(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a handler is told, as JSON."""
 
 
-class HookSession(_Payload, frozen=True, kw_only=True):
+class HookSession(Payload, frozen=True, kw_only=True):
     """A session as a hook sees it."""
 
     session_id: str
@@ -53,7 +53,7 @@ class HookSession(_Payload, frozen=True, kw_only=True):
     messages: int = 0
 
 
-class CommandContext(_Payload, frozen=True, kw_only=True):
+class CommandContext(Payload, frozen=True, kw_only=True):
     """A person gave a command."""
 
     agent_id: str
@@ -67,7 +67,7 @@ class CommandContext(_Payload, frozen=True, kw_only=True):
     store_path: str = ""
 
 
-class AutoResetContext(_Payload, frozen=True, kw_only=True):
+class AutoResetContext(Payload, frozen=True, kw_only=True):
     """A session was reset by the clock or after silence; `session_entry` is the one that ended."""
 
     agent_id: str
@@ -79,7 +79,7 @@ class AutoResetContext(_Payload, frozen=True, kw_only=True):
     store_path: str = ""
 
 
-class CompactContext(_Payload, frozen=True, kw_only=True):
+class CompactContext(Payload, frozen=True, kw_only=True):
     """A session is about to be compacted, or was."""
 
     session_id: str = ""
@@ -91,14 +91,14 @@ class CompactContext(_Payload, frozen=True, kw_only=True):
     error: str = ""
 
 
-class PatchContext(_Payload, frozen=True, kw_only=True):
+class PatchContext(Payload, frozen=True, kw_only=True):
     """Settings of a session changed."""
 
     session_entry: HookSession | None = None
     patch: Mapping[str, Any] = {}
 
 
-class BootstrapFile(_Payload, frozen=True, kw_only=True):
+class BootstrapFile(Payload, frozen=True, kw_only=True):
     """A file of the prompt. Without `content` it is read from `path`."""
 
     name: str = ""
@@ -107,7 +107,7 @@ class BootstrapFile(_Payload, frozen=True, kw_only=True):
     missing: bool = False
 
 
-class BootstrapContext(_Payload, frozen=True, kw_only=True):
+class BootstrapContext(Payload, frozen=True, kw_only=True):
     """The files of a prompt are gathered; a hook's answer replaces them."""
 
     agent_id: str
@@ -116,7 +116,7 @@ class BootstrapContext(_Payload, frozen=True, kw_only=True):
     session_id: str = ""
 
 
-class GatewayContext(_Payload, frozen=True, kw_only=True):
+class GatewayContext(Payload, frozen=True, kw_only=True):
     """The gateway starts or stops."""
 
     workspace_dir: str = ""
@@ -124,7 +124,7 @@ class GatewayContext(_Payload, frozen=True, kw_only=True):
     restart_expected_ms: int | None = None
 
 
-class ReceivedContext(_Payload, frozen=True, kw_only=True):
+class ReceivedContext(Payload, frozen=True, kw_only=True):
     """A message was received, or is ready for the model."""
 
     agent_id: str
@@ -135,7 +135,7 @@ class ReceivedContext(_Payload, frozen=True, kw_only=True):
     body_for_agent: str = ""
 
 
-class SentContext(_Payload, frozen=True, kw_only=True):
+class SentContext(Payload, frozen=True, kw_only=True):
     """The assistant answered."""
 
     agent_id: str
@@ -147,25 +147,13 @@ class SentContext(_Payload, frozen=True, kw_only=True):
     error: str = ""
 
 
-Context = (
-    CommandContext
-    | AutoResetContext
-    | CompactContext
-    | PatchContext
-    | BootstrapContext
-    | GatewayContext
-    | ReceivedContext
-    | SentContext
-)
-
-
-class HookEvent(_Payload, frozen=True, kw_only=True, omit_defaults=False):
+class HookEvent(Payload, frozen=True, kw_only=True, omit_defaults=False):
     """One event."""
 
     type: str
     action: str
     timestamp: str
-    context: Context
+    context: Payload
     session_key: str = ""
 
     @property
@@ -180,7 +168,7 @@ class HookEvent(_Payload, frozen=True, kw_only=True, omit_defaults=False):
         return str(getattr(self.context, "agent_id", "")) or (owner if kind == "agent" and inside else "")
 
 
-class HookFileAnswer(_Payload, frozen=True, kw_only=True):
+class HookFileAnswer(Payload, frozen=True, kw_only=True):
     """What a handler answers. `bootstrap_files` is None when it leaves them as they are."""
 
     messages: tuple[str, ...] = ()
@@ -235,7 +223,7 @@ CONTENT_CHARS = 100_000
 RESTART_MS = 5_000
 
 
-def make_event(clock: Clock, kind: str, action: str, context: Context, session_key: str = "") -> HookEvent:
+def make_event(clock: Clock, kind: str, action: str, context: Payload, session_key: str = "") -> HookEvent:
     when = datetime.fromtimestamp(clock.now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return HookEvent(type=kind, action=action, timestamp=when, context=context, session_key=session_key)
 

@@ -1,7 +1,4 @@
-"""Dispatches events to HOOK.md handlers: builds the list of those that run, calls them in order, limits failures.
-
-Nothing is searched for, imported or built while the settings enable no hook.
-"""
+"""Dispatches events to HOOK.md handlers: builds the list of those that run, calls them in order, limits failures."""
 
 from __future__ import annotations
 
