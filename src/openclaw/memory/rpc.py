@@ -20,34 +20,31 @@ from openclaw.protocol.scopes import ADMIN, READ
 from openclaw.storage import atomic
 
 
-class MemorySearchParams(Params, frozen=True, kw_only=True):
-    """Params of `memory.search`."""
-
-    query: Annotated[str, Meta(min_length=1, max_length=4000)]
-    agent_id: NonEmpty | None = None
-    max_results: Annotated[int, Meta(ge=1, le=50)] | None = None
-    min_score: Annotated[float, Meta(ge=0, le=1)] | None = None
-
-
 class MemoryAgentParams(Params, frozen=True, kw_only=True):
     """Params of `memory.status` and `memory.notes.list`."""
 
     agent_id: NonEmpty | None = None
 
 
-class MemoryNotesGetParams(Params, frozen=True, kw_only=True):
+class MemorySearchParams(MemoryAgentParams, frozen=True, kw_only=True):
+    """Params of `memory.search`."""
+
+    query: Annotated[str, Meta(min_length=1, max_length=4000)]
+    max_results: Annotated[int, Meta(ge=1, le=50)] | None = None
+    min_score: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+
+class MemoryNotesGetParams(MemoryAgentParams, frozen=True, kw_only=True):
     """Params of `memory.notes.get`."""
 
     path: NonEmpty
-    agent_id: NonEmpty | None = None
 
 
-class MemoryNotesSetParams(Params, frozen=True, kw_only=True):
+class MemoryNotesSetParams(MemoryAgentParams, frozen=True, kw_only=True):
     """Params of `memory.notes.set`. Without a hash the note must not be there yet."""
 
     path: NonEmpty
     content: Annotated[str, Meta(max_length=1_000_000)]
-    agent_id: NonEmpty | None = None
     expected_hash: Annotated[str, Meta(min_length=64, max_length=64, pattern=r"^[a-fA-F0-9]{64}$")] | None = None
 
 

@@ -1,8 +1,4 @@
-"""The program inside a plugin's process: `python -m openclaw.plugins.host`, talking to the gateway through its pipes.
-
-What the plugin prints goes to standard error, which the gateway reads and limits; the pipes are moved to other
-descriptors. When the gateway's end closes, this process ends too.
-"""
+"""The program inside a plugin's process: `python -m openclaw.plugins.host`, which talks to the gateway by pipes."""
 
 import asyncio
 import contextlib
@@ -224,7 +220,11 @@ def _import_file(api: Api, place: str) -> Any:
         raise InvalidRequest(f"{place} lies outside the plugin")
     if not path.is_file():
         raise InvalidRequest(f"there is no {place} in the plugin")
-    _forget(f"{api.directory.resolve()}{os.sep}")
+    # Its modules are dropped, so that a restarted plugin is read again.
+    for known, loaded in list(sys.modules.items()):
+        if str(getattr(loaded, "__file__", None) or "").startswith(f"{api.directory.resolve()}{os.sep}"):
+            del sys.modules[known]
+    importlib.invalidate_caches()
     name = f"openclaw_plugin_{api.id.replace('-', '_')}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
@@ -232,14 +232,6 @@ def _import_file(api: Api, place: str) -> Any:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def _forget(directory: str) -> None:
-    """Drops modules below `directory` from `sys.modules`, so that a restarted plugin is read again."""
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None) or "").startswith(directory):
-            del sys.modules[name]
-    importlib.invalidate_caches()
 
 
 def describe_error(error: BaseException, directory: Path) -> str:

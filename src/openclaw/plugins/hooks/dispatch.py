@@ -92,7 +92,11 @@ class HookDispatcher:
         """Asks the handlers one after the other and merges their answers."""
         merged = point.start(event)
         for each in self._concerned(point.name, event, context):
-            answer = await self._answer(point, each, point.view(event, merged), context)
+            try:
+                told = await self._within(each, point.view(event, merged), context)
+                answer: A | None = _convert_answer(each, told)
+            except HookFailure as error:
+                answer = self._give_up(point, each, str(error))
             if answer is not None:
                 merged = point.step(merged, each, answer)
             if point.over(merged):
@@ -120,8 +124,7 @@ class HookDispatcher:
 
     async def told(self, name: HookName, event: Any, context: HookContext) -> None:
         """Notifies the observers concurrently and waits until each has answered or timed out."""
-        concerned = self._concerned(name, event, context)
-        await asyncio.gather(*(self._observe(each, event, context) for each in concerned))
+        await asyncio.gather(*(self._observe(each, event, context) for each in self._concerned(name, event, context)))
 
     async def close(self, seconds: float = 5.0) -> None:
         """Waits up to `seconds` for what is still running, then cancels it."""
@@ -134,15 +137,6 @@ class HookDispatcher:
 
     def _concerned(self, name: HookName, event: Any, context: HookContext) -> tuple[HookRegistration, ...]:
         return tuple(each for each in self._at.get(name, ()) if _concerns(each, event, context))
-
-    async def _answer(
-        self, point: HookPoint[E, A, M], each: HookRegistration, event: E, context: HookContext
-    ) -> A | None:
-        try:
-            answer: A | None = _convert_answer(each, await self._within(each, event, context))
-            return answer
-        except HookFailure as error:
-            return self._give_up(point, each, str(error))
 
     async def _observe(self, each: HookRegistration, event: Any, context: HookContext) -> None:
         try:
