@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,12 @@ from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, YES, facts, note, print_json, say, show, table, when
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, StateError
-from openclaw.core.plugin import OpensEmbedder
 from openclaw.core.settings import Fixed
 from openclaw.core.text import strip_unprintable
 from openclaw.memory import notes
 from openclaw.memory.citations import PARTS, explain_search, format_citation, status_to_json
-from openclaw.memory.embedders import embedder_problem
-from openclaw.memory.embedders.pool import EmbedderRegistry, provider_keys
+from openclaw.memory.embedders import open_embedder
+from openclaw.memory.embedders.pool import Build, build_embedder, provider_keys
 from openclaw.memory.evaluate import EvalMetrics, ask, compare, compute_metrics, parse_questions
 from openclaw.memory.index import MemoryIndex, SearchAnswer
 from openclaw.memory.indexer import remove
@@ -57,7 +56,7 @@ async def open_index(agent: str | None) -> AsyncIterator[MemoryIndex]:
         raise InvalidRequest(f"memory search is off for {found.id}: set agents.defaults.memorySearch.enabled to true")
     keys = {name: section.api_key for name, section in config.models.providers.items() if section.api_key}
     names = (settings.provider, settings.fallback)
-    async with open_embedders(names, config.plugins, environment, SystemClock()) as embedders:
+    async with open_embedders(names, config.plugins, environment, SystemClock()) as build:
         memory = open_memory(
             settings,
             agent_id=found.id,
@@ -66,8 +65,7 @@ async def open_index(agent: str | None) -> AsyncIterator[MemoryIndex]:
             home=environment.home_dir,
             clock=SystemClock(),
             keys=provider_keys(loaded.variables, keys),
-            build=embedders.build,
-            problem=embedder_problem,
+            build=build,
             warn=note,
         )
         try:
@@ -300,7 +298,6 @@ def _cell(value: Any) -> str:
 
 def _evaluate_sample(as_json: bool) -> None:
     """Measures the shipped questions on the shipped notes: by words, by meaning, by both."""
-    embedders = EmbedderRegistry(NoPlugins())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         workspace = folder / "workspace"
@@ -314,8 +311,7 @@ def _evaluate_sample(as_json: bool) -> None:
                 home=folder,
                 clock=SystemClock(),
                 keys={},
-                build=embedders.build,
-                problem=embedder_problem,
+                build=open_embedder,
                 warn=note,
             )
 
@@ -336,13 +332,12 @@ def _print_figures(found: dict[str, list[EvalMetrics]], as_json: bool) -> None:
 @asynccontextmanager
 async def open_embedders(
     names: Iterable[str], plugins: PluginsSettings, environment: Environment, clock: Clock
-) -> AsyncIterator[EmbedderRegistry]:
+) -> AsyncIterator[Build]:
     """Opens the embedders for a command without a gateway: starts only plugins that declare one of `names`."""
     foreign = frozenset(names) - {*BUILT_IN, "auto", "none"}
     if not foreign:
-        yield EmbedderRegistry(NoPlugins())
+        yield open_embedder
         return
-
     state, home = environment.home.state, environment.home_dir
     found, _ = discover_plugins([expand_path(text, home, home) for text in plugins.load.paths], state / "extensions")
     wanted = _with_needed([each for each in found if foreign & set(each.manifest.contracts.embedders)], found)
@@ -350,20 +345,10 @@ async def open_embedders(
     hooks = HookDispatcher(clock)
     extensions = PluginRegistry(state, home, clock, hooks, Fixed(narrowed), EventBus())
     try:
-        yield EmbedderRegistry(extensions)
+        yield partial(build_embedder, extensions)
     finally:
         await extensions.close()
         await hooks.close()
-
-
-class NoPlugins:
-    """`BringsEmbedders` without plugins."""
-
-    async def ready(self) -> None:
-        """Returns at once."""
-
-    def embedder(self, name: str) -> OpensEmbedder | None:
-        return None
 
 
 def _with_needed(plugins: Iterable[FoundPlugin], found: Iterable[FoundPlugin]) -> set[str]:

@@ -24,14 +24,14 @@ from openclaw.cli.render import JSON, YES, confirm, facts, now_ms, print_json, r
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.gateway.process import running_gateway
 from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins, digest_of
-from openclaw.plugins.admit import FIELDS, PluginVerdict, judge, memory_slot_problem, unknown_entries
+from openclaw.plugins.admit import PluginVerdict, judge, memory_slot_problem, unknown_entries
 from openclaw.plugins.contract import check_contract
 from openclaw.plugins.find import FoundPlugin, discover_plugins
 from openclaw.plugins.install import PluginReview, StagedPlugin, make_plugin, stage_plugin
 from openclaw.plugins.install import install as install_plugin
 from openclaw.plugins.install import remove as remove_plugin
 from openclaw.plugins.manager import reveal_secrets
-from openclaw.plugins.manifest import PluginManifest
+from openclaw.plugins.manifest import FIELDS, PluginManifest
 from openclaw.plugins.settings import PluginEntry
 from openclaw.process.tasks import SystemClock
 from openclaw.security.install_scan import scan_files
