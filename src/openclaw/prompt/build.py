@@ -18,7 +18,6 @@ STABLE: tuple[Piece, ...] = (
     above.identity,
     tools.tooling,
     tools.delegation,
-    above.interaction_style,
     above.tool_call_style,
     above.approvals,
     above.execution_bias,
@@ -43,13 +42,9 @@ STABLE: tuple[Piece, ...] = (
     above.silent_replies,
 )
 DYNAMIC: tuple[Piece, ...] = (
-    below.control_ui,
     below.messaging,
-    below.voice,
     below.extra,
     below.terminal,
-    below.reactions,
-    below.dynamic_suffix,
     below.heartbeats,
     below.runtime,
 )
@@ -62,7 +57,6 @@ MAY_OMIT = (
     "control",
     "delegation",
     "model_aliases",
-    "reactions",
     "message_tool",
     "execution_bias",
     "memory",
