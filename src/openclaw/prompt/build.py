@@ -41,13 +41,7 @@ STABLE: tuple[Piece, ...] = (
     above.project_context,
     above.silent_replies,
 )
-DYNAMIC: tuple[Piece, ...] = (
-    below.messaging,
-    below.extra,
-    below.terminal,
-    below.heartbeats,
-    below.runtime,
-)
+DYNAMIC: tuple[Piece, ...] = (below.messaging, below.extra, below.terminal, below.heartbeats, below.runtime)
 
 # Sections left out for small models, least useful first; safety sections are never among them.
 MAY_OMIT = (
