@@ -11,14 +11,14 @@ import msgspec
 from openclaw.budget import service
 from openclaw.budget.ledger import CallRow, SpendLedger
 from openclaw.budget.meter import explain_run
-from openclaw.budget.service import GroupBy, SpendSum, zone_of
+from openclaw.budget.service import GroupBy, SpendSum
 from openclaw.cli.render import JSON, dollars, now_ms, show, table, tokens, when
 from openclaw.config.load import load
-from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.clock import zone_of
 from openclaw.gateway.state import open_state
 from openclaw.process.environment import Environment, local_timezone
 from openclaw.process.tasks import SystemClock
-from openclaw.storage.database import Database
+from openclaw.storage.database import Database, find_run
 
 BY = click.Choice(["model", "agent", "session", "day"])
 
@@ -43,15 +43,8 @@ def explain(run: str, as_json: bool) -> None:
 
     async def read() -> tuple[list[CallRow], str]:
         async with _books() as (db, ledger):
-            rows = await db.read(
-                "SELECT DISTINCT run_id FROM model_calls WHERE substr(run_id, 1, :size) = :start LIMIT 2",
-                {"start": run, "size": len(run)},
-            )
-            if len(rows) > 1 and run not in {row["run_id"] for row in rows}:
-                raise InvalidRequest(f"{run!r} fits several runs: give more of the id")
-            if not rows:
-                raise NotFound(f"no run {run!r} has called a model: `openclaw runs list` shows what there is")
-            calls = await ledger.of_run(run if len(rows) > 1 else rows[0]["run_id"])
+            none = "has called a model: `openclaw runs list` shows what there is"
+            calls = await ledger.of_run(await find_run(db, "model_calls", run, none))
             return calls, explain_run(calls, ledger.zone)
 
     calls, explanation = asyncio.run(read())

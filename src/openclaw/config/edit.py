@@ -104,12 +104,7 @@ class Editor:
             return self._finish(before, text, tree.changed_paths(old, new), seen.warnings, dry_run)
 
     def _change(
-        self,
-        transform: Callable[[dict[str, Any]], Any],
-        base_hash: str | None,
-        dry_run: bool,
-        *,
-        guarded: bool = False,
+        self, transform: Callable[[dict[str, Any]], Any], base_hash: str | None, dry_run: bool, *, guarded: bool = False
     ) -> ConfigChange:
         with self._writing(dry_run):
             before = self._current(base_hash)
@@ -213,7 +208,7 @@ def _rewrite(text: str, edits: list[tree.TreeEdit], wanted: Any) -> tuple[str, t
     try:
         return _check_text(source.rewrite(text, edits), wanted), ()
     except (source.CannotEdit, ConfigError):
-        return _check_text(source.render_new(wanted), wanted), (ConfigProblem(path="", message=LOST_COMMENTS),)
+        return _check_text(source.render_new(wanted), wanted), (ConfigProblem("", LOST_COMMENTS),)
 
 
 def _check_text(text: str, wanted: Any) -> str:

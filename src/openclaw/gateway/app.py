@@ -7,8 +7,8 @@ from openclaw.budget.service import BudgetService
 from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig, load, save_last_good
 from openclaw.core.clock import Clock, zone_of
-from openclaw.core.harness import OpenProvider
 from openclaw.core.keys import SessionKey
+from openclaw.core.provider import OpenProvider
 from openclaw.core.tool import Approver
 from openclaw.gateway.state import open_state
 from openclaw.harnesses.acp import AcpHarness

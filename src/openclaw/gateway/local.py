@@ -11,7 +11,7 @@ from functools import partial
 
 from openclaw.config.load import load
 from openclaw.core.clock import Clock
-from openclaw.core.harness import OpenProvider
+from openclaw.core.provider import OpenProvider
 from openclaw.gateway.connections import attend
 from openclaw.gateway.exposure import LOOPBACK, Exposure, ExposureOptions
 from openclaw.gateway.launch import Control, GatewayLaunch

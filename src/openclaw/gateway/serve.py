@@ -10,7 +10,7 @@ from math import inf
 from openclaw.automation.service import BootRunner, run_on_command_end
 from openclaw.config.live import LiveConfig
 from openclaw.core.clock import Clock, millis
-from openclaw.core.harness import OpenProvider
+from openclaw.core.provider import OpenProvider
 from openclaw.devices import rpc as devices_rpc
 from openclaw.gateway.app import App, open_app
 from openclaw.gateway.client_api import ClientApi, gateway_event

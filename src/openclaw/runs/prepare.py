@@ -37,6 +37,7 @@ from openclaw.prompt.builder import (
     PromptMachine,
     PromptOptions,
     PromptRequest,
+    resolve_options,
     with_audit_entries,
 )
 from openclaw.prompt.facts import Elevated, Mode, SandboxFacts
@@ -219,8 +220,13 @@ class TurnPreparer:
             loaded=loaded,
             agent=agent,
             workspace=self._workspaces.of(agent.id),
-            prompt_options=self._prompts.options(
-                agent, config.agents.defaults, config.commands, self._keys.owners, config.memory.citations
+            prompt_options=resolve_options(
+                agent.entry,
+                config.agents.defaults,
+                config.commands,
+                is_default=agent.is_default,
+                secret=self._keys.owners,
+                citations=config.memory.citations,
             ),
             exec_gate=ExecGate(
                 security=security,

@@ -116,8 +116,10 @@ def models(spent: Mapping[str, ModelTotals]) -> list[MetricFamily]:
             outcome = _kind(reason) if reason else "ok"
             calls[(ref, outcome)] = calls.get((ref, outcome), 0) + count
         for kind in ("input", "output", "cache_read", "cache_write"):
-            tokens[(ref, kind)] = getattr(one, kind)
-    cost: dict[tuple[str, ...], float] = {(ref,): one.dollars for ref, one in named.items()}
+            tokens[(ref, kind)] = getattr(one.usage, kind)
+    cost: dict[tuple[str, ...], float] = {
+        (ref,): one.usage.cost.total if one.usage.cost else 0.0 for ref, one in named.items()
+    }
     return [
         counters("model_calls_total", "calls of models, by how they ended", ("model", "outcome"), calls),
         counters("model_tokens_total", "tokens of models", ("model", "kind"), tokens),
