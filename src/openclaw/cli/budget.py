@@ -12,11 +12,11 @@ from openclaw.budget import service
 from openclaw.budget.ledger import CallRow, SpendLedger
 from openclaw.budget.meter import explain_run
 from openclaw.budget.service import GroupBy, SpendSum, zone_of
+from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, dollars, now_ms, show, table, tokens, when
-from openclaw.config.load import load
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.state import open_state
-from openclaw.process.environment import Environment, local_timezone
+from openclaw.process.environment import local_timezone
 from openclaw.process.tasks import SystemClock
 from openclaw.storage.database import Database
 
@@ -60,18 +60,10 @@ def explain(run: str, as_json: bool) -> None:
 
 
 def _explain_lines(calls: list[CallRow], explanation: str) -> Iterator[str]:
-    rows = [
-        (
-            call.attempt,
-            when(call.at),
-            call.ref,
-            call.reason or call.state,
-            tokens(call.usage.prompt_tokens),
-            tokens(call.usage.output),
-            _money(call),
-        )
-        for call in calls
-    ]
+    rows = []
+    for call in calls:
+        used = tokens(call.usage.prompt_tokens), tokens(call.usage.output)
+        rows.append((call.attempt, when(call.at), call.ref, call.reason or call.state, *used, _money(call)))
     yield table(rows, ("call", "at", "model", "end", "in", "out", "cost"))
     known = [call.usage.cost.total for call in calls if call.usage.cost]
     yield f"\n{calls[0].session_key}: {dollars(sum(known))} for {len(calls)} call(s)"
@@ -132,8 +124,7 @@ def _sum_row(name: str, part: SpendSum) -> tuple[Any, ...]:
 @asynccontextmanager
 async def _books() -> AsyncIterator[tuple[Database, SpendLedger]]:
     """Opens the database and the budget ledger for reading, without the whole assistant."""
-    environment = Environment.of_process()
-    loaded = load(environment.home, environment.environ)
+    environment, loaded = read_home()
     clock = SystemClock()
     async with open_state(environment.home, clock) as (db, _):
         named = loaded.config.agents.defaults.user_timezone or local_timezone(environment.environ)
