@@ -31,8 +31,24 @@ BY = click.Choice(["model", "agent", "session", "day"])
 @click.pass_context
 def cost_command(ctx: click.Context, by: GroupBy, days: int, agent_id: str | None, as_json: bool) -> None:
     """What calls to models cost. A call whose price is not known is counted, not guessed."""
-    if ctx.invoked_subcommand is None:
-        _show(by, days, agent_id, as_json)
+    if ctx.invoked_subcommand is not None:
+        return
+
+    async def read() -> dict[str, SpendSum]:
+        async with _books() as (db, _):
+            since = now_ms() - days * 86_400_000
+            return await service.sum_by(db, by, service.ReportSpan(since=since, agent_id=agent_id))
+
+    found = asyncio.run(read())
+    whole = service.add_up(found.values())
+    documents = [{by: name, "calls": part.calls, **service.sum_to_json(part)} for name, part in found.items()]
+    totals = {"calls": whole.calls, **service.sum_to_json(whole)}
+    rows = [_sum_row(name, part) for name, part in found.items()]
+    if len(rows) > 1:
+        rows.append(_sum_row("all", whole))
+    columns = (by, "calls", "in", "out", "cost", "no price" if whole.missing else "")
+    listed = table(rows, columns, empty=f"No model was called in the last {days} days.")
+    show({"by": by, "days": days, "rows": documents, "totals": totals}, listed, as_json)
 
 
 @cost_command.command("explain")
@@ -96,24 +112,6 @@ def _call_to_json(call: CallRow) -> dict[str, Any]:
         "estimateUsd": call.estimate_usd,
         "measured": call.measured,
     }
-
-
-def _show(by: GroupBy, days: int, agent_id: str | None, as_json: bool) -> None:
-    async def read() -> dict[str, SpendSum]:
-        async with _books() as (db, _):
-            since = now_ms() - days * 86_400_000
-            return await service.sum_by(db, by, service.ReportSpan(since=since, agent_id=agent_id))
-
-    found = asyncio.run(read())
-    whole = service.add_up(found.values())
-    documents = [{by: name, "calls": part.calls, **service.sum_to_json(part)} for name, part in found.items()]
-    totals = {"calls": whole.calls, **service.sum_to_json(whole)}
-    rows = [_sum_row(name, part) for name, part in found.items()]
-    if len(rows) > 1:
-        rows.append(_sum_row("all", whole))
-    columns = (by, "calls", "in", "out", "cost", "no price" if whole.missing else "")
-    listed = table(rows, columns, empty=f"No model was called in the last {days} days.")
-    show({"by": by, "days": days, "rows": documents, "totals": totals}, listed, as_json)
 
 
 def _sum_row(name: str, part: SpendSum) -> tuple[Any, ...]:

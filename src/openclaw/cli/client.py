@@ -3,8 +3,8 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from operator import methodcaller
 from typing import Any, TypeVar
 
@@ -33,19 +33,15 @@ def is_alone(environment: Environment, local: bool) -> bool:
     return local or running_gateway(environment.home.state) is None
 
 
-@asynccontextmanager
-async def open_client(
+def open_client(
     environment: Environment, *, local: bool = False, caps: tuple[str, ...] = ()
-) -> AsyncIterator[GatewayClient]:
+) -> AbstractAsyncContextManager[GatewayClient]:
     """A client of the running gateway, or of one in this process: when none runs, or it is to be `local`."""
     if is_alone(environment, local):
         from openclaw.gateway.local import local_gateway
 
-        async with local_gateway(environment, caps=caps, warn=note) as client:
-            yield client
-    else:
-        async with connect_running(environment, caps=caps) as client:
-            yield client
+        return local_gateway(environment, caps=caps, warn=note)
+    return connect_running(environment, caps=caps)
 
 
 def connect_running(
@@ -166,12 +162,8 @@ async def _stop(client: GatewayClient, screen: RunScreen, params: dict[str, Any]
     await client.call("chat.abort", {"sessionKey": key, "runId": screen.run_id, **whose})
     await client.call("agent.wait", {"runId": screen.run_id, "timeoutMs": int(ENDING_SECONDS * 1000)})
     history = await client.call("chat.history", {"sessionKey": key, "limit": 1, **whose})
-    return {
-        "runId": screen.run_id,
-        "sessionKey": history["sessionKey"],
-        "sessionId": history.get("sessionId"),
-        "status": "error",
-    }
+    session = {"sessionKey": history["sessionKey"], "sessionId": history.get("sessionId")}
+    return {"runId": screen.run_id, **session, "status": "error"}
 
 
 async def _watch(client: GatewayClient, screen: RunScreen, *, asks: bool) -> None:

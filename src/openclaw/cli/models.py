@@ -101,17 +101,10 @@ def model_rows(found: ModelSet, served: Probe, provider: str | None = None) -> l
         model = found.model(ref)
         if ref.provider not in usable:
             usable[ref.provider] = found.has_key(ref.provider, now_ms())
-        rows.append(
-            {
-                "key": ref.key,
-                "name": model.name,
-                "input": "+".join(model.input),
-                "contextWindow": model.context_window,
-                "local": is_private_address(model.base_url) or model.api == "offline",
-                "available": usable[ref.provider],
-                "tags": _tags(found, ref, aliases, running=ref in local),
-            }
-        )
+        here = is_private_address(model.base_url) or model.api == "offline"
+        tags = _tags(found, ref, aliases, running=ref in local)
+        facts = {"input": "+".join(model.input), "contextWindow": model.context_window, "local": here}
+        rows.append({"key": ref.key, "name": model.name, **facts, "available": usable[ref.provider], "tags": tags})
     return rows
 
 

@@ -167,11 +167,10 @@ def runs(limit: int) -> None:
 prompt_command.add_command(list_changes, "audit")
 
 
-def _preview(whom: dict[str, Any]) -> dict[str, Any]:
+def _preview(whom: dict[str, Any]) -> Any:
     """The prompt that `openclaw agent` would send from this terminal, or a channel would."""
     cwd = None if whom["channel"] else str(Path.cwd())
-    found: dict[str, Any] = call("prompt.preview", given(**whom, cwd=cwd))
-    return found
+    return call("prompt.preview", given(**whom, cwd=cwd))
 
 
 def _prompt(found: dict[str, Any]) -> Prompt:

@@ -168,14 +168,8 @@ def _servers() -> list[dict[str, Any]]:
                 record = None
         except OpenClawError as error:
             record, state = None, error.message
-        servers.append(
-            {
-                "name": name,
-                "enabled": settings.enabled,
-                "transport": transport,
-                "state": state if settings.enabled else "switched off",
-                "tools": [tool.name for tool in record.accepted] if record else [],
-                "changes": changes,
-            }
-        )
+        tools = [tool.name for tool in record.accepted] if record else []
+        state = state if settings.enabled else "switched off"
+        about = {"name": name, "enabled": settings.enabled, "transport": transport, "state": state}
+        servers.append({**about, "tools": tools, "changes": changes})
     return servers
