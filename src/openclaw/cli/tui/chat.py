@@ -55,7 +55,7 @@ def chat_command(
         url=url, token=Secret(token) if token else None, password=Secret(password) if password else None, **chosen
     )
     screen = at_terminal and not (plain or local) and os.environ.get("TERM", "dumb") != "dumb"
-    if screen and find_spec("textual") is None:
+    if screen and not _has_textual():
         click.echo(NO_TEXTUAL, err=True)
         screen = False
     local = local or not _reachable(environment, url, starts=at_terminal)
@@ -65,6 +65,13 @@ def chat_command(
 
 
 tui_command = chat_command
+
+
+def _has_textual() -> bool:
+    try:
+        return find_spec("textual") is not None
+    except ModuleNotFoundError:  # an import hook may say so instead of giving None
+        return False
 
 
 def _reachable(environment: Environment, url: str | None, *, starts: bool) -> bool:
