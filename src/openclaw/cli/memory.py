@@ -17,7 +17,6 @@ from msgspec import structs
 from openclaw.agent import settings as agents
 from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, YES, facts, note, print_json, say, show, table, when
-from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.settings import Fixed
 from openclaw.core.text import strip_unprintable
@@ -31,7 +30,7 @@ from openclaw.memory.indexer import remove
 from openclaw.memory.service import forget_lines, open_memory, parse_citation
 from openclaw.memory.settings import BUILT_IN, MemorySearchSettings, overlay
 from openclaw.memory.tools import MemorySearch, excerpt_to_json
-from openclaw.plugins.find import FoundPlugin, discover_plugins
+from openclaw.plugins.find import discover_plugins
 from openclaw.plugins.hooks.dispatch import HookDispatcher
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.plugins.settings import MEMORY_CORE, PluginsSettings
@@ -50,13 +49,12 @@ async def open_index(agent: str | None) -> AsyncIterator[MemoryIndex]:
     if (slot := config.plugins.slots.memory) != MEMORY_CORE:
         raise InvalidRequest(f"the built-in memory is not in use: plugins.slots.memory is {slot}, not {MEMORY_CORE}")
     found = agents.resolve_agent(config.agents, agent or agents.default_agent(config.agents))
-    own = next((entry for entry in config.agents.list if entry.id.lower() == found.id), None)
-    settings = overlay(config.agents.defaults.memory_search, own.memory_search if own else None)
+    settings = overlay(config.agents.defaults.memory_search, found.entry.memory_search)
     if not settings.enabled:
         raise InvalidRequest(f"memory search is off for {found.id}: set agents.defaults.memorySearch.enabled to true")
     keys = {name: section.api_key for name, section in config.models.providers.items() if section.api_key}
     names = (settings.provider, settings.fallback)
-    async with open_embedders(names, config.plugins, environment, SystemClock()) as build:
+    async with open_embedders(names, config.plugins, environment) as build:
         memory = open_memory(
             settings,
             agent_id=found.id,
@@ -123,16 +121,8 @@ async def index(memory: MemoryIndex, force: bool, verbose: bool, as_json: bool) 
     report = await memory.sync(force=force, progress=_progress(as_json))
     now = await memory.status()
     if as_json:
-        print_json(
-            {
-                "files": report.files,
-                "changed": report.changed,
-                "removed": report.removed,
-                "pieces": now.pieces,
-                "waiting": now.waiting,
-                "problems": list(report.problems),
-            }
-        )
+        read = {"files": report.files, "changed": report.changed, "removed": report.removed}
+        print_json({**read, "pieces": now.pieces, "waiting": now.waiting, "problems": list(report.problems)})
         return
     click.echo(f"{report.files} files, {report.changed} read anew, {report.removed} gone, {now.pieces} pieces.")
     if now.waiting:
@@ -331,7 +321,7 @@ def _print_figures(found: dict[str, list[EvalMetrics]], as_json: bool) -> None:
 
 @asynccontextmanager
 async def open_embedders(
-    names: Iterable[str], plugins: PluginsSettings, environment: Environment, clock: Clock
+    names: Iterable[str], plugins: PluginsSettings, environment: Environment
 ) -> AsyncIterator[Build]:
     """Opens the embedders for a command without a gateway: starts only plugins that declare one of `names`."""
     foreign = frozenset(names) - {*BUILT_IN, "auto", "none"}
@@ -340,25 +330,19 @@ async def open_embedders(
         return
     state, home = environment.home.state, environment.home_dir
     found, _ = discover_plugins([expand_path(text, home, home) for text in plugins.load.paths], state / "extensions")
-    wanted = _with_needed([each for each in found if foreign & set(each.manifest.contracts.embedders)], found)
+    known = {each.id: each.manifest for each in found}
+    wanted: set[str] = set()
+    pending = [name for name, manifest in known.items() if foreign & set(manifest.contracts.embedders)]
+    while pending:  # also what they depend on
+        name = pending.pop()
+        if name not in wanted and name in known:
+            wanted.add(name)
+            pending += known[name].requires_plugins
     narrowed = structs.replace(plugins, deny=(*plugins.deny, *({each.id for each in found} - wanted)))
-    hooks = HookDispatcher(clock)
-    extensions = PluginRegistry(state, home, clock, hooks, Fixed(narrowed), EventBus())
+    hooks = HookDispatcher(SystemClock())
+    extensions = PluginRegistry(state, home, SystemClock(), hooks, Fixed(narrowed), EventBus())
     try:
         yield partial(build_embedder, extensions)
     finally:
         await extensions.close()
         await hooks.close()
-
-
-def _with_needed(plugins: Iterable[FoundPlugin], found: Iterable[FoundPlugin]) -> set[str]:
-    """Ids of `plugins` and of what they depend on."""
-    known = {each.id: each for each in found}
-    wanted: set[str] = set()
-    pending = [each.id for each in plugins]
-    while pending:
-        name = pending.pop()
-        if name not in wanted and name in known:
-            wanted.add(name)
-            pending += known[name].manifest.requires_plugins
-    return wanted
