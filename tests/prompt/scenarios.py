@@ -13,7 +13,9 @@ from openclaw.prompt.build import build
 from openclaw.prompt.facts import (
     DEFAULT_HEARTBEAT,
     Elevated,
+    InboundFacts,
     PromptFacts,
+    Reactions,
     RuntimeFacts,
     SandboxFacts,
     ToolLine,
@@ -30,6 +32,18 @@ HOME = "/home/ada/.openclaw/workspace"
 GOLDEN = Path(__file__).parents[1] / "golden" / "prompts"
 ALL_TOOLS = tuple(ToolLine(name) for name in sorted(KNOWN_TOOLS))
 FENCE = "5eedf00d5eedf00d"
+RULES = """\
+# SOUL.md - Who You Are
+## Core Truths
+- **Help for real.** Skip the applause and the filler; do the thing.
+- **Have a view.** Prefer, disagree, be amused. A helper without opinions is a form to fill in.
+- **Try, then ask.** Read the file, check the facts, search. Come back with an answer, or at least with a better question.
+- **Earn the trust.** Someone let you into their life. Be careful with what goes out, bold with what stays in.
+- **Be a good guest.** Messages, files, plans, perhaps a home: treat them as you would a friend's.
+## Boundaries
+- What is private stays private, always.
+- Ask before you act in the world outside.
+- Send nothing half-finished to anyone."""  # noqa: E501
 
 SKILLS = PromptText(
     """<available_skills>
@@ -71,6 +85,8 @@ RUNTIME = RuntimeFacts(
     default_model="anthropic/claude-sonnet-4-5",
     shell="bash",
     channel="telegram",
+    chat_type="direct",
+    capabilities=("inlinebuttons",),
 )
 
 
@@ -89,6 +105,7 @@ def main_direct() -> PromptFacts:
         contribution=resolve("anthropic", "claude-sonnet-4-5", context_window=200_000),
         runtime=RUNTIME,
         thinking="low",
+        inbound=InboundFacts(channel="telegram", provider="telegram", surface="telegram", chat_type="direct"),
         heartbeat=DEFAULT_HEARTBEAT,
     )
 
@@ -97,8 +114,13 @@ def group() -> PromptFacts:
     return structs.replace(
         main_direct(),
         context_files=fresh_files("group"),
-        runtime=structs.replace(RUNTIME, channel="discord"),
+        silent_replies="generic",
+        runtime=structs.replace(RUNTIME, channel="discord", chat_type="group", capabilities=()),
         extra=PromptText("You are in the Discord channel #boats. People may talk without you.", "channel discord"),
+        inbound=InboundFacts(channel="discord", provider="discord", surface="discord", chat_type="group"),
+        native_approvals=True,
+        reactions=Reactions("minimal", "discord"),
+        tts_hint=None,
     )
 
 
@@ -106,7 +128,9 @@ def heartbeat() -> PromptFacts:
     custom = "Look at HEARTBEAT.md.\u202e If the boat\x07 needs care, say so; else reply HEARTBEAT_OK."
     return structs.replace(
         main_direct(),
+        context_files=fresh_files("light-heartbeat"),
         heartbeat=PromptText(custom, "agents.defaults.heartbeat.prompt", "owner"),
+        inbound=None,
     )
 
 
@@ -117,10 +141,12 @@ def sub_agent() -> PromptFacts:
         mode="minimal",
         tools=tuple(tool for tool in ALL_TOOLS if tool.name in names),
         context_files=fresh_files("subagent"),
-        runtime=structs.replace(RUNTIME, channel=""),
+        runtime=structs.replace(RUNTIME, channel="", chat_type="", capabilities=()),
+        inbound=None,
         extra=PromptText(
             "You are a sub-agent. Task: compare three marinas and report the prices.", "sessions_spawn", "agent"
         ),
+        inherited_rules=PromptText(RULES, f"{HOME}/SOUL.md", "workspace"),
     )
 
 
@@ -129,7 +155,8 @@ def cron() -> PromptFacts:
         main_direct(),
         mode="minimal",
         context_files=fresh_files("cron"),
-        runtime=structs.replace(RUNTIME, channel=""),
+        runtime=structs.replace(RUNTIME, channel="", chat_type="", capabilities=()),
+        inbound=None,
     )
 
 
@@ -138,9 +165,12 @@ def sandboxed() -> PromptFacts:
         main_direct(),
         workspace_dir="/workspace",
         sandbox=SandboxFacts(
+            workspace_dir="/home/ada/.openclaw/sandboxes/main",
             container_workspace_dir="/workspace",
             workspace_access="ro",
             agent_workspace_mount="/agent",
+            browser_bridge_url="http://127.0.0.1:9222",
+            host_browser_allowed=False,
             elevated=Elevated(allowed=True, default_level="ask"),
         ),
         reasoning_tags=True,

@@ -123,15 +123,15 @@ def test_a_changed_file_breaks_the_prefix_where_it_changed():
     before, after = build(old), build(new)
     found = diff(before, after)
     assert not found.prefix_kept and found.broken_at == "file:/w/SOUL.md"
-    assert found.broken_at_byte == before.stable.encode().index(b"SOUL.md\ntwo") + len(b"SOUL.md\ntw")
+    assert found.broken_at_byte == len(before.stable.encode()) - 1
     assert found.prefix_bytes == len(before.stable.encode())
 
 
 def test_added_removed_and_moved_sections_are_told_apart():
     before = build(main_direct())
-    shorter = build(structs.replace(main_direct(), model_aliases=(), delegation="prefer"))
+    shorter = build(structs.replace(main_direct(), model_aliases=(), silent_replies="generic"))
     found = {change.id: change.kind for change in diff(before, shorter).changes}
-    assert found == {"model_aliases": "removed", "delegation": "added"}
+    assert found == {"model_aliases": "removed", "silent_replies": "added"}
     swapped = list(before.sections)
     swapped[1], swapped[2] = swapped[2], swapped[1]
     moved = Prompt(sections=tuple(swapped), stable=before.stable, dynamic=before.dynamic)
@@ -191,6 +191,9 @@ def test_lint_finds_what_a_person_should_mend():
 
 def test_lint_is_content_with_a_fresh_workspace():
     assert lint(main_direct()) == ()
+    assert [finding.kind for finding in lint(structs.replace(group(), context_files=main_direct().context_files))] == [
+        "private-in-group"
+    ]
 
 
 def test_fitting_gives_things_up_in_the_documented_order():

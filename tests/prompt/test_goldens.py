@@ -41,6 +41,7 @@ def test_a_fresh_workspace_with_all_tools_costs_at_most_6000_tokens():
         context_files=fresh_files(bootstrap=True),
         delegation="prefer",
         acp_enabled=True,
+        silent_replies="generic",
     )
     assert estimate_tokens(utf16_length(build(facts).text)) <= 6_000
 

@@ -89,6 +89,11 @@ def test_heartbeats_off_means_no_checklist():
     assert "HEARTBEAT.md" not in chosen("agent:main:main", heartbeats=False)
 
 
+def test_a_light_heartbeat_sees_only_its_checklist():
+    kind = kind_of(parse_session_key("agent:main:main"), light_heartbeat=True)
+    assert [file.name for file in select_files(FILES, kind)] == ["HEARTBEAT.md"]
+
+
 def test_the_channel_can_say_that_it_is_a_group():
     assert kind_of(parse_session_key("agent:main:main"), group=True) == "group"
 

@@ -232,7 +232,13 @@ class SpendLedger:
         self, db: Transaction | Database, run_id: str, agent_id: str, rules: BudgetRules, now: int
     ) -> list[LimitLevel]:
         today = self.day(now)
-        params = {"run": run_id, "agent": agent_id, "day": today, "month": f"{today[:7]}-01", "stale": now - STALE_MS}
+        params = {
+            "run": run_id,
+            "agent": agent_id,
+            "day": today,
+            "month": f"{today[:7]}-01",
+            "stale": now - STALE_MS,
+        }
         counted: dict[Scope, Row] = {}
         for limit in rules.limits:
             if limit.scope not in counted:

@@ -453,7 +453,10 @@ def _children(kind: inspect.Type) -> tuple[ChildSetting, ...]:
 
 def _child(key: str, kind: inspect.Type) -> ChildSetting:
     return ChildSetting(
-        key=key, type=name_of(kind), doc=schema.doc_of(kind) or _class_doc(kind), sensitive=schema.is_secret(kind)
+        key=key,
+        type=name_of(kind),
+        doc=schema.doc_of(kind) or _class_doc(kind),
+        sensitive=schema.is_secret(kind),
     )
 
 

@@ -104,7 +104,12 @@ class Editor:
             return self._finish(before, text, tree.changed_paths(old, new), seen.warnings, dry_run)
 
     def _change(
-        self, transform: Callable[[dict[str, Any]], Any], base_hash: str | None, dry_run: bool, *, guarded: bool = False
+        self,
+        transform: Callable[[dict[str, Any]], Any],
+        base_hash: str | None,
+        dry_run: bool,
+        *,
+        guarded: bool = False,
     ) -> ConfigChange:
         with self._writing(dry_run):
             before = self._current(base_hash)

@@ -238,7 +238,8 @@ class GatewaySettings(Settings, frozen=True):
     port: Annotated[int, doc("port for HTTP and WebSocket", ge=1, le=65_535)] = 18_789
     mode: Annotated[Literal["local", "remote"] | None, doc("whether the gateway runs on this machine")] = None
     bind: Annotated[
-        Bind, doc("loopback and auto: this machine only; lan: every network; custom: the address in customBindHost")
+        Bind,
+        doc("loopback and auto: this machine only; lan: every network; custom: the address in customBindHost"),
     ] = "loopback"
     custom_bind_host: Annotated[str | None, doc("the IPv4 address to listen on when bind is custom")] = None
     auth: Annotated[GatewayAuthSettings, doc("what a client has to know")] = GatewayAuthSettings()

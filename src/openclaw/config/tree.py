@@ -242,7 +242,14 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other) or (one != one and other != other)
 
 
-_KINDS = {type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
+_KINDS = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+}
 
 
 def kind_of(value: Any) -> str:

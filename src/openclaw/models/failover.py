@@ -116,7 +116,12 @@ def _worth_waiting(reason: str, state: FailoverState) -> bool:
 
 
 def may_probe_cooling(
-    reason: str, *, is_primary: bool, ends_in: float, since_probe: float | None, probed_this_run: bool
+    reason: str,
+    *,
+    is_primary: bool,
+    ends_in: float,
+    since_probe: float | None,
+    probed_this_run: bool,
 ) -> bool:
     """Whether to call a model although every credential of its provider is cooling down.
 

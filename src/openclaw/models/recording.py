@@ -125,7 +125,11 @@ def _model_bytes(model: Model) -> bytes:
     return msgspec.json.encode(structs.replace(model, headers={}))
 
 
-_STEADY: dict[str, Callable[[Any], bytes]] = {"model": _model_bytes, "stable": str.encode, "tools": msgspec.json.encode}
+_STEADY: dict[str, Callable[[Any], bytes]] = {
+    "model": _model_bytes,
+    "stable": str.encode,
+    "tools": msgspec.json.encode,
+}
 """How the parts that rarely change between calls are encoded."""
 
 
@@ -138,7 +142,11 @@ class CallRecorder:
     """Writes and reads the recorded calls of this installation."""
 
     def __init__(
-        self, db: Database, clock: Clock, settings: Live[RecordSettings], encode: Callable[[ModelRequest], bytes]
+        self,
+        db: Database,
+        clock: Clock,
+        settings: Live[RecordSettings],
+        encode: Callable[[ModelRequest], bytes],
     ) -> None:
         self._db = db
         self._clock = clock

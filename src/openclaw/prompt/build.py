@@ -18,6 +18,7 @@ STABLE: tuple[Piece, ...] = (
     above.identity,
     tools.tooling,
     tools.delegation,
+    above.interaction_style,
     above.tool_call_style,
     above.approvals,
     above.execution_bias,
@@ -41,7 +42,17 @@ STABLE: tuple[Piece, ...] = (
     above.project_context,
     above.silent_replies,
 )
-DYNAMIC: tuple[Piece, ...] = (below.messaging, below.extra, below.terminal, below.heartbeats, below.runtime)
+DYNAMIC: tuple[Piece, ...] = (
+    below.control_ui,
+    below.messaging,
+    below.voice,
+    below.extra,
+    below.terminal,
+    below.reactions,
+    below.dynamic_suffix,
+    below.heartbeats,
+    below.runtime,
+)
 
 # Sections left out for small models, least useful first; safety sections are never among them.
 MAY_OMIT = (
@@ -51,6 +62,7 @@ MAY_OMIT = (
     "control",
     "delegation",
     "model_aliases",
+    "reactions",
     "message_tool",
     "execution_bias",
     "memory",

@@ -10,11 +10,11 @@ import socket
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from openclaw.agent.settings import AgentDefaults, AgentEntry
+from openclaw.agent.settings import AgentDefaults, AgentEntry, ResolvedAgent
 from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.keys import MAIN, SessionKey
 from openclaw.core.provider import Model
@@ -110,7 +110,7 @@ class PromptOptions(Struct, frozen=True, kw_only=True):
     """Whether any agent has heartbeats, so that prompts mention them."""
 
 
-def resolve_options(
+def resolve(
     agent: AgentEntry,
     defaults: AgentDefaults,
     commands: CommandsSettings,
@@ -239,6 +239,25 @@ class PromptBuilder:
         self._about = about
         self._cache = cache
         self._last: dict[tuple[str, bool, bool, bool], tuple[_Inputs, BuiltPrompt]] = {}
+        self._options: dict[str, tuple[tuple[Any, ...], PromptOptions]] = {}
+
+    def options(
+        self,
+        agent: ResolvedAgent,
+        defaults: AgentDefaults,
+        commands: CommandsSettings,
+        secret: Callable[[], Secret],
+        citations: Citations = "auto",
+    ) -> PromptOptions:
+        """The options of `agent`, resolved anew when the configuration changed."""
+        given = (agent.entry, agent.is_default, defaults, commands, citations)
+        known = self._options.get(agent.id)
+        if known is None or known[0] != given:
+            options = resolve(
+                agent.entry, defaults, commands, is_default=agent.is_default, secret=secret, citations=citations
+            )
+            known = self._options[agent.id] = (given, options)
+        return known[1]
 
     def make(self, what: PromptRequest, defaults: AgentDefaults) -> BuiltPrompt:
         key, workspace = what.key, what.workspace
@@ -325,6 +344,7 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         delegation=options.delegation,
         acp_enabled=what.external_agents,
         authorized_senders=options.senders,
+        silent_replies="generic",
         contribution=prompt_fit.resolve(model.provider, model.id, context_window=model.context_window),
         runtime=RuntimeFacts(
             **{name: getattr(about, name) for name in ("host", "os", "arch", "python", "shell")},

@@ -34,9 +34,12 @@ class Elevated(Struct, frozen=True, kw_only=True):
 class SandboxFacts(Struct, frozen=True, kw_only=True):
     """The sandbox tools run in."""
 
+    workspace_dir: str = ""
     container_workspace_dir: str = ""
     workspace_access: Literal["none", "ro", "rw"] = "none"
     agent_workspace_mount: str = ""
+    browser_bridge_url: str = ""
+    host_browser_allowed: bool | None = None
     elevated: Elevated = Elevated()
 
 
@@ -48,18 +51,38 @@ class RuntimeFacts(Struct, frozen=True, kw_only=True):
     repo_root: str = ""
     os: str = ""
     arch: str = ""
+    node: str = ""
     python: str = ""
     model: str = ""
     default_model: str = ""
     shell: str = ""
     channel: str = ""
+    chat_type: str = ""
+    capabilities: tuple[str, ...] = ()
+
+
+class InboundFacts(Struct, frozen=True, kw_only=True):
+    """Where the message being answered came from, as the gateway knows it."""
+
+    channel: str = ""
+    provider: str = ""
+    surface: str = ""
+    chat_type: str = ""
+
+
+class Reactions(Struct, frozen=True):
+    level: Literal["minimal", "extensive"]
+    channel: str
 
 
 class Contribution(Struct, frozen=True, kw_only=True):
     """Sections a model family adds or words differently; it never replaces the whole prompt."""
 
+    interaction_style: PromptText | None = None
+    tool_call_style: PromptText | None = None
     execution_bias: PromptText | None = None
     stable_prefix: PromptText | None = None
+    dynamic_suffix: PromptText | None = None
 
 
 class PromptFacts(Struct, frozen=True, kw_only=True):
@@ -75,16 +98,22 @@ class PromptFacts(Struct, frozen=True, kw_only=True):
     truncation_notice: bool = False
     workspace_notes: tuple[PromptText, ...] = ()
     skills: PromptText | None = None
+    cli_backend: bool = False
+    """The model runs in a program that reads files by itself, so skills need no `read` tool."""
     docs_path: str = ""
+    source_path: str = ""
     user_timezone: str = ""
     model_aliases: tuple[str, ...] = ()
     memory_citations: Literal["auto", "on", "off"] = "auto"
     delegation: Literal["suggest", "prefer"] = "suggest"
     acp_enabled: bool = False
+    completion_wake: bool = True
+    """A finished background command wakes the agent by itself."""
     sandbox: SandboxFacts | None = None
     authorized_senders: PromptText | None = None
     """The finished line from `authorized_senders`, so that the renderer sees neither ids nor the secret."""
     reasoning_tags: bool = False
+    silent_replies: Literal["generic", "none"] = "none"
     contribution: Contribution = Contribution()
     omit: tuple[str, ...] = ()
     """Sections left out to fit a small model."""
@@ -94,6 +123,15 @@ class PromptFacts(Struct, frozen=True, kw_only=True):
     thinking: str = ""
     reasoning: Literal["off", "on", "stream"] = "off"
     extra: PromptText | None = None
+    inherited_rules: PromptText | None = None
+    """Rules for a sub-agent, from files it is not shown."""
+    inbound: InboundFacts | None = None
+    message_tool_only: bool = False
+    message_tool_hints: tuple[PromptText, ...] = ()
+    native_approvals: bool = False
+    control_ui_embed: bool = False
+    tts_hint: PromptText | None = None
+    reactions: Reactions | None = None
     heartbeat: PromptText | None = None
     """The heartbeat prompt; absent where heartbeats are off or the run is not the default agent's."""
     terminal: str = ""
@@ -101,14 +139,14 @@ class PromptFacts(Struct, frozen=True, kw_only=True):
 
 
 VOLATILE = PromptFacts.__struct_fields__[PromptFacts.__struct_fields__.index("runtime") :]
-"""Fields that may change between turns without breaking the cached prefix."""
+"""Fields that may change between turns without breaking the cached prefix, besides `contribution.dynamic_suffix`."""
 
 _DEFAULTS = {item.name: item.default for item in structs.fields(PromptFacts) if item.name in VOLATILE}
 
 
 def stable_only(facts: PromptFacts) -> PromptFacts:
     """`facts` with every volatile field reset: the inputs of the stable part."""
-    return structs.replace(facts, **_DEFAULTS)
+    return structs.replace(facts, **_DEFAULTS, contribution=structs.replace(facts.contribution, dynamic_suffix=None))
 
 
 def tool_names(facts: PromptFacts) -> frozenset[str]:

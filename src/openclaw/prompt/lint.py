@@ -1,4 +1,4 @@
-"""Lints the inputs of a prompt: sizes, duplicates, unknown tools, hidden characters. For a person to fix."""
+"""Lints the inputs of a prompt: sizes, duplicates, unknown tools, hidden characters, privacy. For a person to fix."""
 
 import re
 from collections.abc import Iterator
@@ -21,6 +21,7 @@ Kind = Literal[
     "hidden-characters",
     "forged-marker",
     "heartbeat-off",
+    "private-in-group",
     "no-read-tool",
 ]
 
@@ -51,6 +52,7 @@ def lint(facts: PromptFacts, *, max_file_chars: int = 20_000) -> tuple[LintFindi
         _tools(facts),
         _characters(facts),
         _heartbeats(facts),
+        _privacy(facts),
         _skills(facts),
     )
     return tuple(finding for rule in rules for finding in islice(rule, MAX_PER_RULE))
@@ -118,8 +120,16 @@ def _heartbeats(facts: PromptFacts) -> Iterator[LintFinding]:
             yield LintFinding("heartbeat-off", file.name, message)
 
 
+def _privacy(facts: PromptFacts) -> Iterator[LintFinding]:
+    if facts.runtime.chat_type not in ("group", "channel"):
+        return
+    for file in facts.context_files:
+        if file.name.lower() == "memory.md":
+            yield LintFinding("private-in-group", file.name, "private memory is loaded in a shared conversation")
+
+
 def _skills(facts: PromptFacts) -> Iterator[LintFinding]:
-    if facts.skills and "read" not in tool_names(facts):
+    if facts.skills and not facts.cli_backend and "read" not in tool_names(facts):
         message = "skills are installed, but without the read tool none can be used; allow read"
         yield LintFinding("no-read-tool", "skills", message)
 

@@ -37,7 +37,6 @@ from openclaw.prompt.builder import (
     PromptMachine,
     PromptOptions,
     PromptRequest,
-    resolve_options,
     with_audit_entries,
 )
 from openclaw.prompt.facts import Elevated, Mode, SandboxFacts
@@ -220,13 +219,8 @@ class TurnPreparer:
             loaded=loaded,
             agent=agent,
             workspace=self._workspaces.of(agent.id),
-            prompt_options=resolve_options(
-                agent.entry,
-                config.agents.defaults,
-                config.commands,
-                is_default=agent.is_default,
-                secret=self._keys.owners,
-                citations=config.memory.citations,
+            prompt_options=self._prompts.options(
+                agent, config.agents.defaults, config.commands, self._keys.owners, config.memory.citations
             ),
             exec_gate=ExecGate(
                 security=security,

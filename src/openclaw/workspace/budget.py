@@ -149,18 +149,20 @@ def _shorten_tightly(text: str, limit: int, front: int, back: int, total: int) -
 
 # Selection by kind of session.
 
-Kind = Literal["direct", "group", "subagent", "cron"]
+Kind = Literal["direct", "group", "subagent", "cron", "light-heartbeat"]
 
 SUBAGENT_FILES = ("agents.md", "tools.md")
 
 
-def kind_of(key: SessionKey, *, group: bool | None = None) -> Kind:
+def kind_of(key: SessionKey, *, light_heartbeat: bool = False, group: bool | None = None) -> Kind:
     """The kind of session; `group` is the channel's knowledge, for keys that do not tell."""
     if key.is_subagent:
         return "subagent"
     if key.is_cron:
         return "cron"
-    return "group" if key.is_group or group else "direct"
+    if key.is_group or group:
+        return "group"
+    return "light-heartbeat" if light_heartbeat else "direct"
 
 
 def select_files(
@@ -179,6 +181,8 @@ def _allowed(file: WorkspaceFile, kind: Kind, heartbeats: bool, private: set[str
     name = _base(file.path) or file.name.lower()
     if kind in ("subagent", "cron"):
         return name in SUBAGENT_FILES and not private & {file.path, file.inode}
+    if kind == "light-heartbeat":
+        return name == "heartbeat.md"
     if name == "heartbeat.md" and not heartbeats:
         return False
     return kind == "direct" or not (_is_memory(file) or private & {file.path, file.inode})

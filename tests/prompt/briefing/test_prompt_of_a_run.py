@@ -12,8 +12,10 @@ from msgspec import structs
 from openclaw.agent.settings import (
     AgentDefaults,
     AgentEntry,
+    AgentsSettings,
     SubagentDefaults,
     SubagentSettings,
+    resolve_agent,
 )
 from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.errors import InvalidRequest, NotFound, StateError
@@ -167,25 +169,38 @@ async def test_sub_agents_and_groups_see_less(
 
 def test_owner_ids_are_hashed_with_a_key_that_stays(tmp_path: Path) -> None:
     commands = CommandsSettings(owner_allow_from=("telegram:123456789", "*"))
-    first = builder.resolve_options(
+    first = builder.resolve(
         AgentEntry(id="main"), AgentDefaults(), commands, is_default=True, secret=StateKeys(tmp_path).owners
     )
-    again = builder.resolve_options(
+    again = builder.resolve(
         AgentEntry(id="main"), AgentDefaults(), commands, is_default=True, secret=StateKeys(tmp_path).owners
     )
     assert first.senders is not None and first.senders == again.senders
     assert "123456789" not in first.senders.text and "*" not in first.senders.text
     given = structs.replace(commands, owner_display_secret=Secret("s3cret"))
-    resolved = builder.resolve_options(
+    resolved = builder.resolve(
         AgentEntry(id="main"), AgentDefaults(), given, is_default=True, secret=StateKeys(tmp_path).owners
     )
     assert resolved.senders is not None and "8cdcbcfec79e" in resolved.senders.text
 
 
+def test_options_are_kept_until_the_configuration_changes() -> None:
+    made = builder.PromptBuilder(builder.detect_machine("UTC", "sh", "beef"), {})
+    agent = resolve_agent(AgentsSettings(), "main")
+    commands = CommandsSettings(owner_allow_from=("a:1",), owner_display="raw")
+    first = made.options(agent, AgentDefaults(), commands, lambda: Secret("x"))
+    assert made.options(agent, AgentDefaults(), commands, lambda: Secret("x")) is first
+    changed = structs.replace(commands, owner_allow_from=("b:2",))
+    second = made.options(agent, AgentDefaults(), changed, lambda: Secret("x"))
+    assert second.senders is not None and "b:2" in second.senders.text
+    aliased = msgspec.convert({"models": {"p/m": {"alias": "fast"}}}, AgentDefaults)
+    assert made.options(agent, aliased, changed, lambda: Secret("x")).aliases == ("- fast: p/m",)
+
+
 def test_no_key_is_made_before_one_is_needed(tmp_path: Path) -> None:
     keys = StateKeys(tmp_path)
     for commands in (CommandsSettings(), CommandsSettings(owner_allow_from=("a:1",), owner_display="raw")):
-        builder.resolve_options(AgentEntry(id="main"), AgentDefaults(), commands, is_default=True, secret=keys.owners)
+        builder.resolve(AgentEntry(id="main"), AgentDefaults(), commands, is_default=True, secret=keys.owners)
     assert not list(tmp_path.iterdir())
     keys.owners()
     (path,) = (tmp_path / "credentials").iterdir()
@@ -209,7 +224,7 @@ def test_no_key_is_made_before_one_is_needed(tmp_path: Path) -> None:
 def test_heartbeats_are_explained_where_they_happen(
     heartbeat: HeartbeatSettings | None, is_default: bool, shown: bool
 ) -> None:
-    resolved = builder.resolve_options(
+    resolved = builder.resolve(
         AgentEntry(id="main"),
         AgentDefaults(heartbeat=heartbeat),
         CommandsSettings(),
@@ -223,9 +238,7 @@ def test_an_agents_own_delegation_wins() -> None:
     defaults = AgentDefaults(subagents=SubagentDefaults(delegation_mode="prefer"))
     for own, expected in ((None, "prefer"), ("suggest", "suggest")):
         entry = AgentEntry(id="main", subagents=SubagentSettings(delegation_mode=own))  # type: ignore[arg-type]
-        found = builder.resolve_options(
-            entry, defaults, CommandsSettings(), is_default=True, secret=lambda: Secret("x")
-        )
+        found = builder.resolve(entry, defaults, CommandsSettings(), is_default=True, secret=lambda: Secret("x"))
         assert found.delegation == expected
 
 

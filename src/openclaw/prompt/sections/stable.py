@@ -25,8 +25,13 @@ def identity(_: PromptFacts) -> Section | None:
     return section("identity", "", IDENTITY)
 
 
-def tool_call_style(_: PromptFacts) -> Section | None:
-    return section(
+def interaction_style(facts: PromptFacts) -> Section | None:
+    return quoted_section("interaction_style", "", facts.contribution.interaction_style)
+
+
+def tool_call_style(facts: PromptFacts) -> Section | None:
+    theirs = quoted_section("tool_call_style", "", facts.contribution.tool_call_style)
+    return theirs or section(
         "tool_call_style",
         "## Tool Call Style",
         "Make routine, harmless calls without comment.",
@@ -37,6 +42,7 @@ def tool_call_style(_: PromptFacts) -> Section | None:
 
 
 def approvals(_: PromptFacts) -> Section | None:
+    """A section of its own, so that no contribution to the style can replace the approval rules."""
     return section(
         "approvals",
         "",
@@ -94,8 +100,9 @@ def control(facts: PromptFacts) -> Section | None:
 
 
 def skills(facts: PromptFacts) -> tuple[Section | None, ...]:
+    names = tool_names(facts)
     catalog = quoted_section("skills_catalog", "", facts.skills)
-    if catalog is None or "read" not in tool_names(facts):
+    if catalog is None or not ("read" in names or facts.cli_backend):
         return ()
     guidance = section(
         "skills",
@@ -175,14 +182,14 @@ def workspace(facts: PromptFacts) -> Section | None:
 def documentation(facts: PromptFacts) -> Section | None:
     if facts.mode != "full":
         return None
-    docs = clean_line(facts.docs_path)
+    docs, source = clean_line(facts.docs_path), clean_line(facts.source_path)
     lookup = "`gateway` action `config.schema.lookup`, then " if "gateway" in tool_names(facts) else ""
     return section(
         "documentation",
         "## Documentation",
         f"OpenClaw docs: {docs or DOCS}",
         f"Mirror: {DOCS}",
-        f"Source: {SOURCE}",
+        f"Source: {source or SOURCE}",
         "Community: https://discord.com/invite/clawd",
         "Find new skills: https://clawhub.ai",
         "How OpenClaw itself works (memory, daily notes, sessions, tools, Gateway, config, commands, project "
@@ -190,7 +197,7 @@ def documentation(facts: PromptFacts) -> Section | None:
         f"{'the local ones first, else the mirror' if docs else 'read the mirror'}, before you reason about it. "
         "AGENTS.md, project context, notes and `memory_search` hold instructions and the user's memory, not the "
         "design.",
-        "Docs silent or out of date: say so and look into the source on GitHub.",
+        f"Docs silent or out of date: say so and look into the source{'' if source else ' on GitHub'}.",
         "To diagnose, run `openclaw status` yourself; ask the user only if you cannot.",
         f"Config fields: {lookup}docs/gateway/configuration.md and docs/gateway/configuration-reference.md.",
     )
@@ -202,13 +209,17 @@ def sandbox(facts: PromptFacts) -> Section | None:
         return None
     access = {"none": "not mounted", "ro": "mounted read-only", "rw": "mounted for reading and writing"}
     mount = clean_line(box.agent_workspace_mount)
-    inside = clean_line(box.container_workspace_dir)
+    inside, outside = clean_line(box.container_workspace_dir), clean_line(box.workspace_dir)
+    browser = clean_line(box.browser_bridge_url)
     return section(
         "sandbox",
         "## Sandbox",
         "Tools run in a sandbox; what policy keeps out of it may be unavailable. Sub-agents stay inside as well.",
         f"Sandbox working directory: {inside}" if inside else "",
+        f"Sandbox files on the host: {outside}" if outside else "",
         f"Agent workspace access: {box.workspace_access} ({access[box.workspace_access]}{mount and f' at {mount}'})",
+        f"Sandbox browser: {browser}" if browser else "",
+        "" if box.host_browser_allowed is None else f"Host browser: {'yes' if box.host_browser_allowed else 'no'}",
         *_elevated(box),
     )
 
@@ -330,7 +341,7 @@ def _file_order(file: ContextFile) -> tuple[int, str, str, str]:
 
 
 def silent_replies(facts: PromptFacts) -> Section | None:
-    if facts.mode != "full":
+    if facts.mode != "full" or facts.silent_replies != "generic":
         return None
     return section(
         "silent_replies",

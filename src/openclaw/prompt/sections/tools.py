@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Literal
 
 from openclaw.core.secret import Secret
@@ -112,7 +113,12 @@ def sort_tools(tools: tuple[ToolLine, ...]) -> list[ToolLine]:
     for tool in tools:
         if clean_line(tool.name):
             distinct.setdefault(canonical(clean_line(tool.name)), tool)
-    return sorted(distinct.values(), key=lambda tool: (_ORDER.get(canonical(tool.name), len(_ORDER)), tool.name))
+    by_name = sorted(distinct.values(), key=attrgetter("name"))
+    return sorted(by_name, key=_list_place)
+
+
+def _list_place(tool: ToolLine) -> int:
+    return _ORDER.get(canonical(tool.name), len(_ORDER))
 
 
 def tool_bullet(tool: ToolLine) -> str:
@@ -135,9 +141,8 @@ def _guidance(facts: PromptFacts) -> Iterator[str]:
             "not sleep loops in `exec`, `yieldMs` delays or repeated `process` polling."
         )
     if names & {"exec", "process"}:
-        yield (
-            "`exec` and `process` are for commands that start now, even if they keep running. Start such a command "
-            "once; output or failure wakes you."
+        yield "`exec` and `process` are for commands that start now, even if they keep running." + (
+            " Start such a command once; output or failure wakes you." if facts.completion_wake else ""
         )
     if "process" in names:
         yield "A running command's log, status, input or end: `process`."
