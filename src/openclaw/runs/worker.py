@@ -22,6 +22,7 @@ from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, Run
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, ToolCall, Usage, User
 from openclaw.core.settings import Fixed, Live
+from openclaw.process.tasks import wait_first
 from openclaw.runs import queue
 from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
 from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome, failed_outcome
@@ -265,16 +266,8 @@ class RunService:
         return Recovery(status="released", action="release", reason="nobody was behind it")
 
     async def _ends_within(self, active: ActiveRun, seconds: float) -> bool:
-        over = asyncio.create_task(active.over.wait())
-        timer = asyncio.create_task(self._clock.sleep(seconds))
-        both: set[asyncio.Task[Any]] = {over, timer}
-        try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            return active.over.is_set()
-        finally:
-            for task in both:
-                task.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
+        await wait_first(active.over.wait(), self._clock.sleep(seconds))
+        return active.over.is_set()
 
     @property
     def busy(self) -> int:
