@@ -9,6 +9,15 @@ from openclaw.core.settings import Settings, doc
 from openclaw.security.settings import Id, NarrowSettings
 
 
+class DeliverySettings(Settings, frozen=True):
+    """`delivery`: how messages to people on channels are sent."""
+
+    unsure: Annotated[
+        Literal["resend", "hold"],
+        doc("a message that left without an answer from the platform: send it again, or hold it for you to decide"),
+    ] = "resend"
+
+
 class GroupSettings(Settings, frozen=True):
     """`channels.<channel>.groups.<id>`: one group, or with * every group that is not named."""
 

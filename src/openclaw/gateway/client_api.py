@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from openclaw.agent.settings import default_agent
 from openclaw.automation.cron import rpc
 from openclaw.budget import rpc as budget_rpc
+from openclaw.channels.inbound import InboundHandler
+from openclaw.channels.inbox import ChannelInbox
 from openclaw.channels.manager import ChannelManager
 from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
@@ -295,8 +297,17 @@ class ClientApi:
         ):
             for method in group:
                 own_methods.add(method)
+        handler = InboundHandler(
+            sessions, app.lifecycle, runs, services.outbox, app.home.state, live, live.session, commands, clock
+        )
         self.channels = ChannelManager(
-            sessions, runs, app.home.state, live, live.session, commands, app.plugins.channels, bus, clock
+            ChannelInbox(app.db, clock),
+            services.outbox,
+            handler,
+            app.plugins.channels,
+            bus,
+            clock,
+            lambda: live.config.delivery.unsure,
         )
         self.routes = self._routes(launch.server, limiter, services) if launch.server else []
 

@@ -25,6 +25,7 @@ from openclaw.runs.control import SessionControl
 from openclaw.runs.events import RunEvent, RunPublisher
 from openclaw.runs.hooks import RunHooks
 from openclaw.runs.inbox import Inbox
+from openclaw.runs.outbox import Outbox
 from openclaw.runs.queue import Lanes
 from openclaw.runs.request import RunRequest
 from openclaw.runs.session_tools import SessionsHistory, SessionsList, SessionsSend, SessionStatus
@@ -80,6 +81,7 @@ class GatewayTools:
         restart: Callable[[str], None] | None = None,
         more: Sequence[Tool] = (),
         *,
+        outbox: Outbox,
         offered: bool = True,
     ) -> None:
         """`more` are the tools of other packages. Without `offered` none is: the gateway ends with its command."""
@@ -114,7 +116,7 @@ class GatewayTools:
             ConfigTool(environment, restart),
             *more,
         ]
-        self._message = MessageTool(run_hooks, plugins.channels)
+        self._message = MessageTool(run_hooks, plugins.channels, outbox)
 
     def tools(self, key: SessionKey) -> list[Tool]:
         if not self._offered:
@@ -180,6 +182,7 @@ class Services(Struct, frozen=True, kw_only=True):
     """The services of one gateway."""
 
     inbox: Inbox
+    outbox: Outbox
     lanes: Lanes
     publish: RunPublisher
     runs: RunService
@@ -208,7 +211,7 @@ def build_services(
     """Builds the services around `app`; `subscribers` hear what runs say, `restart` starts the gateway anew."""
     live, clock, bus = app.live, app.clock, app.bus
     publish = RunPublisher(*subscribers)
-    inbox = Inbox(app.db, clock)
+    inbox, outbox = Inbox(app.db, clock), Outbox(app.db, clock)
     lanes = lanes or Lanes(_lane_sizes(live))
     runs = RunService(
         app.turns,
@@ -221,6 +224,7 @@ def build_services(
         tools=live.tools,
         about=_run_context,
         messages=app.run_hooks.messages,
+        outbox=outbox,
     )
     sessions = SessionService(
         app.index,
@@ -269,6 +273,7 @@ def build_services(
         app.environment,
         restart,
         more=[automation.tool],
+        outbox=outbox,
         offered=background,
     )
     control = SessionControl(
@@ -285,6 +290,7 @@ def build_services(
     publish.subscribe(control.take)
     return Services(
         inbox=inbox,
+        outbox=outbox,
         lanes=lanes,
         publish=publish,
         runs=runs,

@@ -196,6 +196,8 @@ class QueuedRun(Struct, kw_only=True):
     """An earlier process had begun it."""
     also: tuple[str, ...] = ()
     """Other inputs that are part of it and end with it."""
+    others: tuple[RunRequest, ...] = ()
+    """What was collected into it, as it came."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -234,7 +236,7 @@ def collect(queue: Sequence[QueuedRun]) -> tuple[QueuedRun, list[QueuedRun]]:
         images=tuple(image for each in turns for image in each.images),
     )
     also = (*first.also, *(name for item in queue[1:count] for name in item.ids))
-    return structs.replace(first, turn=turn, also=also), list(queue[count:])
+    return structs.replace(first, turn=turn, also=also, others=tuple(turns[1:])), list(queue[count:])
 
 
 def _line(text: str) -> str:
@@ -260,6 +262,8 @@ class ActiveRun(Struct, eq=False):
     steering: Steering = field(default_factory=Steering)
     steered: dict[str, QueuedRun] = field(default_factory=dict)
     """Inputs handed to this run, as they came."""
+    answers: list[RunRequest] = field(default_factory=list)
+    """Those of them that the model has seen: its answer is for whoever sent them too."""
     steerable: bool = False
     begun: bool = False
     """Whether the model was asked: from then on the transcript has what was said."""

@@ -25,6 +25,7 @@ from openclaw.core.settings import Fixed, Live
 from openclaw.runs import queue
 from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
 from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome, failed_outcome
+from openclaw.runs.outbox import Outbox, replies
 from openclaw.runs.queue import (
     ActiveRun,
     EnqueueMessage,
@@ -83,6 +84,7 @@ class RunService:
         tools: Live[ToolsSettings] = _TOOLS,
         about: Callable[[RunRequest], AbstractContextManager[None]] = _no_context,
         messages: "MessageHooks | None" = None,
+        outbox: Outbox | None = None,
     ) -> None:
         self._turns = turns
         self._ledger = ledger
@@ -97,6 +99,8 @@ class RunService:
         """What the log says of everything that happens in a run."""
         self._messages = messages
         """The plugins that listen to messages, when there are any."""
+        self._outbox = outbox
+        """What is said to people on channels."""
         self._toolset: Toolset | None = None
         self._sessions: dict[SessionKey, SessionQueue] = {}
         self._seq: dict[str, int] = {}
@@ -152,7 +156,7 @@ class RunService:
             return await self._give_up(taken, f"the request cannot be read any more ({error})")
         taken = structs.replace(taken, text=turn.text)
         if entry.attempts >= MOST_ATTEMPTS:
-            return await self._give_up(taken, f"it did not finish in {entry.attempts} attempts")
+            return await self._give_up(taken, f"it did not finish in {entry.attempts} attempts", turn)
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
         rules = QueueRules(mode="followup", cap=10_000)
         item = QueuedRun(turn=turn, rules=rules, arrived=self._clock.now(), interrupted=taken.begun)
@@ -421,17 +425,21 @@ class RunService:
             active.task.cancel()
             await asyncio.gather(gone, *(() if active.given_up.is_set() else (active.task,)), return_exceptions=True)
         if not active.task.done():  # it does not stop: its end is not waited for, and stated all the same
-            await self._settle(active.item.ids, turn.key, _stopped("stalled"), "failed")
+            asked = (turn, *turn.earlier, *active.item.others, *active.answers)
+            await self._settle(active.item.ids, turn.key, _stopped("stalled"), "failed", asked)
             return
         if active.task.cancelled() and (active.why == "shutdown" or active.brought_along):
             return  # it stays in the ledger: the next start takes it up, or the message that brings it along ends it
         if active.task.cancelled():
             limit = turn.timeout if turn.timeout is not None else self._agents.current.defaults.timeout_seconds
             outcome = _stopped(active.why, limit)
-            await self._settle(active.item.ids, turn.key, outcome, "aborted")
+            asked = (turn, *turn.earlier, *active.item.others, *active.answers)
+            await self._settle(active.item.ids, turn.key, outcome, "aborted", asked)
         else:
             outcome = active.task.result()
-            await self._settle(active.item.ids, turn.key, outcome, "done" if outcome.status == "ok" else "failed")
+            asked = (turn, *turn.earlier, *active.item.others, *active.answers)
+            state: Literal["done", "failed"] = "done" if outcome.status == "ok" else "failed"
+            await self._settle(active.item.ids, turn.key, outcome, state, asked)
         if self._messages is not None and self._messages.hooks.any:
             self._messages.sent(turn, outcome.payloads)
 
@@ -503,7 +511,7 @@ class RunService:
                         case CompactionEnded() if turn.compact is not None:
                             compaction = event
                         case Steered(message=message):
-                            await self._heard(message, turn)
+                            await self._heard(message, active)
                         case RunEnded():
                             active.steerable = False
                             end = event
@@ -540,9 +548,11 @@ class RunService:
             plugins.received(item.turn)
         return plugins.outgoing(item.turn)
 
-    async def _heard(self, message: User, turn: RunRequest) -> None:
-        run_id = run_of(message)
+    async def _heard(self, message: User, active: ActiveRun) -> None:
+        run_id, turn = run_of(message), active.item.turn
         if run_id:
+            if run_id in active.steered:
+                active.answers.append(active.steered[run_id].turn)
             await self._settle([run_id], turn.key, _merged_into(turn.run_id), "steered")
 
     async def _settle(
@@ -551,9 +561,15 @@ class RunService:
         key: SessionKey,
         outcome: RunOutcome,
         state: Literal["done", "failed", "aborted", "steered", "dropped"],
+        asked: Sequence[RunRequest] = (),
     ) -> None:
-        """Writes the end down first and tells it second."""
-        await self._ledger.ended(run_ids, state, outcome)
+        """Writes the end down first, with what it says to those who `asked`, and tells it second."""
+        said = replies(asked, outcome) if self._outbox is not None else []
+        if self._outbox is None or not said:
+            await self._ledger.ended(run_ids, state, outcome)
+        else:
+            await self._ledger.ended(run_ids, state, outcome, self._outbox.statements(said, run_ids[0], str(key)))
+            await self._outbox.wake()
         self._tell_end(run_ids, key, outcome)
 
     def _tell_end(self, run_ids: Sequence[str], key: SessionKey, outcome: RunOutcome) -> None:
@@ -566,9 +582,11 @@ class RunService:
                 end.set_result(outcome)
             self._seq.pop(run_id, None)
 
-    async def _give_up(self, taken: ResumedRun, why: str) -> ResumedRun:
+    async def _give_up(self, taken: ResumedRun, why: str, turn: RunRequest | None = None) -> ResumedRun:
         outcome = failed_outcome(f"given up after a restart: {why}", "interrupted")
-        await self._ledger.ended([taken.run_id], "failed", outcome)
+        said = replies([turn], outcome) if turn is not None else []
+        also = self._outbox.statements(said, taken.run_id, taken.session_key) if self._outbox is not None else ()
+        await self._ledger.ended([taken.run_id], "failed", outcome, also)
         return structs.replace(taken, given_up=why)
 
     def _say(
