@@ -17,6 +17,7 @@ from openclaw.channels.chunking import cut_text
 from openclaw.core.channel import Address, Outbound, Platform, Refused, TryLater, Unsure
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
+from openclaw.process.tasks import wait_for_either
 from openclaw.runs.outbox import Outbox, OutboxEntry
 
 log = logging.getLogger("openclaw.channels")
@@ -62,7 +63,7 @@ class Sender:
                     while True:
                         self._stirred.clear()
                         await self._outbox.take_over()
-                        await self._wait(await self._start_due())
+                        await wait_for_either(self._stirred, await self._start_due(), self._clock)
                 finally:
                     hearing.cancel()
                     await asyncio.gather(hearing, return_exceptions=True)
@@ -79,17 +80,6 @@ class Sender:
     async def _hear(self, changes: object) -> None:
         async for _ in changes:  # type: ignore[attr-defined]
             self._stirred.set()
-
-    async def _wait(self, seconds: float) -> None:
-        stirred = asyncio.create_task(self._stirred.wait())
-        timer = asyncio.create_task(self._clock.sleep(seconds))
-        both: set[asyncio.Task[object]] = {stirred, timer}
-        try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in both:
-                task.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
 
     async def _start_due(self) -> float:
         """Begins work on conversations that have something due; gives the seconds until the next one has."""

@@ -12,10 +12,11 @@ from openclaw.channels.delivery import OnUnsure, Sender
 from openclaw.channels.inbound import InboundHandler, join_fragments
 from openclaw.channels.inbox import ChannelInbox, RecordedChannelEvent, chat_of
 from openclaw.channels.plugin_channel import PluginChannel
+from openclaw.channels.typing import TypingNotices
 from openclaw.core.channel import AccountClosed, Channel, ChannelEvent, Inbound, Platform
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
-from openclaw.process.tasks import supervise
+from openclaw.process.tasks import supervise, wait_for_either
 from openclaw.protocol.events import EventBus
 from openclaw.runs.outbox import Outbox
 
@@ -74,6 +75,7 @@ class ChannelManager:
         self.status: dict[AccountName, AccountStatus] = defaultdict(AccountStatus)
         self._tasks: dict[AccountName, asyncio.Task[None]] = {}
         self._sender = Sender(outbox, self.platforms, clock, on_unsure)
+        self.typing = TypingNotices(self.platforms, clock)
         self._stirred = asyncio.Event()
 
     async def keep(self) -> None:
@@ -84,6 +86,7 @@ class ChannelManager:
             async with asyncio.TaskGroup() as group:
                 group.create_task(supervise(self._sender.keep, "outbox", self._clock), name="outbox")
                 group.create_task(supervise(self._handle_all, "channel inbox", self._clock), name="channel-inbox")
+                group.create_task(supervise(self.typing.keep, "typing notices", self._clock), name="typing")
                 with self._bus.listening(only=["plugins.changed"]) as changes:
                     while True:
                         await self._follow()
@@ -168,7 +171,7 @@ class ChannelManager:
                         continue
                     busy[chat] = asyncio.create_task(self._handle(group), name=f"heard:{':'.join(chat)}")
                     busy[chat].add_done_callback(self._stir)
-                await self._rest(wait)
+                await wait_for_either(self._stirred, wait, self._clock)
         finally:
             await _end(list(busy.values()))
 
@@ -186,14 +189,6 @@ class ChannelManager:
 
     def _stir(self, _: "asyncio.Task[None]") -> None:
         self._stirred.set()
-
-    async def _rest(self, seconds: float) -> None:
-        stirred, timer = asyncio.ensure_future(self._stirred.wait()), asyncio.ensure_future(self._clock.sleep(seconds))
-        both: set[asyncio.Future[Any]] = {stirred, timer}
-        try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await _end(list(both))
 
 
 def _together(events: Sequence[RecordedChannelEvent]) -> list[RecordedChannelEvent]:

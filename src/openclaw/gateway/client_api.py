@@ -309,6 +309,7 @@ class ClientApi:
             clock,
             lambda: live.config.delivery.unsure,
         )
+        services.publish.subscribe(self.channels.typing.take)
         self.routes = self._routes(launch.server, limiter, services) if launch.server else []
 
     def _routes(self, server: "Server", limiter: AuthLimiter, services: Services) -> "list[BaseRoute]":

@@ -64,6 +64,17 @@ async def with_timeout(work: Coroutine[Any, Any, T], seconds: float, clock: Cloc
         await asyncio.gather(task, timer, return_exceptions=True)
 
 
+async def wait_for_either(event: asyncio.Event, seconds: float, clock: Clock) -> None:
+    """Returns when `event` is set, or after so many seconds."""
+    tasks = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(clock.sleep(seconds))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 # Supervision.
 
 log = logging.getLogger(__name__)
