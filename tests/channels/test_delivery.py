@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from openclaw.channels.chunking import cut_text, measure
-from openclaw.channels.delivery import OnUnsure, Sender
+from openclaw.channels.delivery import Sender
+from openclaw.channels.settings import DeliverySettings
 from openclaw.core.channel import Address, ChannelFacts, Outbound, Receipt, Refused, TakesEvents, TryLater, Unsure
+from openclaw.core.settings import Fixed
 from openclaw.runs.outbox import Outbox, OutboxEntry
 from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.owners import Owner
@@ -18,6 +21,7 @@ from openclaw.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
 
+Unsureness = Literal["resend", "hold"]
 ADA = Address(channel="pigeon", to="ada")
 BOB = Address(channel="pigeon", to="bob")
 DEAD = Owner(2**30, "long ago")
@@ -55,8 +59,11 @@ class Pigeon:
 
 
 @asynccontextmanager
-async def sending(outbox: Outbox, pigeon: Pigeon, clock: FakeClock, unsure: OnUnsure = "resend") -> AsyncIterator[None]:
-    sender = Sender(outbox, {("pigeon", "default"): pigeon}, clock, lambda: unsure, jitter=lambda: 0.5)
+async def sending(
+    outbox: Outbox, pigeon: Pigeon, clock: FakeClock, unsure: Unsureness = "resend"
+) -> AsyncIterator[None]:
+    settings = Fixed(DeliverySettings(unsure=unsure))
+    sender = Sender(outbox, {("pigeon", "default"): pigeon}, clock, settings, jitter=lambda: 0.5)
     task = asyncio.create_task(sender.keep())
     try:
         yield
@@ -111,7 +118,7 @@ async def test_a_refusal_is_final_and_does_not_hold_up_the_next(db: Sqlite, fake
     [(True, "resend", "sent", 0), (False, "resend", "sent", 1), (False, "hold", "held", 0)],
 )
 async def test_what_left_without_an_answer_is_never_dropped(
-    db: Sqlite, fake_clock: FakeClock, idempotent: bool, unsure: OnUnsure, state: str, doubled: int
+    db: Sqlite, fake_clock: FakeClock, idempotent: bool, unsure: Unsureness, state: str, doubled: int
 ) -> None:
     outbox, pigeon = Outbox(db, fake_clock), Pigeon(Unsure("the connection was cut"), idempotent=idempotent)
     name = await outbox.put(Outbound(to=ADA, text="hello"))

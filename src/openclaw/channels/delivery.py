@@ -9,14 +9,16 @@ import hashlib
 import logging
 import random
 from collections.abc import Callable, Mapping
-from typing import Literal
+from functools import partial
 
 from msgspec import structs
 
 from openclaw.channels.chunking import cut_text
+from openclaw.channels.settings import DeliverySettings
 from openclaw.core.channel import Address, Outbound, Platform, Refused, TryLater, Unsure
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
+from openclaw.core.settings import Live
 from openclaw.process.tasks import wait_for_either
 from openclaw.runs.outbox import Outbox, OutboxEntry
 
@@ -29,7 +31,6 @@ LOOK_AGAIN = 30.0
 """Seconds after which the outbox is read again without being told: another process may have put something in."""
 
 Chat = tuple[str, str, str, str]
-OnUnsure = Literal["resend", "hold"]
 
 
 class Sender:
@@ -40,14 +41,14 @@ class Sender:
         outbox: Outbox,
         platforms: Mapping[tuple[str, str], Platform],
         clock: Clock,
-        on_unsure: Callable[[], OnUnsure],
+        settings: Live[DeliverySettings],
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._outbox = outbox
         self._platforms = platforms
         """The accounts that are connected now, by channel and account."""
         self._clock = clock
-        self._on_unsure = on_unsure
+        self._settings = settings
         self._jitter = jitter
         self._busy: dict[Chat, asyncio.Task[None]] = {}
         self._free_at: dict[Chat | tuple[str, str], float] = {}
@@ -95,10 +96,10 @@ class Sender:
                 soonest = min(soonest, (entry.next_at - now) / 1000)
                 continue
             task = self._busy[chat] = asyncio.create_task(self._deliver(entry), name=f"send:{':'.join(chat)}")
-            task.add_done_callback(lambda _, chat=chat: self._ended(chat))  # type: ignore[misc]
+            task.add_done_callback(partial(self._ended, chat))
         return soonest
 
-    def _ended(self, chat: Chat) -> None:
+    def _ended(self, chat: Chat, _: "asyncio.Task[None]") -> None:
         del self._busy[chat]
         self._stirred.set()
 
@@ -126,7 +127,7 @@ class Sender:
     async def _send(self, entry: OutboxEntry, platform: Platform) -> None:
         facts, message = platform.facts, entry.message
         if entry.state == "unsure" and not (facts.idempotent or message.edit is not None):
-            if self._on_unsure() == "hold":
+            if self._settings.current.unsure == "hold":
                 log.error("channel %s: a message to %s is held, because %s", *_names(entry), entry.error)
                 await self._outbox.hold(entry, entry.error)
                 return

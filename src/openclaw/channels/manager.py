@@ -8,14 +8,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from openclaw.channels.delivery import OnUnsure, Sender
+from openclaw.channels.delivery import Sender
 from openclaw.channels.inbound import InboundHandler, join_fragments
 from openclaw.channels.inbox import ChannelInbox, RecordedChannelEvent, chat_of
 from openclaw.channels.plugin_channel import PluginChannel
+from openclaw.channels.settings import DeliverySettings
 from openclaw.channels.typing import TypingNotices
 from openclaw.core.channel import AccountClosed, Channel, ChannelEvent, Inbound, Platform
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
+from openclaw.core.settings import Live
 from openclaw.process.tasks import supervise, wait_for_either
 from openclaw.protocol.events import EventBus
 from openclaw.runs.outbox import Outbox
@@ -63,7 +65,7 @@ class ChannelManager:
         plugin_channels: Callable[[], Mapping[str, Channel]],
         bus: EventBus,
         clock: Clock,
-        on_unsure: Callable[[], OnUnsure],
+        settings: Live[DeliverySettings],
     ) -> None:
         self._inbox = inbox
         self._outbox = outbox
@@ -74,7 +76,7 @@ class ChannelManager:
         self.platforms: dict[AccountName, Platform] = {}
         self.status: dict[AccountName, AccountStatus] = defaultdict(AccountStatus)
         self._tasks: dict[AccountName, asyncio.Task[None]] = {}
-        self._sender = Sender(outbox, self.platforms, clock, on_unsure)
+        self._sender = Sender(outbox, self.platforms, clock, settings)
         self.typing = TypingNotices(self.platforms, clock)
         self._stirred = asyncio.Event()
 

@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 from openclaw.agent.settings import AgentsSettings
 from openclaw.automation.settings import CronSettings
 from openclaw.budget.settings import BudgetSettings, RecordSettings
+from openclaw.channels.settings import DeliverySettings
 from openclaw.config import tree
 from openclaw.config.load import LoadedConfig
 from openclaw.config.schema import Config, HooksConfig
@@ -45,6 +46,7 @@ class LiveConfig:
         self.budget: Live[BudgetSettings] = _Section(self, "budget")
         self.commands: Live[CommandsSettings] = _Section(self, "commands")
         self.cron: Live[CronSettings] = _Section(self, "cron")
+        self.delivery: Live[DeliverySettings] = _Section(self, "delivery")
         self.hooks: Live[HooksConfig] = _Section(self, "hooks")
         self.memory: Live[MemorySettings] = _Section(self, "memory")
         self.models: Live[ModelsSettings] = _Section(self, "models")

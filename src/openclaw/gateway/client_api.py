@@ -307,7 +307,7 @@ class ClientApi:
             app.plugins.channels,
             bus,
             clock,
-            lambda: live.config.delivery.unsure,
+            live.delivery,
         )
         services.publish.subscribe(self.channels.typing.take)
         self.routes = self._routes(launch.server, limiter, services) if launch.server else []
