@@ -8,16 +8,16 @@ from typing import Any
 
 from msgspec import Struct
 
+from openclaw.channels.accounts import AccountConfig, configured_accounts, connect
 from openclaw.channels.delivery import Sender
 from openclaw.channels.inbound import InboundHandler, join_fragments
 from openclaw.channels.inbox import ChannelInbox, RecordedChannelEvent, chat_of
 from openclaw.channels.plugin_channel import PluginChannel
-from openclaw.channels.settings import DeliverySettings
 from openclaw.channels.typing import TypingNotices
+from openclaw.config.live import LiveConfig
 from openclaw.core.channel import AccountClosed, Channel, ChannelEvent, Inbound, Platform
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
-from openclaw.core.settings import Live
 from openclaw.process.tasks import supervise, wait_for_either
 from openclaw.protocol.events import EventBus
 from openclaw.runs.outbox import Outbox
@@ -65,18 +65,21 @@ class ChannelManager:
         plugin_channels: Callable[[], Mapping[str, Channel]],
         bus: EventBus,
         clock: Clock,
-        settings: Live[DeliverySettings],
+        live: LiveConfig,
     ) -> None:
         self._inbox = inbox
         self._outbox = outbox
         self._handler = handler
         self._plugin_channels = plugin_channels
         self._bus = bus
+        self._live = live
         self._clock = clock
         self.platforms: dict[AccountName, Platform] = {}
         self.status: dict[AccountName, AccountStatus] = defaultdict(AccountStatus)
         self._tasks: dict[AccountName, asyncio.Task[None]] = {}
-        self._sender = Sender(outbox, self.platforms, clock, settings)
+        self._sources: dict[AccountName, Channel | AccountConfig] = {}
+        """What each account was made from: when that changes, it is made anew."""
+        self._sender = Sender(outbox, self.platforms, clock, live.delivery)
         self.typing = TypingNotices(self.platforms, clock)
         self._stirred = asyncio.Event()
 
@@ -89,31 +92,38 @@ class ChannelManager:
                 group.create_task(supervise(self._sender.keep, "outbox", self._clock), name="outbox")
                 group.create_task(supervise(self._handle_all, "channel inbox", self._clock), name="channel-inbox")
                 group.create_task(supervise(self.typing.keep, "typing notices", self._clock), name="typing")
-                with self._bus.listening(only=["plugins.changed"]) as changes:
+                with self._bus.listening(only=["plugins.changed", "config.changed"]) as changes:
                     while True:
                         await self._follow()
                         await changes.some(most=100)
         finally:
             await _end(list(self._tasks.values()))
-            self._tasks.clear()
+            for platform in self.platforms.values():
+                await platform.close()
+            for kept in (self._tasks, self._sources, self.platforms):
+                kept.clear()
 
     async def _follow(self) -> None:
-        """Makes the accounts that run those that are there."""
-        there: dict[AccountName, Channel] = {(name, "default"): each for name, each in self._plugin_channels().items()}
-        for name, platform in list(self.platforms.items()):
-            if not (isinstance(platform, PluginChannel) and there.get(name) is platform.channel):
-                del self.platforms[name]
-                await _end([self._tasks.pop(name)])
-                await platform.close()
-        for name, channel in there.items():
+        """Makes the accounts that run those that are configured, and those that plugins bring."""
+        there: dict[AccountName, Channel | AccountConfig] = {
+            (name, "default"): channel for name, channel in self._plugin_channels().items()
+        }
+        try:
+            there |= configured_accounts(self._live.current.config.channels, self._live.current.variables)
+        except OpenClawError as error:
+            log.error("%s", error.message)
+        for name in [name for name, source in self._sources.items() if there.get(name) != source]:
+            del self._sources[name]
+            platform = self.platforms.pop(name)
+            await _end([self._tasks.pop(name)])
+            await platform.close()
+        for name, source in there.items():
             if name not in self.platforms:
-                self._start(PluginChannel(channel))
-
-    def _start(self, platform: Platform) -> None:
-        name = (platform.name, platform.account)
-        self.platforms[name] = platform
-        self._tasks[name] = asyncio.create_task(self._run(platform), name=f"channel:{':'.join(name)}")
-        self._sender.wake()
+                self._sources[name] = source
+                platform = connect(source) if isinstance(source, AccountConfig) else PluginChannel(source)
+                self.platforms[name] = platform
+                self._tasks[name] = asyncio.create_task(self._run(platform), name=f"channel:{':'.join(name)}")
+                self._sender.wake()
 
     async def _run(self, platform: Platform) -> None:
         """Keeps one account connected, with growing pauses between attempts. A bug in a channel stops here."""

@@ -307,7 +307,7 @@ class ClientApi:
             app.plugins.channels,
             bus,
             clock,
-            live.delivery,
+            live,
         )
         services.publish.subscribe(self.channels.typing.take)
         self.routes = self._routes(launch.server, limiter, services) if launch.server else []
