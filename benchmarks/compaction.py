@@ -19,6 +19,7 @@ from openclaw.runs.request import RunRequest
 from openclaw.sessions.compaction import plan
 from openclaw.sessions.compaction.summary import HEADINGS
 from openclaw.sessions.files import TranscriptFile, load
+from openclaw.sessions.settings import PruningSettings
 from openclaw.sessions.transcript import MessageEntry, TranscriptHeader, path_to_leaf
 from openclaw.testing import ScriptedModel, TemporaryHome, says
 
@@ -100,7 +101,7 @@ def main() -> int:
         path = [entry for entry in path_to_leaf(load(stored).entries) if isinstance(entry, MessageEntry)]
     seconds["measure"] = best(lambda: plan.measure(path))
     seconds["plan"] = best(lambda: plan.plan(path, 20_000))
-    seconds["prune"] = best(lambda: plan.prune(messages, {}, plan.Pruning(), window=100_000, idle=1e9))
+    seconds["prune"] = best(lambda: plan.prune(messages, {}, PruningSettings(), window=100_000, cold=True))
     print(f"messages               {len(messages):,}")
     for name, took in sorted(seconds.items()):
         print(f"{name:<22} {took * 1000:8.1f} ms   (limit {MOST_SECONDS[name] * 1000:,.0f})")

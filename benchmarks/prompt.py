@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import structs
 
 from openclaw.core.text import PromptText
-from openclaw.prompt.build import build, clear_memo
+from openclaw.prompt.build import build, render_stable
 from openclaw.prompt.facts import PromptFacts, ToolLine
 from openclaw.workspace import budget, files
 from openclaw.workspace.budget import FileBudget
@@ -62,7 +62,7 @@ def main() -> None:
             build(facts(root, cache, skills, turn))
 
         def cold() -> None:
-            clear_memo()
+            render_stable.cache_clear()
             build(facts(root, None, skills, 0))
 
         reading = best(lambda: [(root / name).read_text() for name in NAMES])
@@ -76,7 +76,7 @@ def main() -> None:
         half = structs.replace(all_files, context_files=all_files.context_files[:4])
 
         def half_cold() -> None:
-            clear_memo()
+            render_stable.cache_clear()
             build(half)
 
         small = best(half_cold)

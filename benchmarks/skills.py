@@ -11,7 +11,7 @@ from pathlib import Path
 
 from openclaw.security.install_scan import scan_files
 from openclaw.skills.accepted import AcceptedSkills
-from openclaw.skills.catalog import compose, line_of, take_snapshot
+from openclaw.skills.catalog import catalog_text, compose, line_of
 from openclaw.skills.gate import MachineFacts
 from openclaw.skills.roots import SkillRoots
 from openclaw.skills.settings import LimitSettings, SkillsSettings
@@ -90,9 +90,7 @@ def main() -> None:
         stats = least(lambda: (stat_all(places.workspace), stat_all(places.managed)))
         lines = [line_of(item, str(top)) for item in shelf.items]
         block = least(lambda: compose(lines, limits.max_skills_in_prompt, limits.max_skills_prompt_chars))
-        taken = least(
-            lambda: take_snapshot(shelf, home=str(top), max_skills=limits.max_skills_in_prompt, max_chars=30_000, now=1)
-        )
+        taken = least(lambda: catalog_text(shelf.items, str(top), limits.max_skills_in_prompt, 30_000))
     print(f"{len(shelf.items)} skills, {read} files read cold, 0 read warm")
     print(f"{'':<34} {'ms':>8} {'x stat':>7}")
     for name, took in (
@@ -101,7 +99,7 @@ def main() -> None:
         ("cold (reads, verifies)", cold),
         ("warm (nothing changed)", warm),
         ("prompt block", block),
-        ("snapshot", taken),
+        ("list of an agent", taken),
     ):
         print(f"{name:<34} {took:>8.1f} {took / stats:>7.1f}")
 

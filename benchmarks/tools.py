@@ -16,13 +16,11 @@ from openclaw.core.sandbox import BoundSandbox, Mount, SandboxSpec
 from openclaw.core.tool import Tool, ToolContext
 from openclaw.process.tasks import SystemClock
 from openclaw.security.exec_policy import ExecGrant, decide
-from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.sandboxes.bubblewrap import Bubblewrap
 from openclaw.security.settings import AgentToolSettings
 from openclaw.security.tool_policy import GROUPS, ToolRequest, apply_layers, build_layers
-from openclaw.tools.build import ToolState, WebToolSettings, build_tools, build_web
-from openclaw.tools.settings import ToolsSettings
-from openclaw.tools.web_guard import AddressRules
+from openclaw.tools.build import ToolState, build_tools, build_web
+from openclaw.tools.settings import FetchSettings, SsrfSettings, ToolsSettings, WebSettings
 
 CALLS = 200
 
@@ -83,9 +81,9 @@ async def on_the_machine(context: ToolContext, standing: ToolState) -> None:
 async def from_the_web(context: ToolContext, standing: ToolState) -> None:
     server = await asyncio.start_server(page, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    fence = AddressRules(allow_private=True)
-    settings = WebToolSettings(fence=fence, fetch_cached_for=0.0)
-    fetch = named(build_web(standing, wrap_untrusted, settings))["web_fetch"]
+    private = SsrfSettings(dangerously_allow_private_network=True)
+    settings = WebSettings(fetch=FetchSettings(ssrf_policy=private, cache_ttl_minutes=0))
+    fetch = named(build_web(standing, settings, {}))["web_fetch"]
     count = iter(range(CALLS * 2))
     spent = await timed(lambda: fetch.call({"url": f"http://127.0.0.1:{port}/{next(count)}"}, context), 50)
     print(f"web_fetch, loopback  {spent:8.2f} ms")

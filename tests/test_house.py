@@ -20,7 +20,7 @@ security/audit security/exec_policy security/external security/install_scan secu
 security/scan security/settings security/shell security/tool_policy security/undo_plan sessions/compaction/plan
 sessions/compaction/summary sessions/reply_parse sessions/reply_text sessions/settings sessions/transcript
 skills/catalog skills/gate skills/invoke skills/manifest skills/record skills/settings tools/mcp/schema tools/settings
-workspace/budget workspace/locate
+workspace/budget
 """.split()
 IMPURE_IMPORTS = {"asyncio", "os", "time", "pathlib", "socket", "subprocess", "random", "secrets"}
 

@@ -47,7 +47,7 @@ class Eyes:
 
     async def news(self) -> bool:
         looking = WatchProbes(self._workspace, self._environ, self.clock, self.contact, UTC)
-        (look,) = await looking.all([self._watch])
+        look = await looking.look(self._watch)
         found = changed_results([look], self._seen)
         self._seen |= {look.name: look.mark} if look.mark else {}
         self.says = look.says

@@ -73,7 +73,7 @@ def fire() -> JobFire:
 
 
 def delivery(here: Place, names: Names | None = None) -> JobDelivery:
-    return JobDelivery(here.sessions, here.app.turns, here.app.run_hooks, here.app.live.cron, names)
+    return JobDelivery(here.scheduler.context, names)
 
 
 def to(url: str) -> Delivery:

@@ -180,7 +180,7 @@ def test_an_unknown_key_is_only_a_warning(data, path, words):
 )
 def test_a_good_file_has_nothing_to_tell(data):
     found = check(data)
-    assert (found.errors, found.warnings) == ((), ())
+    assert (found.errors, found.warnings) == ([], [])
 
 
 def test_a_long_value_is_never_quoted():

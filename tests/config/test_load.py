@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig, load, read, save_last_good
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import REDACTED
@@ -30,6 +31,16 @@ def test_without_a_file_the_defaults_apply(home):
     assert loaded.config.tools.exec.security == "allowlist"
     assert loaded.config.tools.exec.ask == "on-miss"
     assert loaded.config.session.write_lock.acquire_timeout_ms == 60_000
+
+
+def test_a_reload_is_seen_by_everyone_who_holds_a_section(home, write):
+    live = LiveConfig(load(home, {}))
+    tools, hooks, variables = live.tools, live.internal_hooks, live.variables
+    write("{tools: {exec: {security: 'deny'}}, hooks: {internal: {enabled: false}}}")
+    live.replace(load(home, {"COLOUR": "blue"}))
+    assert tools.current.exec.security == live.config.tools.exec.security == "deny"
+    assert hooks.current is live.current.config.hooks.internal
+    assert variables.current["COLOUR"] == "blue"
 
 
 def test_an_empty_file_is_like_none(home, write):

@@ -3,25 +3,26 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from openclaw.devices import signature
-from openclaw.gateway.connections import Connections, Presence, Transport, attend
+from openclaw.gateway.connections import Connections, Presence, attend
 from openclaw.gateway.exposure import HostRules, listen
 from openclaw.gateway.launch import HttpService
 from openclaw.gateway.server import serving
 from openclaw.gateway.sockets import WebSocketServer
 from openclaw.process.tasks import SystemClock
-from openclaw.protocol import client, memory
+from openclaw.protocol import memory, websocket
 from openclaw.protocol.auth import AuthPolicy
 from openclaw.protocol.client import CallFailed, ConnectionLost, ConnectOptions, EventGap, GatewayClient
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures
-from openclaw.protocol.connection import GatewayAuthChanged
+from openclaw.protocol.connection import Disconnected, GatewayAuthChanged
 from openclaw.protocol.events import EventBus
-from openclaw.protocol.frames import MAX_BUFFERED_BYTES, EventFrame, StateVersion
+from openclaw.protocol.frames import MAX_BUFFERED_BYTES, MAX_WAITING_REQUESTS, EventFrame, StateVersion
 from openclaw.protocol.params import NoParams, Params
 from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
@@ -59,7 +60,7 @@ class Door:
             registry=registry,
             offer=lambda: ServerFeatures(version="1", methods=registry.advertised(), events=("chat",)),
             snapshot=self._snapshot,
-            audience=self.connections,
+            connections=self.connections,
             devices=Desk(),
             limiter=Unlimited(),
             verify=signature.verify,
@@ -93,13 +94,13 @@ class Door:
 async def over_websocket(door: Door, who: ConnectOptions) -> AsyncIterator[GatewayClient]:
     async with serving(listen(("127.0.0.1",), 0), HostRules()) as server:
         server.front.offer(HttpService(connection=door.sockets.serve))
-        async with client.connect(f"ws://127.0.0.1:{server.port}", who) as connected:
+        async with websocket.connect(f"ws://127.0.0.1:{server.port}", who) as connected:
             yield connected
 
 
 @asynccontextmanager
 async def in_memory(door: Door, who: ConnectOptions) -> AsyncIterator[GatewayClient]:
-    async with memory.connect(lambda line: attend(door.sockets.serve, Transport(memory.PEER, "/", line)), who) as found:
+    async with memory.connect(partial(attend, door.sockets.serve), who) as found:
         yield found
 
 
@@ -205,33 +206,45 @@ async def test_a_gateway_that_closes_ends_calls_and_events_and_says_why(door: Do
 
 
 async def test_what_was_said_before_the_end_is_still_heard() -> None:
-    socket, line = memory.pair()
-    assert line.write([b"one", b"two"])
-    line.say_goodbye(1012, "restart")
-    assert not line.write([b"three"])
+    socket, transport = memory.pair()
+    transport.post([b"one", b"two"])
+    transport.close(1012, "restart")
+    with pytest.raises(Disconnected):
+        transport.post([b"three"])
     assert [await socket.receive(), await socket.receive()] == [b"one", b"two"]
     with pytest.raises(ConnectionLost, match="restart"):
         await socket.receive()
-    assert await line.receive() == {"type": "websocket.disconnect", "code": 1012, "reason": "restart"}
+    with pytest.raises(Disconnected, match="1012 restart"):
+        await transport.receive()
 
 
 async def test_a_sender_waits_for_a_reader_and_no_longer_than_the_connection() -> None:
-    socket, line = memory.pair()
+    socket, transport = memory.pair()
     sending = asyncio.create_task(socket.send(b"x" * (memory.MAX_UNREAD_BYTES + 1)))
     await asyncio.sleep(0)
     assert not sending.done()
-    assert len((await line.receive())["bytes"]) > memory.MAX_UNREAD_BYTES
+    assert len(await transport.receive()) > memory.MAX_UNREAD_BYTES
     await sending
     again = asyncio.create_task(socket.send(b"x" * (memory.MAX_UNREAD_BYTES + 1)))
     await asyncio.sleep(0)
-    line.say_goodbye(1000, "")
+    transport.close()
     with pytest.raises(ConnectionLost):
         await again
 
 
+async def test_requests_wait_in_one_queue_of_so_many(door: Door) -> None:
+    async with in_memory(door, OWNER) as connected:
+        asked = (connected.call("echo", {"text": "x"}) for _ in range(MAX_WAITING_REQUESTS + 10))
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        refused = [each for each in answers if isinstance(each, CallFailed)]
+        assert [each.code for each in refused] == ["UNAVAILABLE"] * 10
+        assert all(each.error.retryable for each in refused)
+        assert await connected.call("echo", {"text": "y"})  # there is room again
+
+
 async def test_a_client_that_does_not_read_is_cut(door: Door) -> None:
-    socket, line = memory.pair()
-    serving = asyncio.create_task(attend(door.sockets.serve, Transport(memory.PEER, "/", line)))
+    socket, transport = memory.pair()
+    serving = asyncio.create_task(attend(door.sockets.serve, transport))
     deaf = GatewayClient(socket, ticks=False)
     await deaf.greet(OWNER, None)
     payload = {"state": "final", "text": "x" * MIB}

@@ -22,7 +22,7 @@ from openclaw.core.errors import (
 )
 from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolResult, User
-from openclaw.core.provider import ListsModels, ModelRequest, Provider, System
+from openclaw.core.provider import ModelRequest, Provider, System
 from openclaw.core.tool import ToolSpec
 from tests.models.providers.loopback import Answer, Loopback, loopback, pieces
 from tests.models.providers.recorded import CALLS, DIALECTS, GREETING, KEY, THOUGHT, Dialect
@@ -410,22 +410,3 @@ async def test_a_server_that_leaves_the_line_open_does_not_hold_the_answer(
     _, message = await hear(provider, asks(dialect))
 
     assert message.text == GREETING
-
-
-async def test_it_lists_its_models(dialect: Dialect, server: Loopback, provider: Provider) -> None:
-    listing = {
-        "openai-completions": b'{"data":[{"id":"m1","context_length":9000}]}',
-        "openai-responses": b'{"data":[{"id":"m1"}]}',
-        "anthropic-messages": b'{"data":[{"id":"m1","display_name":"M 1","max_input_tokens":9000}]}',
-        "google-generative-ai": b'{"models":[{"name":"models/m1","inputTokenLimit":9000},'
-        b'{"name":"models/embed","supportedGenerationMethods":["embedContent"]}]}',
-        "ollama": b'{"models":[{"name":"m1","model":"m1"}]}',
-    }[dialect.api]
-    shown = b'{"capabilities":["tools","vision","thinking"],"model_info":{"llama.context_length":9000}}'
-    server.will(Answer(pieces=(listing,)), Answer(pieces=(shown,)))
-    assert isinstance(provider, ListsModels)
-
-    (model,) = await provider.models()
-
-    assert (model.provider, model.id, model.api) == (dialect.provider, "m1", dialect.api)
-    assert model.context_window == (200_000 if dialect.api == "openai-responses" else 9000)

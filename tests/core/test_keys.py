@@ -167,12 +167,6 @@ def test_predicates(text: str, true: set[str]) -> None:
     assert {name for name in names if getattr(key, name)} == true
 
 
-def test_subagents_are_counted_by_their_depth() -> None:
-    assert parse_session_key("main").subagent_depth == 0
-    assert parse_session_key("subagent:a").subagent_depth == 1
-    assert parse_session_key("subagent:a:subagent:b").subagent_depth == 2
-
-
 @pytest.mark.parametrize(
     ("text", "route"),
     [

@@ -42,7 +42,7 @@ def book(db: Sqlite) -> DevicePairing:
 
 
 async def test_an_unknown_device_has_no_standing(book: DevicePairing) -> None:
-    assert await book.standing(CLAIM, Secret("x")) is None
+    assert await book.find(CLAIM, Secret("x")) is None
 
 
 async def test_a_request_waits_for_a_person_and_then_counts(book: DevicePairing) -> None:
@@ -57,7 +57,7 @@ async def test_a_request_waits_for_a_person_and_then_counts(book: DevicePairing)
         "owner",
     )
     assert await book.pending(13) == ()
-    standing = await book.standing(CLAIM, None)
+    standing = await book.find(CLAIM, None)
     assert standing is not None
     assert (standing.roles, standing.scopes, standing.platform) == (("operator",), ("operator.read",), "linux")
 
@@ -101,7 +101,7 @@ async def test_a_rejected_request_is_gone(book: DevicePairing) -> None:
     request_id = await book.request(CLAIM, "not-paired", now=0)
     assert (await book.reject(request_id, 1)).claim == CLAIM
     assert await book.pending(1) == ()
-    assert await book.standing(CLAIM, None) is None
+    assert await book.find(CLAIM, None) is None
 
 
 async def test_a_flood_of_requests_keeps_the_newest(book: DevicePairing) -> None:
@@ -127,7 +127,7 @@ async def test_a_token_is_given_once_and_kept_as_a_hash(book: DevicePairing, db:
     issued = await book.admit(CLAIM, approve=True, issue=True, now=5)
     assert issued is not None
     assert (len(issued.token.reveal()), issued.issued_at_ms) == (43, 5)
-    standing = await book.standing(CLAIM, issued.token)
+    standing = await book.find(CLAIM, issued.token)
     assert standing is not None and standing.token_scopes == ("operator.read",)
     for row in await db.read("SELECT * FROM device_tokens"):
         assert issued.token.reveal() not in map(str, row.values())
@@ -138,7 +138,7 @@ async def test_a_token_is_good_for_one_device_and_one_role(book: DevicePairing, 
     issued = await book.admit(CLAIM, approve=True, issue=True, now=1)
     await book.admit(claim, approve=True, issue=False, now=1)
     assert issued is not None
-    standing = await book.standing(claim, issued.token)
+    standing = await book.find(claim, issued.token)
     assert standing is not None and standing.token_scopes is None
 
 
@@ -147,7 +147,7 @@ async def test_a_few_recent_tokens_stay_good(book: DevicePairing) -> None:
     good = []
     for token in issued:
         assert token is not None
-        standing = await book.standing(CLAIM, token.token)
+        standing = await book.find(CLAIM, token.token)
         good.append(standing is not None and standing.token_scopes is not None)
     assert good == [False, False, True, True, True, True]
 
@@ -157,7 +157,7 @@ async def test_rotation_ends_every_older_token(book: DevicePairing) -> None:
     new = await book.rotate(CLAIM.device_id, "operator", None, 2)
     assert old is not None
     for token, expected in ((old.token, None), (new.token, ("operator.read",))):
-        standing = await book.standing(CLAIM, token)
+        standing = await book.find(CLAIM, token)
         assert standing is not None and standing.token_scopes == expected
 
 
@@ -173,7 +173,7 @@ async def test_a_revoked_token_is_worth_nothing(book: DevicePairing) -> None:
     issued = await book.admit(CLAIM, approve=True, issue=True, now=1)
     await book.revoke(CLAIM.device_id, "operator")
     assert issued is not None
-    standing = await book.standing(CLAIM, issued.token)
+    standing = await book.find(CLAIM, issued.token)
     assert standing is not None and standing.token_scopes is None
     assert (await book.device(CLAIM.device_id)).tokens == ()
 
@@ -182,7 +182,7 @@ async def test_a_removed_device_is_a_stranger(book: DevicePairing) -> None:
     issued = await book.admit(CLAIM, approve=True, issue=True, now=1)
     await book.remove(CLAIM.device_id)
     assert issued is not None
-    assert await book.standing(CLAIM, issued.token) is None
+    assert await book.find(CLAIM, issued.token) is None
     with pytest.raises(NotFound, match="no longer paired"):
         await book.admit(CLAIM, approve=False, issue=True, now=2)
     with pytest.raises(NotFound):
@@ -203,7 +203,7 @@ async def test_the_book_survives_a_restart(tmp_path: Path) -> None:
     await db.close()
     db = await Sqlite.open(path, STATE_MIGRATIONS)
     assert issued is not None
-    standing = await DevicePairing(db).standing(CLAIM, issued.token)
+    standing = await DevicePairing(db).find(CLAIM, issued.token)
     await db.close()
     assert standing is not None and standing.token_scopes == ("operator.read",)
 

@@ -31,7 +31,7 @@ async def test_a_code_lets_a_device_in_for_all_it_was_made_for(book: DevicePairi
     device = await book.device(CLAIM.device_id)
     assert set(device.roles) == {"operator", "node"} and device.approved_via == "setup-code"
     for grant, token in done.tokens:
-        standing = await book.standing(replace(CLAIM, role=grant.role, scopes=()), token.token)
+        standing = await book.find(replace(CLAIM, role=grant.role, scopes=()), token.token)
         assert standing is not None and standing.token_scopes == grant.scopes
     assert book.codes.status(made.setup_id, 300) == ("completed", CLAIM.device_id)
 

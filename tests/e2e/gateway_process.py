@@ -12,8 +12,9 @@ from typing import Any
 from openclaw.core.secret import Secret
 from openclaw.gateway.exposure import own_token
 from openclaw.gateway.process import ask_health, running_gateway
-from openclaw.protocol.client import ConnectOptions, GatewayClient, connect
+from openclaw.protocol.client import ConnectOptions, GatewayClient
 from openclaw.protocol.scopes import SCOPES
+from openclaw.protocol.websocket import connect
 from openclaw.testing import TemporaryHome
 from tests.commandline import PATIENCE, Child
 

@@ -61,7 +61,6 @@ async def main() -> None:
             environment=environment,
             wishes=wishes,
             loaded=loaded,
-            settings=settings,
             exposure=exposure,
             secret=shared_secret(exposure, environment.home.state),
             server=server,

@@ -263,6 +263,8 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "sessions.search": {"query": "x"},
         "skills.trust.show": {"name": "weather"},
         "progressCard.get": {"sessionKey": "main"},
+        "runs.list": {},
+        "agents.capabilities": {},
         "install.check": {
             "targetType": "skill",
             "targetName": "x",
@@ -298,6 +300,7 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "reject",
         "reload",
         "repair",
+        "test",
     )
     (openclaw_home.workspace / "MEMORY.md").write_text("A note.\n")
     with GatewayProcess(openclaw_home) as gateway:
@@ -307,7 +310,9 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
                 last = method.rpartition(".")[2]
                 if method in params or not (
                     last in skipped
-                    or method.startswith(("cron.", "device.", "agent", "chat.", "exec.approval.get", "sessions."))
+                    or method.startswith(
+                        ("cron.", "device.", "agent", "chat.", "exec.approval.get", "sessions.", "runs.")
+                    )
                 ):
                     await client.call(method, params.get(method, {}))
                     answered += 1
@@ -342,7 +347,8 @@ async def test_config_is_changed_over_the_wire_and_takes_effect(openclaw_home: T
 
 async def test_a_wrong_token_is_refused_and_slowed_down(openclaw_home: TemporaryHome) -> None:
     from openclaw.core.secret import Secret
-    from openclaw.protocol.client import ConnectOptions, connect
+    from openclaw.protocol.client import ConnectOptions
+    from openclaw.protocol.websocket import connect
 
     with GatewayProcess(openclaw_home) as gateway:
         codes = []
@@ -501,7 +507,8 @@ async def test_commands_are_answered_by_the_gateway_and_never_by_the_model(openc
 
 async def test_a_new_token_closes_the_old_connections_at_once(openclaw_home: TemporaryHome) -> None:
     from openclaw.core.secret import Secret
-    from openclaw.protocol.client import ConnectOptions, connect
+    from openclaw.protocol.client import ConnectOptions
+    from openclaw.protocol.websocket import connect
 
     first, second = "first-token-" + "x" * 24, "second-token-" + "y" * 24
 

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import secrets
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ async def knock(gateway: GatewayProcess, phone: Signer, **credentials: Any) -> A
 
 async def test_a_code_from_the_command_line_lets_one_phone_in(openclaw_home: TemporaryHome) -> None:
     with GatewayProcess(openclaw_home) as gateway:
-        phone = DeviceIdentity.generate()
+        phone = DeviceIdentity(secrets.token_bytes(32))
         waits = await knock(gateway, phone, token=gateway.token)
         assert waits["error"]["details"]["code"] == "PAIRING_REQUIRED"
 
@@ -60,7 +61,7 @@ async def test_a_code_from_the_command_line_lets_one_phone_in(openclaw_home: Tem
         assert set(held) == {"operator", "node"}
         assert (await knock(gateway, phone, device_token=Secret(held["operator"])))["ok"]
 
-        again = await knock(gateway, DeviceIdentity.generate(), setup_code=code)
+        again = await knock(gateway, DeviceIdentity(secrets.token_bytes(32)), setup_code=code)
         assert again["error"]["details"]["code"] == "AUTH_BOOTSTRAP_TOKEN_INVALID"
         listed = await asyncio.to_thread(typed(openclaw_home), "devices", "list", "--json")
         assert [each["deviceId"] for each in json.loads(listed.out)["paired"]] == [phone.device_id]

@@ -25,7 +25,8 @@ from openclaw.config.settings import TlsSettings
 from openclaw.core.errors import ConfigError
 from openclaw.gateway.certificates import load_certificate
 from openclaw.gateway.process import running_gateway
-from openclaw.protocol.client import ConnectionLost, ConnectOptions, connect
+from openclaw.protocol.client import ConnectionLost, ConnectOptions
+from openclaw.protocol.websocket import connect
 from openclaw.testing import TemporaryHome
 from tests.commandline import typed
 from tests.e2e.gateway_process import GatewayProcess

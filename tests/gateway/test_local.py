@@ -6,7 +6,8 @@ import pytest
 
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.local import local_gateway
-from openclaw.gateway.process import open_state, running_gateway
+from openclaw.gateway.process import running_gateway
+from openclaw.gateway.state import open_state
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.protocol.client import CallFailed, GatewayClient

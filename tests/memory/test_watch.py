@@ -3,11 +3,22 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
+from typing import cast
 
+import msgspec
 import pytest
 
+from openclaw.agent.settings import AgentsSettings
+from openclaw.core.settings import Fixed
+from openclaw.memory.embedders.pool import EmbedderSource
 from openclaw.memory.index import MemoryIndex
-from openclaw.memory.service import sync_periodically, watch
+from openclaw.memory.service import MemoryService, watch
+from openclaw.memory.settings import MemorySettings
+from openclaw.models.settings import ModelsSettings
+from openclaw.plugins.settings import PluginsSettings
+from openclaw.process.environment import Environment
+from openclaw.workspace.seed import Workspaces
 from tests.memory.conftest import House
 
 pytestmark = pytest.mark.anyio
@@ -68,10 +79,25 @@ async def test_a_memory_directory_that_appears_later_is_followed(house: House):
 
 async def test_every_so_often_means_every_so_often(house: House):
     house.write("memory/a.md", "zanzibar\n")
-    async with house.opened(sync={"onSearch": False}) as memory:
-        task = asyncio.ensure_future(sync_periodically(memory, house.clock, 5))
-        await until(memory, "zanzibar", lambda found: found == ["memory/a.md"])
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-        assert house.clock.slept[0] == 300
+    sync = {"onSearch": False, "watch": False, "intervalMinutes": 5}
+    agents = {"defaults": {"memorySearch": {"provider": "none", "sync": sync}}}
+    service = MemoryService(
+        Environment(environ={"OPENCLAW_STATE_DIR": str(house.state)}, home_dir=house.root, cwd=house.root),
+        house.clock,
+        cast(Workspaces, SimpleNamespace(of=lambda agent: house.workspace)),
+        cast(EmbedderSource, None),
+        agents=Fixed(msgspec.convert(agents, AgentsSettings)),
+        settings=Fixed(MemorySettings()),
+        models=Fixed(ModelsSettings()),
+        slots=Fixed(PluginsSettings()),
+        variables=Fixed(dict[str, str]()),
+    )
+    following = asyncio.ensure_future(service.follow())
+    memory = service.of("main")
+    assert memory is not None
+    await until(memory, "zanzibar", lambda found: found == ["memory/a.md"])
+    following.cancel()
+    with suppress(asyncio.CancelledError):
+        await following
+    await service.close()
+    assert house.clock.slept[0] == 300

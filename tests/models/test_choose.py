@@ -34,10 +34,6 @@ LAST = FailoverState(attempts=50, since_success=1000, rotations=1)
         ({"primary": A}, (A,)),
         ({"fallbacks": (B, C)}, (A, B, C)),
         ({"primary": D, "fallbacks": (B, A, B)}, (A, B, D)),
-        ({"primary": D, "fallbacks": (B,), "strict": True}, (A,)),
-        ({"primary": D, "fallbacks": (B,), "override": ()}, (A,)),
-        ({"primary": D, "fallbacks": (B,), "override": (C,)}, (A, C)),
-        ({"primary": D, "fallbacks": (B,), "override": (C,), "strict": True}, (A, C)),
     ],
 )
 def test_the_chain_of_a_turn(given, chain):
@@ -154,16 +150,13 @@ def test_a_step_never_leads_to_something_that_is_not_there(reason, state):
     [
         ("auth", {"ends_in": 1}, False),
         ("auth_permanent", {"ends_in": 1}, False),
-        ("auth_permanent", {"ends_in": 1, "sibling": True}, False),
         ("billing", {"ends_in": 9999}, True),
         ("billing", {"ends_in": 9999, "since_probe": 29}, False),
         ("billing", {"ends_in": 9999, "since_probe": 31}, True),
         ("billing", {"ends_in": 9999, "is_primary": False}, False),
-        ("billing", {"ends_in": 9999, "sibling": True, "is_primary": False}, False),
         ("rate_limit", {"ends_in": 120}, True),
         ("rate_limit", {"ends_in": 121}, False),
         ("rate_limit", {"ends_in": 10, "is_primary": False}, False),
-        ("rate_limit", {"ends_in": 9999, "is_primary": False, "sibling": True}, True),
         ("overloaded", {"ends_in": 10, "since_probe": 5}, False),
         ("overloaded", {"ends_in": 10, "probed_this_run": True}, False),
         ("unknown", {"ends_in": 10}, True),
@@ -174,13 +167,8 @@ def test_when_a_resting_provider_is_probed(reason, more, tried):
     assert may_probe_cooling(reason, **asked) is tried
 
 
-def test_when_nothing_answered_the_person_sees_each_attempt_and_when_to_return():
-    text = exhausted_message(
-        [CandidateFailed("a/x", "rate_limit", "slow down"), CandidateFailed("b/y", "timeout")], back_in=200
-    )
-    assert text == (
-        "none of 2 models answered: a/x: slow down (rate_limit); b/y: timeout (timeout)."
-        " The first is available again in 3 min"
-    )
+def test_when_nothing_answered_the_person_sees_each_attempt():
+    text = exhausted_message([CandidateFailed("a/x", "rate_limit", "slow down"), CandidateFailed("b/y", "timeout")])
+    assert text == "none of 2 models answered: a/x: slow down (rate_limit); b/y: timeout (timeout)"
     assert exhausted_message([CandidateFailed("a/x", "auth", "no key")]) == "a/x did not answer: no key"
-    assert exhausted_message([CandidateFailed("a/x", "auth")], back_in=7300).endswith("in 2 h")
+    assert exhausted_message([CandidateFailed("a/x", "auth")]) == "a/x did not answer: auth"

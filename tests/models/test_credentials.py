@@ -54,9 +54,9 @@ def test_the_first_variable_that_is_set_counts_and_blank_ones_do_not():
 
 def test_a_sign_in_token_from_the_environment_is_a_bearer():
     (found,) = list_credentials(facts(), Keyring(environ={"ANTHROPIC_OAUTH_TOKEN": "t"}), NOW)
-    assert found.bearer
+    assert found.kind in ("oauth", "token")
     (found,) = list_credentials(facts(), Keyring(environ={"ANTHROPIC_API_KEY": "t"}), NOW)
-    assert not found.bearer
+    assert found.kind not in ("oauth", "token")
 
 
 def test_a_missing_key_says_exactly_where_it_could_be():
@@ -102,7 +102,7 @@ def test_an_expired_sign_in_is_not_used_and_the_person_is_told():
     with pytest.raises(AuthFailed, match=r"anthropic:mail \(expired: sign in again\)"):
         list_credentials(facts(), keyring, NOW)
     fresh = AuthProfile(provider="anthropic", type="oauth", secret=Secret("t"), expires=NOW + 6 * MINUTE)
-    assert list_credentials(facts(), Keyring(environ={}, stored=store(mail=fresh)), NOW)[0].bearer
+    assert list_credentials(facts(), Keyring(environ={}, stored=store(mail=fresh)), NOW)[0].kind in ("oauth", "token")
 
 
 def test_a_profile_may_point_to_a_variable():

@@ -53,7 +53,7 @@ def test_every_kind_of_profile_is_read(store):
     default = loaded.profiles["anthropic:default"]
     assert (default.provider, default.secret) == ("anthropic", Secret("sk-1"))
     mail = loaded.profiles["openai:me@example.com"]
-    assert (mail.type, mail.secret, mail.expires, mail.email) == ("oauth", Secret("acc"), NOW, "me@example.com")
+    assert (mail.type, mail.secret, mail.expires) == ("oauth", Secret("acc"), NOW)
     token = loaded.profiles["zai:t"]
     assert token.secret is None
     assert token.ref is not None

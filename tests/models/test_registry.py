@@ -9,6 +9,7 @@ from openclaw.core.errors import ConfigError, NotFound
 from openclaw.core.provider import Price
 from openclaw.core.secret import Secret
 from openclaw.models import registry as models_registry
+from openclaw.models.refs import ModelRef
 from openclaw.models.registry import ModelRegistry, input_by_id, is_private_address
 from openclaw.models.settings import ModelsSettings
 
@@ -24,8 +25,13 @@ def built(settings: dict[str, Any]) -> ModelRegistry:
     return ModelRegistry(msgspec.convert(settings, ModelsSettings, dec_hook=secret), models_registry.load())
 
 
+def ref(text: str) -> ModelRef:
+    provider, _, model = text.partition("/")
+    return ModelRef(provider, model)
+
+
 def test_a_known_model_comes_with_all_we_know_of_it():
-    model = registry().model("anthropic/claude-opus-4-6")
+    model = registry().model(ref("anthropic/claude-opus-4-6"))
     assert (model.api, model.base_url) == ("anthropic-messages", "https://api.anthropic.com")
     assert (model.context_window, model.max_tokens, model.reasoning) == (1_000_000, 128_000, True)
     assert model.sees_images
@@ -33,30 +39,30 @@ def test_a_known_model_comes_with_all_we_know_of_it():
 
 
 def test_an_unheard_of_model_of_a_known_provider_is_taken_as_it_is():
-    model = registry().model("openai/gpt-99")
+    model = registry().model(ref("openai/gpt-99"))
     assert (model.id, model.context_window, model.max_tokens, model.price) == ("gpt-99", 200_000, None, None)
 
 
 def test_a_price_we_are_not_sure_of_is_unknown_and_not_free():
-    assert registry().model("deepseek/deepseek-v4-pro").price is None
+    assert registry().model(ref("deepseek/deepseek-v4-pro")).price is None
 
 
 def test_a_model_on_this_machine_costs_nothing_but_a_hosted_one_behind_it_is_unknown():
-    assert registry().model("ollama/llama3.3").price == Price()
-    assert registry().model("ollama/big:cloud").price is None
-    assert registry(ollama={"baseUrl": "https://ollama.com"}).model("ollama/llama3.3").price is None
-    assert registry(box={"baseUrl": "http://127.0.0.1:9/v1"}).model("box/m").price is None
+    assert registry().model(ref("ollama/llama3.3")).price == Price()
+    assert registry().model(ref("ollama/big:cloud")).price is None
+    assert registry(ollama={"baseUrl": "https://ollama.com"}).model(ref("ollama/llama3.3")).price is None
+    assert registry(box={"baseUrl": "http://127.0.0.1:9/v1"}).model(ref("box/m")).price is None
 
 
 def test_an_address_is_all_a_new_provider_needs():
-    model = registry(box={"baseUrl": "http://10.0.0.5:9000/v1/"}).model("box/some/model")
+    model = registry(box={"baseUrl": "http://10.0.0.5:9000/v1/"}).model(ref("box/some/model"))
     assert (model.provider, model.id, model.api) == ("box", "some/model", "openai-completions")
     assert model.base_url == "http://10.0.0.5:9000/v1"
 
 
 def test_what_the_user_says_of_a_model_wins():
     mine = {"id": "claude-opus-5-5", "name": "Mine", "contextWindow": 50_000, "cost": {"input": 1, "output": 2}}
-    found = registry(anthropic={"models": [mine]}).model("anthropic/claude-opus-5-5")
+    found = registry(anthropic={"models": [mine]}).model(ref("anthropic/claude-opus-5-5"))
     assert (found.name, found.context_window, found.price) == ("Mine", 50_000, Price(1, 2))
     assert found.max_tokens == 128_000  # not said, so still known
     assert found.reasoning
@@ -65,7 +71,7 @@ def test_what_the_user_says_of_a_model_wins():
 
 def test_a_user_can_say_that_a_model_neither_thinks_nor_sees():
     mine = {"id": "claude-opus-5-5", "reasoning": False, "input": ["text"]}
-    found = registry(anthropic={"models": [mine]}).model("anthropic/claude-opus-5-5")
+    found = registry(anthropic={"models": [mine]}).model(ref("anthropic/claude-opus-5-5"))
     assert not found.reasoning
     assert not found.sees_images
 
@@ -83,7 +89,7 @@ def test_provider_settings_reach_the_model_and_its_endpoint():
                         "compat": {"supportsTools": False}}],
         }
     )  # fmt: skip
-    model = given.model("box/m")
+    model = given.model(ref("box/m"))
     assert (model.max_tokens, model.timeout_seconds) == (500, 7)
     assert model.params == {"temperature": 0, "top_p": 0.5}
     assert model.headers == {"X-Model": "m"}
@@ -97,14 +103,14 @@ def test_provider_settings_reach_the_model_and_its_endpoint():
 
 def test_a_sign_in_token_is_sent_as_a_bearer():
     plain = registry()
-    model = plain.model("anthropic/claude-opus-5-5")
+    model = plain.model(ref("anthropic/claude-opus-5-5"))
     assert not plain.endpoint(model, Secret("k")).bearer
     assert plain.endpoint(model, Secret("k"), bearer=True).bearer
 
 
 def test_a_model_may_live_elsewhere_and_speak_another_api_than_its_provider():
     entry = {"id": "m", "api": "anthropic-messages", "baseUrl": "https://other.example.com/v1"}
-    model = registry(box={"baseUrl": "https://llm.example.com/v1", "models": [entry]}).model("box/m")
+    model = registry(box={"baseUrl": "https://llm.example.com/v1", "models": [entry]}).model(ref("box/m"))
     assert (model.api, model.base_url) == ("anthropic-messages", "https://other.example.com")
 
 
@@ -117,7 +123,7 @@ def test_a_model_may_live_elsewhere_and_speak_another_api_than_its_provider():
     ],
 )
 def test_an_address_pasted_with_a_version_still_works(provider, base_url, becomes):
-    assert registry(**{provider: {"baseUrl": base_url}}).model(f"{provider}/m").base_url == becomes
+    assert registry(**{provider: {"baseUrl": base_url}}).model(ref(f"{provider}/m")).base_url == becomes
 
 
 @pytest.mark.parametrize("address", ["api.example.com/v1", "ftp://x", "https://", "http://[::1", "http://h:99999", ""])
@@ -139,18 +145,18 @@ def test_a_new_provider_without_an_address_says_what_is_missing():
 
 
 def test_a_built_in_provider_may_be_written_under_its_other_name():
-    assert registry(**{"z.ai": {"timeoutSeconds": 9}}).model("zai/glm-4.7").timeout_seconds == 9
+    assert registry(**{"z.ai": {"timeoutSeconds": 9}}).model(ref("zai/glm-4.7")).timeout_seconds == 9
     own = registry(gemini={"baseUrl": "https://own.example.com/v1"})
-    assert own.model("gemini/x").base_url == "https://own.example.com/v1"
-    assert own.model("google/gemini-3.5-flash").base_url.startswith("https://generativelanguage")
+    assert own.model(ref("gemini/x")).base_url == "https://own.example.com/v1"
+    assert own.model(ref("google/gemini-3.5-flash")).base_url.startswith("https://generativelanguage")
 
 
 def test_replace_hides_the_catalog_except_what_was_asked_for():
     replaced = built({"mode": "replace", "providers": {"openai": {"models": [{"id": "gpt-5"}]}}})
     assert [model.ref for model in replaced.list()] == ["openai/gpt-5", "offline/offline"]
-    assert replaced.model("openai/gpt-5").base_url == "https://api.openai.com/v1"
+    assert replaced.model(ref("openai/gpt-5")).base_url == "https://api.openai.com/v1"
     with pytest.raises(NotFound, match="no provider 'anthropic'"):
-        replaced.model("anthropic/claude-opus-5-5")
+        replaced.model(ref("anthropic/claude-opus-5-5"))
 
 
 def test_the_list_has_ones_own_models_first_and_each_once():

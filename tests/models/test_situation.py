@@ -4,11 +4,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from openclaw.core.errors import AuthFailed, ConfigError
 from openclaw.core.secret import Secret
 from openclaw.models import registry
 from openclaw.models.discover import LocalModel
+from openclaw.models.failover import CredentialStats
 from openclaw.models.model_set import ModelSet, build_model_set
 from openclaw.models.profiles import AuthProfile, Profiles
 from openclaw.models.refs import ModelRef
@@ -64,7 +66,6 @@ def test_the_chain_has_fallbacks_and_ends_with_the_primary():
     asked = found.resolve("openai/o3")
     assert [ref.key for ref in found.chain(asked)] == ["openai/o3", "google/gemini-3.5-flash", "openai/gpt-5"]
     assert found.chain(asked, strict=True) == (asked,)
-    assert found.chain(asked, override=()) == (asked,)
 
 
 def test_a_pinned_primary_keeps_its_profile():
@@ -100,3 +101,15 @@ def test_whether_a_provider_can_be_called():
     assert found.has_key("openai", NOW)
     assert found.has_key("ollama", NOW)
     assert not found.has_key("anthropic", NOW)
+
+
+def test_a_profile_that_begins_to_rest_is_seen_at_once():
+    stored = Profiles(profiles={"openai:a": AuthProfile(provider="openai", secret=Secret("k"))})
+    bare = now(primary="openai/gpt-5", environ={"OPENAI_API_KEY": "e"})
+    assert [each.source for each in bare.credentials(bare.default, NOW)] == ["env: OPENAI_API_KEY"]
+    with_profile = structs.replace(bare, keyring=structs.replace(bare.keyring, stored=stored))
+    assert with_profile.credentials(bare.default, NOW)[0].profile_id == "openai:a"
+    resting = structs.replace(stored, stats={"openai:a": CredentialStats(cooldown_until=NOW + 5)})
+    cooled = structs.replace(bare, keyring=structs.replace(bare.keyring, stored=resting))
+    assert [each.rests_until for each in cooled.credentials(bare.default, NOW)] == [None, NOW + 5]
+    assert [each.rests_until for each in cooled.credentials(bare.default, NOW + 6)] == [None, None]

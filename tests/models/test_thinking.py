@@ -1,7 +1,5 @@
 """How hard to think: words, limits, and who decides."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,28 +64,24 @@ def test_clamping_always_gives_something_supported(level, supported):
     assert clamp(level, supported) in supported
 
 
-SOURCES = ("session", "agent", "agent_model", "shared_model", "defaults")
-
-
-@pytest.mark.parametrize("first", range(len(SOURCES)))
+@pytest.mark.parametrize("first", range(3))
 def test_the_nearest_word_counts(first):
-    given: dict[str, Any] = dict.fromkeys(SOURCES[first:], "high") | {SOURCES[first]: "low"}
-    assert choose(THINKS, **given) == "low"
+    assert choose(THINKS, None, *[None] * first, "low", "high", "high") == "low"
 
 
 def test_a_word_in_the_message_beats_everything_and_off_is_a_word():
-    assert choose(THINKS, inline="off", session="max") == "off"
-    assert choose(THINKS, session="off", defaults="max") == "off"
+    assert choose(THINKS, "off", "max") == "off"
+    assert choose(THINKS, None, "off", "max") == "off"
 
 
 def test_without_a_word_only_models_that_can_do_think():
-    assert choose(THINKS) == "medium"
-    assert choose(PLAIN) == "off"
-    assert choose(MAPPED) == "low"
+    assert choose(THINKS, None) == "medium"
+    assert choose(PLAIN, None) == "off"
+    assert choose(MAPPED, None) == "low"
 
 
 def test_a_typed_level_the_model_lacks_is_refused_but_a_stored_one_bends():
     with pytest.raises(InvalidRequest, match="p/m cannot think at 'max': use off, low, high"):
-        choose(MAPPED, inline="max")
-    assert choose(MAPPED, session="max") == "high"
-    assert choose(PLAIN, defaults="high") == "off"
+        choose(MAPPED, "max")
+    assert choose(MAPPED, None, "max") == "high"
+    assert choose(PLAIN, None, "high") == "off"

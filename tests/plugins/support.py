@@ -51,7 +51,7 @@ class Bench:
     def __init__(self, state: Path, settings: Mapping[str, Any]) -> None:
         self.settings = msgspec.convert(settings, PluginsSettings)
         self.here: dict[str, PluginContributions] = {}
-        self.plugins = PluginManager(state, lambda given: [Path(path) for path in given.load.paths], SystemClock())
+        self.plugins = PluginManager(state, state, SystemClock())
 
     def taken(self, plugin: str) -> Mapping[str, Iterable[str]]:
         others = [brought.names() for name, brought in self.here.items() if name != plugin]

@@ -15,6 +15,7 @@ import pytest
 from openclaw.core.embedder import EmbedderEndpoint
 from openclaw.core.errors import RateLimited
 from openclaw.core.plugin import OpensEmbedder
+from openclaw.memory.embedders import embedder_problem
 from openclaw.memory.embedders.pool import EmbedderRegistry
 from openclaw.memory.index import MemoryIndex, SearchAnswer
 from openclaw.memory.service import open_memory
@@ -107,7 +108,7 @@ async def memory_of(tmp_path: Path, here: Bench, **settings: Any) -> AsyncIterat
         clock=SystemClock(),
         keys={},
         build=embedders.build,
-        problem=embedders.problem,
+        problem=embedder_problem,
     )
     try:
         yield memory

@@ -21,7 +21,6 @@ from openclaw.prompt.facts import (
     ToolLine,
 )
 from openclaw.prompt.fit import fit, resolve, token_budget
-from openclaw.prompt.policy_digest import policy_digest
 from openclaw.prompt.report import ReportHeader, report
 from openclaw.prompt.sections.tools import KNOWN_TOOLS, authorized_senders
 from openclaw.workspace.budget import Kind, select_files
@@ -33,6 +32,18 @@ HOME = "/home/ada/.openclaw/workspace"
 GOLDEN = Path(__file__).parents[1] / "golden" / "prompts"
 ALL_TOOLS = tuple(ToolLine(name) for name in sorted(KNOWN_TOOLS))
 FENCE = "5eedf00d5eedf00d"
+RULES = """\
+# SOUL.md - Who You Are
+## Core Truths
+- **Help for real.** Skip the applause and the filler; do the thing.
+- **Have a view.** Prefer, disagree, be amused. A helper without opinions is a form to fill in.
+- **Try, then ask.** Read the file, check the facts, search. Come back with an answer, or at least with a better question.
+- **Earn the trust.** Someone let you into their life. Be careful with what goes out, bold with what stays in.
+- **Be a good guest.** Messages, files, plans, perhaps a home: treat them as you would a friend's.
+## Boundaries
+- What is private stays private, always.
+- Ask before you act in the world outside.
+- Send nothing half-finished to anyone."""  # noqa: E501
 
 SKILLS = PromptText(
     """<available_skills>
@@ -135,7 +146,7 @@ def sub_agent() -> PromptFacts:
         extra=PromptText(
             "You are a sub-agent. Task: compare three marinas and report the prices.", "sessions_spawn", "agent"
         ),
-        inherited_rules=PromptText(policy_digest(template("SOUL.md"), 700), f"{HOME}/SOUL.md", "workspace"),
+        inherited_rules=PromptText(RULES, f"{HOME}/SOUL.md", "workspace"),
     )
 
 

@@ -79,7 +79,7 @@ def test_the_list_shows_what_was_cut_and_why():
         degraded=("tools: names only",),
         findings=("USER.md: line 1: hidden",),
     )
-    shown = render_list(report(build(facts), facts, about, [READ]), session_tokens=1234, context_tokens=200_000)
+    shown = render_list(report(build(facts), facts, about, [READ]), session_tokens=1234)
     lines = shown.splitlines()
     assert lines[0] == "🧠 Context breakdown"
     assert "Workspace: /w" in lines
@@ -93,7 +93,7 @@ def test_the_list_shows_what_was_cut_and_why():
     assert "⚠ To fit the model: tools: names only" in lines
     assert "⚠ USER.md: line 1: hidden" in lines
     assert "Tools: read" in lines
-    assert lines[-1] == "Session tokens (cached): 1,234 total / ctx=200,000"
+    assert lines[-1] == "Session tokens (cached): 1,234 total / ctx=?"
 
 
 def test_the_detail_names_source_label_and_side_of_every_section():
@@ -125,9 +125,6 @@ def test_a_changed_file_breaks_the_prefix_where_it_changed():
     assert not found.prefix_kept and found.broken_at == "file:/w/SOUL.md"
     assert found.broken_at_byte == len(before.stable.encode()) - 1
     assert found.prefix_bytes == len(before.stable.encode())
-    by_report = diff(report(before, old, ReportHeader()), report(after, new, ReportHeader()))
-    assert by_report.changes == found.changes and by_report.broken_at == found.broken_at
-    assert before.stable.encode()[by_report.broken_at_byte :].startswith(b"## /w/SOUL.md")
 
 
 def test_added_removed_and_moved_sections_are_told_apart():
@@ -220,10 +217,10 @@ def test_fitting_gives_things_up_in_the_documented_order():
 
 def test_a_fitted_prompt_keeps_its_word_and_says_when_it_cannot():
     fitted = fit(main_direct(), 2_400)
-    assert fitted.fits and fitted.tokens <= 2_400 and fitted.degraded
+    assert fitted.tokens <= 2_400 and fitted.degraded
     assert "[Bootstrap truncation warning]" in build(fitted.facts).stable
     hopeless = fit(main_direct(), 300)
-    assert not hopeless.fits
+    assert hopeless.tokens > 300
     assert "\n## Safety\n" in build(hopeless.facts).stable
 
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from openclaw.core.text import CACHE_BOUNDARY, ContextFile, PromptText, find_markers
-from openclaw.prompt import boundary
-from openclaw.prompt.build import build, build_agent_system_prompt, clear_memo
+from openclaw.prompt.build import build, render_stable
 from openclaw.prompt.facts import (
     VOLATILE,
     Contribution,
@@ -98,10 +97,10 @@ def test_a_dynamic_suffix_leaves_the_prefix_alone():
 
 
 def test_a_remembered_prompt_equals_a_rebuilt_one():
-    clear_memo()
+    render_stable.cache_clear()
     cold = build(main_direct())
     warm = build(main_direct())
-    clear_memo()
+    render_stable.cache_clear()
     assert cold == warm == build(main_direct())
 
 
@@ -169,7 +168,7 @@ def test_an_unknown_mode_is_a_full_prompt():
 
 
 def test_there_is_no_clock_only_a_time_zone():
-    prompt = build_agent_system_prompt(PromptFacts(workspace_dir="/w", user_timezone="Europe/Berlin"))
+    prompt = build(PromptFacts(workspace_dir="/w", user_timezone="Europe/Berlin")).text
     assert "\n## Current Date & Time\nTime zone: Europe/Berlin\n## " in prompt
 
 
@@ -208,7 +207,7 @@ def test_a_file_cannot_close_its_fence_or_move_the_cache_boundary():
     assert prompt.text.count(CACHE_BOUNDARY.strip()) == 1
     assert prompt.text.count("[[END_MARKER_SANITIZED]]") == 2
     assert 'trust="untrusted"' in prompt.stable and "\u202e" not in prompt.text
-    assert boundary.split(prompt.text) == (prompt.stable, prompt.dynamic)
+    assert prompt.text.split(CACHE_BOUNDARY) == [prompt.stable, prompt.dynamic]
 
 
 @given(st.text(alphabet=st.sampled_from('<>＜‹ENDWORKSPACE_FILE \n\u200b\u202e"id=!-x'), max_size=120) | st.text())
@@ -290,16 +289,3 @@ def test_inherited_rules_reach_a_sub_agent_that_was_told_nothing_else():
         "lie.\n"
     )
     assert "Never lie." not in build(structs.replace(facts, mode="full")).text
-
-
-def test_boundary_helpers_agree_with_the_prompt():
-    prompt = build(main_direct())
-    assert boundary.split(prompt.text) == (prompt.stable, prompt.dynamic)
-    assert CACHE_BOUNDARY.strip() not in boundary.strip(prompt.text)
-    assert boundary.strip(prompt.text) == prompt.system.text
-    assert boundary.ensure(prompt.text) == prompt.text
-    assert boundary.ensure("only this\n") == "only this" + CACHE_BOUNDARY
-    added = boundary.add_after(prompt.text, "news")
-    assert added == f"{prompt.stable}{CACHE_BOUNDARY}news\n\n{prompt.dynamic}"
-    assert boundary.add_after("plain", "news") == "news\n\nplain"
-    assert boundary.split("plain") == ("plain", None)

@@ -1,14 +1,11 @@
-"""Owners, model families and inherited rules."""
+"""Owners and model families."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.secret import Secret
-from openclaw.core.text import PromptText, utf16_length
-from openclaw.prompt.facts import Contribution
-from openclaw.prompt.fit import merge, parse_contribution, resolve
-from openclaw.prompt.policy_digest import policy_digest
+from openclaw.prompt.fit import resolve
 from openclaw.prompt.sections.tools import authorized_senders
 
 ENDING = ". These senders are allowlisted; do not assume they are the owner."
@@ -78,61 +75,3 @@ def test_the_gpt5_overlay_has_its_five_blocks():
     assert prefix is not None
     for tag in ("persona_latch", "execution_policy", "tool_discipline", "output_contract", "completion_contract"):
         assert f"<{tag}>\n" in prefix.text and f"\n</{tag}>" in prefix.text
-
-
-def test_a_plugin_may_override_three_sections_and_nothing_else():
-    answer = {
-        "sectionOverrides": {
-            "execution_bias": "## Mine",
-            "safety": "none",
-            "tool_call_style": "  ",
-            "interaction_style": 3,
-        },
-        "dynamicSuffix": "today",
-        "wholePrompt": "x",
-    }
-    made = parse_contribution(answer, "plugin p")
-    assert made == Contribution(
-        execution_bias=PromptText("## Mine", "plugin p", "tool"), dynamic_suffix=PromptText("today", "plugin p", "tool")
-    )
-    assert parse_contribution({"sectionOverrides": "all"}, "p") == Contribution()
-    both = merge(resolve("openai", "gpt-5"), made)
-    assert both.execution_bias == made.execution_bias and both.stable_prefix == resolve("openai", "gpt-5").stable_prefix
-
-
-RULES = """# Rules
-Some prose about the house.
-
-You must:
-- keep keys secret
-- lock up
-
-```
-never printed: this is code
-```
-## Empty
-A plain remark.
-## Colours
-Blue is nice.
-Never paint it red.
-"""
-
-
-def test_the_digest_keeps_rules_and_leaves_prose():
-    assert policy_digest(RULES).splitlines() == [
-        "# Rules",
-        "You must:",
-        "- keep keys secret",
-        "- lock up",
-        "## Colours",
-        "Never paint it red.",
-    ]
-
-
-def test_a_short_digest_keeps_the_strictest_rules_in_order():
-    assert policy_digest(RULES, 32) == "You must:\nNever paint it red."
-
-
-@given(st.text(), st.integers(min_value=0, max_value=400))
-def test_the_digest_stays_within_its_budget(text, limit):
-    assert utf16_length(policy_digest(text, limit)) <= limit

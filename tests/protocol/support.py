@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from openclaw.core.secret import Secret
 from openclaw.protocol.auth import (
+    AuthLimiter,
     AuthPolicy,
     DeviceClaim,
     DeviceGrant,
@@ -20,8 +21,8 @@ from openclaw.protocol.auth import (
 )
 from openclaw.protocol.client import Challenge, ConnectOptions, Signer, connect_request
 from openclaw.protocol.connection import Close, Connection, Send
-from openclaw.protocol.frames import encode, parse_from_server
-from openclaw.protocol.handshake import Established, Handshake, resolve_actions
+from openclaw.protocol.frames import RequestFrame, encode, parse_from_server
+from openclaw.protocol.handshake import Established, Handshake
 from openclaw.protocol.peer import Peer
 from openclaw.protocol.scopes import READ, covers
 
@@ -62,7 +63,7 @@ class Desk:
         self.setup_code = ""
         self.setup_scopes: tuple[str, ...] = (READ,)
 
-    async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None:
+    async def find(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None:
         if self.broken:
             raise self.broken
         found = self.devices.get(claim.device_id)
@@ -99,8 +100,9 @@ class Desk:
         return f"request-{len(self.requests)}"
 
 
-class Unlimited:
+class Unlimited(AuthLimiter):
     def __init__(self) -> None:
+        super().__init__()
         self.failures: list[str] = []
         self.cleared: list[str] = []
         self.wait = 0
@@ -115,10 +117,19 @@ class Unlimited:
         self.cleared.append(key)
 
 
+async def judged(handshake: Handshake, data: bytes | str, now: int) -> tuple[Send | Close | Established | None, ...]:
+    """What one frame leads to."""
+    found = handshake.feed(data)
+    if not isinstance(found, RequestFrame):
+        return (found,)
+    outcome = await handshake.judge(found, now)
+    return (outcome,) if isinstance(outcome, Established) else (outcome.answer, outcome.close)
+
+
 class Knock:
     """What came of one attempt to get in."""
 
-    def __init__(self, done: tuple[Send | Close | Established, ...]) -> None:
+    def __init__(self, *done: Send | Close | Established | None) -> None:
         self.frames: list[Any] = [json.loads(action.data) for action in done if isinstance(action, Send)]
         self.closed = next((action for action in done if isinstance(action, Close)), None)
         self.inside = next((action for action in done if isinstance(action, Established)), None)
@@ -146,11 +157,20 @@ class Door:
         return [reason for _, reason in self.desk.requests]
 
     def handshake(self, peer: Peer = LOCAL) -> Handshake:
-        return Handshake(self.policy, peer, conn_id="conn-1", nonce=NONCE, now=NOW, limiter=self.limiter, verify=verify)
+        return Handshake(
+            self.policy,
+            peer,
+            conn_id="conn-1",
+            nonce=NONCE,
+            now=NOW,
+            limiter=self.limiter,
+            directory=self.desk,
+            verify=verify,
+        )
 
     async def send(self, data: bytes | str, peer: Peer = LOCAL, now: int = NOW + 5) -> Knock:
         handshake = self.handshake(peer)
-        return Knock(await resolve_actions(handshake, handshake.feed(data, now), self.desk, now))
+        return Knock(*await judged(handshake, data, now))
 
     async def knock(
         self,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -23,20 +24,20 @@ from openclaw.protocol.client import (
     ConnectionLost,
     EventGap,
     GatewayClient,
-    check_url,
-    connect,
     connect_request,
     read_challenge,
 )
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures
-from openclaw.protocol.connection import Close, Connection, Send, TokenRevoked, broadcast
+from openclaw.protocol.connection import Close, Connection, Send, TokenRevoked
+from openclaw.protocol.events import BusEvent
 from openclaw.protocol.frames import EventFrame, RequestFrame, StateVersion, encode, parse_from_server
-from openclaw.protocol.handshake import Established, Handshake, resolve_actions
+from openclaw.protocol.handshake import Established, Handshake
 from openclaw.protocol.params import NoParams
 from openclaw.protocol.peer import Peer
 from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod, dispatch
 from openclaw.protocol.scopes import READ, WRITE
-from tests.protocol.support import LOCAL, NONCE, NOW, POLICY, SECRET, Desk, Door, Unlimited, operator
+from openclaw.protocol.websocket import check_url, connect
+from tests.protocol.support import LOCAL, NONCE, NOW, POLICY, SECRET, Desk, Door, Unlimited, judged, operator
 
 pytestmark = pytest.mark.anyio
 
@@ -46,13 +47,20 @@ SNAPSHOT = HelloSnapshot(presence=(), health={}, state_version=StateVersion(0, 0
 @pytest.mark.parametrize("version", ["v3", "v2"])
 async def test_a_real_key_gets_in_with_either_signature(version: Version) -> None:
     handshake = Handshake(
-        POLICY, LOCAL, conn_id="c", nonce=NONCE, now=NOW, limiter=Unlimited(), verify=signature.verify
+        POLICY,
+        LOCAL,
+        conn_id="c",
+        nonce=NONCE,
+        now=NOW,
+        limiter=Unlimited(),
+        directory=Desk(),
+        verify=signature.verify,
     )
     challenge = parse_from_server(handshake.open().data)
     assert isinstance(challenge, EventFrame)
-    identity = DeviceIdentity.generate()
+    identity = DeviceIdentity(secrets.token_bytes(32))
     request = connect_request(operator(), read_challenge(challenge), "c1", identity, version)
-    (inside,) = await resolve_actions(handshake, handshake.feed(encode(request), NOW), Desk(), NOW)
+    (inside,) = await judged(handshake, encode(request), NOW)
     assert isinstance(inside, Established)
     assert inside.connection.caller.device_id == identity.device_id
 
@@ -87,12 +95,12 @@ def test_a_client_does_not_answer_a_bad_challenge(event: EventFrame) -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "ws://", "nonsense", "ws://192.168.1.2:18789", "ws://claw.lan"])
 def test_a_secret_is_not_sent_in_the_clear(url: str) -> None:
     with pytest.raises(InvalidRequest):
-        check_url(url, allow_plain=False)
+        check_url(url)
 
 
 @pytest.mark.parametrize("url", ["ws://127.0.0.1:1", "ws://localhost:1", "ws://[::1]:1", "wss://claw.example"])
 def test_this_machine_and_encrypted_ones_are_fine(url: str) -> None:
-    check_url(url, allow_plain=False)
+    check_url(url)
 
 
 async def echo(params: NoParams, caller: Caller) -> dict[str, str]:
@@ -127,7 +135,14 @@ class Gateway:
         headers = {name.lower(): value for name, value in socket.request.headers.raw_items()}
         peer = Peer.of(socket.remote_address[0], headers)
         handshake = Handshake(
-            POLICY, peer, conn_id="c", nonce=NONCE, now=NOW, limiter=Unlimited(), verify=signature.verify
+            POLICY,
+            peer,
+            conn_id="c",
+            nonce=NONCE,
+            now=NOW,
+            limiter=Unlimited(),
+            directory=self.desk,
+            verify=signature.verify,
         )
         await socket.send(handshake.open().data, text=True)
         async with asyncio.TaskGroup() as group:
@@ -135,7 +150,7 @@ class Gateway:
             async for data in socket:
                 connection = self.sockets.get(socket)
                 if connection is None:
-                    for action in await resolve_actions(handshake, handshake.feed(data, NOW), self.desk, NOW):
+                    for action in await judged(handshake, data, NOW):
                         await self.act(socket, action)
                 elif isinstance(request := connection.receive(data), RequestFrame):
                     running.append(group.create_task(self.reply(socket, connection, request)))
@@ -161,7 +176,7 @@ class Gateway:
     async def tell_all(self, event: str, payload: Any, skipped: int = 0) -> None:
         for socket, connection in self.sockets.items():
             connection.seq += skipped
-            await self.act(socket, connection.hear(broadcast(event, payload), 0))
+            await self.act(socket, connection.hear(BusEvent(event, payload), 0))
 
 
 @asynccontextmanager
@@ -199,7 +214,7 @@ async def test_events_arrive_and_a_gap_shows() -> None:
 
 
 async def test_a_paired_device_comes_back_with_its_token_until_it_is_rotated() -> None:
-    identity = DeviceIdentity.generate()
+    identity = DeviceIdentity(secrets.token_bytes(32))
     async with gateway() as (door, url):
         async with connect(url, operator(), identity) as client:
             token = Secret(client.hello["auth"]["deviceToken"])

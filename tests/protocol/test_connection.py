@@ -13,12 +13,11 @@ from openclaw.protocol.connection import (
     Connection,
     DeviceRemoved,
     GatewayAuthChanged,
-    RequestIntake,
     Send,
     TokenRevoked,
-    broadcast,
 )
-from openclaw.protocol.frames import ErrorShape, RequestFrame, StateVersion, failure, success
+from openclaw.protocol.events import BusEvent
+from openclaw.protocol.frames import ErrorShape, RequestFrame, Response, StateVersion, failure
 from openclaw.protocol.rpc import Caller
 from openclaw.protocol.scopes import ADMIN, APPROVALS, READ, wrong_role
 from tests.protocol.support import event_of
@@ -43,40 +42,33 @@ def connection(**fields: Any) -> Connection:
 
 def test_broadcasts_are_numbered_from_one_on_each_connection() -> None:
     first, second = connection(), connection()
-    news = broadcast("chat", {"state": "delta"})
+    news = BusEvent("chat", {"state": "delta"})
     assert [event_of(first.hear(news, 0)).seq for _ in range(3)] == [1, 2, 3]
     assert event_of(second.hear(news, 0)).seq == 1
 
 
-def test_an_event_for_one_client_has_no_number() -> None:
-    client = connection()
-    frame = json.loads(_data(client.tell("models.snapshot", {"a": 1}, 0)))
-    assert frame == {"type": "event", "event": "models.snapshot", "payload": {"a": 1}}
-    assert event_of(client.hear(broadcast("tick", {"ts": 5}), 0)).seq == 1
-
-
 def test_what_a_client_may_not_hear_leaves_no_gap() -> None:
     client = connection()
-    assert client.hear(broadcast("exec.approval.requested", {}), 0) is None
-    assert client.hear(broadcast("never.heard.of", {}), 0) is None
-    assert event_of(client.hear(broadcast("chat", {}), 0)).seq == 1
+    assert client.hear(BusEvent("exec.approval.requested", {}), 0) is None
+    assert client.hear(BusEvent("never.heard.of", {}), 0) is None
+    assert event_of(client.hear(BusEvent("chat", {}), 0)).seq == 1
 
 
 def test_a_tick_carries_the_time_to_everyone() -> None:
-    frame = json.loads(_data(connection(scopes=()).hear(broadcast("tick", {"ts": 1234}), 0)))
+    frame = json.loads(_data(connection(scopes=()).hear(BusEvent("tick", {"ts": 1234}), 0)))
     assert frame == {"type": "event", "event": "tick", "payload": {"ts": 1234}, "seq": 1}
 
 
 def test_presence_carries_the_version_of_the_state() -> None:
-    frame = json.loads(_data(connection().hear(broadcast("presence", {}, state_version=StateVersion(3, 4)), 0)))
+    frame = json.loads(_data(connection().hear(BusEvent("presence", {}, state_version=StateVersion(3, 4)), 0)))
     assert frame["stateVersion"] == {"presence": 3, "health": 4}
 
 
 def test_tool_events_go_to_those_who_asked() -> None:
-    news = broadcast("agent", {"stream": "tool"}, stream="tool")
+    news = BusEvent("agent", {"stream": "tool"})
     assert connection().hear(news, 0) is None
     assert connection(caps=frozenset(("tool-events",))).hear(news, 0)
-    assert connection().hear(broadcast("agent", {"stream": "lifecycle"}, stream="lifecycle"), 0)
+    assert connection().hear(BusEvent("agent", {"stream": "lifecycle"}), 0)
 
 
 @pytest.mark.parametrize(
@@ -98,21 +90,20 @@ def test_session_events_need_a_subscription(event: str, everywhere: bool, follow
     client = connection(scopes=(READ, APPROVALS))
     client.follows_sessions = everywhere
     client.followed |= followed
-    assert client.wants(broadcast(event, {}, session_key="s")) is heard
+    assert (client.hear(BusEvent(event, {}, "s"), 0) is not None) is heard
 
 
 def test_a_slow_client_misses_what_it_can_do_without() -> None:
     client = connection()
-    assert client.hear(broadcast("tick", {}), FULL) is None
-    assert client.hear(broadcast("chat", {"state": "delta"}, droppable=True), FULL) is None
-    assert event_of(client.hear(broadcast("chat", {"state": "final"}), FULL - 1)).seq == 3
+    assert client.hear(BusEvent("tick", {}), FULL) is None
+    assert client.hear(BusEvent("chat", {"state": "delta"}), FULL) is None
+    assert event_of(client.hear(BusEvent("chat", {"state": "final"}), FULL - 1)).seq == 3
 
 
 def test_a_slow_client_is_cut_when_it_would_miss_more() -> None:
     slow = Close(1008, "slow consumer")
-    assert connection().hear(broadcast("chat", {"state": "final"}), FULL) == slow
-    assert connection().answer(success("1", {}), FULL) == (slow,)
-    assert connection().tell("models.snapshot", {}, FULL) == slow
+    assert connection().hear(BusEvent("chat", {"state": "final"}), FULL) == slow
+    assert connection().answer(Response(id="1", ok=True, payload={}), FULL) == (slow,)
 
 
 def test_the_wrong_role_is_forgiven_ten_times_in_a_row() -> None:
@@ -183,27 +174,9 @@ def test_a_fresh_token_is_shown_once() -> None:
     assert "deviceToken" not in second
 
 
-def test_requests_wait_in_one_queue_of_so_many() -> None:
-    intake = RequestIntake(requests=2, size=100)
-    place = intake.offer(50)
-    assert place and intake.offer(50)
-    assert not intake.offer(0)
-    place.leave()
-    place.leave()
-    assert not intake.offer(51)
-    assert intake.offer(50)
-
-
-def test_the_queue_has_the_protocols_size() -> None:
-    intake = RequestIntake()
-    assert all(intake.offer(1) for _ in range(256))
-    assert not intake.offer(1)
-    assert not RequestIntake().offer(52_428_801)
-
-
 def test_a_payload_is_encoded_once_for_all() -> None:
     payload = {"a": 1}
-    news = broadcast("chat", payload)
+    news = BusEvent("chat", payload)
     first = _data(connection().hear(news, 0))
     payload["a"] = 2
     assert _data(connection().hear(news, 0)) == first
@@ -212,8 +185,8 @@ def test_a_payload_is_encoded_once_for_all() -> None:
 
 def test_what_a_slow_client_does_without_is_counted() -> None:
     client = connection()
-    client.hear(broadcast("tick", {}), FULL)
-    client.hear(broadcast("exec.approval.requested", {}, droppable=True), FULL)
+    client.hear(BusEvent("tick", {}), FULL)
+    client.hear(BusEvent("exec.approval.requested", {}), FULL)
     assert client.dropped == 1
 
 

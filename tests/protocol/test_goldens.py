@@ -9,7 +9,7 @@ import pytest
 
 from openclaw.core.secret import Secret
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, SessionDefaults
-from openclaw.protocol.connection import broadcast
+from openclaw.protocol.events import BusEvent
 from openclaw.protocol.frames import StateVersion
 from openclaw.protocol.scopes import ADMIN, READ
 from tests.protocol.support import LOCAL, POLICY, REMOTE, Door, Seal, operator
@@ -49,7 +49,7 @@ async def frames() -> dict[str, Any]:
         "challenge": json.loads(door.handshake().open().data),
         "hello-admin": json.loads(admin.hello("c1", OFFER, SNAPSHOT).data),
         "hello-device": json.loads(device.hello("c1", OFFER, SNAPSHOT).data),
-        "tick": json.loads(getattr(admin.hear(broadcast("tick", {"ts": 1_700_000_000_000}), 0), "data", b"null")),
+        "tick": json.loads(getattr(admin.hear(BusEvent("tick", {"ts": 1_700_000_000_000}), 0), "data", b"null")),
         "error-protocol": (await door.knock(change={"minProtocol": 5, "maxProtocol": 6})).frames[-1],
         "error-token": (await door.knock(operator(token=Secret("no")), device=Seal())).frames[-1],
         "error-pairing": (await door.knock(operator(scopes=(READ, ADMIN)), device=Seal(), peer=REMOTE)).frames[-1],

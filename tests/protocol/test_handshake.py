@@ -14,8 +14,8 @@ from openclaw.core.secret import Secret
 from openclaw.protocol.auth import AuthPolicy, DeviceState, Version
 from openclaw.protocol.client import Challenge, connect_request
 from openclaw.protocol.connection import Close, Send
-from openclaw.protocol.frames import encode
-from openclaw.protocol.handshake import Established, FindDevice
+from openclaw.protocol.frames import RequestFrame, encode
+from openclaw.protocol.handshake import Established
 from openclaw.protocol.peer import Peer
 from openclaw.protocol.scopes import ADMIN, PAIRING, READ, WRITE
 from tests.protocol.support import LOCAL, NONCE, NOW, PAGE, POLICY, REMOTE, SECRET, Door, Seal, operator
@@ -59,9 +59,8 @@ async def test_json_that_is_no_request_is_answered_and_the_socket_stays() -> Non
 def test_nobody_may_chat_about_anything_but_connect_for_long() -> None:
     handshake = Door().handshake()
     for _ in range(15):
-        assert len(handshake.feed("{}", NOW)) == 1
-    assert handshake.feed("{}", NOW) == (Close(1008, "invalid handshake: first request must be connect"),)
-    assert handshake.feed("{}", NOW) == ()
+        assert isinstance(handshake.feed("{}"), Send)
+    assert handshake.feed("{}") == Close(1008, "invalid handshake: first request must be connect")
 
 
 @pytest.mark.parametrize("text", ["x" * 65_537, "é" * 32_769, b"x" * 65_537])
@@ -70,33 +69,27 @@ async def test_a_large_first_frame_gets_no_answer(text: str | bytes) -> None:
     assert (knock.frames, knock.closed) == ([], Close(1009))
 
 
-def test_the_time_limit_is_data_and_ends_in_a_plain_close() -> None:
-    handshake = Door().handshake()
-    assert handshake.deadline == NOW + 15_000
-    assert handshake.expire() == (Close(1000),)
-    assert handshake.expire() == ()
+def test_the_time_limit_is_data() -> None:
+    assert Door().handshake().deadline == NOW + 15_000
 
 
 def test_frames_wait_while_connect_is_judged() -> None:
-    door = Door()
-    handshake = door.handshake()
-    assert isinstance(handshake.feed(_connect(device=Seal()), NOW)[0], FindDevice)
+    handshake = Door().handshake()
+    assert isinstance(handshake.feed(_connect(device=Seal())), RequestFrame)
     for number in range(15):
-        assert handshake.feed(f'{{"type":"req","id":"{number}","method":"health"}}', NOW) == ()
-    assert handshake.feed("{}", NOW) == (Close(1008, "too many frames before connect was answered"),)
-    assert handshake.answer(None) == ()
+        assert handshake.feed(f'{{"type":"req","id":"{number}","method":"health"}}') is None
+    assert handshake.feed("{}") == Close(1008, "too many frames before connect was answered")
 
 
 async def test_frames_that_waited_are_handed_over_in_order() -> None:
-    door = Door()
-    handshake = door.handshake()
-    handshake.feed(_connect(device=Seal()), NOW)
-    handshake.feed("one", NOW)
-    handshake.feed("two", NOW)
-    handshake.answer(None)
-    (established,) = handshake.answer(None)
+    handshake = Door().handshake()
+    request = handshake.feed(_connect(device=Seal()))
+    assert isinstance(request, RequestFrame)
+    handshake.feed("one")
+    established = await handshake.judge(request, NOW)
+    handshake.feed("two")  # read in the moment in which the handshake ended
     assert isinstance(established, Established)
-    assert established.waiting == ("one", "two")
+    assert established.waiting == ["one", "two"]
 
 
 async def test_a_gateway_that_is_not_ready_says_when_to_come_back() -> None:
@@ -646,5 +639,4 @@ def test_every_connect_is_let_in_or_answered_and_closed(change: dict[str, Any], 
 def test_no_frames_can_break_the_handshake(frames: list[str | bytes]) -> None:
     handshake = Door().handshake()
     for frame in frames:
-        for action in handshake.feed(frame, NOW):
-            assert isinstance(action, Send | Close)
+        assert isinstance(handshake.feed(frame), Send | Close)

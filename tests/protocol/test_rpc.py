@@ -7,13 +7,14 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from openclaw.core import errors
-from openclaw.protocol.frames import ErrorShape, RequestFrame, encode, to_raw_json
+from openclaw.protocol.frames import ErrorShape, RequestFrame, encode
 from openclaw.protocol.params import NoParams
 from openclaw.protocol.rpc import Caller, MethodFailed, MethodRefusal, MethodRegistry, RpcMethod, dispatch
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
-from openclaw.runs.rpc import AgentWaitParams
+from openclaw.runs.rpc.agent import AgentWaitParams
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +70,7 @@ async def call(methods: MethodRegistry, method: str, caller: Caller, params: Any
     request = (
         RequestFrame(id="7", method=method)
         if params is None
-        else RequestFrame(id="7", method=method, params=to_raw_json(params))
+        else RequestFrame(id="7", method=method, params=Raw(encode(params)))
     )
     async with aclosing(dispatch(methods, request, caller)) as answers:
         return [json.loads(encode(answer)) async for answer in answers]

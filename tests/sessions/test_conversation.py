@@ -126,7 +126,7 @@ def test_the_longest_unasked_goes_when_there_is_too_much(tmp_path: Path) -> None
 def test_going_on_writes_what_reopening_would(file: Path) -> None:
     found = held(file).take(file)
     assert found is not None
-    transcript = TranscriptFile.resume(file, found.conversation.path[-1].id, found.ids)
+    transcript = TranscriptFile(file, found.conversation.path[-1].id, found.ids)
     said = transcript.say(Assistant(content=(Text("yes"),)), 0.0)
     transcript.close()
     assert transcript.added == [said]

@@ -106,16 +106,6 @@ async def test_the_same_writer_asking_twice_fails_at_once(session: Path) -> None
         assert lock_path(session).exists()
 
 
-async def test_a_writer_that_means_it_may_ask_again_and_the_last_exit_lets_go(session: Path) -> None:
-    locks = WriteLocks(FakeClock())
-    async with asyncio.timeout(120):
-        async with locks.writing(session, "run"):
-            async with locks.writing(session, "run", reentrant=True), locks.writing(session, "run", reentrant=True):
-                assert lock_path(session).exists()
-            assert lock_path(session).exists()
-        assert not lock_path(session).exists()
-
-
 async def test_an_error_inside_lets_go(session: Path) -> None:
     locks = WriteLocks(FakeClock())
     for _ in range(2):

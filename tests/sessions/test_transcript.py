@@ -160,7 +160,6 @@ def test_what_is_for_the_model_is_shown_and_the_rest_is_not() -> None:
     context = build_context(entries)
     assert [type(message) for message in context.messages] == [User] * 3
     assert [message.text.splitlines()[-1] for message in context.messages] == ["hello", "a note", "we tried X"]
-    assert (context.model, context.thinking) == (("p", "new"), "high")
     assert context.problems == ()
 
 

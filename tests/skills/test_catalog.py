@@ -1,7 +1,6 @@
 """The list in the prompt: its shape, its size, and what goes first when there is too much."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 from openclaw.core.text import utf16_length
 from openclaw.prompt.fit import _DETAILS
-from openclaw.skills.catalog import CatalogLine, compose, escape, render, shorten, shorten_path, take_snapshot
+from openclaw.skills.catalog import CatalogLine, catalog_text, compose, escape, render, shorten, shorten_path
 from openclaw.skills.manifest import MAX_DESCRIPTION
 from openclaw.skills.settings import LimitSettings
 from tests.skills.conftest import put
@@ -124,35 +123,15 @@ def test_the_home_directory_is_shortened():
     assert shorten_path("/x", "") == "/x"
 
 
-def snapshot(bench, previous=None, **more) -> Any:
-    return take_snapshot(
-        bench.look(**more), home=str(bench.home), max_skills=N, max_chars=C, now=int(bench.time), previous=previous
-    )
-
-
-def test_a_snapshot_shows_what_may_be_used(bench):
+def test_the_list_shows_what_may_be_used(bench):
     put(bench.mine / "a", description="Alpha.")
     put(bench.mine / "b", more="metadata: {openclaw: {requires: {bins: [nowhere]}}}\n")
     put(bench.mine / "c", more="disable-model-invocation: true\n")
-    made = snapshot(bench)
-    assert "<description>Alpha.</description>" in made.prompt
-    assert "<location>~/.openclaw/workspace/skills/a/SKILL.md</location>" in made.prompt
-    assert "<name>b</name>" not in made.prompt and "<name>c</name>" not in made.prompt
-    assert {"a", "c"} <= {skill.name for skill in made.skills}
-    assert made.text is not None and made.text.label == "skill"
-
-
-def test_a_snapshot_stays_until_something_changes(bench):
-    path = put(bench.mine / "a")
-    first = snapshot(bench)
-    bench.age()
-    assert snapshot(bench, first) is first
-    path.touch()
-    assert snapshot(bench, first) is first
-    put(bench.mine / "b")
-    second = snapshot(bench, first)
-    assert second.version > first.version
-    assert snapshot(bench, second, allowlist=("a",)) is not second
+    made = catalog_text(bench.look().items, str(bench.home), N, C)
+    assert made is not None and made.label == "skill"
+    assert "<description>Alpha.</description>" in made.text
+    assert "<location>~/.openclaw/workspace/skills/a/SKILL.md</location>" in made.text
+    assert "<name>b</name>" not in made.text and "<name>c</name>" not in made.text
 
 
 def test_the_version_follows_the_content_alone(bench):
@@ -166,5 +145,4 @@ def test_the_version_follows_the_content_alone(bench):
 
 
 def test_without_skills_there_is_no_text(bench):
-    made = take_snapshot(bench.look(), home="", max_skills=N, max_chars=C, now=1)
-    assert made.text is None
+    assert catalog_text(bench.look().items, "", N, C) is None

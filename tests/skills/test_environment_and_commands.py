@@ -6,15 +6,8 @@ from typing import Any
 import pytest
 
 from openclaw.core.secret import Secret
-from openclaw.skills.invoke import (
-    SkillCall,
-    Unknown,
-    collect_variables,
-    commands,
-    instruction,
-    parse,
-    variable_objection,
-)
+from openclaw.skills.guard import collect_variables, variable_objection
+from openclaw.skills.invoke import SkillCall, Unknown, commands, instruction, parse
 from openclaw.skills.settings import SkillEntrySettings, SkillsSettings
 from tests.skills.conftest import put
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from openclaw.config.live import LiveConfig
-from openclaw.config.load import load
+from openclaw.config.load import LoadedConfig, load
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.process.environment import Home
 from openclaw.skills.service import SkillGate, SkillService
@@ -69,12 +69,19 @@ class Installation:
         self.state = top / ".openclaw"
         self.workspace = self.state / "workspace"
         self.workspace.mkdir(parents=True, mode=0o700)
+        self.live = LiveConfig(self.load(settings))
+        self.top = top
+        self.skills = self.service(self.now)
+
+    def load(self, settings: dict[str, Any]) -> LoadedConfig:
         home = Home(state=self.state, config=self.state / "openclaw.json")
         home.config.write_text(json.dumps(settings))
         home.config.chmod(0o600)
-        self.live = LiveConfig(load(home, {"PATH": "/usr/bin:/bin", "SET": "1"}))
-        self.top = top
-        self.skills = self.service(self.now)
+        return load(home, {"PATH": "/usr/bin:/bin", "SET": "1"})
+
+    def config(self, settings: dict[str, Any]) -> None:
+        """Another configuration takes effect."""
+        self.live.replace(self.load(settings))
 
     def service(self, now: Callable[[], float]) -> SkillService:
         live = self.live
@@ -95,12 +102,12 @@ def test_an_agent_sees_its_own_skills_and_no_more(tmp_path):
     home = Installation(tmp_path, {"agents": agents})
     put(home.workspace / "skills" / "a", description="Alpha. " * 30)
     put(home.workspace / "skills" / "b")
-    full = home.skills.snapshot("main", home.look())
-    small = home.skills.snapshot("small", home.look("small"))
-    assert "<name>a</name>" in full.prompt and "<name>b</name>" in full.prompt
-    assert "<name>a</name>" in small.prompt and "<name>b</name>" not in small.prompt
-    assert len(small.prompt) <= 260
-    assert home.skills.snapshot("main", home.look()) is full
+    full = home.look().prompt.text
+    small = home.look("small").prompt.text
+    assert "<name>a</name>" in full and "<name>b</name>" in full
+    assert "<name>a</name>" in small and "<name>b</name>" not in small
+    assert len(small) <= 260
+    assert home.look().prompt.text == full
 
 
 def test_requirements_are_met_by_variables_and_settings(tmp_path):
@@ -113,7 +120,7 @@ def test_requirements_are_met_by_variables_and_settings(tmp_path):
     shelf = home.look()
     assert shelf.get("a").verdict.eligible
     assert shelf.get("b").verdict.missing.config == ("logging.file", "a[")
-    assert home.skills.environment(shelf).revealed()["OTHER"] == "x"
+    assert shelf.variables.revealed()["OTHER"] == "x"
 
 
 def _add(skills: Path) -> None:
@@ -179,6 +186,30 @@ def test_a_look_is_used_again_until_anything_on_disk_changed(tmp_path, change):
     after = home.look()  # by now what is new has been accepted
     fresh = home.service(home.now).look("main", home.workspace, home.workspace, first_use=True)
     assert after == fresh
+
+
+def test_what_a_turn_takes_from_skills_follows_the_configuration(tmp_path):
+    home = Installation(tmp_path, {})
+    put(home.workspace / "skills" / "a")
+    home.look()
+    before = home.look()
+    home.config({"skills": {"entries": {"a": {"env": {"OTHER": "x"}}}, "limits": {"maxSkillsInPrompt": 0}}})
+    after = home.look()
+    assert before.prompt is not None and after.prompt is None
+    assert "OTHER" not in before.variables.env and after.variables.revealed()["OTHER"] == "x"
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_a_skill_is_labelled_from_the_turn_on_in_which_it_turns_out_to_be_installed(tmp_path, watch):
+    home = Installation(tmp_path, {"skills": {"load": {"watch": watch}}})
+    base = put(home.workspace / "skills" / "a").parent
+    (base / ".openclaw").mkdir()
+    home.look()
+    assert home.look().labels[str(base)] == ()
+    (base / ".openclaw" / "source-origin.json").write_text("{}")
+    assert [origin.label for origin in home.look().labels[str(base)]] == ["skill"]
+    (base / ".openclaw" / "source-origin.json").unlink()
+    assert home.look().labels[str(base)] == ()
 
 
 def test_what_changed_just_now_is_looked_at_again(tmp_path):

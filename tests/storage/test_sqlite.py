@@ -1,5 +1,6 @@
 """SQLite as a file among other processes: permissions, damage, a full disk, several writers."""
 
+import asyncio
 import os
 import stat
 import subprocess
@@ -209,3 +210,28 @@ async def test_a_file_where_a_directory_should_be_is_named(tmp_path: Path) -> No
     (tmp_path / "state").write_text("not a directory")
     with pytest.raises(StateError, match=r"cannot write .*state"):
         await Sqlite.open(tmp_path / "state" / "db", ONE)
+
+
+async def test_a_transaction_given_up_while_another_program_writes_is_not_left_open(tmp_path: Path) -> None:
+    db = await Sqlite.open(tmp_path / "db", ONE)
+    other = apsw.Connection(str(tmp_path / "db"))
+    other.execute("BEGIN IMMEDIATE")
+
+    async def begin() -> None:
+        async with db.transaction():
+            raise AssertionError("the file is taken")
+
+    waiting = asyncio.create_task(begin())
+    await asyncio.sleep(0)  # it waits in the thread now
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    other.execute("COMMIT")
+    # So much that it goes to the same thread, after what was given up.
+    assert await db.write("INSERT INTO notes VALUES (1, :body)", {"body": "x" * 300_000}) == 1
+    assert other.execute("SELECT id FROM notes").fetchall() == [(1,)]
+    async with db.transaction() as tx:
+        await tx.write("INSERT INTO notes VALUES (2, 'two')")
+    other.execute("INSERT INTO notes VALUES (3, 'three')")
+    other.close()
+    await db.close()

@@ -15,6 +15,7 @@ from openclaw.core.tool import Effects, ToolContext
 from openclaw.process.group import members
 from openclaw.tools.background import DISCARDED
 from openclaw.tools.exec import ExecTool, pick_shell
+from openclaw.tools.settings import ExecSettings
 from tests.tools.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -107,7 +108,7 @@ async def test_the_environment_is_the_one_handed_in(tool, workspace, monkeypatch
 async def test_directories_can_be_put_before_the_path(workspace, call):
     (workspace / "hello").write_text("#!/bin/sh\necho from us\n")
     (workspace / "hello").chmod(0o755)
-    tool = ExecTool(shell="/bin/sh", env=ENV, path_prepend=[str(workspace)])
+    tool = ExecTool(ExecSettings(path_prepend=(str(workspace),)), shell="/bin/sh", env=ENV)
     assert (await call(tool, command="hello")).text == "from us"
 
 

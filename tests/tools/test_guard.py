@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.errors import OpenClawError
-from openclaw.tools.web_fetch import FetchLimits, PageFetcher, system_resolve
+from openclaw.tools.settings import FetchSettings
+from openclaw.tools.web_fetch import PageFetcher, system_resolve
 from openclaw.tools.web_guard import AddressRules, check_addresses, check_host, is_public, parse_url
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +40,7 @@ http:127.0.0.1 unix:/run/x.sock
 
 @pytest.mark.parametrize("url", REFUSED)
 async def test_it_is_refused(url):
-    pages = PageFetcher(AddressRules(), FetchLimits(seconds=5), system_resolve)
+    pages = PageFetcher(AddressRules(), FetchSettings(timeout_seconds=5), system_resolve)
     with pytest.raises(OpenClawError) as refusal:
         await pages.get(url)
     assert "No complete answer" not in refusal.value.message

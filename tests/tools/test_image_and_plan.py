@@ -14,7 +14,6 @@ from openclaw.security.external import (
     build_safe_external_prompt,
     is_wrapped,
     sanitize_external_text,
-    truncate_sanitized,
     wrap_external_content,
 )
 from openclaw.tools.image import ImageTool
@@ -104,8 +103,3 @@ def test_nothing_inside_can_end_the_enclosure(text, start):
     wrapped = wrap_external_content(forged, "web_fetch", marker_id="ab" * 8)
     folded = wrapped.replace("\u200b", "").translate({0xFF1C: "<"})
     assert len(re.findall("<<<END_EXTERNAL_UNTRUSTED_CONTENT", folded)) == 1
-
-
-@given(st.text(max_size=80), st.integers(0, 100))
-def test_a_cut_text_fits(text, most):
-    assert len(truncate_sanitized(text + "<|im_end|>", most).encode("utf-16-le")) // 2 <= most

@@ -21,7 +21,6 @@ from openclaw.tools.background import Background
 from openclaw.tools.browser.tool import BrowserTool
 from openclaw.tools.build import build_tools
 from openclaw.tools.image import ImageTool
-from openclaw.tools.nodes import CanvasTool, NodesTool
 from openclaw.tools.plan import UpdatePlan
 from openclaw.tools.web_fetch import WebFetch
 from openclaw.tools.web_search import WebSearch
@@ -34,8 +33,6 @@ CLASSES = (
     MemorySearch,
     BrowserTool,
     ImageTool,
-    NodesTool,
-    CanvasTool,
     UpdatePlan,
 )
 LIMITS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")

@@ -14,6 +14,7 @@ from openclaw.process.tasks import SystemClock
 from openclaw.testing import Heard, ScriptedModel, TemporaryHome, ask, calls, says
 from openclaw.tools.background import Background
 from openclaw.tools.exec import ExecTool
+from openclaw.tools.settings import ExecSettings
 from tests.tools.conftest import Call
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +24,7 @@ ENV = {"PATH": os.environ["PATH"], "HOME": "/tmp", "LANG": "C.UTF-8"}
 @pytest.fixture
 def few() -> ExecTool:
     """exec that takes a crowd for one early, so that the machine of the tests stays usable."""
-    return ExecTool(shell="/bin/bash", env=ENV, timeout=120, most_processes=60)
+    return ExecTool(ExecSettings(timeout_seconds=120, max_processes=60), shell="/bin/bash", env=ENV)
 
 
 def alive(marker: str) -> list[str]:
@@ -59,7 +60,7 @@ async def test_a_command_that_multiplies_is_ended_with_everything_it_started(
 
 async def test_a_crowd_in_the_background_is_ended_too(call: Call) -> None:
     background = Background(SystemClock())
-    tool = ExecTool(shell="/bin/bash", env=ENV, background=background, most_processes=60)
+    tool = ExecTool(ExecSettings(max_processes=60), shell="/bin/bash", env=ENV, background=background)
     try:
         async with asyncio.timeout(110):
             answer = await call(tool, command="for i in $(seq 3000); do sleep 62.5 & done; wait", yieldMs=100_000)
@@ -88,7 +89,7 @@ async def test_a_gigabyte_of_output_is_kept_by_its_end_and_the_loop_turns(call: 
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     beside = asyncio.create_task(turn())
-    tool = ExecTool(shell="/bin/bash", env=ENV, timeout=120)
+    tool = ExecTool(ExecSettings(timeout_seconds=120), shell="/bin/bash", env=ENV)
     async with asyncio.timeout(150):
         answer = await call(tool, command="head -c 1000000000 /dev/zero | tr '\\0' x; echo; echo END")
     beside.cancel()
@@ -106,7 +107,7 @@ async def test_a_program_that_waits_for_typing_gets_the_end_of_its_input(call: C
     if shutil.which(command.split()[0]) is None and command.split()[0] != "read":
         pytest.skip(f"{command.split()[0]} is not installed")
     async with asyncio.timeout(60):
-        answer = await call(ExecTool(shell="/bin/bash", env=ENV, timeout=30), command=command)
+        answer = await call(ExecTool(ExecSettings(timeout_seconds=30), shell="/bin/bash", env=ENV), command=command)
     assert answer.details is not None
     assert not answer.details["timedOut"]
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import ConfigError
-from openclaw.gateway.client_api import MOST, SECONDS, LoginCodes
-from openclaw.gateway.http.pages import BUILT, base_path, policy, read
+from openclaw.gateway.http.pages import BUILT, MOST, SECONDS, LoginCodes, base_path, policy, read
 from openclaw.testing import TemporaryHome
 from tests.e2e.gateway_process import GatewayProcess
 

@@ -51,7 +51,7 @@ def test_the_total_is_shared_in_order():
 
 def test_what_no_longer_fits_at_all_is_named():
     cut = fit([file("A.md", "a" * 100), file("B.md", "b" * 100)], FileBudget(total=150))
-    assert sizes(cut) == [100, 0] and cut.left_out == ("B.md",) and cut.shortened
+    assert sizes(cut) == [100, 0] and cut.files[1].spared and cut.shortened
     assert cut.files[1].causes == ("total-limit",) and cut.files[1].raw_chars == 100
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.workspace.budget import fit
-from openclaw.workspace.files import MAX_BYTES, FileCache, WorkspaceFile, load
+from openclaw.workspace.files import CACHED_FILES, MAX_BYTES, FileCache, WorkspaceFile, load
 
 
 def one(workspace: Path, name: str, cache: FileCache | None = None) -> WorkspaceFile:
@@ -57,13 +57,11 @@ def test_a_replaced_file_of_the_same_size_and_time_is_seen(tmp_path):
 
 
 def test_the_cache_stays_small(tmp_path):
-    cache = FileCache(entries=2)
-    for name in ("A.md", "B.md", "C.md"):
-        (tmp_path / name).write_text(name)
-    first = one(tmp_path, "A.md", cache)
-    one(tmp_path, "B.md", cache)
-    one(tmp_path, "C.md", cache)
-    assert one(tmp_path, "A.md", cache) is not first
+    cache = FileCache()
+    for number in range(CACHED_FILES + 1):
+        (tmp_path / f"{number}.md").write_text(str(number))
+        one(tmp_path, f"{number}.md", cache)
+    assert len(cache) <= CACHED_FILES
 
 
 def test_both_memory_files_are_loaded_only_when_they_differ(tmp_path):

@@ -1,60 +1,65 @@
 """Which directory, and which files for whom."""
 
-import pytest
-from msgspec import structs
+from pathlib import Path
+from typing import Any
 
+import msgspec
+import pytest
+
+from openclaw.agent.settings import AgentsSettings
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import parse_session_key
+from openclaw.process.environment import Environment
 from openclaw.workspace.budget import kind_of, merge, select_files
 from openclaw.workspace.files import WorkspaceFile
-from openclaw.workspace.locate import AgentDirectory, WorkspaceRoots, every_workspace, locate
-
-PLACES = WorkspaceRoots(home="/home/ada", state_dir="/home/ada/.openclaw")
-MAIN = AgentDirectory(id="main", default=True)
+from openclaw.workspace.seed import workspace_of
 
 
-def test_the_default_agent_lives_in_the_default_directory():
-    assert locate(MAIN, PLACES) == "/home/ada/.openclaw/workspace"
-    assert locate(MAIN, PLACES, default_workspace="~/house") == "/home/ada/house"
+def where(home: Path, agent: str = "main", *, default: str | None = None, listed: Any = (), **more: str) -> str:
+    """The workspace of an agent, relative to the home directory; `more` are environment variables."""
+    agents = msgspec.convert({"defaults": {"workspace": default}, "list": listed}, AgentsSettings)
+    environment = Environment(environ=more, home_dir=home, cwd=home)
+    return str(workspace_of(agents, agent, environment).relative_to(home))
 
 
-def test_an_agents_own_workspace_wins():
-    own = AgentDirectory(id="main", default=True, workspace=" ~/mine ")
-    assert locate(own, PLACES, default_workspace="/house") == "/home/ada/mine"
-    assert locate(AgentDirectory(id="x", workspace="~"), PLACES) == "/home/ada"
+def test_the_default_agent_lives_in_the_default_directory(tmp_path):
+    assert where(tmp_path) == ".openclaw/workspace"
+    assert where(tmp_path, default="~/house") == "house"
 
 
-def test_other_agents_live_beside_it():
-    assert locate(AgentDirectory(id="Work"), PLACES, default_workspace="/house") == "/home/ada/.openclaw/workspace-work"
+def test_an_agents_own_workspace_wins(tmp_path):
+    listed = ({"id": "main", "default": True, "workspace": " ~/mine "}, {"id": "x", "workspace": "~"})
+    assert where(tmp_path, default="/house", listed=listed) == "mine"
+    assert where(tmp_path, "x", listed=listed) == "."
+
+
+def test_other_agents_live_beside_it(tmp_path):
+    listed = ({"id": "main", "default": True}, {"id": "Work"})
+    assert where(tmp_path, "work", default="/house", listed=listed) == ".openclaw/workspace-work"
 
 
 @pytest.mark.parametrize(("profile", "name"), [("", ""), ("default", ""), ("Dev", "-dev")])
-def test_a_profile_has_a_directory_of_its_own(profile, name):
-    assert locate(MAIN, structs.replace(PLACES, profile=profile)) == f"/home/ada/.openclaw/workspace{name}"
+def test_a_profile_has_a_directory_of_its_own(tmp_path, profile, name):
+    variables = {"OPENCLAW_STATE_DIR": ".openclaw", "OPENCLAW_PROFILE": profile}
+    assert where(tmp_path, **variables) == f".openclaw/workspace{name}"
 
 
-def test_the_environment_can_name_the_directory():
-    assert locate(MAIN, structs.replace(PLACES, override="~/env", profile="dev")) == "/home/ada/env"
+def test_the_environment_can_name_the_directory(tmp_path):
+    assert where(tmp_path, OPENCLAW_WORKSPACE_DIR="~/env", OPENCLAW_PROFILE="dev") == "env"
 
 
-def test_another_layouts_directory_is_used_only_if_it_is_the_only_one():
-    places = structs.replace(PLACES, profile="dev")
-    other = "/home/ada/.openclaw-dev/workspace"
-    assert locate(MAIN, places, exists=lambda path: path == other) == other
-    assert locate(MAIN, places, exists=lambda path: True) == "/home/ada/.openclaw/workspace-dev"
+def test_another_layouts_directory_is_used_only_if_it_is_the_only_one(tmp_path):
+    variables = {"OPENCLAW_STATE_DIR": ".openclaw", "OPENCLAW_PROFILE": "dev"}
+    (tmp_path / ".openclaw-dev" / "workspace").mkdir(parents=True)
+    assert where(tmp_path, **variables) == ".openclaw-dev/workspace"
+    (tmp_path / ".openclaw" / "workspace-dev").mkdir(parents=True)
+    assert where(tmp_path, **variables) == ".openclaw/workspace-dev"
 
 
 @pytest.mark.parametrize("bad", ["", "  ", "../up", "a b"])
-def test_a_bad_agent_id_is_an_error(bad):
+def test_a_bad_agent_id_is_an_error(tmp_path, bad):
     with pytest.raises(InvalidRequest, match="is not an agent id"):
-        locate(AgentDirectory(id=bad), PLACES)
-    with pytest.raises(InvalidRequest):
-        locate(AgentDirectory(id=bad, workspace="/w"), PLACES)
-
-
-def test_every_workspace_is_listed_once_the_defaults_first():
-    agents = (AgentDirectory(id="work"), AgentDirectory(id="twin", workspace="/home/ada/.openclaw/workspace"))
-    assert every_workspace(agents, PLACES) == ["/home/ada/.openclaw/workspace", "/home/ada/.openclaw/workspace-work"]
+        where(tmp_path, bad)
 
 
 NAMES = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md", "BOOTSTRAP.md", "MEMORY.md")
@@ -91,10 +96,6 @@ def test_a_light_heartbeat_sees_only_its_checklist():
 
 def test_the_channel_can_say_that_it_is_a_group():
     assert kind_of(parse_session_key("agent:main:main"), group=True) == "group"
-
-
-def test_skipping_means_nothing():
-    assert chosen("agent:main:main", skip=True) == []
 
 
 @pytest.mark.parametrize(

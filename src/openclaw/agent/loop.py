@@ -57,8 +57,8 @@ async def run(
     turns = closing = 0
     acted = False
     while True:
-        if steering.messages:
-            steered = steering.messages.popleft()
+        if steering.waiting:
+            steered = steering.waiting.popleft()
             messages.append(steered)
             tools.heard(steered)
             yield Steered(steered)
@@ -111,7 +111,7 @@ async def run(
             if tools.ended:
                 yield RunEnded("toolUse", usage, turns=turns)
                 return
-        elif not steering.messages:
+        elif not steering.waiting:
             yield RunEnded(reply.stop_reason, usage, reply.error_message, None, turns)
             return
 

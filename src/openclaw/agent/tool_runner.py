@@ -188,7 +188,7 @@ class ToolRunner:
         name = plan.tool.spec.name
         began, asked = self._clock.now(), plan.args
         try:
-            if steering.messages:  # before a person is asked to approve a call that would be skipped anyway
+            if steering.waiting:  # before a person is asked to approve a call that would be skipped anyway
                 raise _Objection(SKIPPED)
             if self._interceptor is not None:
                 plan = await self._intercepted(plan, context, self._interceptor)
@@ -232,7 +232,7 @@ class ToolRunner:
         async with AsyncExitStack() as alone:
             for resource in sorted(plan.tool.resources(plan.args, context)):
                 await alone.enter_async_context(self._busy.setdefault(resource, asyncio.Lock()))
-            if steering.messages:
+            if steering.waiting:
                 return Output.failed(SKIPPED)
             began = await self._labels.before(plan.tool, plan.args, context)
             try:

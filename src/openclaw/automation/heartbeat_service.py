@@ -7,47 +7,29 @@ import asyncio
 import logging
 import shlex
 import uuid
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent
+from openclaw.agent.settings import agent_ids, default_agent
 from openclaw.automation import heartbeat
+from openclaw.automation.context import AutomationContext, read_task_file, run_to_end
 from openclaw.automation.cron.probes import WatchProbes
 from openclaw.automation.cron.service import wait_first
-from openclaw.automation.cron.watch import (
-    CommandWatch,
-    DueWatch,
-    FileWatch,
-    HttpWatch,
-    MailWatch,
-    Watch,
-    changed_results,
-)
+from openclaw.automation.cron.watch import CommandWatch, DueWatch, FileWatch, HttpWatch, MailWatch, Watch
 from openclaw.automation.heartbeat import DENIED_TOOLS, HeartbeatState, SkipBeat, WaitBeat
 from openclaw.automation.settings import HeartbeatSettings
-from openclaw.budget.service import BudgetService
-from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
-from openclaw.core.settings import Live
-from openclaw.process.environment import local_timezone
+from openclaw.core.text import Origin
 from openclaw.process.tasks import supervise_once
 from openclaw.prompt.facts import DEFAULT_HEARTBEAT
-from openclaw.protocol.events import EventBus
-from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
-from openclaw.runs.worker import RunService
 from openclaw.security.scan import is_critical, scan
-from openclaw.sessions.service import SessionService
-from openclaw.sessions.system_events import SystemEvents
-from openclaw.storage.database import Database
-from openclaw.workspace.seed import Workspaces
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +38,6 @@ RETRY = 1.0
 LONGEST_SLEEP = 60.0
 LONGEST_RUN = 600.0
 PREVIEW = 200
-FILE_BYTES = 262_144
 HAPPENED = (
     "The System lines above say what happened since this conversation was last active. Tell the person what they need "
     "to know of it; pass a reminder on as one. If nothing has to be said, reply exactly NO_REPLY."
@@ -75,29 +56,9 @@ class _Memory(Struct, frozen=True, kw_only=True):
 class HeartbeatService:
     """The heartbeats of all agents. Use as `async with HeartbeatService(…).serving(…)`."""
 
-    def __init__(
-        self,
-        sessions: SessionService,
-        runs: RunService,
-        system_events: SystemEvents,
-        workspaces: Workspaces,
-        db: Database,
-        clock: Clock,
-        budget: BudgetService,
-        bus: EventBus,
-        agents_settings: Live[AgentsSettings],
-        environ: Mapping[str, str],
-    ) -> None:
-        self._sessions = sessions
-        self._runs = runs
-        self._system_events = system_events
-        self._workspaces = workspaces
-        self._db = db
-        self._budget = budget
-        self._bus = bus
-        self._agents_settings = agents_settings
-        self._clock = clock
-        self._environ = environ
+    def __init__(self, context: AutomationContext) -> None:
+        self._context = context
+        self._clock = context.clock
         self._due: dict[str, tuple[int, int]] = {}
         """By agent: its interval and its next look."""
         self._woken: dict[SessionKey, str] = {}
@@ -112,7 +73,7 @@ class HeartbeatService:
     async def serving(self, *, beats: bool) -> AsyncIterator["HeartbeatService"]:
         async with asyncio.TaskGroup() as group:
             self._group = group
-            loop = group.create_task(self._beat_on(group), name="heartbeats") if beats else None
+            loop = group.create_task(self._loop(group), name="heartbeats") if beats else None
             try:
                 yield self
             finally:
@@ -124,6 +85,12 @@ class HeartbeatService:
         self._woken.setdefault(key, reason)
         self._stir.set()
 
+    async def add_event(self, key: SessionKey, text: str, mode: str, origins: Sequence[Origin] = ()) -> None:
+        """Adds an event to a session; in mode `now` it also wakes the agent."""
+        await self._context.system_events.add(key, text, str(uuid.uuid4()), origins)
+        if mode == "now":
+            self.wake(key, "wake")
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs something for as long as heartbeats are served."""
         if self._group is None:
@@ -134,7 +101,7 @@ class HeartbeatService:
 
     def enrolled(self) -> dict[str, HeartbeatSettings]:
         """The agents that have heartbeats, and how."""
-        agents = self._agents_settings.current
+        agents = self._context.agents_settings.current
         own = {entry.id: entry.heartbeat for entry in agents.list if entry.heartbeat is not None}
         if own:
             return {agent: own[agent] for agent in agent_ids(agents) if agent in own}
@@ -146,21 +113,21 @@ class HeartbeatService:
         due = self._due.get(agent_id)
         return due[1] if due is not None and self.enabled else None
 
-    async def _beat_on(self, group: asyncio.TaskGroup) -> None:
+    async def _loop(self, group: asyncio.TaskGroup) -> None:
         while True:
-            now = millis(self._clock)
+            now = self._context.now
             following = self._plan(now)
             for agent, (every, at) in self._due.items():
                 if at <= now:
                     self._due[agent] = (every, at + ((now - at) // every + 1) * every)
-                    self._beat_once(group, self._sessions.key("main", agent), "interval", woken=False)
+                    self._loopce(group, self._context.sessions.key("main", agent), "interval", woken=False)
             wait = min([LONGEST_SLEEP, *(max(0.0, (at - now) / 1000) for at in following if at > now)])
             await wait_first(self._clock.sleep(wait), self._stir.wait())
             if self._stir.is_set():
                 await self._clock.sleep(COALESCE)
                 self._stir.clear()
                 for key, reason in self._woken.items():
-                    self._beat_once(group, key, reason, woken=True)
+                    self._loopce(group, key, reason, woken=True)
                 self._woken.clear()
 
     def _plan(self, now: int) -> list[int]:
@@ -179,27 +146,23 @@ class HeartbeatService:
         self._due = wanted
         return [at if at > now else at + every for every, at in wanted.values()]
 
-    def _beat_once(self, group: asyncio.TaskGroup, key: SessionKey, reason: str, *, woken: bool) -> None:
+    def _loopce(self, group: asyncio.TaskGroup, key: SessionKey, reason: str, *, woken: bool) -> None:
         running = self._beating.get(key)
-        if running is not None and not running.done():
-            if woken:
-                self._beating[key] = group.create_task(
-                    supervise_once(self._after(running, key, reason), f"heartbeat of {key}"), name=f"heartbeat:{key}"
-                )
-            return
-        self._beating[key] = group.create_task(
-            supervise_once(self._beat(key, reason, woken=woken), f"heartbeat of {key}"), name=f"heartbeat:{key}"
-        )
+        if running is not None and running.done():
+            running = None
+        if running is None or woken:
+            self._beating[key] = group.create_task(
+                supervise_once(self._beat(key, reason, running, woken=woken), f"heartbeat of {key}"),
+                name=f"heartbeat:{key}",
+            )
 
-    async def _after(self, running: asyncio.Task[None], key: SessionKey, reason: str) -> None:
-        await asyncio.wait({running})
-        await self._beat(key, reason, woken=True)
-
-    async def _beat(self, key: SessionKey, reason: str, *, woken: bool) -> None:
-        began = millis(self._clock)
+    async def _beat(self, key: SessionKey, reason: str, running: asyncio.Task[None] | None, *, woken: bool) -> None:
+        if running is not None:
+            await asyncio.wait({running})
+        began = self._context.now
         try:
             settings = self.enrolled().get(key.agent) or HeartbeatSettings()
-            pulse, looks_now, memory = await self._feel(key, settings, woken=woken)
+            pulse, looks_now, memory = await self._collect(key, settings, woken=woken)
             while isinstance(verdict := heartbeat.decide(pulse), WaitBeat):
                 if not pulse.events:
                     verdict = SkipBeat(verdict.reason)
@@ -207,38 +170,38 @@ class HeartbeatService:
                 await self._clock.sleep(RETRY)
                 pulse = structs.replace(
                     pulse,
-                    now=millis(self._clock),
+                    now=self._context.now,
                     busy=self._busy(key),
-                    events=await self._system_events.waiting(key),
+                    events=await self._context.system_events.waiting(key),
                 )
             if isinstance(verdict, SkipBeat):
                 await self._keep(key.agent, structs.replace(memory, seen=looks_now))
-                self._tell(began, "skipped", verdict.reason)
+                self._record(began, "skipped", verdict.reason)
                 return
             await self._ask(key, settings, pulse, structs.replace(memory, seen=looks_now), began)
         except OpenClawError as error:
             log.warning("the heartbeat of %s failed (%s): %s", key.agent, reason, error.message)
-            self._tell(began, "failed", error.message)
+            self._record(began, "failed", error.message)
 
-    async def _feel(
+    async def _collect(
         self, key: SessionKey, settings: HeartbeatSettings, *, woken: bool
     ) -> tuple[HeartbeatState, dict[str, str], _Memory]:
         """Collects everything `decide` needs: watches, HEARTBEAT.md, waiting events, whether the session is busy."""
         memory = await self._recall(key.agent)
-        workspace = self._workspaces.of(key.agent)
+        context = self._context
+        workspace = context.workspaces.of(key.agent)
         found: list[str] | None = None
         seen = dict(memory.seen)
         watches = _watches(settings)
         if watches and not woken:
-            looks = await WatchProbes(workspace, self._environ, self._clock, 0, self._budget.ledger.zone).all(watches)
-            found = [f"Changed: {look.name}. {look.says}" for look in changed_results(looks, seen)]
-            seen |= {look.name: look.mark for look in looks if look.mark}
+            probes = WatchProbes(workspace, context.environ, context.clock, 0, context.budget.ledger.zone)
+            seen, found = await probes.changes(watches, seen)
         pulse = HeartbeatState(
-            now=millis(self._clock),
+            now=self._context.now,
             enabled=self.enabled,
             hours=self._hours(settings),
-            tasks=await asyncio.to_thread(_read, workspace / "HEARTBEAT.md"),
-            events=await self._system_events.waiting(key),
+            tasks=await asyncio.to_thread(read_task_file, workspace / "HEARTBEAT.md"),
+            events=await self._context.system_events.waiting(key),
             changes=found,
             busy=self._busy(key),
             woken=woken,
@@ -247,15 +210,14 @@ class HeartbeatService:
         return pulse, seen, memory
 
     def _busy(self, key: SessionKey) -> str:
-        return "requests-in-flight" if self._runs.active(key) else ""
+        return "requests-in-flight" if self._context.runs.active(key) else ""
 
     def _hours(self, settings: HeartbeatSettings) -> heartbeat.Hours | None:
         rule = settings.active_hours
         if rule is None:
             return None
-        user = self._agents_settings.current.defaults.user_timezone
         zone = rule.timezone if rule.timezone not in (None, "user", "local") else None
-        return heartbeat.parse_hours(rule.start, rule.end, zone or user or local_timezone(self._environ) or "UTC")
+        return heartbeat.parse_hours(rule.start, rule.end, zone or self._context.zone)
 
     async def _ask(
         self, key: SessionKey, settings: HeartbeatSettings, pulse: HeartbeatState, memory: _Memory, began: int
@@ -263,7 +225,7 @@ class HeartbeatService:
         prompt = settings.prompt or DEFAULT_HEARTBEAT.text
         if settings.prompt and is_critical(scan(settings.prompt)):
             log.error("agents.defaults.heartbeat.prompt looks like an attack and is held back: openclaw prompt lint")
-            self._tell(began, "skipped", "prompt-held-back")
+            self._record(began, "skipped", "prompt-held-back")
             return
         regular = not pulse.woken and (pulse.changes or not heartbeat.is_empty(pulse.tasks or ""))
         moment = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -281,26 +243,23 @@ class HeartbeatService:
             lane="cron",
             priority="background",
         )
-        await self._keep(key.agent, structs.replace(memory, last_at=millis(self._clock)))
-        runs = self._runs
-        await runs.submit(turn, rules=QueueRules(mode="followup"))
-        while (outcome := await runs.wait(turn.run_id, LONGEST_SLEEP)) is None:
-            pass
-        now = millis(self._clock)
+        await self._keep(key.agent, structs.replace(memory, last_at=self._context.now))
+        outcome = await run_to_end(self._context.runs, turn)
+        now = self._context.now
         if outcome.status != "ok":
-            self._tell(began, "failed", outcome.error or "")
+            self._record(began, "failed", outcome.error or "")
             return
         text = heartbeat.visible_answer(outcome.texts[-1] if outcome.texts else "", settings.ack_max_chars)
         if not text:
-            self._tell(began, "ok-token" if outcome.texts else "ok-empty", "")
+            self._record(began, "ok-token" if outcome.texts else "ok-empty", "")
         elif heartbeat.is_repeated(text, memory.last_text, memory.last_text_at, now):
-            self._tell(began, "skipped", "duplicate")
+            self._record(began, "skipped", "duplicate")
         else:
             await self._keep(key.agent, structs.replace(memory, last_at=now, last_text=text, last_text_at=now))
-            self._tell(began, "sent", "", text)
+            self._record(began, "sent", "", text)
 
-    def _tell(self, began: int, status: str, reason: str, text: str = "") -> None:
-        now = millis(self._clock)
+    def _record(self, began: int, status: str, reason: str, text: str = "") -> None:
+        now = self._context.now
         self.last = {
             "ts": now,
             "status": status,
@@ -310,32 +269,21 @@ class HeartbeatService:
             "durationMs": now - began,
             "message": text,
         }
-        self._bus.publish("heartbeat", self.last)
+        self._context.bus.publish("heartbeat", self.last)
 
     async def _recall(self, agent: str) -> _Memory:
-        rows = await self._db.read("SELECT * FROM heartbeats WHERE agent_id = :agent", {"agent": agent})
+        rows = await self._context.db.read("SELECT * FROM heartbeats WHERE agent_id = :agent", {"agent": agent})
         if not rows:
             return _Memory()
-        row = rows[0]
-        return _Memory(
-            last_at=row["last_at"],
-            last_text=row["last_text"],
-            last_text_at=row["last_text_at"],
-            seen=msgspec.json.decode(row["seen"], type=dict[str, str]),
-        )
+        fields = {name: rows[0][name] for name in ("last_at", "last_text", "last_text_at")}
+        return _Memory(**fields, seen=msgspec.json.decode(rows[0]["seen"], type=dict[str, str]))
 
     async def _keep(self, agent: str, memory: _Memory) -> None:
-        await self._db.write(
+        await self._context.db.write(
             "INSERT INTO heartbeats (agent_id, last_at, last_text, last_text_at, seen) "
-            "VALUES (:agent, :at, :text, :text_at, :seen) ON CONFLICT (agent_id) DO UPDATE SET "
-            "last_at = :at, last_text = :text, last_text_at = :text_at, seen = :seen",
-            {
-                "agent": agent,
-                "at": memory.last_at,
-                "text": memory.last_text,
-                "text_at": memory.last_text_at,
-                "seen": msgspec.json.encode(memory.seen).decode(),
-            },
+            "VALUES (:agent, :last_at, :last_text, :last_text_at, :seen) ON CONFLICT (agent_id) DO UPDATE SET "
+            "last_at = :last_at, last_text = :last_text, last_text_at = :last_text_at, seen = :seen",
+            {"agent": agent, **structs.asdict(memory), "seen": msgspec.json.encode(memory.seen).decode()},
         )
 
 
@@ -355,11 +303,3 @@ def _words(line: str) -> tuple[str, ...]:
         return tuple(shlex.split(line))
     except ValueError as error:
         raise InvalidRequest(f"{line!r} in heartbeat.watch.commands is not a command line: {error}") from None
-
-
-def _read(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            return file.read(FILE_BYTES).decode(errors="replace")
-    except OSError:
-        return None

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,37 +11,25 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent
+from openclaw.automation.context import AutomationContext, read_task_file, run_to_end
 from openclaw.automation.cron.service import Scheduler
 from openclaw.automation.cron.tool import CronTool
 from openclaw.automation.heartbeat import is_empty
 from openclaw.automation.heartbeat_service import HeartbeatService
-from openclaw.automation.settings import CronSettings
-from openclaw.budget.service import BudgetService
-from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.core.messages import Assistant, User
 from openclaw.core.settings import Live
-from openclaw.core.text import Origin, sanitize_block
+from openclaw.core.text import sanitize_block
 from openclaw.plugins.hooks.events import NOTHING, HookEvent, HookFileAnswer
 from openclaw.plugins.settings import HookEntrySettings
-from openclaw.process.environment import Home
-from openclaw.protocol.events import EventBus
-from openclaw.runs.hooks import RunHooks
-from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
 from openclaw.runs.toolset import MachineTools
-from openclaw.runs.turn import TurnRunner
 from openclaw.runs.worker import RunService
 from openclaw.security.external import sanitize_external_text
 from openclaw.security.label_service import LabelService
-from openclaw.security.sandboxes.service import SandboxService
-from openclaw.sessions.index import SessionIndex
-from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
-from openclaw.sessions.system_events import SystemEvents
 from openclaw.sessions.transcript import build_context
-from openclaw.storage.database import Database
 from openclaw.tools.settings import ToolsSettings
 from openclaw.workspace.budget import PER_FILE, shorten
 from openclaw.workspace.seed import Workspaces
@@ -61,64 +49,14 @@ class Automation(Struct, frozen=True):
             yield
 
 
-def build_automation(
-    sessions: SessionService,
-    lifecycle: SessionLifecycle,
-    runs: RunService,
-    index: SessionIndex,
-    system_events: SystemEvents,
-    home: Home,
-    workspaces: Workspaces,
-    db: Database,
-    clock: Clock,
-    turns: TurnRunner,
-    run_hooks: RunHooks,
-    sandboxes: SandboxService,
-    budget: BudgetService,
-    machine_tools: MachineTools,
-    bus: EventBus,
-    agents_settings: Live[AgentsSettings],
-    cron_settings: Live[CronSettings],
-    environ: Mapping[str, str],
-) -> Automation:
+def build_automation(context: AutomationContext) -> Automation:
     """Builds the heartbeats, the scheduler and the tool `cron`."""
-    heartbeats = HeartbeatService(
-        sessions, runs, system_events, workspaces, db, clock, budget, bus, agents_settings, environ
-    )
-    scheduler = Scheduler(
-        sessions,
-        lifecycle,
-        runs,
-        index,
-        system_events,
-        home,
-        workspaces,
-        db,
-        clock,
-        turns,
-        run_hooks,
-        sandboxes,
-        budget,
-        machine_tools,
-        bus,
-        agents_settings,
-        cron_settings,
-        heartbeats.wake,
-        environ,
-    )
-
-    async def run(job_id: str, only_due: bool) -> str | None:
-        return await scheduler.run_now(job_id, only_due=only_due)
-
-    async def wake(session_key: str, text: str, mode: str, origins: Sequence[Origin]) -> None:
-        key = parse_session_key(session_key)
-        await system_events.add(key, text, str(uuid.uuid4()), origins)
-        if mode == "now":
-            heartbeats.wake(key, "wake")
+    heartbeats = HeartbeatService(context)
+    scheduler = Scheduler(context, heartbeats.wake)
 
     async def recent(session_key: str, count: int) -> Sequence[str]:
         """The last things that people and the assistant said in a conversation."""
-        _, loaded = await sessions.load(parse_session_key(session_key))
+        _, loaded = await context.sessions.load(parse_session_key(session_key))
         if loaded is None:
             return []
         said = build_context(loaded.entries).messages
@@ -129,7 +67,7 @@ def build_automation(
         ]
         return lines[-count:]
 
-    return Automation(scheduler, heartbeats, CronTool(scheduler.book, run, wake, recent, scheduler.status))
+    return Automation(scheduler, heartbeats, CronTool(scheduler, heartbeats.add_event, recent))
 
 
 # BOOT.md.
@@ -137,7 +75,6 @@ def build_automation(
 log = logging.getLogger(__name__)
 
 FILE = "BOOT.md"
-FILE_BYTES = 262_144
 RUN_SECONDS = 600.0
 PREFIX = "boot:"
 TASK = (
@@ -172,10 +109,10 @@ class BootRunner:
         return [(agent, path) for path, agent in found.items()]
 
     async def _boot(self, agent: str, workspace: Path) -> None:
-        text = await asyncio.to_thread(_read, workspace / FILE)
+        text = await asyncio.to_thread(read_task_file, workspace / FILE)
         if text is None or is_empty(text):
             return
-        if self._going_on(agent):
+        if any(run.key.startswith(f"agent:{agent}:{PREFIX}") for run in self._runs.observe()):
             log.info("%s of %s: a run of an earlier start goes on and counts for this one", FILE, agent)
             return
         limit = self._agents_settings.current.defaults.bootstrap_max_chars
@@ -189,27 +126,13 @@ class BootRunner:
             lane="cron",
             priority="background",
         )
-        runs = self._runs
         try:
-            await runs.submit(turn, rules=QueueRules(mode="followup"))
-            while (outcome := await runs.wait(run_id, RUN_SECONDS)) is None:
-                pass
+            outcome = await run_to_end(self._runs, turn)
         except OpenClawError as error:
             log.warning("%s of %s was not run: %s", FILE, agent, error.message)
             return
         if outcome.status != "ok":
             log.warning("%s of %s failed: %s", FILE, agent, outcome.error)
-
-    def _going_on(self, agent: str) -> bool:
-        return any(seen.key.startswith(f"agent:{agent}:{PREFIX}") for seen in self._runs.observe())
-
-
-def _read(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            return file.read(FILE_BYTES).decode(errors="replace")
-    except OSError:
-        return None
 
 
 # Ended background commands.

@@ -114,7 +114,11 @@ def map_call(mapping: WebhookMapping, call: WebhookCall) -> WakeCall | AgentCall
 
 def fill_template(template: str, call: WebhookCall) -> str:
     """Fills in `{{payload.a.b[0]}}`, `{{headers.x}}`, `{{query.k}}`, `{{path}}` and `{{now}}`."""
-    return _SLOT.sub(lambda match: _text(_at(match[1], call))[:FILLED_CHARS], template)
+
+    def fill(slot: re.Match[str]) -> str:
+        return _text(_at(slot[1], call))[:FILLED_CHARS]
+
+    return _SLOT.sub(fill, template)
 
 
 def _key(mapping: WebhookMapping, call: WebhookCall) -> str | None:
@@ -124,8 +128,10 @@ def _key(mapping: WebhookMapping, call: WebhookCall) -> str | None:
     values = [_text(_at(slot, call)) for slot in _SLOT.findall(mapping.session_key)]
     if not all(values):
         return None
-    inert = iter(_UNKEYED.sub("_", value) for value in values)
-    return _SLOT.sub(lambda match: next(inert), mapping.session_key)[:KEY_CHARS]
+    # The texts between the slots, each followed by the value of a slot.
+    between = _SLOT.split(mapping.session_key)[::2]
+    inert = (*(_UNKEYED.sub("_", value) for value in values), "")
+    return "".join(part for pair in zip(between, inert, strict=True) for part in pair)[:KEY_CHARS]
 
 
 def _at(path: str, call: WebhookCall) -> Any:

@@ -15,7 +15,7 @@ from openclaw.budget.limits import BudgetRules, LimitLevel, OverLimit, Size, dol
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OverBudget, ProviderError
 from openclaw.core.events import RunNotice
-from openclaw.core.messages import Assistant, Image, Message, Usage, cache_on_message
+from openclaw.core.messages import Assistant, Image, Message, Thinking, Usage, cache_on_message
 from openclaw.core.provider import Model, ModelRequest, Price, cost_of
 from openclaw.models import failover
 from openclaw.models.credentials import Credential
@@ -27,6 +27,7 @@ KeepProfile = Callable[[str, Callable[[CredentialStats], CredentialStats], str |
 """Changes the stats of a profile: its id, the change, and the provider it just worked with."""
 
 FREE = Price()
+NO_COST = limits.Estimate(0.0, 0.0)
 _SAID = {
     "rate_limit": "was rate limited",
     "overloaded": "was overloaded",
@@ -174,29 +175,29 @@ class RunMeter:
         )
         size = size_of(request)
         self._last = None
-        ruling = await self._ledger.reserve(call, limits.estimate(size, price_of(model)), self.rules)
+        price = price_of(model)
+        estimate = NO_COST if price == FREE else limits.estimate(size, price)
+        ruling = await self._ledger.reserve(call, estimate, self.rules)
         if isinstance(ruling, OverLimit):
             raise OverBudget(ruling.why)
-        self._open = CallRecording(self, call, size, request)
+        self._open = CallRecording(meter=self, call=call, size=size, request=request)
         return self._open
 
 
-class CallRecording(StreamRecording):
+class CallRecording(StreamRecording, kw_only=True, eq=False):
     """A reserved call: what it streams, and its end on the books of its run."""
 
-    def __init__(self, meter: RunMeter, call: ReservedCall, size: Size, request: ModelRequest) -> None:
-        super().__init__()
-        self._meter = meter
-        self.call = call
-        self.size = size
-        self.request = request
-        self.begun = False
+    meter: RunMeter
+    call: ReservedCall
+    size: Size
+    request: ModelRequest
+    begun: bool = False
 
     async def close(self) -> None:
         """Takes the end of the call down; one that was cut off is written with the next settlement."""
         if not self.begun:
             return
-        meter, end = self._meter, _end(self)
+        meter, end = self.meter, _end(self)
         meter._open, meter._last, meter._reason = None, self.call, end.reason
         meter._usage = meter._usage + end.usage
         meter._closed.append((self, end))
@@ -231,9 +232,8 @@ def _extent(message: Message) -> tuple[int, int]:
     """The bytes of a message's text, and its images."""
     chars = len(message.text.encode(errors="replace"))
     if isinstance(message, Assistant):
-        return chars + len(message.thinking) + sum(
-            len(str(call.arguments)) + len(call.name) for call in message.calls
-        ), 0
+        thinking = sum(len(block.thinking) for block in message.content if isinstance(block, Thinking))
+        return chars + thinking + sum(len(str(call.arguments)) + len(call.name) for call in message.calls), 0
     content = () if isinstance(message.content, str) else message.content
     return chars, sum(isinstance(block, Image) for block in content)
 

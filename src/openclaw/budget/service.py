@@ -1,9 +1,8 @@
 """Sums of spending by model, agent, session or day; and `BudgetService`, which opens a run's meter."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from typing import Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 
@@ -12,6 +11,7 @@ from openclaw.budget.limits import PERIODS, BudgetRules, degradation_step, dolla
 from openclaw.budget.meter import KeepProfile, MeterAccount, RunMeter, explain_run
 from openclaw.budget.settings import BudgetSettings, RecordSettings
 from openclaw.core.clock import Clock
+from openclaw.core.clock import zone_of as zone_of
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live
@@ -151,14 +151,6 @@ def _sum(row: Row) -> SpendSum:
 # The service.
 
 MONTH_MS = 32 * 86_400_000
-
-
-def zone_of(name: str) -> tzinfo:
-    """The time zone called `name`; UTC when it is unknown."""
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return UTC
 
 
 def render_amount(part: SpendSum) -> str:

@@ -21,16 +21,14 @@ from openclaw.core.clock import Clock
 from openclaw.core.commands import parse_command
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
-from openclaw.core.settings import Live
 from openclaw.core.text import make_origin
-from openclaw.runs.chat_rpc import queue_rules
 from openclaw.runs.commands import SlashCommands
 from openclaw.runs.outbox import FAILURE_REPLY, Outbox
 from openclaw.runs.request import RunRequest
+from openclaw.runs.rpc.chat import queue_rules
 from openclaw.runs.worker import RunService
 from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
-from openclaw.sessions.settings import SessionSettings
 
 log = logging.getLogger("openclaw.channels")
 
@@ -46,7 +44,6 @@ class InboundHandler:
         outbox: Outbox,
         state_dir: Path,
         live: LiveConfig,
-        session_settings: Live[SessionSettings],
         commands: SlashCommands,
         clock: Clock,
     ) -> None:
@@ -56,7 +53,6 @@ class InboundHandler:
         self._outbox = outbox
         self._state_dir = state_dir
         self._live = live
-        self._session_settings = session_settings
         self._commands = commands
         self._clock = clock
         self._senders: dict[str, SenderPairing] = {}
@@ -76,7 +72,7 @@ class InboundHandler:
                 await self._answer(message, owner)
 
     def _judge(self, message: Inbound) -> Verdict:
-        config = self._live.current.config
+        config = self._live.config
         settings = config.channels.get(message.channel)
         pairs = settings is not None and settings.dm_policy == "pairing" and message.group is None
         return judge(
@@ -103,7 +99,7 @@ class InboundHandler:
         await self._say(message, text, "pairing")
 
     async def _answer(self, message: Inbound, owner: bool) -> None:
-        key = self._sessions.key(session_key_of(message, owner=owner, scope=self._session_settings.current.dm_scope))
+        key = self._sessions.key(session_key_of(message, owner=owner, scope=self._live.config.session.dm_scope))
         text = to_prompt_text(message, owner=owner)
         if owner:  # commands are the owner's; a stranger's slash is a word like any other
             reply = await self._commands.answer(key, message.text, message.channel)

@@ -107,7 +107,7 @@ class MessageTool(SimpleTool):
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         try:
             wanted = parse_args(args, MessageArgs)
-            channel, targets, text = self._checked(wanted)
+            channel, targets, text = self._check(wanted)
         except OpenClawError as error:
             return json_output({"status": "error", "error": error.message}, failed=True)
         if wanted.dry_run:
@@ -122,7 +122,7 @@ class MessageTool(SimpleTool):
         result = {"status": "error" if failed else "ok", "channel": channel, "sent": sent}
         return json_output({**result, **({"failed": failed} if failed else {})}, failed=bool(failed))
 
-    def _checked(self, wanted: MessageArgs) -> tuple[str, list[str], str]:
+    def _check(self, wanted: MessageArgs) -> tuple[str, list[str], str]:
         there = self._channels()
         names = ", ".join(sorted(there))
         name = wanted.channel or (next(iter(there)) if len(there) == 1 else "")

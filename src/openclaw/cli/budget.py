@@ -1,9 +1,9 @@
 """`openclaw cost`: what model calls cost, by model, agent, session or day."""
 
 import asyncio
-import time
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -11,16 +11,14 @@ import msgspec
 from openclaw.budget import service
 from openclaw.budget.ledger import CallRow, SpendLedger
 from openclaw.budget.meter import explain_run
-from openclaw.budget.service import zone_of
-from openclaw.cli.render import dollars, print_json, table, tokens, when
+from openclaw.budget.service import GroupBy, SpendSum, zone_of
+from openclaw.cli.render import JSON, dollars, now_ms, show, table, tokens, when
 from openclaw.config.load import load
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.gateway.process import open_state
+from openclaw.gateway.state import open_state
 from openclaw.process.environment import Environment, local_timezone
 from openclaw.process.tasks import SystemClock
-
-if TYPE_CHECKING:
-    from openclaw.budget.service import GroupBy, SpendSum
+from openclaw.storage.database import Database
 
 BY = click.Choice(["model", "agent", "session", "day"])
 
@@ -29,9 +27,9 @@ BY = click.Choice(["model", "agent", "session", "day"])
 @click.option("--by", type=BY, default="model", show_default=True, help="What to add up by.")
 @click.option("--days", type=click.IntRange(1, 400), default=30, show_default=True, help="How far to look back.")
 @click.option("--agent", "agent_id", metavar="ID", help="Only this agent.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 @click.pass_context
-def cost_command(ctx: click.Context, by: "GroupBy", days: int, agent_id: str | None, as_json: bool) -> None:
+def cost_command(ctx: click.Context, by: GroupBy, days: int, agent_id: str | None, as_json: bool) -> None:
     """What calls to models cost. A call whose price is not known is counted, not guessed."""
     if ctx.invoked_subcommand is None:
         _show(by, days, agent_id, as_json)
@@ -39,7 +37,7 @@ def cost_command(ctx: click.Context, by: "GroupBy", days: int, agent_id: str | N
 
 @cost_command.command("explain")
 @click.argument("run")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def explain(run: str, as_json: bool) -> None:
     """Every call of RUN: who was asked, what came of it, what it cost."""
 
@@ -56,13 +54,15 @@ def explain(run: str, as_json: bool) -> None:
             calls = await ledger.of_run(run if len(rows) > 1 else rows[0]["run_id"])
             return calls, explain_run(calls, ledger.zone)
 
-    calls, told = asyncio.run(read())
-    if as_json:
-        print_json({"runId": calls[0].run_id, "told": told, "calls": [_call(call) for call in calls]})
-        return
-    lines = [
+    calls, explanation = asyncio.run(read())
+    document = {"runId": calls[0].run_id, "told": explanation, "calls": [_call_to_json(call) for call in calls]}
+    show(document, _explain_lines(calls, explanation), as_json)
+
+
+def _explain_lines(calls: list[CallRow], explanation: str) -> Iterator[str]:
+    rows = [
         (
-            str(call.attempt),
+            call.attempt,
             when(call.at),
             call.ref,
             call.reason or call.state,
@@ -72,18 +72,17 @@ def explain(run: str, as_json: bool) -> None:
         )
         for call in calls
     ]
-    click.echo(table(lines, ("call", "at", "model", "end", "in", "out", "cost")))
+    yield table(rows, ("call", "at", "model", "end", "in", "out", "cost"))
     known = [call.usage.cost.total for call in calls if call.usage.cost]
-    click.echo(f"\n{calls[0].session_key}: {dollars(sum(known))} for {len(calls)} call(s)")
-    if told:
-        click.echo(told)
+    yield f"\n{calls[0].session_key}: {dollars(sum(known))} for {len(calls)} call(s)"
+    if explanation:
+        yield explanation
     for call in calls:
         if call.error:
-            click.echo(f"call {call.attempt}: {call.error}")
+            yield f"call {call.attempt}: {call.error}"
 
 
-def _money(call: Any) -> str:
-
+def _money(call: CallRow) -> str:
     if call.state == "open":
         return f"~{dollars(call.estimate_usd)} (never settled)" if call.estimate_usd is not None else "unknown"
     if call.usage.cost is None:
@@ -91,8 +90,7 @@ def _money(call: Any) -> str:
     return dollars(call.usage.cost.total) if call.measured else f"~{dollars(call.usage.cost.total)}"
 
 
-def _call(call: Any) -> dict[str, Any]:
-
+def _call_to_json(call: CallRow) -> dict[str, Any]:
     return {
         "attempt": call.attempt,
         "at": call.at,
@@ -108,50 +106,35 @@ def _call(call: Any) -> dict[str, Any]:
     }
 
 
-def _show(by: "GroupBy", days: int, agent_id: str | None, as_json: bool) -> None:
-
-    async def read() -> dict[str, service.SpendSum]:
+def _show(by: GroupBy, days: int, agent_id: str | None, as_json: bool) -> None:
+    async def read() -> dict[str, SpendSum]:
         async with _books() as (db, _):
-            since = round(time.time() * 1000) - days * 86_400_000
+            since = now_ms() - days * 86_400_000
             return await service.sum_by(db, by, service.ReportSpan(since=since, agent_id=agent_id))
 
     found = asyncio.run(read())
     whole = service.add_up(found.values())
-    if as_json:
-        rows = [{by: name, "calls": part.calls, **service.sum_to_json(part)} for name, part in found.items()]
-        print_json(
-            {"by": by, "days": days, "rows": rows, "totals": {"calls": whole.calls, **service.sum_to_json(whole)}}
-        )
-        return
-    if not found:
-        click.echo(f"No model was called in the last {days} days.")
-        return
-    _print(by, found, whole)
-
-
-def _print(by: str, found: "dict[str, SpendSum]", whole: "SpendSum") -> None:
-
-    def line(name: str, part: "SpendSum") -> tuple[str, ...]:
-        prompt = part.input + part.cache_read + part.cache_write
-        unknown = str(part.missing) if part.missing else ""
-        return name, str(part.calls), tokens(prompt), tokens(part.output), dollars(part.total_cost), unknown
-
-    rows = [line(name, part) for name, part in found.items()]
+    documents = [{by: name, "calls": part.calls, **service.sum_to_json(part)} for name, part in found.items()]
+    totals = {"calls": whole.calls, **service.sum_to_json(whole)}
+    rows = [_sum_row(name, part) for name, part in found.items()]
     if len(rows) > 1:
-        rows.append(line("all", whole))
-    click.echo(table(rows, (by, "calls", "in", "out", "cost", "no price" if whole.missing else "")))
+        rows.append(_sum_row("all", whole))
+    columns = (by, "calls", "in", "out", "cost", "no price" if whole.missing else "")
+    listed = table(rows, columns, empty=f"No model was called in the last {days} days.")
+    show({"by": by, "days": days, "rows": documents, "totals": totals}, listed, as_json)
 
 
-def _books() -> Any:
+def _sum_row(name: str, part: SpendSum) -> tuple[Any, ...]:
+    prompt = part.input + part.cache_read + part.cache_write
+    return name, part.calls, tokens(prompt), tokens(part.output), dollars(part.total_cost), part.missing or ""
+
+
+@asynccontextmanager
+async def _books() -> AsyncIterator[tuple[Database, SpendLedger]]:
     """Opens the database and the budget ledger for reading, without the whole assistant."""
-
-    @asynccontextmanager
-    async def opened() -> Any:
-        environment = Environment.of_process()
-        loaded = load(environment.home, environment.environ)
-        clock = SystemClock()
-        async with open_state(environment.home, clock) as (db, _):
-            named = loaded.config.agents.defaults.user_timezone or local_timezone(environment.environ)
-            yield db, SpendLedger(db, clock, zone_of(named))
-
-    return opened()
+    environment = Environment.of_process()
+    loaded = load(environment.home, environment.environ)
+    clock = SystemClock()
+    async with open_state(environment.home, clock) as (db, _):
+        named = loaded.config.agents.defaults.user_timezone or local_timezone(environment.environ)
+        yield db, SpendLedger(db, clock, zone_of(named))

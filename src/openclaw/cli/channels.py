@@ -1,15 +1,11 @@
 """`openclaw pairing`: senders who wait for approval on a channel, and those who were approved."""
 
-from __future__ import annotations
-
 import click
 import msgspec
 
 from openclaw.channels.pairing import SenderPairing
-from openclaw.cli.render import print_json, table, when
-from openclaw.config.edit import Editor
-from openclaw.config.load import load
-from openclaw.core.text import strip_unprintable
+from openclaw.cli.home import open_editor, read_home
+from openclaw.cli.render import JSON, say, show, table, when
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 
@@ -21,28 +17,19 @@ def pairing_command() -> None:
 
 @pairing_command.command("list")
 @click.argument("channel", required=False)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def listed(channel: str | None, as_json: bool) -> None:
+@JSON
+def list_senders(channel: str | None, as_json: bool) -> None:
     """Who waits with which code, and who was let in, on CHANNEL or on all."""
-
-    here = _here()
-    names = [channel] if channel else _channels(here)
-    found = {name: _senders(here, name) for name in names}
-    if as_json:
-        print_json(
-            {
-                name: {"requests": msgspec.to_builtins(one.waiting()), "allowFrom": list(one.let_in())}
-                for name, one in found.items()
-            }
-        )
-        return
-    rows = [
-        (name, strip_unprintable(each.id), f"waits since {when(each.created_at)}", each.code)
-        for name, one in found.items()
-        for each in one.waiting()
-    ]
-    rows += [(name, strip_unprintable(who), "let in", "") for name, one in found.items() for who in one.let_in()]
-    click.echo(table(rows, ("channel", "who", "", "code")) if rows else "Nobody waits, and nobody was let in.")
+    asked = (Environment.of_process().home.state / "credentials").glob("*-pairing.json")
+    names = [channel] if channel else sorted(path.name.removesuffix("-pairing.json") for path in asked)
+    document, waiting, let_in = {}, [], []
+    for name in names:
+        senders = _senders(name)
+        document[name] = {"requests": msgspec.to_builtins(senders.waiting()), "allowFrom": list(senders.let_in())}
+        waiting += [(name, each.id, f"waits since {when(each.created_at)}", each.code) for each in senders.waiting()]
+        let_in += [(name, who, "let in", "") for who in senders.let_in()]
+    rows = [*waiting, *let_in]
+    show(document, table(rows, ("channel", "who", "", "code"), empty="Nobody waits, and nobody was let in."), as_json)
 
 
 @pairing_command.command("approve")
@@ -51,17 +38,14 @@ def listed(channel: str | None, as_json: bool) -> None:
 @click.option("--guest", is_flag=True, help="Never as the owner, also when there is none yet.")
 def approve(channel: str, code: str, guest: bool) -> None:
     """Let in whoever has CODE on CHANNEL. The first of all becomes the owner, unless --guest says otherwise."""
-
-    here = _here()
-    let_in = _senders(here, channel).approve(code)
-    click.echo(strip_unprintable(f"{let_in.id} is heard on {channel} from now on."))
-    if load(here.home, here.environ).config.commands.owner_allow_from or guest:
+    let_in = _senders(channel).approve(code)
+    say(f"{let_in.id} is heard on {channel} from now on.")
+    _, loaded = read_home()
+    if loaded.config.commands.owner_allow_from or guest:
         return
     name = f"{channel}:{let_in.id}"
-    Editor(here.home, here.environ).set("commands.ownerAllowFrom", [name])
-    click.echo(
-        strip_unprintable(f"There was no owner yet: {name} may command the assistant now (commands.ownerAllowFrom).")
-    )
+    open_editor().set("commands.ownerAllowFrom", [name])
+    say(f"There was no owner yet: {name} may command the assistant now (commands.ownerAllowFrom).")
 
 
 @pairing_command.command("remove")
@@ -69,22 +53,9 @@ def approve(channel: str, code: str, guest: bool) -> None:
 @click.argument("sender")
 def remove(channel: str, sender: str) -> None:
     """Take back that SENDER was let in on CHANNEL."""
-
-    _senders(_here(), channel).remove(sender)
-    click.echo(strip_unprintable(f"{sender} has to ask again on {channel}."))
-
-
-def _here() -> Environment:
-
-    return Environment.of_process()
+    _senders(channel).remove(sender)
+    say(f"{sender} has to ask again on {channel}.")
 
 
-def _senders(here: Environment, channel: str) -> SenderPairing:
-
-    return SenderPairing(here.home.state, channel, SystemClock())
-
-
-def _channels(here: Environment) -> list[str]:
-    """Channels on which somebody ever asked."""
-    found = (here.home.state / "credentials").glob("*-pairing.json")
-    return sorted(path.name.removesuffix("-pairing.json") for path in found)
+def _senders(channel: str) -> SenderPairing:
+    return SenderPairing(Environment.of_process().home.state, channel, SystemClock())

@@ -3,14 +3,14 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import click
 import msgspec
 
+from openclaw.cli.home import NOT_RUNNING
 from openclaw.cli.render import note, print_json
 from openclaw.cli.screen import RunScreen, TerminalApprover, interruptible
 from openclaw.core.errors import OpenClawError, StateError
@@ -22,65 +22,7 @@ from openclaw.gateway.client_target import call_gateway, connect_to, find_gatewa
 from openclaw.gateway.process import RunningGateway, running_gateway
 from openclaw.gateway.status import service_manager, wait_ready
 from openclaw.process.environment import Environment
-from openclaw.process.tasks import SystemClock
-from openclaw.protocol.client import CallFailed, EventGap, GatewayClient
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from openclaw.gateway.app import App
-
-
-SECONDS = 120.0
-"""For all plugins together; each has its own, shorter limit."""
-
-
-def objection(
-    environment: Environment,
-    *,
-    target: Literal["skill", "plugin"],
-    name: str,
-    staged: Path,
-    spec: str,
-    tree_sha256: str,
-    mode: Literal["install", "update"],
-    findings: Sequence[Mapping[str, Any]] = (),
-) -> str:
-    """Why a plugin stops the install; empty when none does. Without a gateway no plugin listens; a gateway that does
-    not answer is a reason to stop."""
-    found = running_gateway(environment.home.state)
-    if found is None or not found.port:
-        return ""
-    params = {
-        "targetType": target,
-        "targetName": name,
-        "sourcePath": str(staged),
-        "spec": spec,
-        "treeSha256": tree_sha256,
-        "mode": mode,
-        "findings": list(findings),
-    }
-    try:
-        answer = call_gateway(find_gateway(environment), "install.check", params, timeout=SECONDS)
-    except (OpenClawError, OSError) as error:
-        why = error.message if isinstance(error, OpenClawError) else str(error)
-        return f"the plugins of the running gateway could not be asked ({why}). Stop it, or try again"
-    if not answer["blocked"]:
-        return ""
-    return f"the plugin {answer['plugin']} objects: {answer['reason']}"
-
-
-def with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
-    """Does `work` with an assistant of this terminal."""
-    from openclaw.gateway.app import open_app
-
-    async def main() -> None:
-        async with open_app(
-            Environment.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
-        ) as app:
-            await work(app)
-
-    asyncio.run(main())
+from openclaw.protocol.client import CALL_TIMEOUT, CallFailed, EventGap, GatewayClient
 
 
 def is_alone(environment: Environment, local: bool) -> bool:
@@ -108,6 +50,47 @@ def connect_running(
 ) -> AbstractAsyncContextManager[GatewayClient]:
     """A client of the gateway that runs."""
     return connect_to(find_gateway(environment), caps)
+
+
+def call(method: str, params: Mapping[str, Any] | None = None, timeout: float | None = CALL_TIMEOUT) -> Any:
+    """Calls one method of the gateway, running or in this process, and gives its answer."""
+
+    async def main() -> Any:
+        async with open_client(Environment.of_process()) as client:
+            return await client.call(method, params, timeout=timeout)
+
+    return asyncio.run(main())
+
+
+def call_in_parts(method: str, params: Mapping[str, Any], take: Callable[[dict[str, Any]], None]) -> None:
+    """Calls a method that answers in parts, and hands each to `take` as it comes."""
+
+    async def main() -> None:
+        async with (
+            open_client(Environment.of_process()) as client,
+            aclosing(client.answers(method, params)) as parts,
+        ):
+            async for part in parts:
+                take(part)
+                if part["last"]:
+                    return
+
+    asyncio.run(main())
+
+
+def call_running(
+    method: str, params: Mapping[str, Any] | None = None, *, absent: str = NOT_RUNNING, timeout: float = 30.0
+) -> Any:
+    """Calls one method of the gateway that runs; `absent` is the error when none does."""
+    environment = Environment.of_process()
+    if running_gateway(environment.home.state) is None:
+        raise click.ClickException(absent)
+    return call_gateway(find_gateway(environment), method, params or {}, timeout=timeout)
+
+
+def given(**params: Any) -> dict[str, Any]:
+    """The parameters that have a value."""
+    return {name: value for name, value in params.items() if value is not None}
 
 
 RUN_CAPS = ("tool-events",)
@@ -150,23 +133,20 @@ async def ask(client: GatewayClient, params: dict[str, Any], *, as_json: bool, l
 
 async def _run(client: GatewayClient, screen: RunScreen, params: dict[str, Any]) -> dict[str, Any]:
     """The last answer to the request, once its events are shown; a run that failed is an answer too."""
-    accepted = False
+    accepted, final = False, {}
     try:
         async with aclosing(client.answers("agent", params)) as answers:
             async for answer in answers:
-                if not isinstance(answer, dict) or answer.get("status") != "accepted":
-                    return await _shown(screen, answer if isinstance(answer, dict) else {}, accepted)
+                final = answer if isinstance(answer, dict) else {}
+                if final.get("status") != "accepted":
+                    break
                 accepted = True
     except CallFailed as error:
-        if isinstance(error.payload, dict):
-            return await _shown(screen, error.payload, accepted)
-        raise
-    return {}
-
-
-async def _shown(screen: RunScreen, final: dict[str, Any], accepted: bool) -> dict[str, Any]:
-    """Waits for the last event of the run: it travels beside the answer, and may be behind it."""
+        if not isinstance(error.payload, dict):
+            raise
+        final = error.payload
     if accepted:
+        # The last event travels beside the answer, and may be behind it.
         with suppress(TimeoutError):
             async with asyncio.timeout(ENDING_SECONDS):
                 await screen.ended.wait()
@@ -288,13 +268,10 @@ def _exit_code(final: dict[str, Any], stopped: str, *, quiet: bool) -> int:
 
 def gateway_up(environment: Environment) -> RunningGateway:
     """The running gateway; the installed service is started, or a process in the background."""
-
     state = environment.home.state
     found = running_gateway(state)
-    if found is not None and found.port:
-        return found
     if found is not None:
-        return wait_ready(environment)
+        return found if found.port else wait_ready(environment)
     services = service_manager(environment)
     if services.state().installed:
         services.start()

@@ -4,29 +4,24 @@ import asyncio
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from openclaw.automation.cron.schedule import CronSchedule, Schedule, load_zone, next_fires, parse_duration, parse_time
-from openclaw.cli.client import open_client
-from openclaw.cli.render import ago, dollars, print_json, table, when
+from openclaw.cli.client import call, call_running, given, open_client
+from openclaw.cli.render import JSON, ago, dollars, now_ms, say, shorten, show, table, when
 from openclaw.core.errors import Unavailable
-from openclaw.core.text import strip_unprintable
-from openclaw.gateway.client_target import call_gateway, find_gateway
 from openclaw.gateway.process import running_gateway
 from openclaw.process.environment import Environment, local_timezone
-
-if TYPE_CHECKING:
-    from openclaw.protocol.client import GatewayClient
+from openclaw.protocol.client import GatewayClient
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+T = TypeVar("T")
 
 
 @click.group("cron")
@@ -37,7 +32,8 @@ def cron_command() -> None:
     """
 
 
-def _timing(added: bool) -> Callable[[F], F]:
+def _job_options(function: F) -> F:
+    """The options that describe a job."""
     options = [
         click.option("--at", metavar="WHEN", help="Once: an ISO date, or a time from now such as 20m."),
         click.option("--every", metavar="DURATION", help="Again and again: 90s, 20m, 2h, 1d."),
@@ -70,111 +66,104 @@ def _timing(added: bool) -> Callable[[F], F]:
         click.option("--when-due", is_flag=True, help="Only when a line in the notes is due."),
         click.option("--delete-after-run/--keep-after-run", default=None, help="Remove it after a good run."),
     ]
-    if added:
-        options.append(click.option("--disabled", is_flag=True, help="Do not switch it on yet."))
-
-    def decorate(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 @cron_command.command("add")
 @click.argument("words", nargs=-1, metavar='["EXPR" "PROMPT"]')
-@_timing(True)
+@_job_options
+@click.option("--disabled", is_flag=True, help="Do not switch it on yet.")
 @JSON
-def add(words: tuple[str, ...], as_json: bool, **given: Any) -> None:
+def add(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Add a job: openclaw cron add "0 7 * * *" "Summarise my day"."""
-
     if words:
-        if len(words) != 2 or given["expr"] or given["message"]:
+        if len(words) != 2 or options["expr"] or options["message"]:
             raise click.UsageError('give a cron expression and a prompt: openclaw cron add "0 7 * * *" "…"')
-        given["expr"], given["message"] = words
-    job = _job(given)
+        options["expr"], options["message"] = words
+    job = _job(options)
     if "schedule" not in job:
         raise click.UsageError("say when: --at, --every or --cron")
     if "payload" not in job:
         raise click.UsageError("say what: --message or --system-event")
-    if given["disabled"]:
+    if options["disabled"]:
         job["enabled"] = False
-    made = _call("add", job=job)
-    if as_json:
-        print_json(made)
-    else:
-        click.echo(f"added {made['id']}  {made['name']}")
-        _say_next(made)
+    payload = job["payload"]
+    text = " ".join(str(payload.get("message") or payload.get("text")).split())
+    target = "main" if payload["kind"] == "systemEvent" else "isolated"
+    made = call("cron.add", {"wakeMode": "now", "name": shorten(text, 60), "sessionTarget": target, **job})
+    show(made, [f"added {made['id']}  {made['name']}", _next_line(made)], as_json)
 
 
 @cron_command.command("edit")
 @click.argument("job")
-@_timing(False)
+@_job_options
 @JSON
-def edit(job: str, as_json: bool, **given: Any) -> None:
+def edit(job: str, as_json: bool, **options: Any) -> None:
     """Change a job."""
-
-    patch = _job(given)
+    patch = _job(options)
     if not patch:
         raise click.UsageError("say what to change: openclaw cron edit --help")
-    changed = _call("update", name=job, patch=patch)
-    if as_json:
-        print_json(changed)
-    else:
-        click.echo(f"changed {changed['id']}  {changed['name']}")
-        _say_next(changed)
+    changed = call("cron.update", {"id": job, "patch": patch})
+    show(changed, [f"changed {changed['id']}  {changed['name']}", _next_line(changed)], as_json)
 
 
 @cron_command.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also those that are switched off.")
 @JSON
-def list_(everything: bool, as_json: bool) -> None:
+def list_jobs(everything: bool, as_json: bool) -> None:
     """List the jobs, the next one first."""
 
-    jobs = _call("list", everything=everything)
-    if as_json:
-        print_json({"jobs": jobs})
-        return
-    if not jobs:
-        click.echo('no jobs: add one with openclaw cron add "0 7 * * *" "…"')
-        return
-    rows = []
-    for job in jobs:
-        last = job.get("lastRunStatus", "")
-        if last and "lastRunAtMs" in job:
-            last += f" {ago(job['lastRunAtMs'], time.time())} ago"
-        following = when(job["nextRunAtMs"]) if "nextRunAtMs" in job else "off" if not job["enabled"] else "-"
-        rows.append([job["id"][:8], strip_unprintable(job["name"])[:40], _schedule(job["schedule"]), following, last])
-    click.echo(table(rows, ["id", "name", "schedule", "next", "last"]))
+    async def every_page(client: GatewayClient) -> list[dict[str, Any]]:
+        jobs: list[dict[str, Any]] = []
+        while True:
+            asked = {"includeDisabled": everything, "limit": PAGE, "offset": len(jobs)}
+            page = await client.call("cron.list", asked)
+            jobs += page["jobs"]
+            if not page["hasMore"]:
+                return jobs
+
+    jobs = _with_client(every_page)
+    none = 'no jobs: add one with openclaw cron add "0 7 * * *" "…"'
+    show({"jobs": jobs}, table(list(map(_row, jobs)), ["id", "name", "schedule", "next", "last"], empty=none), as_json)
+
+
+def _row(job: dict[str, Any]) -> tuple[str, ...]:
+    last = job.get("lastRunStatus", "")
+    if last and "lastRunAtMs" in job:
+        last += f" {ago(job['lastRunAtMs'], time.time())} ago"
+    following = when(job["nextRunAtMs"]) if "nextRunAtMs" in job else "off" if not job["enabled"] else "-"
+    return job["id"][:8], job["name"][:40], _schedule(job["schedule"]), following, last
 
 
 @cron_command.command("show")
 @click.argument("job")
 @JSON
-def show(job: str, as_json: bool) -> None:
+def show_job(job: str, as_json: bool) -> None:
     """Show one job."""
+    found = call("cron.get", {"id": job})
+    show(found, _job_lines(found), as_json)
 
-    found = _call("get", name=job)
-    if as_json:
-        print_json(found)
-        return
-    state = found["state"]
-    click.echo(f"{strip_unprintable(found['name'])}  ({found['id']})")
-    click.echo(f"schedule  {_schedule(found['schedule'])}")
-    click.echo(f"does      {strip_unprintable(found['payload'].get('message') or found['payload'].get('text', ''))}")
-    click.echo(f"delivery  {found['delivery']['mode']}")
-    _say_next(found)
+
+def _job_lines(job: dict[str, Any]) -> Iterator[str]:
+    yield f"{job['name']}  ({job['id']})"
+    yield f"schedule  {_schedule(job['schedule'])}"
+    yield f"does      {job['payload'].get('message') or job['payload'].get('text', '')}"
+    yield f"delivery  {job['delivery']['mode']}"
+    yield _next_line(job)
+    state = job["state"]
     if "autoDisabled" in state:
-        click.echo(f"off since it failed: {strip_unprintable(state['autoDisabled']['reason'])}")
+        yield f"off since it failed: {state['autoDisabled']['reason']}"
     elif "lastError" in state:
-        click.echo(f"last error  {strip_unprintable(state['lastError'])}")
+        yield f"last error  {state['lastError']}"
 
 
 @cron_command.command("rm")
 @click.argument("job")
 def remove(job: str) -> None:
     """Remove a job."""
-    _call("remove", name=job)
+    call("cron.remove", {"id": job})
     click.echo("removed")
 
 
@@ -182,52 +171,58 @@ def remove(job: str) -> None:
 @click.argument("job")
 def enable(job: str) -> None:
     """Switch a job on."""
-    _say_next(_call("update", name=job, patch={"enabled": True}))
+    say(_next_line(call("cron.update", {"id": job, "patch": {"enabled": True}})))
 
 
 @cron_command.command("disable")
 @click.argument("job")
 def disable(job: str) -> None:
     """Switch a job off."""
-    _call("update", name=job, patch={"enabled": False})
+    call("cron.update", {"id": job, "patch": {"enabled": False}})
     click.echo("switched off")
 
 
 @cron_command.command("run")
 @click.argument("job")
 @click.option("--due", is_flag=True, help="Only if it is due.")
-def run(job: str, due: bool) -> None:
+def run(job: str, due: bool) -> int:
     """Run a job now; needs a running gateway."""
-    answer = _call("run", name=job, due=due)
+    if running_gateway(Environment.of_process().home.state) is None:
+        raise Unavailable("no gateway is running: start one with openclaw gateway start")
+    answer = call("cron.run", {"id": job, "mode": "due" if due else "force"})
     if not answer["enqueued"]:
         click.echo(f"not started: {answer.get('reason', '')}")
-        raise click.exceptions.Exit(1)
+        return 1
     click.echo(f"started; its result: openclaw cron runs {job}")
+    return 0
 
 
 @cron_command.command("runs")
 @click.argument("job", required=False)
 @click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True)
 @JSON
-def runs(job: str | None, limit: int, as_json: bool) -> None:
+def list_runs(job: str | None, limit: int, as_json: bool) -> None:
     """What became of the runs, with their cost."""
 
-    entries = _call("runs", name=job, limit=limit)
-    if as_json:
-        print_json({"entries": entries})
-        return
+    async def ask(client: GatewayClient) -> list[dict[str, Any]]:
+        whose = {"id": (await client.call("cron.get", {"id": job}))["id"]} if job else {"scope": "all"}
+        entries: list[dict[str, Any]] = (await client.call("cron.runs", {**whose, "limit": limit}))["entries"]
+        return entries
+
+    entries = _with_client(ask)
     rows = [
-        [
+        (
             when(entry["runAtMs"]),
-            strip_unprintable(entry["jobName"])[:30],
+            entry["jobName"][:30],
             entry["status"],
             f"{entry.get('durationMs', 0) / 1000:.1f} s",
             dollars(entry.get("costUsd")),
-            strip_unprintable(entry.get("error") or entry.get("summary") or "").replace("\n", " ")[:60],
-        ]
+            (entry.get("error") or entry.get("summary") or "").replace("\n", " ")[:60],
+        )
         for entry in entries
     ]
-    click.echo(table(rows, ["at", "job", "status", "took", "cost", "result"]) if rows else "no runs yet")
+    columns = ("at", "job", "status", "took", "cost", "result")
+    show({"entries": entries}, table(rows, columns, empty="no runs yet"), as_json)
 
 
 @cron_command.command("next")
@@ -238,87 +233,97 @@ def runs(job: str | None, limit: int, as_json: bool) -> None:
 @JSON
 def next_(job: str | None, count: int, expr: str | None, tz: str | None, as_json: bool) -> None:
     """Print the coming times of a job, or of an expression you are thinking about."""
-
     if (job is None) == (expr is None):
         raise click.UsageError("name a job, or give an expression with --cron")
-    place = load_zone(tz) if tz else None
+    zone = load_zone(tz) if tz else None
     if expr is not None:
-        found = next_fires(CronSchedule(expr=expr, tz=tz or _local_zone()), round(time.time() * 1000), count=count)
+        times = list(next_fires(CronSchedule(expr=expr, tz=tz or _local_zone()), now_ms(), count=count))
     else:
-        found = _call("next", name=job, count=count)
-    if as_json:
-        print_json({"fires": list(found)})
-        return
-    for at in found:
-        click.echo(datetime.fromtimestamp(at / 1000, UTC).astimezone(place).strftime("%a %Y-%m-%d %H:%M:%S %Z"))
-    if not found:
-        click.echo("never again")
+        times = _coming(call("cron.get", {"id": job}), count)
+    moments = (datetime.fromtimestamp(at / 1000, UTC).astimezone(zone) for at in times)
+    lines = [moment.strftime("%a %Y-%m-%d %H:%M:%S %Z") for moment in moments]
+    show({"fires": times}, lines or "never again", as_json)
+
+
+def _coming(job: dict[str, Any], count: int) -> list[int]:
+    """The next moments of a job."""
+    first = job.get("nextRunAtMs")
+    if not job["enabled"] or first is None:
+        return []
+    schedule: Schedule = msgspec.convert(job["schedule"], Schedule)
+    return [first, *next_fires(schedule, first, job["id"], count - 1)]
 
 
 @cron_command.command("status")
 @JSON
 def status(as_json: bool) -> None:
     """Whether jobs run, how many there are, which is next."""
-
-    told = _call("status")
-    if as_json:
-        print_json(told)
-        return
-    following = when(told["nextWakeAtMs"]) if told.get("nextWakeAtMs") else "none"
-    click.echo(f"{'on' if told['enabled'] else 'off'}, {told['jobs']} job(s), next: {following}")
+    found = call("cron.status")
+    following = when(found["nextWakeAtMs"]) if found.get("nextWakeAtMs") else "none"
+    show(found, f"{'on' if found['enabled'] else 'off'}, {found['jobs']} job(s), next: {following}", as_json)
 
 
-def _job(given: dict[str, Any]) -> dict[str, Any]:
+PAGE = 200
+
+
+def _with_client(ask: Callable[[GatewayClient], Awaitable[T]]) -> T:
+    """What `ask` gets in more than one call."""
+
+    async def main() -> T:
+        async with open_client(Environment.of_process()) as client:
+            return await ask(client)
+
+    return asyncio.run(main())
+
+
+def _job(options: dict[str, Any]) -> dict[str, Any]:
     """The options as a job; only those that were given."""
-    schedule = _schedule_of(given)
-    if given["message"] and given["system_event"]:
+    if options["message"] and options["system_event"]:
         raise click.UsageError("give --message or --system-event, not both")
-    payload: dict[str, Any] = {}
-    if given["system_event"]:
-        payload = {"kind": "systemEvent", "text": given["system_event"]}
-    elif any(given[name] is not None for name in ("message", "model", "thinking", "timeout_seconds", "tools")):
-        payload = {
-            "kind": "agentTurn",
-            "message": given["message"],
-            "model": given["model"],
-            "thinking": given["thinking"],
-            "timeoutSeconds": given["timeout_seconds"],
-            "toolsAllow": [name.strip() for name in given["tools"].split(",")] if given["tools"] else None,
-        }
+    payload: dict[str, Any] | None = None
+    if options["system_event"]:
+        payload = {"kind": "systemEvent", "text": options["system_event"]}
+    elif any(options[name] is not None for name in ("message", "model", "thinking", "timeout_seconds", "tools")):
+        payload = given(
+            kind="agentTurn",
+            message=options["message"],
+            model=options["model"],
+            thinking=options["thinking"],
+            timeoutSeconds=options["timeout_seconds"],
+            toolsAllow=[name.strip() for name in options["tools"].split(",")] if options["tools"] else None,
+        )
     delivery: dict[str, Any] | None = None
-    if given["webhook"]:
-        delivery = {"mode": "webhook", "to": given["webhook"]}
-    elif given["no_deliver"] or given["announce"]:
-        delivery = {"mode": "none" if given["no_deliver"] else "announce"}
-    found = {
-        "name": given["name"],
-        "description": given["description"],
-        "agentId": given["agent_id"],
-        "schedule": schedule,
-        "payload": {name: value for name, value in payload.items() if value is not None} or None,
-        "delivery": delivery,
-        "wakeMode": given["wake"],
-        "misfire": given["misfire"],
-        "deleteAfterRun": given["delete_after_run"],
-        "watch": _watches(given) or None,
-    }
-    return {name: value for name, value in found.items() if value is not None}
+    if options["webhook"]:
+        delivery = {"mode": "webhook", "to": options["webhook"]}
+    elif options["no_deliver"] or options["announce"]:
+        delivery = {"mode": "none" if options["no_deliver"] else "announce"}
+    return given(
+        name=options["name"],
+        description=options["description"],
+        agentId=options["agent_id"],
+        schedule=_schedule_of(options),
+        payload=payload,
+        delivery=delivery,
+        wakeMode=options["wake"],
+        misfire=options["misfire"],
+        deleteAfterRun=options["delete_after_run"],
+        watch=_watches(options) or None,
+    )
 
 
-def _schedule_of(given: dict[str, Any]) -> dict[str, Any] | None:
-
-    if sum(given[name] is not None for name in ("at", "every", "expr")) > 1:
+def _schedule_of(options: dict[str, Any]) -> dict[str, Any] | None:
+    if sum(options[name] is not None for name in ("at", "every", "expr")) > 1:
         raise click.UsageError("give one of --at, --every and --cron")
-    if given["at"] is not None:
-        at = parse_time(given["at"], given["tz"], now=round(time.time() * 1000))
+    if options["at"] is not None:
+        at = parse_time(options["at"], options["tz"], now=now_ms())
         return {"kind": "at", "at": datetime.fromtimestamp(at / 1000, UTC).isoformat()}
-    if given["every"] is not None:
-        return {"kind": "every", "everyMs": parse_duration(given["every"])}
-    if given["expr"] is None:
+    if options["every"] is not None:
+        return {"kind": "every", "everyMs": parse_duration(options["every"])}
+    if options["expr"] is None:
         return None
-    schedule: dict[str, Any] = {"kind": "cron", "expr": given["expr"], "tz": given["tz"] or _local_zone()}
-    if given["exact"] or given["stagger"]:
-        schedule["staggerMs"] = 0 if given["exact"] else parse_duration(given["stagger"])
+    schedule: dict[str, Any] = {"kind": "cron", "expr": options["expr"], "tz": options["tz"] or _local_zone()}
+    if options["exact"] or options["stagger"]:
+        schedule["staggerMs"] = 0 if options["exact"] else parse_duration(options["stagger"])
     return schedule
 
 
@@ -332,21 +337,20 @@ def _imap(text: str) -> dict[str, Any]:
     return {"kind": "mail", "host": host, "user": user, "passwordEnv": "IMAP_PASSWORD", **named}
 
 
-def _watches(given: dict[str, Any]) -> list[dict[str, Any]]:
-
+def _watches(options: dict[str, Any]) -> list[dict[str, Any]]:
+    imap, silent = options["when_imap"], options["when_silent"]
     return [
-        *({"kind": "file", "path": str(Path(path).expanduser().absolute())} for path in given["when_file"]),
-        *({"kind": "command", "argv": shlex.split(line)} for line in given["when_command"]),
-        *({"kind": "http", "url": url} for url in given["when_url"]),
-        *({"kind": "mail", "path": str(Path(path).expanduser().absolute())} for path in given["when_mail"]),
-        *([_imap(given["when_imap"])] if given["when_imap"] else []),
-        *([{"kind": "silence", "longerThanMs": parse_duration(given["when_silent"])}] if given["when_silent"] else []),
-        *([{"kind": "due"}] if given["when_due"] else []),
+        *({"kind": "file", "path": str(Path(path).expanduser().absolute())} for path in options["when_file"]),
+        *({"kind": "command", "argv": shlex.split(line)} for line in options["when_command"]),
+        *({"kind": "http", "url": url} for url in options["when_url"]),
+        *({"kind": "mail", "path": str(Path(path).expanduser().absolute())} for path in options["when_mail"]),
+        *([_imap(imap)] if imap else []),
+        *([{"kind": "silence", "longerThanMs": parse_duration(silent)}] if silent else []),
+        *([{"kind": "due"}] if options["when_due"] else []),
     ]
 
 
 def _local_zone() -> str:
-
     return local_timezone(os.environ) or "UTC"
 
 
@@ -364,71 +368,8 @@ def _schedule(schedule: dict[str, Any]) -> str:
             return f"{schedule['expr']} ({schedule.get('tz', 'UTC')})"
 
 
-def _say_next(job: dict[str, Any]) -> None:
-
-    click.echo(f"next      {when(job['nextRunAtMs'])}" if "nextRunAtMs" in job else "next      never")
-
-
-PAGE = 200
-
-
-def _call(action: str, **given: Any) -> Any:
-    """Does what a command asks; gives jobs and runs as the wire shows them."""
-
-    environment = Environment.of_process()
-    if action == "run" and running_gateway(environment.home.state) is None:
-        raise Unavailable("no gateway is running: start one with openclaw gateway start")
-
-    async def main() -> Any:
-        async with open_client(environment) as client:
-            return await _answer(client, action, given)
-
-    return asyncio.run(main())
-
-
-async def _answer(client: "GatewayClient", action: str, given: dict[str, Any]) -> Any:
-    match action:
-        case "list":
-            jobs: list[Any] = []
-            while True:
-                asked = {"includeDisabled": given["everything"], "limit": PAGE, "offset": len(jobs)}
-                page = await client.call("cron.list", asked)
-                jobs += page["jobs"]
-                if not page["hasMore"]:
-                    return jobs
-        case "add":
-            defaults = {"sessionTarget": "main" if given["job"]["payload"]["kind"] == "systemEvent" else "isolated"}
-            job = {"wakeMode": "now", "name": _name(given["job"]), **defaults, **given["job"]}
-            return await client.call("cron.add", job)
-        case "update":
-            return await client.call("cron.update", {"id": given["name"], "patch": given["patch"]})
-        case "run":
-            return await client.call("cron.run", {"id": given["name"], "mode": "due" if given["due"] else "force"})
-        case "runs":
-            named = {"id": (await client.call("cron.get", {"id": given["name"]}))["id"]} if given["name"] else {}
-            asked = {**(named or {"scope": "all"}), "limit": given["limit"]}
-            return (await client.call("cron.runs", asked))["entries"]
-        case "next":
-            return _coming(await client.call("cron.get", {"id": given["name"]}), given["count"])
-        case "status":
-            return await client.call("cron.status", {})
-        case _:
-            return await client.call(f"cron.{action}", {"id": given["name"]})
-
-
-def _coming(job: dict[str, Any], count: int) -> list[int]:
-    """The next moments of a job."""
-
-    first = job.get("nextRunAtMs")
-    if not job["enabled"] or first is None:
-        return []
-    schedule: Schedule = msgspec.convert(job["schedule"], Schedule)
-    return [first, *next_fires(schedule, first, job["id"], count - 1)]
-
-
-def _name(job: dict[str, Any]) -> str:
-    text = " ".join(str(job["payload"].get("message") or job["payload"].get("text")).split())
-    return text if len(text) <= 60 else text[:59] + "…"
+def _next_line(job: dict[str, Any]) -> str:
+    return f"next      {when(job['nextRunAtMs']) if 'nextRunAtMs' in job else 'never'}"
 
 
 # `openclaw system`.
@@ -451,7 +392,7 @@ def event(words: tuple[str, ...], text: str | None, mode: str, session_key: str 
     if not said:
         raise click.UsageError('say what happened: openclaw system event --text "…"')
     params = {"text": said, "mode": mode, **({"sessionKey": session_key} if session_key else {})}
-    _show(_ask("wake", params), as_json, "told" if mode == "now" else "waits for the next turn")
+    show(call_running("wake", params), "told" if mode == "now" else "waits for the next turn", as_json)
 
 
 @system_command.group("heartbeat")
@@ -463,40 +404,22 @@ def heartbeat() -> None:
 @JSON
 def last(as_json: bool) -> None:
     """What became of the last one."""
-
-    found = _ask("last-heartbeat", {})
-    if found is None:
-        _show(None, as_json, "none since the gateway started")
-        return
-    line = f"{when(found['ts'])}  {found['status']}  {strip_unprintable(found['reason'] or found['preview'])}".rstrip()
-    _show(found, as_json, line)
+    found = call_running("last-heartbeat")
+    line = "none since the gateway started"
+    if found is not None:
+        line = f"{when(found['ts'])}  {found['status']}  {found['reason'] or found['preview']}".rstrip()
+    show(found, line, as_json)
 
 
 @heartbeat.command("enable")
 @JSON
 def enable_heartbeats(as_json: bool) -> None:
     """Switch heartbeats on until the gateway stops."""
-    _show(_ask("set-heartbeats", {"enabled": True}), as_json, "heartbeats are on")
+    show(call_running("set-heartbeats", {"enabled": True}), "heartbeats are on", as_json)
 
 
 @heartbeat.command("disable")
 @JSON
 def disable_heartbeats(as_json: bool) -> None:
     """Switch heartbeats off until the gateway stops."""
-    _show(_ask("set-heartbeats", {"enabled": False}), as_json, "heartbeats are off")
-
-
-def _show(document: Any, as_json: bool, line: str) -> None:
-
-    if as_json:
-        print_json(document)
-    else:
-        click.echo(line)
-
-
-def _ask(method: str, params: dict[str, Any]) -> Any:
-
-    environment = Environment.of_process()
-    if running_gateway(environment.home.state) is None:
-        raise click.ClickException("the gateway is not running: start it with openclaw gateway start")
-    return call_gateway(find_gateway(environment), method, params, timeout=30.0)
+    show(call_running("set-heartbeats", {"enabled": False}), "heartbeats are off", as_json)

@@ -1,18 +1,16 @@
 """`openclaw devices`: approve, reject and remove devices that connect to this gateway."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 
-from openclaw.cli.render import ago, print_json, table
+from openclaw.cli.render import JSON, ago, print_json, say, show, table
 from openclaw.core.errors import NotFound
 from openclaw.core.text import strip_unprintable
 from openclaw.gateway.client_target import call_gateway, find_gateway
 from openclaw.process.environment import Environment
-
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 
 
 @click.group("devices")
@@ -24,22 +22,21 @@ def devices_command() -> None:
 @JSON
 def list_devices(as_json: bool) -> None:
     """Who waits to be let in, and who is."""
+    found = _ask("device.pair.list")
+    show(found, _tables(found["pending"], found["paired"]), as_json)
 
-    found = _ask("device.pair.list", {})
-    if as_json:
-        print_json(found)
-        return
-    waiting, paired = found["pending"], found["paired"]
+
+def _tables(waiting: list[dict[str, Any]], paired: list[dict[str, Any]]) -> Iterator[str]:
     if waiting:
-        cells = [(_id(each, "requestId"), _who(each), _from(each), _scopes(each)) for each in waiting]
-        click.echo(table(cells, ("waits", "device", "from", "asks for")))
-        click.echo("Let one in: openclaw devices approve REQUEST\n")
+        rows = [(each["requestId"], _who(each), each.get("remoteIp") or "", _scopes(each)) for each in waiting]
+        yield table(rows, ("waits", "device", "from", "asks for"))
+        yield "Let one in: openclaw devices approve REQUEST\n"
     if paired:
-        now = _now()
-        cells = [(_id(each, "deviceId"), _who(each), ago(_seen(each), now), _scopes(each)) for each in paired]
-        click.echo(table(cells, ("device", "name", "approved", "may")))
+        now = time.time()
+        rows = [(each["deviceId"][:16], _who(each), ago(_approved_at(each), now), _scopes(each)) for each in paired]
+        yield table(rows, ("device", "name", "approved", "may"))
     if not waiting and not paired:
-        click.echo("No device has come yet. `openclaw dashboard` lets a browser in; `openclaw tui --url` asks for it.")
+        yield "No device has come yet. `openclaw dashboard` lets a browser in; `openclaw tui --url` asks for it."
 
 
 @devices_command.command("setup-code")
@@ -53,9 +50,8 @@ def list_devices(as_json: bool) -> None:
 @JSON
 def setup_code(url: str | None, profile: str, as_json: bool) -> None:
     """Make a code that lets one new device in, within ten minutes, without another approval."""
-
     params = {"publicUrl": url} if url else {}
-    made = _ask("device.pair.setupCode", params | ({"bootstrapProfile": profile} if profile != "full" else {}))
+    made = _ask("device.pair.setupCode", **params, **({"bootstrapProfile": profile} if profile != "full" else {}))
     if as_json:
         print_json(made)
         return
@@ -68,13 +64,9 @@ def setup_code(url: str | None, profile: str, as_json: bool) -> None:
 @JSON
 def approve(request_id: str | None, as_json: bool) -> None:
     """Let in the device behind REQUEST (or the start of it); the only one that waits, when none is named."""
-
     request = _waiting(request_id)
-    answer = _ask("device.pair.approve", {"requestId": request["requestId"]})
-    if as_json:
-        print_json(answer)
-    else:
-        click.echo(f"{_who(request)} may come in: {_scopes(request)}")
+    answer = _ask("device.pair.approve", requestId=request["requestId"])
+    show(answer, f"{_who(request)} may come in: {_scopes(request)}", as_json)
 
 
 @devices_command.command("reject")
@@ -82,26 +74,24 @@ def approve(request_id: str | None, as_json: bool) -> None:
 def reject(request_id: str) -> None:
     """Send the device behind REQUEST away; it may ask again."""
     request = _waiting(request_id)
-    _ask("device.pair.reject", {"requestId": request["requestId"]})
-    click.echo(f"{_who(request)} was not let in")
+    _ask("device.pair.reject", requestId=request["requestId"])
+    say(f"{_who(request)} was not let in")
 
 
 @devices_command.command("remove")
 @click.argument("device_id", metavar="DEVICE")
 def remove(device_id: str) -> None:
     """Take access away from DEVICE (its id, or the start of it); it must be approved again to come back."""
-
-    paired = [each for each in _ask("device.pair.list", {})["paired"] if each["deviceId"].startswith(device_id)]
+    paired = [each for each in _ask("device.pair.list")["paired"] if each["deviceId"].startswith(device_id)]
     if len(paired) != 1:
         raise NotFound(f"{device_id!r} fits {len(paired)} devices: see openclaw devices list")
-    _ask("device.pair.remove", {"deviceId": paired[0]["deviceId"]})
-    click.echo(f"{_who(paired[0])} has no access any more")
+    _ask("device.pair.remove", deviceId=paired[0]["deviceId"])
+    say(f"{_who(paired[0])} has no access any more")
 
 
 def _waiting(wanted: str | None) -> Mapping[str, Any]:
     """The request that `wanted` names."""
-
-    pending = _ask("device.pair.list", {})["pending"]
+    pending = _ask("device.pair.list")["pending"]
     found = [each for each in pending if each["requestId"].startswith(wanted or "")]
     if len(found) == 1:
         return dict(found[0])
@@ -110,23 +100,13 @@ def _waiting(wanted: str | None) -> Mapping[str, Any]:
     raise NotFound(f"{len(found)} requests fit: name one of {', '.join(each['requestId'] for each in pending)}")
 
 
-def _ask(method: str, params: Mapping[str, Any]) -> Any:
-
+def _ask(method: str, **params: Any) -> Any:
     return call_gateway(find_gateway(Environment.of_process()), method, params, timeout=30.0)
 
 
-def _id(each: Mapping[str, Any], name: str) -> str:
-    return str(each[name]) if name == "requestId" else str(each[name])[:16]
-
-
 def _who(each: Mapping[str, Any]) -> str:
-
     name = each.get("label") or each.get("displayName") or each.get("clientId") or each.get("deviceId")
     return strip_unprintable(" ".join(f"{name} ({each.get('platform') or 'unknown'})".split()))
-
-
-def _from(each: Mapping[str, Any]) -> str:
-    return str(each.get("remoteIp") or "")
 
 
 def _scopes(each: Mapping[str, Any]) -> str:
@@ -134,10 +114,5 @@ def _scopes(each: Mapping[str, Any]) -> str:
     return ", ".join(str(scope).removeprefix("operator.") for scope in scopes)
 
 
-def _seen(each: Mapping[str, Any]) -> int:
+def _approved_at(each: Mapping[str, Any]) -> int:
     return int(each.get("approvedAtMs") or each.get("createdAtMs") or 0)
-
-
-def _now() -> float:
-
-    return time.time()

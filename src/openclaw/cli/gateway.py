@@ -4,13 +4,14 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from openclaw.cli.client import RUN_CAPS, connect_running, gateway_up, is_alone, web_address
-from openclaw.cli.render import print_json
+from openclaw.cli.render import JSON, print_json, say, show
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
 from openclaw.core.text import strip_unprintable
@@ -18,17 +19,14 @@ from openclaw.gateway import daemon, process
 from openclaw.gateway import status as gateway_status
 from openclaw.gateway.client_target import call_gateway, exposure_of, find_gateway
 from openclaw.gateway.exposure import ExposureOptions, shared_secret
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.process import RunningGateway, running_gateway
 from openclaw.gateway.status import service_manager, wait_ready
 from openclaw.process.environment import Environment
 from openclaw.protocol.client import CallFailed
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from openclaw.gateway.doctor import DoctorFinding
-    from openclaw.gateway.service import ServiceManager
 
 
 @click.command("acp")
@@ -36,10 +34,9 @@ if TYPE_CHECKING:
 @click.option("--local", is_flag=True, help="Without the gateway, even when one runs.")
 def acp_command(agent_id: str | None, local: bool) -> None:
     """Serve the assistant to an editor (Agent Client Protocol), over standard input and output."""
-    from openclaw.gateway.acp_server import check_installed, serve
+    from openclaw.gateway.acp_server import serve
     from openclaw.gateway.local import local_gateway
 
-    check_installed()
     environment = Environment.of_process()
     # Decided once: a gateway that restarts is waited for, and not replaced by one in this process.
     connect = local_gateway if is_alone(environment, local) else connect_running
@@ -81,9 +78,6 @@ def gateway_command() -> None:
 )
 @click.option("--no-console", is_flag=True, hidden=True)
 def run(
-    port: int | None,
-    bind: str | None,
-    auth: str | None,
     token: str | None,
     password: str | None,
     password_file: Any,
@@ -91,71 +85,72 @@ def run(
     verbose: bool,
     safe_mode: Any,
     no_console: bool,
+    **wishes: Any,
 ) -> None:
     """Run the gateway here, until it is stopped."""
     from openclaw.gateway.serve import compose
 
     if password_file is not None:
         password = password_file.readline().strip()
-    wishes = ExposureOptions(
-        port=port,
-        bind=bind,
-        auth=auth,
-        token=Secret(token) if token else None,
-        password=Secret(password) if password else None,
-    )
     options = daemon.DaemonOptions(
-        wishes=wishes, force=force, verbose=verbose, console=not no_console, safe_mode=safe_mode
+        wishes=ExposureOptions(
+            token=Secret(token) if token else None, password=Secret(password) if password else None, **wishes
+        ),
+        force=force,
+        verbose=verbose,
+        console=not no_console,
+        safe_mode=safe_mode,
     )
     daemon.run(options, Environment.of_process(), compose)
 
 
 @gateway_command.command("start")
 @click.option("--port", type=PORT, help="Listen here instead of gateway.port (18789); not with an installed service.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def start(port: int | None, as_json: bool) -> None:
     """Start the gateway in the background and wait until it is ready."""
-
-    environment, services = _here(port)
+    environment = Environment.of_process()
+    services = service_manager(environment, port)
     state = environment.home.state
     found, plainly = running_gateway(state), ""
-    if found is None and services.state().installed:
+    if found is not None:
+        document = {"started": False, "pid": found.pid, "port": found.port}
+        _show(document, f"already running (pid {found.pid})", as_json)
+        return
+    if services.state().installed:
         services.start()
-        found = _ready(environment)
-    elif found is None:
+        found = wait_ready(environment)
+    else:
         arguments = ["--port", str(port)] if port is not None else []
         found = process.start(arguments, environment.environ, state)
         plainly = "\na plain background process: after a restart of this machine, start it again"
-    else:
-        _tell({"started": False, "pid": found.pid, "port": found.port}, f"already running (pid {found.pid})", as_json)
-        return
-    _tell({"started": True, "pid": found.pid, "port": found.port}, _reached(found) + plainly, as_json)
+    _show({"started": True, "pid": found.pid, "port": found.port}, _reached(found) + plainly, as_json)
 
 
 @gateway_command.command("stop")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def stop(as_json: bool) -> None:
     """Stop the gateway; runs in progress get half a minute to finish."""
-
-    environment, services = _here()
+    environment = Environment.of_process()
+    services = service_manager(environment)
     if services.state().active:
         services.stop()
     found = process.stop(environment.home.state, process.STOP_SECONDS)
     stopped = found is not None
-    _tell({"stopped": stopped, "pid": found.pid if found else None}, "stopped" if stopped else "not running", as_json)
+    _show({"stopped": stopped, "pid": found.pid if found else None}, "stopped" if stopped else "not running", as_json)
 
 
 @gateway_command.command("restart")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def restart(as_json: bool) -> None:
     """Begin again with the configuration as it is now; start the gateway when it does not run."""
-
-    environment, services = _here()
+    environment = Environment.of_process()
+    services = service_manager(environment)
     state = environment.home.state
     found = running_gateway(state)
     if services.state().active:
         services.restart()
-        found = _ready(environment, not_pid=found.pid if found else 0)
+        found = wait_ready(environment, not_pid=found.pid if found else 0)
     elif found is None:
         found = process.start([], environment.environ, state)
     elif found.version == __version__ and sys.platform != "win32":
@@ -164,58 +159,53 @@ def restart(as_json: bool) -> None:
         # A new version of the program needs a new process.
         process.stop(state, process.STOP_SECONDS)
         found = process.start(["--port", str(found.port)], environment.environ, state)
-    _tell({"restarted": True, "pid": found.pid, "port": found.port}, _reached(found), as_json)
+    _show({"restarted": True, "pid": found.pid, "port": found.port}, _reached(found), as_json)
 
 
 @gateway_command.command("status")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="Seconds to wait.")
-def status(as_json: bool, timeout: float) -> None:
+def status(as_json: bool, timeout: float) -> int:
     """Whether the gateway is installed, running, listening and answering."""
-
-    environment, services = _here()
+    environment = Environment.of_process()
+    services = service_manager(environment)
     found = gateway_status.read_status(environment, services, timeout)
-    if as_json:
-        print_json(found.document())
-    else:
-        for name, value in found.lines():
-            click.echo(f"{name:<9} {value}")
-    if not found.ready:
-        raise click.exceptions.Exit(1)
+    show(found.document(), (f"{name:<9} {value}" for name, value in found.lines()), as_json)
+    return 0 if found.ready else 1
 
 
 @gateway_command.command("install")
 @click.option("--port", type=PORT, help="Listen here instead of gateway.port (18789).")
 @click.option("--force", is_flag=True, help="Write the service anew even when it is installed.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def install(port: int | None, force: bool, as_json: bool) -> None:
     """Install the gateway as a service of this user, and start it."""
-    environment, services = _here(port)
+    environment = Environment.of_process()
+    services = service_manager(environment, port)
     state = services.state()
     if state.installed and not state.drifted and not force:
-        _tell({"installed": False, "path": str(state.path)}, f"already installed: {state.path}", as_json)
+        _show({"installed": False, "path": str(state.path)}, f"already installed: {state.path}", as_json)
         return
     services.install()
-    found = _ready(environment)
-    told = {"installed": True, "path": str(services.path), "pid": found.pid, "port": found.port}
-    _tell(told, f"installed {services.path}\n{_reached(found)}", as_json)
+    found = wait_ready(environment)
+    document = {"installed": True, "path": str(services.path), "pid": found.pid, "port": found.port}
+    _show(document, f"installed {services.path}\n{_reached(found)}", as_json)
     if services.manager == "systemd" and not as_json:
         click.echo("To keep it running when you are logged out: loginctl enable-linger", err=True)
 
 
 @gateway_command.command("uninstall")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def uninstall(as_json: bool) -> None:
     """Stop the service and remove it; configuration and data stay."""
-    _, services = _here()
+    services = service_manager(Environment.of_process())
     services.uninstall()
-    _tell({"uninstalled": True, "path": str(services.path)}, f"removed {services.path}", as_json)
+    _show({"uninstalled": True, "path": str(services.path)}, f"removed {services.path}", as_json)
 
 
 @gateway_command.command("auth-token")
 def auth_token() -> None:
     """Print the token or password that clients of this gateway need."""
-
     environment = Environment.of_process()
     secret = shared_secret(exposure_of(environment), environment.home.state)
     if secret is None:
@@ -235,50 +225,23 @@ def auth_token() -> None:
 @click.option("--expect-final", is_flag=True, help="Wait for the final answer of a run.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document (the answer is JSON in any case).")
 def call(
-    method: str,
-    params: str,
-    url: str | None,
-    port: int | None,
-    token: str | None,
-    password: str | None,
-    tls_fingerprint: str,
-    timeout: int,
-    expect_final: bool,
-    as_json: bool,
+    method: str, params: str, tls_fingerprint: str, timeout: int, expect_final: bool, as_json: bool, **target: Any
 ) -> None:
     """Call METHOD of a running gateway and print its answer."""
-
     try:
         given = json.loads(params)
     except ValueError as error:
         raise click.UsageError(f"--params is not JSON: {error}") from error
-    target = find_gateway(
-        Environment.of_process(), url=url, port=port, token=token, password=password, fingerprint=tls_fingerprint
-    )
-    print_json(call_gateway(target, method, given, timeout=timeout / 1000, expect_final=expect_final))
+    found = find_gateway(Environment.of_process(), fingerprint=tls_fingerprint, **target)
+    print_json(call_gateway(found, method, given, timeout=timeout / 1000, expect_final=expect_final))
 
 
-def _here(port: int | None = None) -> "tuple[Environment, ServiceManager]":
-
-    environment = Environment.of_process()
-    return environment, service_manager(environment, port)
-
-
-def _ready(environment: "Environment", not_pid: int = 0) -> Any:
-
-    return wait_ready(environment, not_pid=not_pid)
-
-
-def _reached(found: Any) -> str:
+def _reached(found: RunningGateway) -> str:
     return f"the gateway is ready on port {found.port} (pid {found.pid})"
 
 
-def _tell(document: dict[str, Any], line: str, as_json: bool) -> None:
-
-    if as_json:
-        print_json({"ok": True, **document})
-    else:
-        click.echo(line)
+def _show(document: dict[str, Any], line: str, as_json: bool) -> None:
+    show({"ok": True, **document}, line, as_json)
 
 
 daemon_command = click.Group(
@@ -302,7 +265,6 @@ def dashboard_command(no_open: bool, as_json: bool) -> None:
     The link works once, for two minutes. It carries a code and not the token, and the page takes the code out of the
     address at once.
     """
-
     environment = Environment.of_process()
     address = web_address(gateway_up(environment))
     try:
@@ -332,63 +294,49 @@ COLOURS = {"critical": "red", "warn": "yellow", "info": "cyan"}
 @click.command("doctor")
 @click.option("--fix", "--repair", "fix", is_flag=True, help="Repair what is safe to repair, after showing the plan.")
 @click.option("--yes", is_flag=True, help="Do not ask before repairing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def doctor_command(fix: bool, yes: bool, as_json: bool) -> None:
+@JSON
+def doctor_command(fix: bool, yes: bool, as_json: bool) -> int:
     """Find out what is wrong here. Exits with 1 when something critical remains."""
-
     from openclaw.gateway import doctor
-    from openclaw.gateway.doctor import CHECKS
 
     environment = Environment.of_process()
-    scene = doctor.collect_context(environment)
-    findings = doctor.run_checks(scene, CHECKS)
+    context = doctor.collect_context(environment)
+    findings = doctor.run_checks(context)
     if not as_json:
-        _show(findings)
+        _print_findings(findings)
     repaired: list[tuple[doctor.DoctorFinding, str]] = []
     if fix and any(finding.fix for finding in findings):
         if not as_json:
-            _show_plan(findings)
+            _print_plan(findings)
         if yes or (not as_json and sys.stdin.isatty() and click.confirm("Do this?")):
             repaired = list(doctor.repair(findings))
-            scene = doctor.collect_context(environment)
-            findings = doctor.run_checks(scene, CHECKS)
+            context = doctor.collect_context(environment)
+            findings = doctor.run_checks(context)
         elif not as_json:
             click.echo("Nothing was changed. Add --yes to go on without a question.")
     counts = doctor.summary(findings)
-    if as_json:
-        print_json(
-            {
-                **doctor.report(scene, findings),
-                "repaired": [
-                    {"checkId": finding.id, "plan": finding.fix.plan if finding.fix else "", "error": error or None}
-                    for finding, error in repaired
-                ],
-            }
-        )
-    else:
-        for finding, error in repaired:
-            plan = finding.fix.plan if finding.fix else ""
-            click.echo(f"failed: {plan}: {error}" if error else f"done: {plan}")
-        if repaired:
-            click.echo(f"Left: {counts['critical']} critical, {counts['warn']} warnings.")
-    if counts["critical"]:
-        raise click.exceptions.Exit(1)
+    done = [(finding.id, finding.fix.plan if finding.fix else "", error) for finding, error in repaired]
+    documents = [{"checkId": name, "plan": plan, "error": error or None} for name, plan, error in done]
+    lines = [f"failed: {plan}: {error}" if error else f"done: {plan}" for _, plan, error in done]
+    if repaired:
+        lines.append(f"Left: {counts['critical']} critical, {counts['warn']} warnings.")
+    show({**doctor.report(context, findings), "repaired": documents}, lines, as_json)
+    return 1 if counts["critical"] else 0
 
 
-def _show(findings: "Sequence[DoctorFinding]") -> None:
-
+def _print_findings(findings: "Sequence[DoctorFinding]") -> None:
     if not findings:
         click.echo("Everything is fine.")
     for finding in findings:
         mark = click.style(f"{finding.severity:<8}", fg=COLOURS[finding.severity])
         click.echo(f"{mark} {strip_unprintable(finding.title)}  [{finding.id}]")
         for line in finding.detail.splitlines():
-            click.echo(f"           {strip_unprintable(line)}")
+            say(f"           {line}")
         if finding.remediation:
             click.echo(f"         → {finding.remediation}")
 
 
-def _show_plan(findings: "Sequence[DoctorFinding]") -> None:
+def _print_plan(findings: "Sequence[DoctorFinding]") -> None:
     click.echo("\nPlan:")
     for finding in findings:
         if finding.fix is not None:

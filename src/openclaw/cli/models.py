@@ -1,35 +1,26 @@
 """`openclaw models`: list models, and show which one would answer now."""
 
-from __future__ import annotations
-
 import os
-import time
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from openclaw.agent import settings
-from openclaw.cli.render import note, print_json, table
+from openclaw.cli.render import JSON, note, now_ms, show, table
 from openclaw.config.load import load
+from openclaw.config.schema import Config
 from openclaw.core.errors import AuthFailed
 from openclaw.core.keys import DEFAULT_AGENT
 from openclaw.models import credentials, profiles, registry
-from openclaw.models.discover import probe_servers
-from openclaw.models.model_set import build_model_set
-from openclaw.models.profiles import ProfileStore
+from openclaw.models.discover import Probe, probe_servers
+from openclaw.models.model_set import ModelSet, build_model_set
+from openclaw.models.profiles import Profiles, ProfileStore
 from openclaw.models.refs import ModelRef
 from openclaw.models.registry import is_private_address
-from openclaw.process.environment import locate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from openclaw.config.schema import Config
-    from openclaw.models.discover import Probe
-    from openclaw.models.model_set import ModelSet
-    from openclaw.process.environment import Home
+from openclaw.process.environment import Home, locate
 
 
 @click.group("models")
@@ -40,16 +31,12 @@ def models_command() -> None:
 @models_command.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also those there is no key for.")
 @click.option("--provider", help="Only the models of this provider.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def list_models(everything: bool, provider: str | None, as_json: bool) -> None:
     """The models that can be used; with --all every one we know."""
-
     _, found, served = _here()
     rows = [row for row in model_rows(found, served, provider) if everything or row["available"]]
-    if as_json:
-        print_json({"count": len(rows), "models": rows})
-        return
-    if not rows:
+    if not (rows or as_json):
         whose = f" of {provider}" if provider else ""
         click.echo(f"There is no key for a model{whose}. `openclaw models list --all` shows what there is.")
         return
@@ -63,42 +50,42 @@ def list_models(everything: bool, provider: str | None, as_json: bool) -> None:
         )
         for row in rows
     ]
-    click.echo(table(cells, ("model", "reads", "window", "usable", "")))
-    if not everything:
+    listed = table(cells, ("model", "reads", "window", "usable", ""))
+    show({"count": len(rows), "models": rows}, listed, as_json)
+    if not (everything or as_json):
         note("Models there is a key for. `openclaw models list --all` shows the others.")
 
 
 @models_command.command("status")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 @click.option("--probe", is_flag=True, help="Also ask the model servers on this machine what they serve.")
 def status(as_json: bool, probe: bool) -> None:
     """Which model would answer now and why, and where each key comes from."""
-
     home, found, served = _here()
     report = status_report(home.config, found)
     if probe:
         report["local"] = [
             {"provider": item.provider, "address": item.address, "model": item.model} for item in served()
         ]
-    if as_json:
-        print_json(report)
-    else:
-        _print_status(report)
+    show(report, _status_lines(report), as_json)
 
 
-def load_model_set(config: Config, environ: Mapping[str, str], home: Home, probe: Probe) -> ModelSet:
-    """The models as the default agent sees them."""
-
+def load_model_set(
+    config: Config, environ: Mapping[str, str], home: Home, probe: Probe, stored: Profiles | None = None
+) -> ModelSet:
+    """The models as the default agent sees them, with its keys or those in `stored`."""
     agent = settings.resolve_agent(config.agents, settings.default_agent(config.agents))
-    folders = dict.fromkeys(home.state / "agents" / name / "agent" for name in (DEFAULT_AGENT, agent.id))
-    shared, *own = (ProfileStore.of_agent(folder).load() for folder in folders)
+    if stored is None:
+        folders = dict.fromkeys(home.state / "agents" / name / "agent" for name in (DEFAULT_AGENT, agent.id))
+        shared, *own = (ProfileStore.of_agent(folder).load() for folder in folders)
+        stored = profiles.merge(shared, own[0]) if own else shared
     return build_model_set(
         config.models,
         registry.load(),
         environ=environ,
         probe=probe,
         auth=config.auth,
-        stored=profiles.merge(shared, own[0]) if own else shared,
+        stored=stored,
         primary=agent.primary,
         fallbacks=agent.fallbacks,
         aliases=agent.aliases,
@@ -107,7 +94,6 @@ def load_model_set(config: Config, environ: Mapping[str, str], home: Home, probe
 
 def model_rows(found: ModelSet, served: Probe, provider: str | None = None) -> list[dict[str, Any]]:
     """One row per model: the default first, then what local servers offer, then everything else."""
-
     wanted = found.registry.provider(provider).id if provider else None
     known = {facts.id for facts in found.registry.providers}
     local = [ModelRef(item.provider, item.model) for item in served() if item.provider in known]
@@ -120,7 +106,7 @@ def model_rows(found: ModelSet, served: Probe, provider: str | None = None) -> l
             continue
         model = found.model(ref)
         if ref.provider not in usable:
-            usable[ref.provider] = found.has_key(ref.provider, _now())
+            usable[ref.provider] = found.has_key(ref.provider, now_ms())
         rows.append(
             {
                 "key": ref.key,
@@ -136,7 +122,6 @@ def model_rows(found: ModelSet, served: Probe, provider: str | None = None) -> l
 
 
 def _plain(ref: ModelRef) -> ModelRef:
-
     return ModelRef(ref.provider, ref.model)
 
 
@@ -155,8 +140,7 @@ def _tags(found: ModelSet, ref: ModelRef, aliases: Mapping[str, ModelRef], *, ru
 
 def status_report(config_path: Path, found: ModelSet) -> dict[str, Any]:
     """What `status --json` prints; contains no credential, only where each was found."""
-
-    now = _now()
+    now = now_ms()
     aliases, broken_aliases = found.aliases()
     providers, resting = [], []
     problems = list(broken_aliases)
@@ -190,44 +174,43 @@ def status_report(config_path: Path, found: ModelSet) -> dict[str, Any]:
     }
 
 
-def _print_status(report: Mapping[str, Any]) -> None:
-    click.echo(f"Model      {report['resolvedDefault']}  ({report['why']})")
+def _status_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    yield f"Model      {report['resolvedDefault']}  ({report['why']})"
     if report["resolvedDefault"] == "offline/offline":
-        click.echo("           It only explains how to set up a real one: set a key such as OPENAI_API_KEY or")
-        click.echo("           ANTHROPIC_API_KEY, or start Ollama, LM Studio, llama.cpp or vLLM on this machine.")
-    click.echo(f"Fallbacks  {', '.join(report['fallbacks']) or 'none'}")
+        yield "           It only explains how to set up a real one: set a key such as OPENAI_API_KEY or"
+        yield "           ANTHROPIC_API_KEY, or start Ollama, LM Studio, llama.cpp or vLLM on this machine."
+    yield f"Fallbacks  {', '.join(report['fallbacks']) or 'none'}"
     aliases = (f"{alias} = {ref}" for alias, ref in report["aliases"].items())
-    click.echo(f"Aliases    {', '.join(aliases) or 'none'}")
-    click.echo(f"Config     {report['configPath']}")
+    yield f"Aliases    {', '.join(aliases) or 'none'}"
+    yield f"Config     {report['configPath']}"
     auth = report["auth"]
     if auth["providers"]:
-        click.echo("Keys")
-        for item in auth["providers"]:
-            others = f"  (also {', '.join(item['others'])})" if item["others"] else ""
-            click.echo(f"  {item['provider']:<18} {item['source']}{others}")
+        yield "Keys"
+    for item in auth["providers"]:
+        others = f"  (also {', '.join(item['others'])})" if item["others"] else ""
+        yield f"  {item['provider']:<18} {item['source']}{others}"
     for item in auth["unusableProfiles"]:
-        click.echo(f"  {item['profileId']:<18} cannot be used: {item['why']}")
+        yield f"  {item['profileId']:<18} cannot be used: {item['why']}"
     for problem in auth["problems"]:
-        click.echo(f"Problem    {problem}")
+        yield f"Problem    {problem}"
     if "local" in report:
-        click.echo("On this machine")
+        yield "On this machine"
         for item in report["local"]:
-            click.echo(f"  {item['provider']}/{item['model']}  ({item['address']})")
+            yield f"  {item['provider']}/{item['model']}  ({item['address']})"
         if not report["local"]:
-            click.echo("  no model server answers")
+            yield "  no model server answers"
+
+
+def local_servers(environ: Mapping[str, str]) -> Probe:
+    """Asks the model servers of this machine, once and only when needed; none where that is switched off."""
+    return tuple if environ.get("OPENCLAW_NO_LOCAL_MODELS") else cache(probe_servers)
 
 
 def _here() -> tuple[Home, ModelSet, Probe]:
     """The models of this home; local servers are probed once, and only when needed."""
-
     served = cache(probe_servers)
     home = locate(os.environ, Path.home(), Path.cwd())
     loaded = load(home, os.environ)
     for problem in (*loaded.issues, *loaded.warnings):
         note(f"{home.config}: {problem}")
     return home, load_model_set(loaded.config, loaded.variables, home, served), served
-
-
-def _now() -> int:
-
-    return time.time_ns() // 1_000_000

@@ -1,53 +1,42 @@
 """`openclaw onboard` and `openclaw setup`: at most five questions, and the assistant is ready. Safe to run again."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys
-import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
-from openclaw.agent import settings
 from openclaw.agent.settings import agent_ids, default_agent
 from openclaw.cli.client import gateway_up, web_address
 from openclaw.cli.extensions.plugins import PluginView
-from openclaw.cli.render import note, print_json
+from openclaw.cli.models import load_model_set, local_servers
+from openclaw.cli.render import JSON, note, now_ms, show
 from openclaw.config.edit import Editor
-from openclaw.config.load import load
+from openclaw.config.load import LoadedConfig, load
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import DEFAULT_AGENT
 from openclaw.core.messages import User
-from openclaw.core.provider import ModelRequest
+from openclaw.core.provider import Model, ModelRequest, ThinkingLevel
 from openclaw.core.secret import Secret
 from openclaw.core.text import strip_unprintable
 from openclaw.gateway.process import running_gateway
 from openclaw.gateway.status import service_manager
-from openclaw.models import registry
-from openclaw.models.discover import probe_servers
-from openclaw.models.model_set import ModelSet, build_model_set
+from openclaw.models.model_set import ModelSet
 from openclaw.models.profiles import AuthProfile, ProfileStore
 from openclaw.models.providers import ProviderPool
 from openclaw.models.refs import ModelRef
-from openclaw.models.timeouts import stream_timeouts
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.route import FailoverRoute
 from openclaw.storage import atomic
 from openclaw.workspace import files
 from openclaw.workspace.seed import SeedResult, ensure, workspace_of
-
-if TYPE_CHECKING:
-    from openclaw.config.load import LoadedConfig
-
 
 # Making the home.
 
@@ -112,7 +101,6 @@ def onboard_command(
     as_json: bool,
 ) -> None:
     """Set the assistant up: model and key, name, channels, commands, autostart. Keys are typed unseen."""
-
     ask = not (non_interactive or as_json)
     if ask and not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to ask questions in: use --non-interactive with what you want set")
@@ -128,17 +116,14 @@ def onboard_command(
     setup.choose_channels(owners, ask=ask and not skip_channels)
     setup.choose_exec(exec_policy, ask=ask)
     setup.choose_autostart(autostart, ask=ask)
-    if as_json:
-        print_json({"ok": True, **setup.done})
-        return
-    click.echo("\nReady. Talk here with `openclaw`, or in a browser with `openclaw dashboard`.")
+    ready = "\nReady. Talk here with `openclaw`, or in a browser with `openclaw dashboard`."
+    show({"ok": True, **setup.done}, ready, as_json)
 
 
 class _Setup:
     """The answers; each is saved at once."""
 
     def __init__(self, environment: Environment, *, quiet: bool, check: bool) -> None:
-
         self._environment = environment
         self._editor = Editor(environment.home, environment.environ)
         self._quiet = quiet
@@ -154,37 +139,34 @@ class _Setup:
         self._editor.set(path, value)
 
     def make_home(self) -> None:
-
         made = make_home(self._environment)
         self.done["workspace"] = str(made[0].workspace) if made else None
 
     # Model and key.
 
     def choose_model(self, provider: str | None, model: str | None, key: Secret | None, *, ask: bool) -> None:
-
-        situation = self._situation()
+        models = self._models()
         if provider or model or key:
-            ref = situation.resolve(model) if model else None
+            ref = models.resolve(model) if model else None
             provider = provider or (ref.provider if ref else None)
             if provider is None:
                 raise InvalidRequest("say whose key it is: --auth-choice anthropic, for example")
             if problem := self._adopt(provider, ref, key):
                 raise InvalidRequest(f"{problem}. Nothing was kept; --skip-health keeps it without trying")
         elif ask:
-            self._ask_model(situation)
-        found = self._situation()
+            self._ask_model(models)
+        found = self._models()
         self.done |= {"model": str(found.default), "why": found.pick.why}
         self.say(f"   {found.default} answers ({found.pick.why}).\n")
 
-    def _ask_model(self, situation: ModelSet) -> None:
+    def _ask_model(self, models: ModelSet) -> None:
         """Asks for a model until one answers or the person skips it."""
-
-        now = _now()
-        known = [facts for facts in situation.registry.providers if facts.default_model and facts.id != "offline"]
+        now = now_ms()
+        known = [facts for facts in models.registry.providers if facts.default_model and facts.id != "offline"]
         click.echo("1. Which model shall answer?")
-        click.echo(f"   [Enter] as it is: {situation.default} ({situation.pick.why})")
+        click.echo(f"   [Enter] as it is: {models.default} ({models.pick.why})")
         click.echo(
-            _columns([f"{facts.id}{' (has a key)' if situation.has_key(facts.id, now) else ''}" for facts in known])
+            _columns([f"{facts.id}{' (has a key)' if models.has_key(facts.id, now) else ''}" for facts in known])
         )
         while True:
             typed = click.prompt("   number, name or provider/model", default="", show_default=False).strip()
@@ -197,17 +179,16 @@ class _Setup:
                 provider, ref = named, None
             else:
                 try:
-                    ref = situation.resolve(typed)
+                    ref = models.resolve(typed)
                 except OpenClawError as error:
                     click.echo(f"   {error.message}")
                     continue
                 provider = ref.provider
-            if self._ask_key(situation, provider, ref, now):
+            if self._ask_key(models, provider, ref, now):
                 return
 
-    def _ask_key(self, situation: ModelSet, provider: str, ref: ModelRef | None, now: int) -> bool:
-
-        has = situation.has_key(provider, now)
+    def _ask_key(self, models: ModelSet, provider: str, ref: ModelRef | None, now: int) -> bool:
+        has = models.has_key(provider, now)
         hint = "Enter keeps the one that is there" if has else "Enter goes back"
         typed = click.prompt(f"   key for {provider} ({hint})", default="", show_default=False, hide_input=True).strip()
         if not typed and not has:
@@ -219,8 +200,7 @@ class _Setup:
 
     def _adopt(self, provider: str, ref: ModelRef | None, key: Secret | None) -> str:
         """Tries the model and saves key and choice when it answers; otherwise gives what is wrong."""
-
-        trial = self._situation(provider, key)
+        trial = self._models(provider, key)
         facts = trial.registry.provider(provider)
         ref = ref or trial.resolve(f"{facts.id}/{facts.default_model}")
         if self._check:
@@ -232,19 +212,15 @@ class _Setup:
         self.set("agents.defaults.model", ref.key)
         return ""
 
-    def _store(self) -> Any:
-
+    def _store(self) -> ProfileStore:
         return ProfileStore.of_agent(self._environment.home.state / "agents" / DEFAULT_AGENT / "agent")
 
     def _load(self) -> LoadedConfig:
-
         return load(self._environment.home, self._environment.environ)
 
-    def _situation(self, provider: str | None = None, key: Secret | None = None) -> ModelSet:
+    def _models(self, provider: str | None = None, key: Secret | None = None) -> ModelSet:
         """The models as configured, or with another key."""
-
         loaded = self._load()
-        agent = settings.resolve_agent(loaded.config.agents, settings.default_agent(loaded.config.agents))
         stored = self._store().load()
         if provider is not None and key is not None:
             profile = f"{provider}:default"
@@ -253,23 +229,12 @@ class _Setup:
                 profiles={**stored.profiles, profile: AuthProfile(provider=provider, secret=key)},
                 order={**stored.order, provider: (profile,)},
             )
-        local = not self._environment.environ.get("OPENCLAW_NO_LOCAL_MODELS")
-        return build_model_set(
-            loaded.config.models,
-            registry.load(),
-            environ=loaded.variables,
-            probe=probe_servers if local else lambda: (),
-            auth=loaded.config.auth,
-            stored=stored,
-            primary=agent.primary,
-            fallbacks=agent.fallbacks,
-            aliases=agent.aliases,
-        )
+        probe = local_servers(self._environment.environ)
+        return load_model_set(loaded.config, loaded.variables, self._environment.home, probe, stored)
 
     # Name.
 
     def choose_name(self, name: str | None, *, ask: bool) -> None:
-
         agents = self._load().config.agents
         path = workspace_of(agents, default_agent(agents), self._environment) / "IDENTITY.md"
         text = path.read_text(errors="replace") if path.is_file() else ""
@@ -286,7 +251,6 @@ class _Setup:
 
     def choose_channels(self, owners: tuple[str, ...], *, ask: bool) -> None:
         """Who the owner is on the channels of plugins; asked only when there is one."""
-
         now = self._load().config.commands.owner_allow_from
         channels, notes = available_channels()
         given = parse_owners(" ".join(owners), channels)
@@ -320,7 +284,6 @@ class _Setup:
     # Autostart.
 
     def choose_autostart(self, wanted: bool | None, *, ask: bool) -> None:
-
         services = service_manager(self._environment)
         installed = services.state().installed
         if services.manager == "background":
@@ -350,16 +313,11 @@ def _columns(names: list[str]) -> str:
 
 def with_name(text: str, name: str) -> str:
     """An IDENTITY.md with this name in it."""
-
     line = re.compile(r"^(\s*[-*]\s*(?:\*\*)?\s*name\s*:?\s*(?:\*\*)?\s*:?)[^\n]*$", re.IGNORECASE | re.MULTILINE)
-    if line.search(text):
-        return line.sub(lambda found: f"{found[1].rstrip()} {name}", text, count=1)
+    if found := line.search(text):
+        start, end = found.span()
+        return f"{text[:start]}{found[1].rstrip()} {name}{text[end:]}"
     return f"{text.rstrip()}\n\n- Name: {name}\n".lstrip()
-
-
-def _now() -> int:
-
-    return time.time_ns() // 1_000_000
 
 
 # Channels and owners.
@@ -369,7 +327,6 @@ NONE = "   Other places to talk come as plugins: openclaw plugins install DIRECT
 
 def available_channels() -> tuple[dict[str, str], list[str]]:
     """The channels of enabled plugins, each with its plugin; and notes about those that are not."""
-
     here = PluginView()
     running: dict[str, str] = {}
     notes = []
@@ -395,7 +352,6 @@ def parse_owners(text: str, channels: Collection[str]) -> tuple[str, ...]:
 
 def ask_owner(channels: Collection[str], now: Sequence[str], say: Callable[[str], None]) -> tuple[str, ...]:
     """Asks for the owner until the answer is valid."""
-
     here = [each for each in now if each.partition(":")[0] in channels]
     say(f"3. You can also talk to it on: {', '.join(strip_unprintable(each) for each in channels)}.")
     say("   Strangers are not heard there until you let them in. Who are you there?")
@@ -414,31 +370,24 @@ def ask_owner(channels: Collection[str], now: Sequence[str], say: Callable[[str]
 
 @click.command("setup")
 @click.option("--workspace", metavar="DIR", help="Keep the default agent's files in DIR (remembered in the config).")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def setup_command(workspace: str | None, as_json: bool) -> None:
     """Make the home and the workspace with its starter files. Safe to run again: nothing is overwritten."""
-
     environment = Environment.of_process()
     home = environment.home
     home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     if workspace is not None:
         directory = str((environment.cwd / Path(workspace).expanduser()).resolve())
         Editor(home, environment.environ).set("agents.defaults.workspace", directory)
-    config = load(home, environment.environ).config
-    made = [
-        ensure(workspace_of(config.agents, agent, environment), SystemClock().now())
-        for agent in agent_ids(config.agents)
-    ]
-    if as_json:
-        print_json({"stateDir": str(home.state), "workspaces": msgspec.to_builtins(made)})
-        return
-    click.echo(f"home       {home.state}")
+    made = make_home(environment)
+    lines = [f"home       {home.state}"]
     for seeded in made:
         what = f"made {', '.join(seeded.created)}" if seeded.created else "nothing was missing"
-        click.echo(f"workspace  {seeded.workspace}: {what}")
-        for line in seeded.notes:
+        lines.append(f"workspace  {seeded.workspace}: {what}")
+        for line in () if as_json else seeded.notes:
             note(line)
-    click.echo('Say hello: openclaw agent --message "hello"')
+    lines.append('Say hello: openclaw agent --message "hello"')
+    show({"stateDir": str(home.state), "workspaces": msgspec.to_builtins(made)}, lines, as_json)
 
 
 # Trying a model.
@@ -447,19 +396,23 @@ SECONDS = 30.0
 QUESTION = "Answer with the single word: ready"
 
 
-async def try_model(situation: ModelSet, ref: ModelRef, clock: Clock, seconds: float = SECONDS) -> str:
+def _no_thinking(model: Model) -> ThinkingLevel:
+    return "off"
+
+
+async def try_model(models: ModelSet, ref: ModelRef, clock: Clock, seconds: float = SECONDS) -> str:
     """Sends one question to `ref`; gives why it does not answer, or nothing."""
     providers = ProviderPool()
     try:
         async with asyncio.timeout(seconds):
             route = FailoverRoute(
-                situation,
+                models,
                 (ref,),
                 open_provider=providers,
                 clock=clock,
-                thinking=lambda model: "off",
-                patience=partial(stream_timeouts, run_timeout=seconds),
-                jitter=lambda: 0.0,
+                thinking=_no_thinking,
+                run_timeout=seconds,
+                jitter=float,
             )
             attempt = route.attempt
             asked = ModelRequest(

@@ -1,30 +1,17 @@
 """`openclaw prompt`: build, inspect, compare and lint the system prompt; `openclaw audit`: what plugins changed."""
 
-import asyncio
 import difflib
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
-from openclaw.cli.client import with_assistant
-from openclaw.cli.render import print_json, table, when
-from openclaw.core.errors import OpenClawError
-from openclaw.core.text import strip_unprintable
-from openclaw.prompt import diff as blaming
-from openclaw.prompt.diff import diff as compare
-from openclaw.prompt.lint import lint as check
-from openclaw.prompt.report import render_detail, render_list
-from openclaw.security.audit import digest
-
-if TYPE_CHECKING:
-    from openclaw.gateway.app import App
-    from openclaw.prompt.build import Prompt
-    from openclaw.prompt.builder import BuiltPrompt
-    from openclaw.security.audit import AuditEntry
-
+from openclaw.cli.client import call, given
+from openclaw.cli.render import JSON, show, table, when
+from openclaw.prompt import diff as prompt_diff
+from openclaw.prompt.build import Prompt
+from openclaw.prompt.report import PromptReport, render_detail, render_list
 
 # `openclaw audit`.
 
@@ -39,93 +26,42 @@ def audit_command() -> None:
 @click.option("--plugin", metavar="ID", help="Only by this plugin.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
 @click.option("--diff", "with_text", is_flag=True, help="Also the text that was added, where it is still on record.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def listed(run_id: str | None, plugin: str | None, limit: int, with_text: bool, as_json: bool) -> None:
+@JSON
+def list_changes(run_id: str | None, plugin: str | None, limit: int, with_text: bool, as_json: bool) -> None:
     """Say what plugins changed or were refused, the latest first: which field, by whom, how much."""
-
-    async def work(app: "App") -> None:
-
-        found = [entry for entry in app.audit.entries(run_id) if plugin in (None, entry.plugin)][:limit]
-        texts = await _texts(app, found) if with_text else {}
-        if as_json:
-            documents = [msgspec.to_builtins(entry) for entry in found]
-            print_json({"entries": [{**each, **_text(texts, each["seq"])} for each in documents]})
-            return
-        for entry in found:
-            click.echo(_line(entry))
-            for line in texts.get(entry.seq, "").splitlines():
-                click.echo(f"      + {line}")
-        if not found:
-            click.echo("No plugin has changed anything.")
-
-    with_assistant(work)
+    found = call("audit.list", given(runId=run_id, plugin=plugin, limit=limit, includeText=with_text))
+    lines = []
+    for entry in found["entries"]:
+        lines.append(_change_line(entry))
+        lines += [f"      + {line}" for line in entry.get("text", "").splitlines()]
+    show(found, lines or "No plugin has changed anything.", as_json)
 
 
 @audit_command.command("verify")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def verify(as_json: bool) -> int:
     """Check the record from its oldest entry to its newest. Exit code 1 when it was touched."""
-    problems: list[str] = []
-
-    async def work(app: "App") -> None:
-
-        checked = await asyncio.to_thread(app.audit.verify, await app.archive.witnessed())
-        problems.extend(checked.problems)
-        if as_json:
-            print_json({"ok": not problems, **msgspec.to_builtins(checked)})
-            return
-        for line in (*checked.problems, *checked.notes):
-            click.echo(line)
-        span = f"entries {checked.first} to {checked.last}" if checked.entries else "no entries"
-        click.echo(f"{span}: " + ("the record was touched" if problems else "the record is whole"))
-
-    with_assistant(work)
-    return 1 if problems else 0
+    checked = call("audit.verify", timeout=None)
+    span = f"entries {checked['first']} to {checked['last']}" if checked["entries"] else "no entries"
+    verdict = f"{span}: the record {'is whole' if checked['ok'] else 'was touched'}"
+    show(checked, [*checked["problems"], *checked["notes"], verdict], as_json)
+    return 0 if checked["ok"] else 1
 
 
-audit_command.add_command(listed)
+audit_command.add_command(list_changes)
 
 
-def _line(entry: "AuditEntry") -> str:
-
-    change = f"refused: {entry.refused}" if entry.refused else f"{entry.before_chars:,} → {entry.after_chars:,} chars"
-    note = f" ({entry.note})" if entry.note else ""
-    run = f" run {entry.run_id[:8]}" if entry.run_id else ""
-    return strip_unprintable(
-        f"{entry.seq:>5} {when(entry.at)}{run} {entry.plugin} {entry.hook} {entry.field}: {change}{note}"
-    )
-
-
-def _text(texts: dict[int, str], seq: int) -> dict[str, Any]:
-    return {"text": texts[seq]} if seq in texts else {}
-
-
-async def _texts(app: "App", found: "list[AuditEntry]") -> dict[int, str]:
-    """The texts that entries put into prompts, found by digest in the recorded prompts of their runs."""
-
-    known: dict[str, str] = {}
-    for run_id in {entry.run_id for entry in found if entry.run_id}:
-        pieces: list[str] = []
-        try:
-            pieces += [piece.text for piece in (await app.archive.find(run_id)).prompt.sections]
-            for call in (await app.budget.recorder.calls(run_id))[:1]:
-                pieces += [message.text for message in call.request.messages]
-        except OpenClawError:
-            pass
-        known |= {digest(text): text for piece in pieces for text in _inside(piece)}
-    return {entry.seq: known[entry.after_sha256] for entry in found if entry.after_sha256 in known}
-
-
-def _inside(piece: str) -> list[str]:
-    """A piece of a prompt, and the text between the markers in it."""
-
-    fenced = re.findall(r"<<<([A-Z_]+) [^\n]*>>>\n(.*?)\n<<<END_\1 ", piece, re.DOTALL)
-    return [piece, piece.strip(), *(text for _, text in fenced)]
+def _change_line(entry: dict[str, Any]) -> str:
+    change = f"{entry.get('beforeChars', 0):,} → {entry.get('afterChars', 0):,} chars"
+    if refused := entry.get("refused"):
+        change = f"refused: {refused}"
+    note = f" ({entry['note']})" if entry.get("note") else ""
+    run = f" run {entry['runId'][:8]}" if entry.get("runId") else ""
+    what = f"{entry['plugin']} {entry['hook']} {entry['field']}: {change}{note}"
+    return f"{entry['seq']:>5} {when(entry['at'])}{run} {what}"
 
 
 # `openclaw prompt`.
-
-MODES = click.Choice(["full", "minimal", "none"])
 
 
 def for_whom(function: Any) -> Any:
@@ -133,7 +69,11 @@ def for_whom(function: Any) -> Any:
     for option in (
         click.option("--channel", metavar="NAME", default="", help="As if asked through this channel."),
         click.option("--model", metavar="REF", help="For this model."),
-        click.option("--mode", type=MODES, help="Instead of the mode the session would have."),
+        click.option(
+            "--mode",
+            type=click.Choice(["full", "minimal", "none"]),
+            help="Instead of the mode the session would have.",
+        ),
         click.option("--session-key", metavar="KEY", help="For this session (default: the agent's main one)."),
         click.option("--agent", "agent_id", metavar="ID", help="For this agent."),
     ):
@@ -151,46 +91,25 @@ def prompt_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Also the tools and the report, as one JSON document.")
 def build(as_json: bool, **whom: Any) -> None:
     """Print the prompt of a run without the gateway, whose tools and their sections are not in it."""
-
-    async def work(app: "App") -> None:
-
-        briefing = await _preview(app, whom)
-        if not as_json:
-            click.echo(briefing.prompt.text)
-            return
-        print_json(
-            {
-                "text": briefing.prompt.text,
-                "stable": briefing.prompt.stable,
-                "dynamic": briefing.prompt.dynamic,
-                "tools": [
-                    {"name": tool.spec.name, "description": tool.spec.description, "parameters": tool.spec.parameters}
-                    for tool in sorted(app.toolset().of(), key=lambda tool: tool.spec.name)
-                ],
-                "report": msgspec.to_builtins(briefing.report),
-            }
-        )
-
-    with_assistant(work)
+    found = _preview(whom)
+    prompt = _prompt(found)
+    if not as_json:
+        click.echo(prompt.text)
+        return
+    text = {"text": prompt.text, "stable": prompt.stable, "dynamic": prompt.dynamic}
+    show({**text, "tools": found["tools"], "report": found["report"]}, "", True)
 
 
 @prompt_command.command("report")
 @for_whom
 @click.option("--run", "run_id", metavar="RUN", help="Of a run on record instead of the next one.")
 @click.option("--detail", is_flag=True, help="Every section, tool and skill.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def report(run_id: str | None, detail: bool, as_json: bool, **whom: Any) -> None:
     """Say what the prompt is made of: sources, sizes, what was cut."""
-
-    async def work(app: "App") -> None:
-
-        found = (await app.archive.find(run_id)).report if run_id else (await _preview(app, whom)).report
-        if as_json:
-            print_json(msgspec.to_builtins(found))
-        else:
-            click.echo((render_detail if detail else render_list)(found))
-
-    with_assistant(work)
+    found = (call("prompt.preview", {"runId": run_id}) if run_id else _preview(whom))["report"]
+    render = render_detail if detail else render_list
+    show(found, render(msgspec.convert(found, PromptReport)), as_json)
 
 
 @prompt_command.command("diff")
@@ -198,26 +117,18 @@ def report(run_id: str | None, detail: bool, as_json: bool, **whom: Any) -> None
 @click.argument("after", default="now")
 @for_whom
 @click.option("--text", "as_text", is_flag=True, help="Also the changed lines.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def diff(before: str, after: str, as_text: bool, as_json: bool, **whom: Any) -> None:
     """Compare two prompts, and say whether the cached prefix held.
 
     BEFORE and AFTER are run ids, `agent:ID` for an agent's prompt as it is now, or `now` (the default for AFTER).
     """
-
-    async def work(app: "App") -> None:
-
-        old, new = await _named(app, before, whom), await _named(app, after, whom)
-        found = compare(old, new)
-        if as_json:
-            print_json(msgspec.to_builtins(found))
-            return
-        click.echo(str(found))
-        if as_text:
-            lines = difflib.unified_diff(old.text.splitlines(), new.text.splitlines(), before, after, lineterm="", n=1)
-            click.echo("\n".join(lines))
-
-    with_assistant(work)
+    old, new = _named(before, whom), _named(after, whom)
+    found = prompt_diff.diff(old, new)
+    show(msgspec.to_builtins(found), str(found), as_json)
+    if as_text and not as_json:
+        lines = difflib.unified_diff(old.text.splitlines(), new.text.splitlines(), before, after, lineterm="", n=1)
+        click.echo("\n".join(lines))
 
 
 @prompt_command.command("blame")
@@ -226,40 +137,21 @@ def diff(before: str, after: str, as_text: bool, as_json: bool, **whom: Any) -> 
 @click.option("--grep", "wanted", metavar="TEXT", help="Only lines that contain TEXT.")
 def blame(line: int | None, wanted: str | None, **whom: Any) -> None:
     """Say for every line of the prompt where it comes from."""
-
-    async def work(app: "App") -> None:
-
-        prompt = (await _preview(app, whom)).prompt
-        for item in (blaming.blame_line(prompt, line),) if line else blaming.blame(prompt):
-            if wanted is None or wanted.lower() in item.text.lower():
-                side = "cached" if item.stable else "fresh"
-                click.echo(f"{item.number:>5} {side:<6} {item.label:<9} {item.source[-32:]:<32} {item.text[:140]}")
-
-    with_assistant(work)
+    prompt = _prompt(_preview(whom))
+    for item in (prompt_diff.blame_line(prompt, line),) if line else prompt_diff.blame(prompt):
+        if wanted is None or wanted.lower() in item.text.lower():
+            side = "cached" if item.stable else "fresh"
+            click.echo(f"{item.number:>5} {side:<6} {item.label:<9} {item.source[-32:]:<32} {item.text[:140]}")
 
 
 @prompt_command.command("lint")
 @for_whom
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def lint(as_json: bool, **whom: Any) -> int:
     """Look for what is worth mending in the workspace files. Exit code 1 when there is something."""
-    findings: list[dict[str, Any]] = []
-
-    async def work(app: "App") -> None:
-
-        briefing = await _preview(app, whom)
-        limit = app.live.config.agents.defaults.bootstrap_max_chars
-        found = check(briefing.facts, max_file_chars=limit)
-        findings.extend({**msgspec.to_builtins(finding), "text": str(finding)} for finding in found)
-        findings.extend({"kind": "content", "text": text} for text in briefing.report.findings)
-        if as_json:
-            print_json({"count": len(findings), "findings": findings})
-        elif findings:
-            click.echo("\n".join(finding["text"] for finding in findings))
-        else:
-            click.echo("Nothing to mend.")
-
-    with_assistant(work)
+    findings = _preview(whom)["findings"]
+    lines = [finding["text"] for finding in findings] or "Nothing to mend."
+    show({"count": len(findings), "findings": findings}, lines, as_json)
     return 1 if findings else 0
 
 
@@ -267,39 +159,35 @@ def lint(as_json: bool, **whom: Any) -> int:
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 def runs(limit: int) -> None:
     """List the runs whose prompts are on record, latest first."""
-
-    async def work(app: "App") -> None:
-
-        rows = await app.archive.recent(limit)
-        if rows:
-            click.echo(table([(run, key, when(at)) for run, key, at in rows], ("run", "session", "sent")))
-        else:
-            click.echo("No run yet.")
-
-    with_assistant(work)
+    found = call("prompt.runs", {"limit": limit})["runs"]
+    rows = [(run["runId"], run["sessionKey"], when(run["createdAt"])) for run in found]
+    click.echo(table(rows, ("run", "session", "sent"), empty="No run yet."))
 
 
-prompt_command.add_command(listed, "audit")
+prompt_command.add_command(list_changes, "audit")
 
 
-async def _preview(app: "App", whom: dict[str, Any]) -> "BuiltPrompt":
-    """Builds the prompt that `openclaw agent` would send from this terminal, or a channel would."""
-
-    key = app.key(whom["session_key"], whom["agent_id"])
-    return app.preparer.preview(
-        app.toolset(),
-        key,
+def _preview(whom: dict[str, Any]) -> dict[str, Any]:
+    """The prompt that `openclaw agent` would send from this terminal, or a channel would."""
+    asked = given(
+        sessionKey=whom["session_key"],
+        agentId=whom["agent_id"],
         model=whom["model"],
         mode=whom["mode"],
         channel=whom["channel"],
-        terminal="" if whom["channel"] else str(Path.cwd()),
-        files=await app.preparer.bootstrap_files(key),
+        cwd=None if whom["channel"] else str(Path.cwd()),
     )
+    found: dict[str, Any] = call("prompt.preview", asked)
+    return found
 
 
-async def _named(app: "App", name: str, whom: dict[str, Any]) -> "Prompt":
+def _prompt(found: dict[str, Any]) -> Prompt:
+    return msgspec.convert(found["prompt"], Prompt)
+
+
+def _named(name: str, whom: dict[str, Any]) -> Prompt:
     if name == "now":
-        return (await _preview(app, whom)).prompt
+        return _prompt(_preview(whom))
     if name.startswith("agent:"):
-        return (await _preview(app, {**whom, "session_key": None, "agent_id": name.removeprefix("agent:")})).prompt
-    return (await app.archive.find(name)).prompt
+        return _prompt(_preview({**whom, "session_key": None, "agent_id": name.removeprefix("agent:")}))
+    return _prompt(call("prompt.preview", {"runId": name}))

@@ -1,12 +1,19 @@
-"""Prints for commands: results on standard output, everything else on standard error."""
+"""Prints for commands: results on standard output, everything else on standard error. Also the options many share."""
 
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 import click
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.text import strip_unprintable
+
+JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+YES = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 def print_json(value: Any) -> None:
@@ -14,11 +21,18 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def print_error(message: str, *, as_json: bool = False) -> None:
+def show(document: Any, text: str | Iterable[str], as_json: bool) -> None:
+    """Prints the result of a command: `document` as JSON, or `text` for people, without control sequences."""
     if as_json:
-        print_json({"ok": False, "error": {"type": "cli_error", "message": message}})
-    else:
-        click.echo(f"error: {message}", err=True)
+        print_json(document)
+        return
+    for line in (text,) if isinstance(text, str) else text:
+        say(line)
+
+
+def say(text: str = "", *, err: bool = False) -> None:
+    """Prints text that may come from elsewhere, without control sequences."""
+    click.echo(strip_unprintable(text), err=err)
 
 
 def note(message: str) -> None:
@@ -26,14 +40,43 @@ def note(message: str) -> None:
     click.echo(click.style(message, dim=True) if sys.stderr.isatty() else message, err=True)
 
 
-def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> str:
-    """Formats rows in aligned columns."""
-    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in [[heading.upper() for heading in headings], *rows]
-    ]
-    return "\n".join(lines)
+def confirm(question: str) -> bool:
+    """Asks for a yes; without a terminal the answer is no."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and click.confirm(question, default=False, err=True)
+
+
+def require_yes(question: str, yes: bool, refusal: str) -> None:
+    """Goes on after a yes, given before or at the terminal."""
+    if not yes and not confirm(question):
+        raise InvalidRequest(f"{refusal}: answer yes at a terminal, or give --yes")
+
+
+def table(rows: Sequence[Sequence[Any]], headings: Sequence[str], empty: str = "", *, own: bool = False) -> str:
+    """Formats rows in aligned columns; without rows it is `empty`.
+
+    Cells may come from elsewhere and are stripped, unless they are the person's `own`: then joined emoji stay whole.
+    """
+    if empty and not rows:
+        return empty
+    clean = str if own else strip_unprintable
+    cells = [[heading.upper() for heading in headings], *([clean(str(cell)) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
+    )
+
+
+def facts(pairs: Iterable[tuple[str, Any]], width: int) -> Iterable[str]:
+    """Lines of a name and its value; what has no value is left out."""
+    return (f"{name:<{width}}{value}" for name, value in pairs if value)
+
+
+def shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def ago(milliseconds: int, now: float) -> str:

@@ -1,15 +1,18 @@
 """The root command: global options, lazily imported nouns, and the one place where an error becomes an exit code."""
 
 import importlib
+import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 import click
 
 from openclaw.cli.main import NOUNS
-from openclaw.cli.render import print_error
 from openclaw.core.errors import OpenClawError
+from openclaw.version import __version__
 
 
 class Nouns(click.Group):
@@ -21,16 +24,14 @@ class Nouns(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in NOUNS:
             return None
-        module, _, name = NOUNS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
+        module = importlib.import_module(f"openclaw.cli.{NOUNS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in NOUNS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
             near = get_close_matches(args[0], NOUNS, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise click.UsageError(f"there is no command {args[0]!r}.{hint} See openclaw --help.", ctx)
@@ -57,8 +58,6 @@ def root(
     ctx: click.Context, profile: str | None, dev: bool, log_level: str | None, no_color: bool, version: bool
 ) -> None:
     if version:
-        from openclaw.version import __version__
-
         click.echo(f"openclaw {__version__}")
         ctx.exit()
     if profile or dev:
@@ -92,12 +91,18 @@ def _begin(ctx: click.Context) -> None:
 
 
 def _log_to_stderr(level: str) -> None:
-    import logging
-
     known = {"error": 40, "warn": 30, "warning": 30, "info": 20, "debug": 10, "trace": 10}
     if level.lower() not in known:
         raise click.UsageError(f"--log-level is one of error, warn, info, debug, not {level!r}")
     logging.basicConfig(level=known[level.lower()], stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+
+
+def print_error(message: str, *, as_json: bool) -> None:
+    if as_json:
+        document = {"ok": False, "error": {"type": "cli_error", "message": message}}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        click.echo(f"error: {message}", err=True)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -4,33 +4,24 @@ import asyncio
 import os
 import sys
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-import msgspec
 
-from openclaw.agent.settings import agent_ids
-from openclaw.cli.client import RUN_CAPS, ask, open_client, with_assistant
-from openclaw.cli.render import dollars, note, print_json, table, when
-from openclaw.config.load import load
+from openclaw.cli.client import RUN_CAPS, ask, call, call_in_parts, given, open_client
+from openclaw.cli.home import read_home
+from openclaw.cli.render import JSON, dollars, note, print_json, say, shorten, show, table, when
+from openclaw.cli.screen import DEFAULT_TIMEOUT
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import strip_unprintable
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.security.label_service import open_journal
-from openclaw.security.redaction import Redactor, secret_variables, secrets_in
-from openclaw.security.undo import apply_undo, diff_step, plan_undo
+from openclaw.security.undo import UndoJournal, apply_undo, diff_step, plan_undo
+from openclaw.security.undo_plan import RunChanges, UndoStep
 from openclaw.storage.atomic import replace_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from openclaw.gateway.app import App
-    from openclaw.models.recording import RecordedCall
-    from openclaw.security.undo import UndoJournal
-    from openclaw.security.undo_plan import RunChanges, UndoStep
-
 
 # `openclaw agent`.
 
@@ -46,22 +37,13 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of streaming.")
 @click.option("--local", is_flag=True, help="Run in this process even when a gateway is running.")
 def agent_command(
-    message: str | None,
-    message_file: str | None,
-    session_key: str | None,
-    agent_id: str | None,
-    model: str | None,
-    thinking: str | None,
-    timeout: float | None,
-    as_json: bool,
-    local: bool,
+    message: str | None, message_file: str | None, timeout: float | None, as_json: bool, local: bool, **chosen: Any
 ) -> int:
     """Send one message to the assistant and print its answer.
 
     The answer goes to standard output; tool calls and notices, one quiet line each, to standard error. Ctrl-C stops
     the run and keeps the conversation in order.
     """
-
     if os.environ.get("OPENCLAW_SHELL") == "exec":
         raise InvalidRequest("this shell was opened by the assistant itself: it does not send messages to itself")
     if message is not None and message_file is not None:
@@ -80,27 +62,19 @@ def agent_command(
         message = os.fsencode(message).decode(errors="replace")
     if not message or not message.strip():
         raise click.UsageError('say something: openclaw agent --message "…"')
-    given = {
-        "message": message,
-        "sessionKey": session_key,
-        "agentId": agent_id,
-        "model": model,
-        "thinking": thinking,
-    }
-    return _ask({name: value for name, value in given.items() if value is not None}, timeout, as_json, local)
-
-
-def _ask(params: dict[str, Any], timeout: float | None, as_json: bool, local: bool) -> int:
-
-    from openclaw.cli.screen import DEFAULT_TIMEOUT
-
     environment = Environment.of_process()
-    limit = DEFAULT_TIMEOUT if timeout is None else timeout
+    params = given(
+        message=message,
+        sessionKey=chosen["session_key"],
+        agentId=chosen["agent_id"],
+        model=chosen["model"],
+        thinking=chosen["thinking"],
+        cwd=str(environment.cwd),
+    )
 
     async def main() -> int:
         async with open_client(environment, local=local, caps=RUN_CAPS) as client:
-            told = {**params, "cwd": str(environment.cwd)}
-            return await ask(client, told, as_json=as_json, limit=limit)
+            return await ask(client, params, as_json=as_json, limit=DEFAULT_TIMEOUT if timeout is None else timeout)
 
     return asyncio.run(main())
 
@@ -115,103 +89,83 @@ def runs_command() -> None:
 
 @runs_command.command("list")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def listed(limit: int, as_json: bool) -> None:
+@JSON
+def list_runs(limit: int, as_json: bool) -> None:
     """The latest runs, the newest first."""
-
-    async def work(app: "App") -> None:
-
-        rows = await app.db.read(
-            "SELECT runs.*, (SELECT COUNT(*) FROM call_records WHERE call_records.run_id = runs.run_id) AS recorded "
-            "FROM runs ORDER BY started_at DESC, run_id LIMIT :limit",
-            {"limit": limit},
+    found = call("runs.list", {"limit": limit})
+    rows = [
+        (
+            run["runId"],
+            run["sessionKey"],
+            when(run["startedAt"]),
+            run["status"],
+            run["calls"] or "not kept",
+            dollars(run["costUsd"]),
         )
-        if as_json:
-            print_json({"runs": [_listed(dict(row)) for row in rows]})
-        elif not rows:
-            click.echo("No run yet.")
-        else:
-            lines = [
-                (
-                    row["run_id"],
-                    row["session_key"],
-                    when(row["started_at"]),
-                    row["status"],
-                    str(row["recorded"] or "not kept"),
-                    dollars(row["cost_usd"]),
-                )
-                for row in rows
-            ]
-            click.echo(table(lines, ("run", "session", "started", "status", "calls", "cost")))
-
-    with_assistant(work)
+        for run in found["runs"]
+    ]
+    columns = ("run", "session", "started", "status", "calls", "cost")
+    show(found, table(rows, columns, empty="No run yet."), as_json)
 
 
 @runs_command.command("show")
 @click.argument("run")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 @click.option("--requests", is_flag=True, help="Also the exact bytes of every request.")
-def show(run: str, as_json: bool, requests: bool) -> None:
+def show_run(run: str, as_json: bool, requests: bool) -> None:
     """What RUN asked and what it was told, call by call."""
+    parts: list[dict[str, Any]] = []
+    call_in_parts("runs.get", {"runId": run, "includeRequests": requests}, parts.append)
+    document = {"runId": parts[0]["runId"], "calls": [part["call"] for part in parts]}
+    show(document, _call_lines(parts), as_json)
 
-    async def work(app: "App") -> None:
 
-        recorder = app.budget.recorder
-        run_id = await recorder.find(run)
-        calls = await recorder.calls(run_id)
-        encode = recorder.encode
-        if as_json:
-            print_json({"runId": run_id, "calls": [_shown(call, encode if requests else None) for call in calls]})
-            return
-        seen = 0
-        for number, call in enumerate(calls, 1):
-            request = call.request
-            click.echo(
-                f"call {number}  {request.model.ref}  thinking {request.thinking}, {len(request.tools)} tools, "
-                f"{len(request.messages)} messages, request {call.wire[:12]}"
-            )
-            for message in request.messages[seen:] if seen <= len(request.messages) else request.messages:
-                click.echo(f"  {type(message).__name__.lower()}: {_short(strip_unprintable(message.text))}")
-            seen = len(request.messages)
-            click.echo(f"  -> {_ending(call)}")
-            if requests:
-                click.echo(strip_unprintable(encode(request).decode(errors="replace")))
-
-    with_assistant(work)
+def _call_lines(parts: list[dict[str, Any]]) -> Iterator[str]:
+    for number, part in enumerate(parts, 1):
+        asked = part["call"]
+        yield (
+            f"call {number}  {asked['model']}  thinking {asked['thinking']}, {len(asked['tools'])} tools, "
+            f"{asked['messages']} messages, request {asked['wire'][:12]}"
+        )
+        yield from (f"  {message['role']}: {message['text']}" for message in part["added"])
+        yield f"  -> {part['outcome']}"
+        if "request" in asked:
+            yield asked["request"]
 
 
 @runs_command.command("replay")
 @click.argument("run")
 @click.option("--model", metavar="REF", help="Send the recorded requests to this model and compare (real calls).")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def replay(run: str, model: str | None, as_json: bool) -> int:
     """Run RUN once more against the recorded answers; no tool is run and, without --model, no model is called.
 
     Says `identical` or where the first difference is (exit code 1).
     """
-    code = 0
+    if model is not None:
+        _compare(run, model, as_json)
+        return 0
+    found = call("runs.replay", {"runId": run}, timeout=None)
+    text = found.pop("text")
+    show(found, text, as_json)
+    return 0 if found["identical"] else 1
 
-    async def work(app: "App") -> None:
-        nonlocal code
 
-        run_id = await app.budget.recorder.find(run)
-        calls = await app.budget.recorder.calls(run_id)
-        if model is not None:
-            await _compared(app, run_id, calls, model, as_json)
-            return
-        from openclaw.runs.replay import replay as once_more
+def _compare(run: str, model: str, as_json: bool) -> None:
+    parts: list[dict[str, Any]] = []
 
-        found = await once_more(calls, app.budget.recorder.encode, app.clock)
-        code = 0 if found.identical else 1
-        if as_json:
-            where = found.difference
-            difference = {"call": where.call, "what": where.what} if where else None
-            print_json({"runId": run_id, "identical": found.identical, "calls": found.calls, "difference": difference})
-        else:
-            click.echo(str(found))
+    def take(part: dict[str, Any]) -> None:
+        parts.append(part)
+        if not as_json and (found := part["call"]):
+            click.echo(f"call {found['call']}: {'the same' if found['same'] else 'different'}")
+            if not found["same"]:
+                say(f"  recorded: {_short(found['recorded'])}")
+                say(f"  {model}: {_short(found['now'])}")
 
-    with_assistant(work)
-    return code
+    call_in_parts("runs.compare", {"runId": run, "model": model}, take)
+    if as_json:
+        found = [part["call"] for part in parts if part["call"]]
+        print_json({"runId": parts[0]["runId"], "model": model, "calls": found})
 
 
 @runs_command.command("export")
@@ -219,93 +173,25 @@ def replay(run: str, model: str | None, as_json: bool) -> int:
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Where to; standard output when left out.")
 def export(run: str, output: str | None) -> None:
     """RUN as one JSON file without secrets, which `openclaw.testing.RecordedRun` loads as a test case."""
-
-    async def work(app: "App") -> None:
-
-        from openclaw.runs.replay import export as exported
-
-        run_id = await app.budget.recorder.find(run)
-        calls = await app.budget.recorder.calls(run_id)
-        rows = await app.db.read("SELECT session_key FROM runs WHERE run_id = :run", {"run": run_id})
-        key = rows[0]["session_key"] if rows else ""
-        redact = Redactor()
-        redact.know(secrets_in(app.live.config))
-        redact.know(secret_variables(app.live.current.variables))
-        for agent_id in agent_ids(app.live.config.agents):
-            redact.know(secrets_in(app.models.model_set(agent_id).keyring.stored))
-        data = exported(run_id, key, calls, redact)
-        if output is None:
-            click.echo(data.decode(), nl=False)
-        else:
-            replace_file(Path(output), data)
-            note(f"{output}: {len(calls)} call(s), {len(data):,} bytes")
-
-    with_assistant(work)
+    parts: list[dict[str, Any]] = []
+    call_in_parts("runs.export", {"runId": run}, parts.append)
+    text = "".join(part["data"] for part in parts)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        data = text.encode()
+        replace_file(Path(output), data)
+        note(f"{output}: {parts[0]['calls']} call(s), {len(data):,} bytes")
 
 
-async def _compared(app: "App", run_id: str, calls: "list[RecordedCall]", ref: str, as_json: bool) -> None:
-
-    rows = []
-    async for each in app.routes.ask_again(app.key(None, None), calls, ref):
-        rows.append({"call": each.call, "same": each.same, "recorded": _gist(each.recorded), "now": _gist(each.now)})
-        if not as_json:
-            click.echo(f"call {each.call}: {'the same' if each.same else 'different'}")
-            if not each.same:
-                click.echo(f"  recorded: {_short(strip_unprintable(_gist(each.recorded)))}")
-                click.echo(f"  {ref}: {_short(strip_unprintable(_gist(each.now)))}")
-    if as_json:
-        print_json({"runId": run_id, "model": ref, "calls": rows})
-
-
-def _gist(message: Any) -> str:
-    called = [f"{call.name}({', '.join(map(str, call.arguments.values()))})" for call in message.calls]
-    return " ".join(part for part in (message.text.strip(), *called) if part)
-
-
-def _ending(call: "RecordedCall") -> str:
-
-    if call.failure is not None:
-        return f"failed: {call.failure.message} ({call.failure.reason})"
-    return _short(strip_unprintable(_gist(call.reply))) if call.reply is not None else "broke off"
-
-
-def _shown(call: "RecordedCall", encode: "Callable[[Any], bytes] | None") -> dict[str, Any]:
-
-    document = {
-        "callId": call.call_id,
-        "model": call.request.model.ref,
-        "thinking": call.request.thinking,
-        "messages": len(call.request.messages),
-        "tools": [tool.name for tool in call.request.tools],
-        "wire": call.wire,
-        "events": len(call.events),
-        "reply": msgspec.to_builtins(call.reply) if call.reply else None,
-        "failure": msgspec.to_builtins(call.failure) if call.failure else None,
-    }
-    return document | ({"request": encode(call.request).decode(errors="replace")} if encode else {})
-
-
-def _listed(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "runId": row["run_id"],
-        "sessionKey": row["session_key"],
-        "status": row["status"],
-        "startedAt": row["started_at"],
-        "endedAt": row["ended_at"],
-        "calls": row["recorded"],
-        "costUsd": row["cost_usd"],
-        "error": row["error"] or None,
-    }
-
-
-def _short(text: str, limit: int = 160) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+def _short(text: str) -> str:
+    return shorten(" ".join(strip_unprintable(text).split()), 160)
 
 
 # `openclaw undo`.
 
 RUN_CHARS = 12
+UNDO_WORDS = {"restore": "put back", "remove": "remove (it was new)", "nothing": "nothing", "conflict": "CHANGED SINCE"}
 
 
 @click.command("undo")
@@ -320,100 +206,63 @@ def undo_command(run: str | None, listing: bool, dry_run: bool, yes: bool, force
 
     A file that was changed since is shown and left alone unless you agree. What commands did is not undone.
     """
-
-    journal = _journal()
+    environment, loaded = read_home()
+    journal = open_journal(environment.home.state, loaded.config.security, SystemClock())
     if listing:
-        _list(journal.stories(), as_json)
+        _list_changes(journal.stories(), as_json)
         return
     if not run:
         raise InvalidRequest("say which run: `openclaw undo last`, or an id from `openclaw undo --list`")
-    told = journal.find(run)
-    steps = _steps(journal, told)
+    changes = journal.find(run)
+    steps = plan_undo(journal, changes)
     chosen = [step for step in steps if step.does in ("restore", "remove") or (force and step.does == "conflict")]
     if not as_json:
-        _show(journal, told, steps, force)
+        _show_plan(journal, changes, steps, force)
     if not force and not as_json and not dry_run and sys.stdin.isatty():
         chosen += [step for step in steps if step.does == "conflict" and _agrees(f"Put {step.path} back anyway?")]
     done: list[str] = []
     if chosen and not dry_run and (yes or force or as_json or _agrees(f"Put {len(chosen)} file(s) back?")):
-        done = _carry_out(journal, told, chosen)
+        done = apply_undo(journal, changes, chosen, f"undo-{uuid.uuid4().hex[:12]}")
     left = [step.path for step in steps if step.does in ("conflict", "lost") and step.path not in done]
-    _report(told, steps, done, left, as_json=as_json, dry_run=dry_run)
+    run_id = changes.run.run_id
+    found = [{"path": step.path, "does": step.does, "why": step.why} for step in steps]
+    document = {"runId": run_id, "steps": found, "undone": done, "left": left, "commands": list(changes.commands)}
+    show(document, [] if dry_run else f"{len(done)} file(s) are as they were before {run_id}.", as_json)
     if left and not dry_run:
         raise InvalidRequest(f"{len(left)} file(s) were left as they are: look at the difference, then use --force")
 
 
-def _journal() -> "UndoJournal":
-
-    here = Environment.of_process()
-    return open_journal(here.home.state, load(here.home, here.environ).config.security, SystemClock())
-
-
-def _steps(journal: "UndoJournal", told: "RunChanges") -> "list[UndoStep]":
-
-    return plan_undo(journal, told)
-
-
-def _carry_out(journal: "UndoJournal", told: "RunChanges", chosen: "list[UndoStep]") -> list[str]:
-
-    return apply_undo(journal, told, chosen, f"undo-{uuid.uuid4().hex[:12]}")
-
-
 def _agrees(question: str) -> bool:
-    if not sys.stdin.isatty():
-        return True
-    return click.confirm(question, default=False, err=True)
+    return not sys.stdin.isatty() or click.confirm(question, default=False, err=True)
 
 
-def _show(journal: "UndoJournal", told: "RunChanges", steps: "list[UndoStep]", force: bool) -> None:
-
-    words = {"restore": "put back", "remove": "remove (it was new)", "nothing": "nothing", "conflict": "CHANGED SINCE"}
+def _show_plan(journal: UndoJournal, changes: RunChanges, steps: list[UndoStep], force: bool) -> None:
     for step in steps:
-        what = words.get(step.does, "cannot be undone")
-        click.echo(strip_unprintable(f"{what}: {step.path}{f' ({step.why})' if step.why else ''}"))
+        what = UNDO_WORDS.get(step.does, "cannot be undone")
+        say(f"{what}: {step.path}{f' ({step.why})' if step.why else ''}")
         if step.does == "conflict" and not force:
-            click.echo(strip_unprintable(diff_step(journal, step)))
-    for ran in told.commands:
-        click.echo(strip_unprintable(f"not undone: the command {ran}"))
+            say(diff_step(journal, step))
+    for ran in changes.commands:
+        say(f"not undone: the command {ran}")
 
 
-def _report(
-    told: "RunChanges", steps: "list[UndoStep]", done: list[str], left: list[str], *, as_json: bool, dry_run: bool
-) -> None:
-
-    if as_json:
-        found: list[dict[str, Any]] = [{"path": step.path, "does": step.does, "why": step.why} for step in steps]
-        print_json(
-            {"runId": told.run.run_id, "steps": found, "undone": done, "left": left, "commands": list(told.commands)}
+def _list_changes(found: list[RunChanges], as_json: bool) -> None:
+    documents, rows = [], []
+    for each in found:
+        run, files = each.run, list(each.changes)
+        documents.append(
+            {
+                "runId": run.run_id,
+                "sessionKey": run.session_key,
+                "at": run.at,
+                "files": files,
+                "commands": list(each.commands),
+            }
         )
-    elif not dry_run:
-        click.echo(f"{len(done)} file(s) are as they were before {told.run.run_id}.")
-
-
-def _list(stories: "list[RunChanges]", as_json: bool) -> None:
-
-    if as_json:
-        print_json(
-            [
-                {
-                    "runId": each.run.run_id,
-                    "sessionKey": each.run.session_key,
-                    "at": each.run.at,
-                    "files": list(each.changes),
-                    "commands": list(each.commands),
-                }
-                for each in stories
-            ]
-        )
-        return
-    if not stories:
+        names = ", ".join(path.rpartition("/")[2] for path in files[:3])
+        more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+        rows.append((run.run_id[:RUN_CHARS], when(run.at), run.session_key, names + more))
+    if not found and not as_json:
         note("no run on record changed files")
         return
-    rows = []
-    for each in stories:
-        names = ", ".join(path.rpartition("/")[2] for path in list(each.changes)[:3])
-        more = f" and {len(each.changes) - 3} more" if len(each.changes) > 3 else ""
-        rows.append(
-            [each.run.run_id[:RUN_CHARS], when(each.run.at), each.run.session_key, strip_unprintable(names + more)]
-        )
-    click.echo(table(rows, ("run", "when", "session", "files")))
+    show(documents, table(rows, ("run", "when", "session", "files")), as_json)

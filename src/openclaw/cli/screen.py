@@ -44,18 +44,18 @@ class TerminalApprover:
             click.echo(f"  read before it: {spell_out_invisible(each.source)} ({each.label})", err=True)
         choice = "[y]es, [a]lways, [N]o" if request.standing else "[y]es, [N]o"
         click.echo(f"Run it? {choice}: ", nl=False, err=True)
-        decision = _DECISIONS.get((await _typed()).strip().lower(), "deny")
+        decision = DECISIONS.get((await _typed()).strip().lower(), "deny")
         return ApprovalAnswer(
             "allow-once" if decision == "allow-always" and not request.standing else decision, by="terminal"
         )
 
 
-_DECISIONS: dict[str, Decision] = {
-    "y": "allow-once",
-    "yes": "allow-once",
-    "a": "allow-always",
-    "always": "allow-always",
+DECISIONS: dict[str, Decision] = {
+    **dict.fromkeys(("y", "yes"), "allow-once"),
+    **dict.fromkeys(("a", "always"), "allow-always"),
+    **dict.fromkeys(("n", "no", "d", "deny"), "deny"),
 }
+"""What a person types to answer."""
 
 
 async def _typed() -> str:

@@ -6,41 +6,39 @@ import re
 import secrets
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
-from openclaw.agent.settings import agent_ids, default_agent, resolve_agent
-from openclaw.cli.render import ago, note, print_json
-from openclaw.cli.render import table as render_table
-from openclaw.config.edit import Editor
+from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, resolve_agent
+from openclaw.cli.client import call_running
+from openclaw.cli.home import open_editor, read_home
+from openclaw.cli.render import JSON, YES, ago, note, now_ms, print_json, show, table
 from openclaw.config.live import LiveConfig
-from openclaw.config.load import load
-from openclaw.core.clock import millis
+from openclaw.config.load import LoadedConfig
 from openclaw.core.errors import InvalidRequest, NotFound, Unavailable
 from openclaw.core.keys import DEFAULT_AGENT, normalise_agent, parse_session_key
-from openclaw.core.text import strip_unprintable
-from openclaw.gateway.client_target import call_gateway, find_gateway
-from openclaw.gateway.process import running_gateway
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.toolset import USUAL, exec_policy
+from openclaw.security import labels
 from openclaw.security.approvals import ApprovalFile
 from openclaw.security.exec_policy import stricter
+from openclaw.security.file_labels import LabelledFiles
 from openclaw.security.label_service import labelled_files
-from openclaw.security.labels import build_table as made
-from openclaw.security.labels import render_table as labels_render_table
-from openclaw.security.sandboxes.service import RECIPE, SandboxService, explain_sandbox, recreate_sandbox
-from openclaw.security.sandboxes.service import list_sandboxes as service_listed
+from openclaw.security.sandboxes.service import (
+    RECIPE,
+    SandboxService,
+    explain_sandbox,
+    list_sandboxes,
+    recreate_sandbox,
+)
 from openclaw.workspace.seed import workspace_of
 
-if TYPE_CHECKING:
-    from openclaw.config.load import LoadedConfig
-
-
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 AGENT = click.option("--agent", "agent_id", metavar="ID", help="Which agent (default: all for list, else main).")
 
 
@@ -57,40 +55,27 @@ def approvals_command() -> None:
 @JSON
 def list_grants(agent_id: str | None, as_json: bool) -> None:
     """What was allowed for good, by agent."""
-
-    document = _file().read()
-    rows = [
+    grants = [
         {"agent": name, **entry}
-        for name, agent in sorted(document.agents.items())
+        for name, agent in sorted(_approvals().read().agents.items())
         for entry in agent.allowlist
         if agent_id in (None, name)
     ]
-    if as_json:
-        print_json(rows)
-        return
-    if not rows:
-        click.echo(
-            "Nothing is allowed for good. Answer a question with always, or: openclaw approvals allowlist add PATTERN"
-        )
-        return
-    cells = [
-        (str(row.get("id") or "-"), row["agent"], strip_unprintable(row["pattern"]), strip_unprintable(_arguments(row)))
-        for row in rows
-    ]
-    click.echo(render_table(cells, ("id", "agent", "program", "arguments")))
+    none = "Nothing is allowed for good. Answer a question with always, or: openclaw approvals allowlist add PATTERN"
+    rows = [(each.get("id") or "-", each["agent"], each["pattern"], _arguments(each)) for each in grants]
+    show(grants, table(rows, ("id", "agent", "program", "arguments"), empty=none), as_json)
 
 
-def _arguments(row: dict[str, Any]) -> str:
-    pattern = str(row.get("argPattern") or "any")
-    return f"exactly: {row.get('lastUsedCommand')}" if pattern.startswith("sha256:") else pattern
+def _arguments(grant: dict[str, Any]) -> str:
+    pattern = str(grant.get("argPattern") or "any")
+    return f"exactly: {grant.get('lastUsedCommand')}" if pattern.startswith("sha256:") else pattern
 
 
 @approvals_command.command("get")
 @JSON
 def get(as_json: bool) -> None:
     """The whole document, with the hash that `set --base-hash` takes."""
-
-    file = _file()
+    file = _approvals()
     print_json({"hash": file.hash, "file": file.shown()} if as_json else file.shown())
 
 
@@ -100,7 +85,6 @@ def get(as_json: bool) -> None:
 @click.option("--base-hash", metavar="HASH", help="Only if it has not changed since.")
 def set_document(source: str | None, stdin: bool, base_hash: str | None) -> None:
     """Put another document in place of the one there is."""
-
     if bool(source) == stdin:
         raise click.UsageError("give either --file PATH or --stdin")
     data = Path(source).read_bytes() if source else sys.stdin.buffer.read()
@@ -108,7 +92,7 @@ def set_document(source: str | None, stdin: bool, base_hash: str | None) -> None
         document = msgspec.json.decode(data, type=dict[str, Any])
     except ValueError as error:
         raise InvalidRequest(f"that is not a JSON object: {error}") from error
-    _file().put(document, base_hash, _now())
+    _approvals().put(document, base_hash, now_ms())
     click.echo("the approvals are set")
 
 
@@ -123,7 +107,6 @@ def allowlist() -> None:
 @AGENT
 def add(pattern: str, arguments: str | None, agent_id: str | None) -> None:
     """Let a program run without being asked about: its name, or a path that may hold * and ?."""
-
     if not pattern.strip():
         raise InvalidRequest("name a program: git, or /usr/bin/git")
     try:
@@ -131,7 +114,7 @@ def add(pattern: str, arguments: str | None, agent_id: str | None) -> None:
     except re.error as error:
         raise InvalidRequest(f"--args is not a regular expression: {error}") from error
     entry = {"id": secrets.token_hex(4), "pattern": pattern.strip(), **({"argPattern": arguments} if arguments else {})}
-    _file().allow(normalise_agent(agent_id or DEFAULT_AGENT), [entry], _now())
+    _approvals().allow(normalise_agent(agent_id or DEFAULT_AGENT), [entry], now_ms())
     click.echo(f"{entry['id']}: {pattern} runs without being asked about; code in its arguments still is")
 
 
@@ -140,7 +123,7 @@ def add(pattern: str, arguments: str | None, agent_id: str | None) -> None:
 @AGENT
 def remove(wanted: str, agent_id: str | None) -> None:
     """Take back what was allowed for good: by its id, or its pattern."""
-    for agent, entry in _file().withdraw(wanted, agent_id, _now()):
+    for agent, entry in _approvals().withdraw(wanted, agent_id, now_ms()):
         click.echo(f"taken back from {agent}: {entry['pattern']} ({_arguments(entry)})")
 
 
@@ -148,18 +131,16 @@ def remove(wanted: str, agent_id: str | None) -> None:
 @JSON
 def pending(as_json: bool) -> None:
     """Questions of the running gateway that wait for an answer."""
+    found = _ask("exec.approval.list")
+    show(found, _question_lines(found) if found else "No question waits.", as_json)
 
-    found = _ask("exec.approval.list", {})
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        click.echo("No question waits.")
-    for question in found:
+
+def _question_lines(questions: list[dict[str, Any]]) -> Iterator[str]:
+    for question in questions:
         request = question["request"]
-        click.echo(f"{question['id']}  {request['agentId']}  in {strip_unprintable(request['cwd'])}")
-        click.echo(f"    {strip_unprintable(request['command'])}")
-        click.echo(f"    {strip_unprintable(request['warningText'])}")
+        yield f"{question['id']}  {request['agentId']}  in {request['cwd']}"
+        yield f"    {request['command']}"
+        yield f"    {request['warningText']}"
 
 
 @approvals_command.command("resolve")
@@ -167,26 +148,17 @@ def pending(as_json: bool) -> None:
 @click.argument("decision", type=click.Choice(["allow-once", "allow-always", "deny"]))
 def resolve(wanted: str, decision: str) -> None:
     """Answer the question ID of the running gateway."""
-    _ask("exec.approval.resolve", {"id": wanted, "decision": decision})
+    _ask("exec.approval.resolve", id=wanted, decision=decision)
     click.echo(f"{wanted}: {decision}")
 
 
-def _file() -> "ApprovalFile":
-
+def _approvals() -> ApprovalFile:
     return ApprovalFile(Environment.of_process().home.state / "exec-approvals.json")
 
 
-def _now() -> int:
-
-    return millis(SystemClock())
-
-
-def _ask(method: str, params: dict[str, Any]) -> Any:
-
-    environment = Environment.of_process()
-    if running_gateway(environment.home.state) is None:
-        raise click.ClickException("the gateway is not running, so no question waits: openclaw gateway start")
-    return call_gateway(find_gateway(environment), method, params, timeout=30.0)
+def _ask(method: str, **params: Any) -> Any:
+    absent = "the gateway is not running, so no question waits: openclaw gateway start"
+    return call_running(method, params, absent=absent)
 
 
 # `openclaw exec-policy`.
@@ -204,27 +176,22 @@ def exec_policy_command() -> None:
 
 
 @exec_policy_command.command("show")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def show(as_json: bool) -> None:
+@JSON
+def show_policy(as_json: bool) -> None:
     """What holds for each agent, the approvals file included."""
-
-    environment = Environment.of_process()
-    config = load(environment.home, environment.environ).config
-    file = ApprovalFile(environment.home.state / "exec-approvals.json").read()
+    config = read_home()[1].config
+    file = _approvals().read()
     own = {normalise_agent(entry.id): entry.tools.exec for entry in config.agents.list}
-    rows = []
+    policies = []
     for agent in agent_ids(config.agents):
         wanted = exec_policy(config.tools.exec, own.get(agent, USUAL.exec))
         held = wanted
         for layer in (file.defaults, file.agents.get(agent)):
             if layer is not None:
                 held = stricter(held, (layer.security or "full", layer.ask or "off"))
-        rows.append({"agent": agent, "security": held[0], "ask": held[1], "configured": list(wanted)})
-    if as_json:
-        print_json(rows)
-        return
-    cells = [(str(row["agent"]), str(row["security"]), str(row["ask"])) for row in rows]
-    click.echo(render_table(cells, ("agent", "security", "ask")))
+        policies.append({"agent": agent, "security": held[0], "ask": held[1], "configured": list(wanted)})
+    rows = [(each["agent"], each["security"], each["ask"]) for each in policies]
+    show(policies, table(rows, ("agent", "security", "ask")), as_json)
 
 
 @exec_policy_command.command("set")
@@ -247,9 +214,7 @@ def preset(name: str) -> None:
 
 
 def _write(values: dict[str, str]) -> None:
-
-    environment = Environment.of_process()
-    Editor(environment.home, environment.environ).patch({"tools": {"exec": values}})
+    open_editor().patch({"tools": {"exec": values}})
     click.echo(", ".join(f"tools.exec.{name} is {value}" for name, value in values.items()))
 
 
@@ -262,36 +227,26 @@ def labels_command() -> None:
 
 
 @labels_command.command("table")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def table(as_json: bool) -> None:
+@JSON
+def label_table(as_json: bool) -> None:
     """What a call may do, by the label of what the model has read, as it is configured here."""
-
-    here = _label_store()
-    settings = load(here.home, here.environ).config.security.external_content
-    rules = made(settings.table, settings.taint_tools)
-    if as_json:
-        print_json({deed: dict(row) for deed, row in rules.items()})
-    else:
-        click.echo(labels_render_table(rules))
+    settings = read_home()[1].config.security.external_content
+    rules = labels.build_table(settings.table, settings.taint_tools)
+    show({deed: dict(row) for deed, row in rules.items()}, labels.render_table(rules), as_json)
 
 
 @labels_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def listed(as_json: bool) -> None:
+@JSON
+def list_files(as_json: bool) -> None:
     """Files that tools wrote while text from elsewhere was in the conversation."""
-
-    found = labelled_files(_label_store().home.state).all()
-    if as_json:
-        print_json(
-            [
-                {"path": path, "origins": [{"label": each.label, "source": each.source} for each in origins]}
-                for path, origins in sorted(found.items())
-            ]
-        )
-        return
-    for path, origins in sorted(found.items()):
-        click.echo(strip_unprintable(f"{path}: {'; '.join(f'{each.label} ({each.source})' for each in origins)}"))
-    if not found:
+    found = sorted(_labelled_files().all().items())
+    document = [
+        {"path": path, "origins": [{"label": each.label, "source": each.source} for each in origins]}
+        for path, origins in found
+    ]
+    lines = (f"{path}: {'; '.join(f'{each.label} ({each.source})' for each in origins)}" for path, origins in found)
+    show(document, lines, as_json)
+    if not found and not as_json:
         note("no file carries a label")
 
 
@@ -299,8 +254,7 @@ def listed(as_json: bool) -> None:
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
 def clear(paths: tuple[str, ...]) -> None:
     """Say that you have looked at PATHS and that they are as good as your own."""
-
-    files = labelled_files(_label_store().home.state)
+    files = _labelled_files()
     real = [os.path.realpath(path) for path in paths]
     known = files.all()
     missing = [path for path in real if path not in known]
@@ -310,9 +264,8 @@ def clear(paths: tuple[str, ...]) -> None:
     click.echo(f"{len(real)} file(s) carry no label any more")
 
 
-def _label_store() -> "Environment":
-
-    return Environment.of_process()
+def _labelled_files() -> LabelledFiles:
+    return labelled_files(Environment.of_process().home.state)
 
 
 # `openclaw sandbox`.
@@ -326,60 +279,53 @@ def sandbox_command() -> None:
 @sandbox_command.command("explain")
 @click.option("--agent", "agent_id", metavar="ID", help="Which agent (default: the default one).")
 @click.option("--session", metavar="KEY", help="Which session (default: the main one).")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def explain(agent_id: str | None, session: str | None, as_json: bool) -> None:
     """Whether a session is in a box, what it sees there, and why."""
-
     boxes, loaded = _sandboxes()
-    agent = resolve_agent(loaded.config.agents, agent_id or default_agent(loaded.config.agents)).id
-    key = parse_session_key(session or "main", agent, loaded.config.session.main_key)
-    resolve_agent(loaded.config.agents, key.agent)
-    document = asyncio.run(explain_sandbox(boxes, loaded.config.tools, key))
-    if as_json:
-        print_json(document)
-        return
-    for name, value in document.items():
-        for line in value if isinstance(value, list) else [value]:
-            click.echo(f"{name:<16} {line}")
+    config = loaded.config
+    agent = resolve_agent(config.agents, agent_id or default_agent(config.agents)).id
+    key = parse_session_key(session or "main", agent, config.session.main_key)
+    resolve_agent(config.agents, key.agent)
+    document = asyncio.run(explain_sandbox(boxes, config.tools, key))
+    lines = (
+        f"{name:<16} {line}"
+        for name, value in document.items()
+        for line in (value if isinstance(value, list) else [value])
+    )
+    show(document, lines, as_json)
 
 
 @sandbox_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def list_boxes(as_json: bool) -> None:
     """The boxes there are, with when they were last used."""
-
     boxes, loaded = _sandboxes()
-    rows = asyncio.run(service_listed(boxes, loaded.config.agents))
-    if as_json:
-        print_json(rows)
-        return
-    if not rows:
-        click.echo("No box was used yet. openclaw sandbox explain says which sessions would get one.")
-        return
+    found = asyncio.run(list_sandboxes(boxes, loaded.config.agents))
     now = SystemClock().now()
-    cells = [(row["name"], row["engine"], row["state"], ago(row["usedAt"], now), row["path"]) for row in rows]
-    click.echo(render_table(cells, ("box", "engine", "state", "last used", "files")))
+    rows = [(each["name"], each["engine"], each["state"], ago(each["usedAt"], now), each["path"]) for each in found]
+    none = "No box was used yet. openclaw sandbox explain says which sessions would get one."
+    show(found, table(rows, ("box", "engine", "state", "last used", "files"), empty=none), as_json)
 
 
 @sandbox_command.command("recreate")
 @click.argument("names", nargs=-1, metavar="[BOX]…")
 @click.option("--all", "everything", is_flag=True, help="Every box.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@YES
 def recreate(names: tuple[str, ...], everything: bool, yes: bool) -> None:
     """End what runs in boxes and empty their home and /tmp. Their workspaces stay."""
-
     boxes, loaded = _sandboxes()
-    rows = {row["name"]: row for row in asyncio.run(service_listed(boxes, loaded.config.agents))}
+    found = {each["name"]: each for each in asyncio.run(list_sandboxes(boxes, loaded.config.agents))}
     if not names and not everything:
         raise InvalidRequest("name a box, or give --all: openclaw sandbox list shows them")
     for name in names:
-        if name not in rows:
+        if name not in found:
             raise NotFound(f"there is no box {name!r}: openclaw sandbox list shows them")
-    chosen = list(rows) if everything else list(names)
+    chosen = list(found) if everything else list(names)
     if not yes:
         click.confirm(f"End what runs in {len(chosen)} box(es) and empty their home and /tmp?", abort=True, err=True)
     for name in chosen:
-        asyncio.run(recreate_sandbox(boxes, loaded.config.agents, rows[name]))
+        asyncio.run(recreate_sandbox(boxes, loaded.config.agents, found[name]))
         click.echo(f"{name} is new")
 
 
@@ -388,7 +334,6 @@ def recreate(names: tuple[str, ...], everything: bool, yes: bool) -> None:
 @click.option("--print", "only_print", is_flag=True, help="Print the recipe instead.")
 def build(engine: str, only_print: bool) -> None:
     """Build the image for containers. The process backend needs none."""
-
     if only_print:
         click.echo(RECIPE, nl=False)
         return
@@ -405,16 +350,9 @@ def build(engine: str, only_print: bool) -> None:
     click.echo(f"{image} is built")
 
 
-def _sandboxes() -> "tuple[SandboxService, LoadedConfig]":
-
-    environment = Environment.of_process()
-    loaded = load(environment.home, environment.environ)
-
-    def nothing(agent_id: str, workspace: Path) -> list[tuple[str, str]]:
-        return []
-
+def _sandboxes() -> tuple[SandboxService, LoadedConfig]:
+    environment, loaded = read_home()
     live = LiveConfig(loaded)
-
     boxes = SandboxService(
         live.agents,
         live.tools,
@@ -422,7 +360,16 @@ def _sandboxes() -> "tuple[SandboxService, LoadedConfig]":
         live.variables,
         home=environment.home_dir,
         state=environment.home.state,
-        workspace=lambda agent_id: workspace_of(loaded.config.agents, agent_id, environment),
-        skills=nothing,
+        workspace=partial(_workspace, environment, loaded.config.agents),
+        skills=_no_skills,
     )
     return boxes, loaded
+
+
+def _workspace(environment: Environment, agents: AgentsSettings, agent_id: str) -> Path:
+    """Where an agent works; looking makes no starter files there."""
+    return workspace_of(agents, agent_id, environment)
+
+
+def _no_skills(agent_id: str, workspace: Path) -> list[tuple[str, str]]:
+    return []

@@ -4,12 +4,13 @@ import asyncio
 import json
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -21,22 +22,20 @@ from markdown_it.utils import EnvType, OptionsDict
 from msgspec import Struct
 
 from openclaw.cli.markdown import parser
-from openclaw.cli.render import ago, dollars, note, print_json, table, tokens, when
+from openclaw.cli.render import JSON, ago, dollars, note, show, table, tokens, when
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.messages import Assistant, Image, Message, ToolCall, ToolResult
 from openclaw.core.text import spell_out_invisible, strip_unprintable
-from openclaw.gateway.process import open_state
+from openclaw.gateway.state import open_state
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.sessions.files import load
 from openclaw.sessions.history import rows_of
+from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.reply_text import shape
 from openclaw.sessions.transcript import build_context
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from openclaw.sessions.index import SessionIndex, SessionRow
+T = TypeVar("T")
 
 
 @click.group("sessions")
@@ -47,73 +46,65 @@ def sessions_command() -> None:
 @sessions_command.command("list")
 @click.option("--agent", "agent_id", metavar="ID", help="Only this agent's.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many at the most.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@JSON
 def list_sessions(agent_id: str | None, limit: int, as_json: bool) -> None:
     """The conversations, most recent first."""
 
-    async def work(index: "SessionIndex", now: float) -> None:
-
+    async def read(index: SessionIndex) -> Sequence[SessionRow]:
         for problem in (await index.rebuild()).problems:
             note(strip_unprintable(problem))
-        rows = await index.list(agent_id=agent_id)
-        shown = rows[:limit]
-        if as_json:
-            print_json(
-                {
-                    "path": str(index.state / "agents"),
-                    "count": len(shown),
-                    "totalCount": len(rows),
-                    "sessions": [_document(row, now) for row in shown],
-                }
-            )
-        elif not rows:
-            click.echo('No conversations yet. Start one: openclaw agent --message "hello"')
-        else:
-            cells = [
-                (
-                    row.session_key,
-                    row.session_id[:8],
-                    ago(row.updated_at, now),
-                    str(row.messages),
-                    tokens(row.total_tokens),
-                    dollars(row.cost_usd),
-                    row.title,
-                )
-                for row in shown
-            ]
-            click.echo(table(cells, ("key", "id", "used", "messages", "tokens", "cost", "title")))
-            if len(rows) > limit:
-                click.echo(f"… and {len(rows) - limit} more (--limit)")
+        return await index.list(agent_id=agent_id)
 
-    _with_index(work)
+    rows, now = _with_index(read), SystemClock().now()
+    shown = rows[:limit]
+    document = {
+        "path": str(Environment.of_process().home.state / "agents"),
+        "count": len(shown),
+        "totalCount": len(rows),
+        "sessions": [_session_to_json(row, now) for row in shown],
+    }
+    cells = [
+        (
+            row.session_key,
+            row.session_id[:8],
+            ago(row.updated_at, now),
+            row.messages,
+            tokens(row.total_tokens),
+            dollars(row.cost_usd),
+            row.title,
+        )
+        for row in shown
+    ]
+    none = 'No conversations yet. Start one: openclaw agent --message "hello"'
+    lines = [table(cells, ("key", "id", "used", "messages", "tokens", "cost", "title"), empty=none)]
+    if len(rows) > limit:
+        lines.append(f"… and {len(rows) - limit} more (--limit)")
+    show(document, lines, as_json)
 
 
 @sessions_command.command("show")
 @click.argument("session")
 @click.option("--tools", is_flag=True, help="Also tool calls and their results.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def show(session: str, tools: bool, as_json: bool) -> None:
+@JSON
+def show_session(session: str, tools: bool, as_json: bool) -> None:
     """What was said in SESSION (a key, an id or the start of one)."""
-
-    async def work(index: "SessionIndex", now: float) -> None:
-
-        row = await index.find(session)
-        loaded = load(_transcript(index, row))
-        context = build_context(loaded.entries)
-        problems = (*loaded.problems, *context.problems)
-        if as_json:
-            document = _document(row, now)
-            document["messages"] = msgspec.to_builtins(context.messages)
-            document["problems"] = msgspec.to_builtins(problems)
-            print_json(document)
-            return
-        for problem in problems:
-            note(f"{problem.kind}: {problem.detail}")
-        for message in context.messages:
-            for who, text in _lines(message, tools):
-                click.echo(f"{when(message.timestamp)}  {who}: {strip_unprintable(text)}")
-
-    _with_index(work)
+    row, path = _with_index(partial(_find, session))
+    loaded = load(path)
+    context = build_context(loaded.entries)
+    problems = (*loaded.problems, *context.problems)
+    document = {
+        **_session_to_json(row, SystemClock().now()),
+        "messages": msgspec.to_builtins(context.messages),
+        "problems": msgspec.to_builtins(problems),
+    }
+    for problem in () if as_json else problems:
+        note(f"{problem.kind}: {problem.detail}")
+    lines = (
+        f"{when(message.timestamp)}  {who}: {text}"
+        for message in context.messages
+        for who, text in _lines(message, tools)
+    )
+    show(document, lines, as_json)
 
 
 @sessions_command.command("export")
@@ -125,29 +116,34 @@ def show(session: str, tools: bool, as_json: bool) -> None:
 @click.option("--html", is_flag=True, help="The same as --format html: one page that needs nothing else.")
 def export(session: str, output: str | None, kind: str, html: bool) -> None:
     """SESSION as one file, to keep or to share. Tool results may contain private data: look before you share."""
-
-    async def work(index: "SessionIndex", now: float) -> None:
-        row = await index.find(session)
-        text = _exported(row, _transcript(index, row), "html" if html else kind)
-        if output is None:
-            click.echo(text, nl=not text.endswith("\n"))
-            return
-        _save(output, text)
-        click.echo(output)
-
-    _with_index(work)
+    text = _exported(*_with_index(partial(_find, session)), "html" if html else kind)
+    if output is None:
+        click.echo(text, nl=not text.endswith("\n"))
+        return
+    _save(output, text)
+    click.echo(output)
 
 
-def _transcript(index: "SessionIndex", row: "SessionRow") -> "Path":
-
+async def _find(session: str, index: SessionIndex) -> tuple[SessionRow, Path]:
+    """The session that is meant, and its transcript."""
+    row = await index.find(session)
     path = index.path(row.agent_id, row.session_id)
     if not path.exists():
         raise NotFound(f"nothing has been said in {row.session_key} yet")
-    return path
+    return row, path
+
+
+def _with_index(read: Callable[[SessionIndex], Awaitable[T]]) -> T:
+    """What `read` finds in the index of this home."""
+
+    async def main() -> T:
+        async with open_state(Environment.of_process().home, SystemClock()) as (_, index):
+            return await read(index)
+
+    return asyncio.run(main())
 
 
 def _save(output: str, text: str) -> None:
-
     try:
         with Path(output).open("x", encoding="utf-8") as file:
             file.write(text)
@@ -157,9 +153,8 @@ def _save(output: str, text: str) -> None:
         raise InvalidRequest(f"cannot write {output}: {error.strerror}") from error
 
 
-def _exported(row: "SessionRow", path: "Path", kind: str) -> str:
+def _exported(row: SessionRow, path: Path, kind: str) -> str:
     """The whole session as text of `kind`, including what was compacted since."""
-
     if kind == "jsonl":
         return path.read_text(errors="replace")
     messages = [each.message for each in rows_of(load(path).entries)]
@@ -181,22 +176,24 @@ def _exported(row: "SessionRow", path: "Path", kind: str) -> str:
     return "\n".join(parts)
 
 
-def _lines(message: Any, tools: bool) -> list[tuple[str, str]]:
+def _lines(message: Message, tools: bool) -> Iterator[tuple[str, str]]:
     """Speaker and text of each line, for people."""
-
     match message:
         case Assistant():
-            said = [("assistant", message.text)] if message.text.strip() else []
+            if message.text.strip():
+                yield "assistant", message.text
             if message.error_message:
-                said.append(("error", message.error_message))
-            return said + [("call", f"{call.name} {call.arguments}") for call in message.calls if tools]
+                yield "error", message.error_message
+            if tools:
+                yield from (("call", f"{call.name} {call.arguments}") for call in message.calls)
         case ToolResult():
-            return [(f"{message.tool_name} result", message.text)] if tools else []
+            if tools:
+                yield f"{message.tool_name} result", message.text
         case _:
-            return [("you", message.text)]
+            yield "you", message.text
 
 
-def _document(row: "SessionRow", now: float) -> dict[str, Any]:
+def _session_to_json(row: SessionRow, now: float) -> dict[str, Any]:
     return {
         "key": row.session_key,
         "sessionId": row.session_id,
@@ -216,17 +213,6 @@ def _document(row: "SessionRow", now: float) -> dict[str, Any]:
         "model": row.model,
         "modelProvider": row.provider,
     }
-
-
-def _with_index(work: "Callable[[SessionIndex, float], Coroutine[Any, Any, None]]") -> None:
-    """Runs `work` with the index of this home open."""
-
-    async def main() -> None:
-        clock = SystemClock()
-        async with open_state(Environment.of_process().home, clock) as (_, index):
-            await work(index, clock.now())
-
-    asyncio.run(main())
 
 
 # The HTML export.
@@ -284,7 +270,7 @@ def _article(message: Message, results: Mapping[str, ToolResult]) -> str:
         kind, who, said = (
             "user",
             "You",
-            f"<p>{_text(spell_out_invisible(message.text, _SPACES))}</p>" + _pictures(message.content),
+            f"<p>{_spelled(message.text)}</p>" + _pictures(message.content),
         )
     when = datetime.fromtimestamp(message.timestamp / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f'<article class="{kind}"><small>{_text(strip_unprintable(who))} · {when}</small>{said}</article>\n'
@@ -295,9 +281,7 @@ def _answer(message: Assistant, results: Mapping[str, ToolResult]) -> str:
     thought = "\n\n".join(part for part in (message.thinking, shaped.reasoning) if part.strip())
     parts = []
     if thought:
-        parts.append(
-            f"<details><summary>Thinking</summary><pre>{_text(spell_out_invisible(thought, _SPACES))}</pre></details>"
-        )
+        parts.append(f"<details><summary>Thinking</summary><pre>{_spelled(thought)}</pre></details>")
     if shaped.text.strip():
         parts.append(_markdown().render(strip_unprintable(shaped.text)))
     if message.error_message:
@@ -314,17 +298,17 @@ def _call(call: ToolCall, result: ToolResult | None) -> str:
 def _arguments(arguments: Mapping[str, Any]) -> str:
     edits = [each for each in arguments.get("edits") or () if isinstance(each, Mapping)]
     rest = {name: value for name, value in arguments.items() if name != "edits" or not edits}
-    shown = f"<pre>{_text(spell_out_invisible(json.dumps(rest, indent=2, ensure_ascii=False), _SPACES))}</pre>"
+    shown = f"<pre>{_spelled(json.dumps(rest, indent=2, ensure_ascii=False))}</pre>"
     for edit in edits:
-        old, new = (spell_out_invisible(str(edit.get(name, "")), _SPACES) for name in ("oldText", "newText"))
-        shown += f"<pre><del>{_text(old)}</del><ins>{_text(new)}</ins></pre>"
+        old, new = (_spelled(str(edit.get(name, ""))) for name in ("oldText", "newText"))
+        shown += f"<pre><del>{old}</del><ins>{new}</ins></pre>"
     return shown
 
 
 def _result(result: ToolResult | None) -> str:
     if result is None:
         return "<p>No result.</p>"
-    return f"<pre>{_text(spell_out_invisible(result.text, _SPACES))}</pre>{_pictures(result.content)}"
+    return f"<pre>{_spelled(result.text)}</pre>{_pictures(result.content)}"
 
 
 def _pictures(content: Any) -> str:
@@ -339,12 +323,14 @@ def _pictures(content: Any) -> str:
     return shown
 
 
-_SPACES = "\n\t"
-
-
 def _text(text: str) -> str:
     # A lone surrogate cannot be written to a file.
     return escape(text.encode("utf-8", "replace").decode())
+
+
+def _spelled(text: str) -> str:
+    """Escaped, with invisible characters spelled out."""
+    return _text(spell_out_invisible(text, "\n\t"))
 
 
 def _markdown() -> MarkdownIt:

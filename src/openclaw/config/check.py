@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Struct, inspect
@@ -87,45 +87,30 @@ class ConfigProblem(Struct, frozen=True, kw_only=True):
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-class CheckResult(Struct, frozen=True, kw_only=True):
-    """The result of a check."""
-
-    errors: tuple[ConfigProblem, ...] = ()
-    warnings: tuple[ConfigProblem, ...] = ()
-    secrets: tuple[Path, ...] = ()
-    """Where credentials are."""
-    whole: tuple[Path, ...] = ()
-    """Where a whole number was written with a point (5.0)."""
-
-
-def check(data: Any, hidden: Collection[Path] = (), before: Callable[[Path], Path] = lambda path: path) -> CheckResult:
+def check(data: Any, hidden: Collection[Path] = (), before: Callable[[Path], Path] | None = None) -> "CheckResult":
     """Checks `data` against the types.
 
     Values at `hidden` paths are never quoted; `before` gives the path of a part of `data` in the file.
     """
-    walk = _Walk(hidden, before)
-    walk.value(data, schema.partial_root(data if isinstance(data, dict) else ()), ())
-    if not walk.errors:
+    result = CheckResult(hidden=hidden, before=before)
+    result.value(data, schema.partial_root(data if isinstance(data, dict) else ()), ())
+    if not result.errors:
         for path, message in check_rules(data):
-            walk.error(path, message)
-    return CheckResult(
-        errors=tuple(walk.errors),
-        warnings=tuple(walk.warnings),
-        secrets=tuple(walk.secrets),
-        whole=tuple(walk.whole),
-    )
+            result.error(path, message)
+    return result
 
 
-class _Walk:
-    """The state of one check."""
+class CheckResult(Struct, kw_only=True):
+    """What a check has found; its methods walk the data."""
 
-    def __init__(self, hidden: Collection[Path], before: Callable[[Path], Path]) -> None:
-        self.hidden = hidden
-        self.before = before
-        self.errors: list[ConfigProblem] = []
-        self.warnings: list[ConfigProblem] = []
-        self.secrets: list[Path] = []
-        self.whole: list[Path] = []
+    hidden: Collection[Path]
+    before: Callable[[Path], Path] | None
+    errors: list[ConfigProblem] = []
+    warnings: list[ConfigProblem] = []
+    secrets: list[Path] = []
+    """Where credentials are."""
+    whole: list[Path] = []
+    """Where a whole number was written with a point (5.0)."""
 
     def value(self, value: Any, kind: inspect.Type, path: Path) -> None:
         choices = schema.options(kind)
@@ -163,7 +148,7 @@ class _Walk:
             if key in fields:
                 self.value(item, fields[key].type, (*path, key))
             elif key != kind.tag_field:
-                self.warnings.append(_unknown((*path, key), fields, format_path(self.before((*path, key)))))
+                self.warnings.append(_unknown((*path, key), fields, self.where((*path, key))))
         for name, missing in fields.items():
             if missing.required and name not in value:
                 self.error(
@@ -203,9 +188,11 @@ class _Walk:
         self.error(path, f"expected {expected}, found {found}", expected, found)
 
     def error(self, path: Path, message: str, expected: str = "", found: str = "") -> None:
-        self.errors.append(
-            ConfigProblem(path=format_path(self.before(path)), message=message, expected=expected, found=found)
-        )
+        self.errors.append(ConfigProblem(path=self.where(path), message=message, expected=expected, found=found))
+
+    def where(self, path: Path) -> str:
+        """`path` as it is in the file."""
+        return format_path(self.before(path) if self.before else path)
 
     def quote(self, value: Any, path: Path) -> str:
         match value:
@@ -304,30 +291,25 @@ def _unknown(path: Path, fields: Iterable[str], where: str) -> ConfigProblem:
 def _fits(value: Any, kind: inspect.Type) -> bool:
     """Whether `value` has the JSON type of `kind`; limits are checked later, for a message of their own."""
     match kind:
-        case inspect.AnyType():
-            return True
-        case inspect.NoneType():
-            return value is None
-        case inspect.BoolType():
-            return isinstance(value, bool)
         case inspect.IntType():
-            return _is_number(value) and (isinstance(value, int) or (math.isfinite(value) and value.is_integer()))
+            whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+            return whole and not isinstance(value, bool)
         case inspect.FloatType():
-            return _is_number(value)
-        case inspect.StrType():
-            return isinstance(value, str)
+            return isinstance(value, int | float) and not isinstance(value, bool)
         case inspect.LiteralType():
             return isinstance(value, str) and value in kind.values
-        case inspect.VarTupleType() | inspect.ListType():
-            return isinstance(value, list)
-        case inspect.CustomType():
-            return isinstance(value, str | dict)
-        case _:
-            return isinstance(value, dict)
+    return isinstance(value, _PLAIN.get(type(kind), dict))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+_PLAIN: dict[type[inspect.Type], type | tuple[type, ...]] = {
+    inspect.AnyType: object,
+    inspect.NoneType: type(None),
+    inspect.BoolType: bool,
+    inspect.StrType: str,
+    inspect.VarTupleType: list,
+    inspect.ListType: list,
+    inspect.CustomType: (str, dict),
+}
 
 
 def _matches(value: Any, kind: inspect.Type) -> bool:
@@ -342,11 +324,8 @@ def _matches(value: Any, kind: inspect.Type) -> bool:
 
 def name_of(kind: inspect.Type) -> str:
     """The name of `kind` in a message."""
-    match schema.strip_metadata(kind):
-        case inspect.NoneType():
-            return "null"
-        case inspect.BoolType():
-            return "true or false"
+    kind = schema.strip_metadata(kind)
+    match kind:
         case inspect.IntType() as number:
             return "a whole number" + _range(number)
         case inspect.FloatType() as number:
@@ -357,32 +336,27 @@ def name_of(kind: inspect.Type) -> str:
             return f"text of 1 to {most} characters"
         case inspect.StrType(min_length=int()):
             return "text that is not empty"
-        case inspect.StrType():
-            return "text"
         case inspect.LiteralType(values=values):
             return _one_of(values)
-        case inspect.VarTupleType() | inspect.ListType():
-            return "a list"
-        case inspect.CustomType():
-            return "text, ${NAME} or a secret reference"
-        case inspect.UnionType(types=types):
-            names = (
-                name_of(member) for member in types if not isinstance(schema.strip_metadata(member), inspect.NoneType)
-            )
-            return " or ".join(dict.fromkeys(names))
-        case inspect.AnyType():
-            return "a value"
-        case _:
-            return "an object"
+        case inspect.UnionType():
+            members = (each for each in schema.options(kind) if not isinstance(each, inspect.NoneType))
+            return " or ".join(dict.fromkeys(map(name_of, members)))
+    return _NAMES.get(type(kind), "an object")
+
+
+_NAMES: dict[type[inspect.Type], str] = {
+    inspect.NoneType: "null",
+    inspect.BoolType: "true or false",
+    inspect.StrType: "text",
+    inspect.VarTupleType: "a list",
+    inspect.ListType: "a list",
+    inspect.CustomType: "text, ${NAME} or a secret reference",
+    inspect.AnyType: "a value",
+}
 
 
 def _range(kind: inspect.IntType | inspect.FloatType) -> str:
-    limits: list[tuple[Literal["from", "above", "up to", "below"], float | None]] = [
-        ("from", kind.ge),
-        ("above", kind.gt),
-        ("up to", kind.le),
-        ("below", kind.lt),
-    ]
+    limits = (("from", kind.ge), ("above", kind.gt), ("up to", kind.le), ("below", kind.lt))
     return "".join(f" {word} {limit}" for word, limit in limits if limit is not None)
 
 
@@ -413,6 +387,11 @@ class Setting(Struct, frozen=True, kw_only=True, omit_defaults=True):
     constraints: dict[str, Any] = {}
     sensitive: bool = False
     children: tuple[ChildSetting, ...] = ()
+
+    def to_schema(self) -> dict[str, Any]:
+        """As JSON Schema, without its children."""
+        described = {"type": self.type, "description": self.doc, "default": self.default, **self.constraints}
+        return {name: value for name, value in described.items() if value is not None}
 
 
 def lookup(text: str) -> Setting:
@@ -457,17 +436,11 @@ def _describe(path: str, kind: inspect.Type, doc: str, field: inspect.Field | No
         type=name_of(kind),
         doc=doc or _class_doc(kind),
         required=field.required if field else False,
-        default=_default(field),
+        default=None if field is None or field.default is msgspec.NODEFAULT else msgspec.to_builtins(field.default),
         constraints=_constraints(kind),
         sensitive=schema.is_secret(kind),
         children=_children(kind),
     )
-
-
-def _default(field: inspect.Field | None) -> Any:
-    if field is None or field.default is msgspec.NODEFAULT:
-        return None
-    return msgspec.to_builtins(field.default)
 
 
 def _children(kind: inspect.Type) -> tuple[ChildSetting, ...]:

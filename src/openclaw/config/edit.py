@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,7 @@ class Editor:
 
     def set(self, path: str, value: Any, *, base_hash: str | None = None, dry_run: bool = False) -> ConfigChange:
         """Writes `value` at `path`."""
-        parts = tree.parse_path(path)
-        return self._change(lambda data: tree.put(data, parts, value), base_hash, dry_run)
+        return self._change(partial(tree.put, path=tree.parse_path(path), value=value), base_hash, dry_run)
 
     def unset(self, path: str, *, base_hash: str | None = None, dry_run: bool = False) -> ConfigChange:
         """Removes the value at `path`, so that its default applies."""
@@ -80,9 +80,8 @@ class Editor:
     ) -> ConfigChange:
         """Applies a JSON merge patch; lists named in `replace_paths` may lose entries."""
         replace = {tree.parse_path(path) for path in replace_paths}
-        return self._change(
-            lambda data: tree.merge(data, patch, replace), base_hash, dry_run, guarded=not allow_clobber
-        )
+        merge = partial(tree.merge, patch=patch, replace=replace)
+        return self._change(merge, base_hash, dry_run, guarded=not allow_clobber)
 
     def apply(
         self, text: str, *, base_hash: str | None = None, dry_run: bool = False, allow_clobber: bool = False
@@ -150,7 +149,7 @@ class Editor:
         return found
 
     def _resolve(self, data: dict[str, Any]) -> load.Resolved:
-        return load.resolve_includes(data, self.home.config, load.roots(self.home.config, self.environ))
+        return load.resolve_includes(data, self.home.config, self.environ)
 
     def _judge(self, old: str, new: str, edits: list[tree.TreeEdit]) -> tuple[ConfigProblem, ...]:
         """The warnings a change gives cause for; refuses one that adds errors or does not have the effect asked for."""
@@ -210,14 +209,14 @@ class Editor:
 def _rewrite(text: str, edits: list[tree.TreeEdit], wanted: Any) -> tuple[str, tuple[ConfigProblem, ...]]:
     """The new text: edited in place where possible, otherwise written anew with a warning."""
     if not text.strip("\ufeff \t\r\n"):
-        return _checked(source.render_new(wanted), wanted), ()
+        return _check_text(source.render_new(wanted), wanted), ()
     try:
-        return _checked(source.rewrite(text, edits), wanted), ()
+        return _check_text(source.rewrite(text, edits), wanted), ()
     except (source.CannotEdit, ConfigError):
-        return _checked(source.render_new(wanted), wanted), (ConfigProblem(path="", message=LOST_COMMENTS),)
+        return _check_text(source.render_new(wanted), wanted), (ConfigProblem(path="", message=LOST_COMMENTS),)
 
 
-def _checked(text: str, wanted: Any) -> str:
+def _check_text(text: str, wanted: Any) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,6 +1,7 @@
 """Environment variables for the configuration: their sources, and `${NAME}` in the file."""
 
 import re
+import subprocess
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -125,8 +126,12 @@ def _dotenv_value(raw: str) -> str | None:
             return None
         if quoted[1] is not None:
             return quoted[1]
-        return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), quoted[2])
+        return re.sub(r"\\(.)", _unescape, quoted[2])
     return re.split(r"(?:^|\s)#", raw, maxsplit=1)[0].strip()
+
+
+def _unescape(found: re.Match[str]) -> str:
+    return _ESCAPES.get(found[1], found[1])
 
 
 def merge_variables(*layers: Mapping[str, str]) -> dict[str, str]:
@@ -160,8 +165,6 @@ def shell_wanted(data: Any, environ: Mapping[str, str]) -> float:
 
 def from_login_shell(names: Collection[str], environ: Mapping[str, str], timeout: float) -> dict[str, str]:
     """The values of `names` in the login shell; empty when it does not answer in time."""
-    import subprocess
-
     try:
         # The names are never part of the command: the shell prints everything and we pick.
         done = subprocess.run(

@@ -95,12 +95,8 @@ def remove_temporary(path: Path) -> None:
 def hold_lock(path: Path) -> Iterator[None]:
     """Holds the lock that keeps other writers of `path` out, in this process and in others."""
     lock = KernelLock(_named(path, ".lock"))
-    deadline = time.monotonic() + LOCK_WAIT
-    while not lock.take(Holder(pid=os.getpid(), created_at=round(time.time() * 1000), owner="config")):
-        if time.monotonic() > deadline:
-            holder = read_holder(lock.path)
-            raise Conflict(f"{holder or 'another program'} is writing {path}: try again when it is done")
-        time.sleep(0.01)
+    if not lock.wait(Holder(pid=os.getpid(), created_at=round(time.time() * 1000), owner="config"), LOCK_WAIT):
+        raise Conflict(f"{read_holder(lock.path) or 'another program'} is writing {path}: try again when it is done")
     with lock:
         yield
 

@@ -38,17 +38,15 @@ class Resolved(Struct, frozen=True):
     files: tuple[Path, ...] = ()
 
 
-def roots(config: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Directories that may hold included files: that of the configuration, and `OPENCLAW_INCLUDE_ROOTS`."""
-    more = environ.get("OPENCLAW_INCLUDE_ROOTS", "").split(os.pathsep)
-    return (config.parent.resolve(), *(Path(root).resolve() for root in more if root))
+def resolve_includes(data: dict[str, Any], config: Path, environ: Mapping[str, str]) -> Resolved:
+    """Reads and merges the includes in `data`, which came from the file `config`.
 
-
-def resolve_includes(data: dict[str, Any], config: Path, allowed: tuple[Path, ...]) -> Resolved:
-    """Reads and merges the includes in `data`; `config` is the file it came from."""
+    They are in the same directory, or in one of `OPENCLAW_INCLUDE_ROOTS`.
+    """
     if not _used(data):
         return Resolved(data)
-    reader = _Reader(allowed)
+    more = environ.get("OPENCLAW_INCLUDE_ROOTS", "").split(os.pathsep)
+    reader = _Reader((config.parent.resolve(), *(Path(root).resolve() for root in more if root)))
     merged = reader.merge(data, config.resolve(), (config.resolve(),), ())
     if not isinstance(merged, dict):
         raise ConfigError(f"{config}: {KEY} at the root must give an object", path=KEY, file=str(config))
@@ -256,7 +254,7 @@ def read(path: Path) -> ConfigSource:
 def analyse_text(text: str, home: Home, environ: Mapping[str, str], *, ask_shell: bool = False) -> ConfigAnalysis:
     """Everything about `text` that can be found without fetching a credential."""
     raw = parse(text, str(home.config))
-    resolved = resolve_includes(raw, home.config, roots(home.config, environ))
+    resolved = resolve_includes(raw, home.config, environ)
     moved = migrate(resolved.data)
     dotenv, warnings = _dotenv(home)
     variables = env.merge_variables(environ, dotenv)
@@ -294,7 +292,6 @@ def _load(source: ConfigSource, home: Home, environ: Mapping[str, str]) -> Loade
     if seen.errors:
         raise InvalidConfig(seen.errors, source.path)
     config, unavailable = _build(seen, source.path)
-    warnings = (*_link_warning(source.path), *seen.warnings, *unavailable)
     return LoadedConfig(
         config=config,
         raw=seen.raw,
@@ -304,7 +301,7 @@ def _load(source: ConfigSource, home: Home, environ: Mapping[str, str]) -> Loade
         text=source.text,
         variables=seen.variables,
         files=seen.files,
-        warnings=warnings,
+        warnings=(*_link_warning(source.path), *seen.warnings, *unavailable),
     )
 
 
@@ -357,11 +354,10 @@ def _follow(
     if circular:
         raise InvalidConfig(circular, file)
     settings = msgspec.convert(data.get("secrets", {}), SecretsSettings, dec_hook=_as_is)
-    resolution = resolve(refs, settings, seen.variables)
+    found, problems = resolve(refs, settings, seen.variables)
     for path in refs:
-        found = resolution.found.get(path)
-        data = tree.drop(data, path) if found is None else tree.put(data, path, found)
-    return data, resolution.problems
+        data = tree.put(data, path, found[path]) if path in found else tree.drop(data, path)
+    return data, problems
 
 
 def _repeated(text: str) -> list[ConfigProblem]:

@@ -44,18 +44,16 @@ def _value(value: Any, kind: inspect.Type | None, name: str, header: bool, sensi
     if isinstance(value, dict):
         if secret and not ref_problem(value):
             return value
-        return {key: _entry(item, kind, key, name, secret) for key, item in value.items()}
+        return {
+            key: _value(item, schema.child_type(kind, key), key, _is_header_map(name), secret or _is_sensitive(key))
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         inner = schema.child_type(kind, 0) if kind is not None else None
         return _flags([_value(item, inner, name, header, secret) for item in value])
     if secret and not isinstance(value, bool) and value is not None and _NUMERIC.search(_snake(name)):
         return REDACTED
     return value
-
-
-def _entry(item: Any, kind: inspect.Type | None, key: str, name: str, sensitive: bool) -> Any:
-    inner = schema.child_type(kind, key)
-    return _value(item, inner, key, _is_header_map(name), sensitive or _is_sensitive(key))
 
 
 def _flags(items: list[Any]) -> list[Any]:

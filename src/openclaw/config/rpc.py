@@ -1,14 +1,16 @@
 """RPC methods `config.*`, and the parameter types of `agents.*` that change the configuration."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from openclaw.config import load as loading
-from openclaw.config.check import lookup
+from openclaw.config.check import ChildSetting, Setting, lookup
 from openclaw.config.edit import ConfigChange, Editor
 from openclaw.config.live import LiveConfig
 from openclaw.config.redact import redact
@@ -38,27 +40,19 @@ class DeliveryContext(Params, frozen=True, kw_only=True):
     thread_id: str | int | float | None = None
 
 
-class ConfigPatchParams(Params, frozen=True, kw_only=True):
-    """Params of `config.patch`."""
-
-    raw: NonEmpty
-    base_hash: NonEmpty | None = None
-    session_key: str | None = None
-    delivery_context: DeliveryContext | None = None
-    note: str | None = None
-    restart_delay_ms: NonNegative | None = None
-    replace_paths: Annotated[tuple[NonEmpty, ...], Meta(max_length=256)] | None = None
-
-
-class ConfigApplyParams(Params, frozen=True, kw_only=True):
+class ConfigApplyParams(ConfigSetParams, frozen=True, kw_only=True):
     """Params of `config.apply`."""
 
-    raw: NonEmpty
-    base_hash: NonEmpty | None = None
     session_key: str | None = None
     delivery_context: DeliveryContext | None = None
     note: str | None = None
     restart_delay_ms: NonNegative | None = None
+
+
+class ConfigPatchParams(ConfigApplyParams, frozen=True, kw_only=True):
+    """Params of `config.patch`."""
+
+    replace_paths: Annotated[tuple[NonEmpty, ...], Meta(max_length=256)] | None = None
 
 
 class ConfigSchemaLookupParams(Params, frozen=True, kw_only=True):
@@ -78,13 +72,11 @@ def config_methods(
 
     async def get(params: NoParams, caller: Caller) -> Any:
         source = loading.read(home.config)
-        issues: list[str] = []
         shown: Any = {}
         try:
             shown = redact(parse(source.text, str(home.config))) if source.exists else {}
-            survey = loading.analyse_text(source.text or "{}", home, environment.environ)
-            issues = [str(problem) for problem in survey.errors]
-            warnings = [str(problem) for problem in survey.warnings]
+            found = loading.analyse_text(source.text or "{}", home, environment.environ)
+            issues, warnings = [str(problem) for problem in found.errors], [str(each) for each in found.warnings]
         except ConfigError as error:
             issues, warnings = [error.message], []
         return {
@@ -109,12 +101,14 @@ def config_methods(
 
     async def patch(params: ConfigPatchParams, caller: Caller) -> Any:
         change = _object(params.raw)
-        base = _base(params.base_hash)
-        return told(_guarded(lambda: editor.patch(change, replace_paths=params.replace_paths or (), base_hash=base)))
+        with writing(params.base_hash):
+            done = editor.patch(change, replace_paths=params.replace_paths or (), base_hash=params.base_hash)
+        return publish(done)
 
-    async def apply(params: ConfigApplyParams | ConfigSetParams, caller: Caller) -> Any:
-        base = _base(params.base_hash)
-        return told(_guarded(lambda: editor.apply(params.raw, base_hash=base)))
+    async def apply(params: ConfigSetParams, caller: Caller) -> Any:
+        with writing(params.base_hash):
+            done = editor.apply(params.raw, base_hash=params.base_hash)
+        return publish(done)
 
     async def schema(params: NoParams, caller: Caller) -> Any:
         made = datetime.now(UTC).isoformat(timespec="seconds")
@@ -125,12 +119,10 @@ def config_methods(
             found = lookup(params.path)
         except NotFound as error:
             raise InvalidRequest(f"config schema path not found: {error.message}") from error
-        hint = {"help": found.doc, **({"sensitive": True} if found.sensitive else {})}
-        described = {"type": found.type, "description": found.doc, "default": found.default, **found.constraints}
         return {
             "path": found.path or params.path,
-            "schema": {name: value for name, value in described.items() if value is not None},
-            "hint": hint,
+            "schema": found.to_schema(),
+            "hint": _hint(found),
             "children": [
                 {
                     "key": child.key,
@@ -138,13 +130,13 @@ def config_methods(
                     "type": child.type,
                     "required": False,
                     "hasChildren": child.type in ("object", "list", "map"),
-                    "hint": {"help": child.doc, **({"sensitive": True} if child.sensitive else {})},
+                    "hint": _hint(child),
                 }
                 for child in found.children
             ],
         }
 
-    def told(change: ConfigChange) -> dict[str, Any]:
+    def publish(change: ConfigChange) -> dict[str, Any]:
         bus.publish("config.changed", {"path": str(home.config), "hash": change.after, "ts": sessions.now})
         return {
             "ok": True,
@@ -155,10 +147,14 @@ def config_methods(
             "warnings": [str(problem) for problem in change.warnings],
         }
 
-    def _base(given: str | None) -> str | None:
-        if given is None and loading.read(home.config).exists:
+    @contextmanager
+    def writing(base_hash: str | None) -> Iterator[None]:
+        if base_hash is None and loading.read(home.config).exists:
             raise InvalidRequest("baseHash is missing: give the hash of your last config.get")
-        return given
+        try:
+            yield
+        except Conflict as error:
+            raise InvalidRequest(CHANGED) from error
 
     return [
         RpcMethod("config.get", NoParams, get, READ),
@@ -170,12 +166,8 @@ def config_methods(
     ]
 
 
-def _guarded(work: Any) -> ConfigChange:
-    try:
-        done: ConfigChange = work()
-    except Conflict as error:
-        raise InvalidRequest(CHANGED) from error
-    return done
+def _hint(setting: ChildSetting | Setting) -> dict[str, Any]:
+    return {"help": setting.doc, **({"sensitive": True} if setting.sensitive else {})}
 
 
 def _object(raw: str) -> dict[str, Any]:
@@ -196,22 +188,3 @@ class AgentsCreateParams(Params, frozen=True, kw_only=True):
     model: NonEmpty | None = None
     emoji: str | None = None
     avatar: str | None = None
-
-
-class AgentsUpdateParams(Params, frozen=True, kw_only=True):
-    """Params of `agents.update`."""
-
-    agent_id: NonEmpty
-    name: NonEmpty | None = None
-    workspace: NonEmpty | None = None
-    model: NonEmpty | UnsetType | None = UNSET
-    agent_runtime: NonEmpty | None = None
-    emoji: str | None = None
-    avatar: str | None = None
-
-
-class AgentsDeleteParams(Params, frozen=True, kw_only=True):
-    """Params of `agents.delete`."""
-
-    agent_id: NonEmpty
-    delete_files: bool | None = None

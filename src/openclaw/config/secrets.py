@@ -1,13 +1,15 @@
 """Fetches credentials from where they are kept: a variable, a private file, or a program."""
 
 import os
+import selectors
+import signal
+import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from openclaw.config import tree
 from openclaw.config.check import ConfigProblem
@@ -25,22 +27,17 @@ class SecretUnavailable(Exception):
     """A credential cannot be fetched; the message says why and never contains it."""
 
 
-class ResolvedSecrets(Struct, frozen=True):
-    """What could be fetched, and what could not."""
-
-    found: Mapping[tree.Path, Secret]
-    problems: tuple[ConfigProblem, ...]
-
-
 def resolve(
     refs: Mapping[tree.Path, SecretRef], settings: SecretsSettings, variables: Mapping[str, str]
-) -> ResolvedSecrets:
+) -> tuple[dict[tree.Path, Secret], tuple[ConfigProblem, ...]]:
     """Fetches the credentials for `refs`, by path; each program is asked once for all of its ids."""
     found: dict[tree.Path, Secret] = {}
     problems: list[ConfigProblem] = []
     by_provider: dict[tuple[str, str], list[tree.Path]] = {}
     for path, ref in refs.items():
-        by_provider.setdefault((ref.source, _alias(ref, settings)), []).append(path)
+        usual = getattr(settings.defaults, ref.source) or "default"
+        alias = usual if ref.provider == "default" else ref.provider
+        by_provider.setdefault((ref.source, alias), []).append(path)
     for (source, alias), paths in by_provider.items():
         try:
             values = _fetch(source, alias, [refs[path].id for path in paths], settings, variables)
@@ -54,13 +51,7 @@ def resolve(
                 problems.append(
                     ConfigProblem(path=tree.format_path(path), message=f"the credential is not available: {value}")
                 )
-    return ResolvedSecrets(found, tuple(problems))
-
-
-def _alias(ref: SecretRef, settings: SecretsSettings) -> str:
-    if ref.provider != "default":
-        return ref.provider
-    return getattr(settings.defaults, ref.source) or "default"
+    return found, tuple(problems)
 
 
 def _fetch(
@@ -183,8 +174,6 @@ def _trusted_program(provider: ExecProvider) -> Path:
 
 def _ask(argv: list[str], question: bytes, env: dict[str, str], provider: ExecProvider) -> bytes:
     """Runs the program and gives its answer; kills its process group when it takes too long or writes too much."""
-    import subprocess
-
     try:
         child = subprocess.Popen(
             argv,
@@ -210,9 +199,6 @@ def _ask(argv: list[str], question: bytes, env: dict[str, str], provider: ExecPr
 
 
 def _listen(child: Any, question: bytes, deadline: float, provider: ExecProvider) -> Iterable[bytes]:
-    import selectors
-    import subprocess
-
     try:
         child.stdin.write(question)
         child.stdin.close()
@@ -236,8 +222,6 @@ def _listen(child: Any, question: bytes, deadline: float, provider: ExecProvider
 
 
 def _stop(child: Any) -> None:
-    import signal
-
     if child.poll() is None:
         if os.name == "nt":
             child.kill()

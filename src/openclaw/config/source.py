@@ -96,9 +96,13 @@ def _offset(error: Exception, text: str) -> int:
     return at
 
 
+def _character(code: re.Match[str]) -> str:
+    return repr(chr(int(code[1], 16)))
+
+
 def _explain(error: Exception) -> str:
     told = _NEAR.sub("", str(error.args[0])).replace("b'", "").replace("'", "")
-    told = _CODE_POINT.sub(lambda found: repr(chr(int(found[1], 16))), told)
+    told = _CODE_POINT.sub(_character, told)
     told = re.sub(r"\s+,", ",", re.sub(r"\s+", " ", told)).strip()
     if told.startswith("Unclosed"):
         told = told.removesuffix(" starting") + " that starts here"
@@ -242,12 +246,12 @@ def _walk(node: Node, path: Path) -> Node:
 def _put(text: str, path: Path, value: Any) -> str:
     root = read(text)
     if not path:
-        return text[: root.start] + _render(value, text, root.start) + text[root.end :]
+        return text[: root.start] + _dump(value, text, _indent(text, root.start)) + text[root.end :]
     parent = _walk(root, path[:-1])
     member = _find(parent, path[-1])
     if member is not None:
         node = member.value
-        return text[: node.start] + _render(value, text, node.start) + text[node.end :]
+        return text[: node.start] + _dump(value, text, _indent(text, node.start)) + text[node.end :]
     key = path[-1] if isinstance(path[-1], str) else None
     if parent.opens != ("{" if key is not None else "["):
         raise CannotEdit
@@ -260,7 +264,8 @@ def _append(text: str, parent: Node, key: str | None, value: Any) -> str:
     line = _SAME_LINE.match(text, after)
     assert line is not None
     at = line.end() if line["comment"] or text[line.end() : line.end() + 1] in ("\n", "\r", "") else after
-    entry = _label(text, last, key)
+    plain = key is not None and text[last.start] not in "\"'" and _NAME.match(key)
+    entry = "" if key is None else f"{key if plain else json.dumps(key, ensure_ascii=False)}: "
     end = "" if last.comma is None else ","
     if "\n" in text[parent.start : last.start] or line["comment"]:
         indent = _indent(text, last.start)
@@ -323,17 +328,6 @@ def _cut(text: str, parent: Node, index: int) -> str:
         if comma is not None:
             text = text[:comma] + text[comma + 1 :]
     return text
-
-
-def _label(text: str, sibling: ObjectMember, key: str | None) -> str:
-    if key is None:
-        return ""
-    plain = text[sibling.start] not in "\"'" and _NAME.match(key)
-    return f"{key if plain else json.dumps(key, ensure_ascii=False)}: "
-
-
-def _render(value: Any, text: str, at: int) -> str:
-    return _dump(value, text, _indent(text, at))
 
 
 def _dump(value: Any, text: str, indent: str) -> str:

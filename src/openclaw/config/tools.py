@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec import Struct
 
 from openclaw.config import load as loading
 from openclaw.config.check import lookup
-from openclaw.config.edit import ConfigChange, Editor
+from openclaw.config.edit import Editor
 from openclaw.config.redact import redact
 from openclaw.config.schema import json_schema
 from openclaw.config.source import parse
@@ -19,15 +19,9 @@ from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.process.environment import Environment
 from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, parse_args, tool_spec
 
-ACTIONS = (
-    "config.get",
-    "config.schema",
-    "config.schema.lookup",
-    "config.patch",
-    "config.apply",
-    "restart",
-    "update.run",
-)
+Action = Literal[
+    "config.get", "config.schema", "config.schema.lookup", "config.patch", "config.apply", "restart", "update.run"
+]
 WRITES = frozenset({"config.patch", "config.apply", "restart", "update.run"})
 # Settings that protect the owner from the agent are not the agent's to change, under any of their names.
 _PROTECTED = re.compile(r"(?:^|\.)(?:tools\.(?:exec\.(?:ask|security|mode)|bash)|security|commands|\$include)(?:\.|$)")
@@ -35,9 +29,7 @@ SHOWN_CHARS = 40_000
 
 
 class ConfigArgs(Struct, frozen=True, rename="camel"):
-    action: Literal[
-        "config.get", "config.schema", "config.schema.lookup", "config.patch", "config.apply", "restart", "update.run"
-    ]
+    action: Action
     path: str = ""
     raw: str = ""
     base_hash: str = ""
@@ -55,7 +47,7 @@ class ConfigTool(SimpleTool):
         "when the user asks for it, config.patch or config.apply (raw with baseHash from config.get) or restart. "
         "The user approves changes; exec approval settings cannot be changed here.",
         {
-            "action": {"type": "string", "enum": list(ACTIONS), "description": "What to do"},
+            "action": {"type": "string", "enum": list(get_args(Action)), "description": "What to do"},
             "path": {"type": "string", "description": "A setting, for example agents.defaults.model"},
             "raw": {"type": "string", "description": "config.patch: a JSON object to merge; config.apply: the file"},
             "baseHash": {"type": "string", "description": "The hash of your last config.get"},
@@ -82,8 +74,7 @@ class ConfigTool(SimpleTool):
             case "config.get":
                 return self._get(wanted.path)
             case "config.schema":
-                text = msgspec.json.encode(json_schema()).decode()
-                return Output.of(text[:SHOWN_CHARS])
+                return Output.of(msgspec.json.encode(json_schema()).decode()[:SHOWN_CHARS])
             case "config.schema.lookup":
                 return _lookup(wanted.path)
             case "restart":
@@ -118,11 +109,10 @@ class ConfigTool(SimpleTool):
         after = _merged(before, given) if wanted.action == "config.patch" else given
         refuse_protected(before, after)
         base = wanted.base_hash or None
-        change: ConfigChange = (
-            self._editor.patch(given, base_hash=base)
-            if wanted.action == "config.patch"
-            else self._editor.apply(wanted.raw, base_hash=base)
-        )
+        if wanted.action == "config.patch":
+            change = self._editor.patch(given, base_hash=base)
+        else:
+            change = self._editor.apply(wanted.raw, base_hash=base)
         return json_output({"ok": True, "hash": change.after, "changedPaths": [str(path) for path in change.changed]})
 
 
@@ -163,7 +153,6 @@ def _lookup(path: str) -> Output:
     if not path.strip():
         raise InvalidRequest("path is missing: for example agents.defaults.model.")
     found = lookup(path)
-    described = {"type": found.type, "description": found.doc, "default": found.default, **found.constraints}
     children = [{"key": each.key, "path": f"{found.path}.{each.key}", "type": each.type} for each in found.children]
-    schema = {name: value for name, value in described.items() if value is not None}
-    return json_output({"ok": True, "result": {"path": found.path or path, "schema": schema, "children": children}})
+    result = {"path": found.path or path, "schema": found.to_schema(), "children": children}
+    return json_output({"ok": True, "result": result})

@@ -28,7 +28,10 @@ def parse_path(text: str) -> Path:
             found = _BRACKET.match(text, at)
             if not found:
                 raise _bad(text, at)
-            parts.append(int(found[1]) if found[1] else _unquote(found[2], text, at))
+            try:
+                parts.append(int(found[1]) if found[1] else str(pyjson5.decode(found[2])))
+            except pyjson5.Json5DecoderException:
+                raise _bad(text, at) from None
         else:
             if parts:
                 if text[at] != ".":
@@ -60,14 +63,6 @@ def format_path(path: Path) -> str:
         else:
             out += f"[{json.dumps(part, ensure_ascii=False)}]"
     return out
-
-
-def _unquote(quoted: str, text: str, at: int) -> str:
-    try:
-        key = pyjson5.decode(quoted)
-    except pyjson5.Json5DecoderException:
-        raise _bad(text, at) from None
-    return str(key)
 
 
 def _bad(text: str, at: int) -> InvalidRequest:
@@ -191,8 +186,7 @@ def _merge_list(data: list[Any], patch: list[Any], replace: Collection[Path], pa
     if lost:
         raise InvalidRequest(
             f"this would remove {len(lost)} of {len(data)} entries of {format_path(path)}: "
-            f"name {format_path(path)} as a path to"
-            " replace if that is meant"
+            f"name {format_path(path)} as a path to replace if that is meant"
         )
     return patch
 
@@ -248,21 +242,19 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other) or (one != one and other != other)
 
 
+_KINDS = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+}
+
+
 def kind_of(value: Any) -> str:
     """The JSON name of `value`'s type, with its article."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "text"
-        case list():
-            return "a list"
-        case _:
-            return "an object"
+    return _KINDS.get(type(value), "an object")
 
 
 def _id(item: Any) -> str | None:

@@ -1,6 +1,8 @@
 """The clock seam: time is passed in, so that tests control it."""
 
+from datetime import UTC, tzinfo
 from typing import Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 
 class Clock(Protocol):
@@ -13,3 +15,11 @@ class Clock(Protocol):
 
 def millis(clock: Clock) -> int:
     return round(clock.now() * 1000)
+
+
+def zone_of(name: str) -> tzinfo:
+    """The time zone called `name`; UTC when it is unknown."""
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return UTC

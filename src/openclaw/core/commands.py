@@ -5,55 +5,23 @@ import unicodedata
 
 from msgspec import Struct
 
-NAMES = {
-    "help": "help",
+_ALIASES = {
     "commands": "help",
-    "stop": "stop",
-    "new": "new",
-    "reset": "reset",
-    "status": "status",
-    "elevated": "elevated",
     "elev": "elevated",
-    "capabilities": "capabilities",
-    "whoami": "whoami",
     "id": "whoami",
-    "context": "context",
-    "model": "model",
-    "think": "think",
     "thinking": "think",
     "t": "think",
-    "verbose": "verbose",
     "v": "verbose",
-    "reasoning": "reasoning",
     "reason": "reasoning",
-    "queue": "queue",
-    "name": "name",
-    "approve": "approve",
-    "compact": "compact",
-    "usage": "usage",
 }
+_COMMANDS = (
+    "help stop new reset status elevated capabilities whoami context model think verbose reasoning queue name approve"
+    " compact usage"
+)
+NAMES = {name: name for name in _COMMANDS.split()} | _ALIASES
 ABORT_WORDS = frozenset(
-    {
-        "stop",
-        "esc",
-        "abort",
-        "exit",
-        "interrupt",
-        "halt",
-        "please stop",
-        "stop please",
-        "stop openclaw",
-        "stopp",
-        "pare",
-        "detente",
-        "arrete",
-        "arrête",
-        "стоп",
-        "停止",
-        "やめて",
-        "रुको",
-        "توقف",
-    }
+    "stop,esc,abort,exit,interrupt,halt,please stop,stop please,stop openclaw,stopp,pare,detente,arrete,arrête,стоп,"
+    "停止,やめて,रुको,توقف".split(",")
 )
 _COMMAND = re.compile(r"/([a-z][a-z_-]{0,31})(?:\s*:\s*|\s+|$)(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -68,8 +36,10 @@ class SlashCommand(Struct, frozen=True):
 def parse_command(text: str) -> SlashCommand | None:
     """The command in a message; None when the message is for the model."""
     message = text.strip()
-    if _is_abort_word(message):
-        return SlashCommand("stop")
+    if len(message) <= 20:
+        bare = "".join(char for char in message if unicodedata.category(char)[0] not in "PS")
+        if bare.strip().lower() in ABORT_WORDS:
+            return SlashCommand("stop")
     match = _COMMAND.fullmatch(message)
     if match is None:
         return None
@@ -80,10 +50,3 @@ def parse_command(text: str) -> SlashCommand | None:
 def is_command(text: str) -> bool:
     """Whether `text` may be a command: a built-in one, or a slash word that a skill or plugin may handle."""
     return text.lstrip().startswith("/") or parse_command(text) is not None
-
-
-def _is_abort_word(message: str) -> bool:
-    if len(message) > 20:
-        return False
-    bare = "".join(char for char in message if unicodedata.category(char)[0] not in "PS").strip().lower()
-    return bare in ABORT_WORDS

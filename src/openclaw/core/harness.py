@@ -169,10 +169,10 @@ class RunJob(Struct, frozen=True, kw_only=True):
 class Steering(Struct, eq=False):
     """Messages that people add while a run is busy; the loop takes them between steps, each gets its own answer."""
 
-    messages: deque[User] = field(default_factory=deque)
+    waiting: deque[User] = field(default_factory=deque)
 
     def add(self, message: User) -> None:
-        self.messages.append(message)
+        self.waiting.append(message)
 
 
 class ModelAnswer(Struct, frozen=True):

@@ -107,17 +107,11 @@ class BeforeAgentStart(_Border, frozen=True, kw_only=True):
     messages: tuple[Message, ...] | None = None
 
 
-class AgentStart(_Answer, frozen=True, kw_only=True):
+class AgentStart(PromptChange, frozen=True, kw_only=True):
     """All fields of the two newer answers; each phase uses its own."""
 
     model_override: str | None = None
     provider_override: str | None = None
-    system_prompt: str | None = None
-    prepend_context: str | None = None
-    append_context: str | None = None
-    prepend_system_context: str | None = None
-    append_system_context: str | None = None
-    tools_allow: tuple[str, ...] | None = None
 
 
 class BeforeAgentReply(_Border, frozen=True, kw_only=True):
@@ -297,13 +291,13 @@ class GatewayStop(_Border, frozen=True, kw_only=True):
     reason: str
 
 
-class Point(Struct, frozen=True, kw_only=True):
+class Point(Struct, frozen=True):
     """The static properties of a hook point."""
 
     name: HookName
     kind: Literal["modify", "claim", "gate", "observe", "sync"]
     event: type[Any]
-    answer: type[Any] | None = None
+    answer: type[Any] | None
     seconds: float
     """The default timeout of one handler; 0 means none."""
     fails: Literal["open", "closed"] = "open"
@@ -315,56 +309,24 @@ class Point(Struct, frozen=True, kw_only=True):
 POINTS: dict[HookName, Point] = {
     point.name: point
     for point in (
-        Point(
-            name="before_model_resolve",
-            kind="modify",
-            event=BeforeModelResolve,
-            answer=ModelChoice,
-            seconds=15,
-            conversation=True,
-        ),
-        Point(
-            name="before_prompt_build",
-            kind="modify",
-            event=BeforePromptBuild,
-            answer=PromptChange,
-            seconds=15,
-            conversation=True,
-        ),
-        Point(
-            name="before_agent_start",
-            kind="modify",
-            event=BeforeAgentStart,
-            answer=AgentStart,
-            seconds=15,
-            conversation=True,
-        ),
-        Point(
-            name="before_agent_reply",
-            kind="claim",
-            event=BeforeAgentReply,
-            answer=ReplyClaim,
-            seconds=15,
-            conversation=True,
-        ),
-        Point(name="agent_end", kind="observe", event=AgentEnd, seconds=30, conversation=True),
-        Point(name="before_compaction", kind="observe", event=BeforeCompaction, seconds=30),
-        Point(name="after_compaction", kind="observe", event=AfterCompaction, seconds=30),
-        Point(
-            name="before_tool_call", kind="gate", event=BeforeToolCall, answer=ToolVerdict, seconds=15, fails="closed"
-        ),
-        Point(name="after_tool_call", kind="observe", event=AfterToolCall, seconds=30),
-        Point(
-            name="before_install", kind="gate", event=BeforeInstall, answer=InstallVerdict, seconds=15, fails="closed"
-        ),
-        Point(name="tool_result_persist", kind="sync", event=ToolResultPersist, answer=PersistedResult, seconds=0),
-        Point(name="message_received", kind="observe", event=MessageReceived, seconds=30),
-        Point(name="message_sending", kind="gate", event=MessageSending, answer=SendingVerdict, seconds=15),
-        Point(name="message_sent", kind="observe", event=MessageSent, seconds=30),
-        Point(name="session_start", kind="observe", event=SessionStart, seconds=30),
-        Point(name="session_end", kind="observe", event=SessionEnd, seconds=30),
-        Point(name="gateway_start", kind="observe", event=GatewayStart, seconds=30),
-        Point(name="gateway_stop", kind="observe", event=GatewayStop, seconds=5),
+        Point("before_model_resolve", "modify", BeforeModelResolve, ModelChoice, 15, conversation=True),
+        Point("before_prompt_build", "modify", BeforePromptBuild, PromptChange, 15, conversation=True),
+        Point("before_agent_start", "modify", BeforeAgentStart, AgentStart, 15, conversation=True),
+        Point("before_agent_reply", "claim", BeforeAgentReply, ReplyClaim, 15, conversation=True),
+        Point("agent_end", "observe", AgentEnd, None, 30, conversation=True),
+        Point("before_compaction", "observe", BeforeCompaction, None, 30),
+        Point("after_compaction", "observe", AfterCompaction, None, 30),
+        Point("before_tool_call", "gate", BeforeToolCall, ToolVerdict, 15, fails="closed"),
+        Point("after_tool_call", "observe", AfterToolCall, None, 30),
+        Point("before_install", "gate", BeforeInstall, InstallVerdict, 15, fails="closed"),
+        Point("tool_result_persist", "sync", ToolResultPersist, PersistedResult, 0),
+        Point("message_received", "observe", MessageReceived, None, 30),
+        Point("message_sending", "gate", MessageSending, SendingVerdict, 15),
+        Point("message_sent", "observe", MessageSent, None, 30),
+        Point("session_start", "observe", SessionStart, None, 30),
+        Point("session_end", "observe", SessionEnd, None, 30),
+        Point("gateway_start", "observe", GatewayStart, None, 30),
+        Point("gateway_stop", "observe", GatewayStop, None, 5),
     )
 }
 

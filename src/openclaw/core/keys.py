@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from functools import cached_property, lru_cache
 from typing import Literal, Protocol, cast
 
 from msgspec import Struct
@@ -42,7 +43,7 @@ class ChatRoute(Struct, frozen=True):
     thread: str | None = None
 
 
-class SessionKey(Struct, frozen=True):
+class SessionKey(Struct, frozen=True, dict=True):
     """`agent:<agent>:<rest>`; compare, hash and store it by its text."""
 
     agent: str
@@ -55,7 +56,7 @@ class SessionKey(Struct, frozen=True):
     def is_main(self) -> bool:
         return self.rest == MAIN
 
-    @property
+    @cached_property
     def is_cron(self) -> bool:
         return self.rest.startswith("cron:")
 
@@ -63,23 +64,19 @@ class SessionKey(Struct, frozen=True):
     def is_cron_run(self) -> bool:
         return _CRON_RUN.match(self.rest) is not None
 
-    @property
+    @cached_property
     def is_subagent(self) -> bool:
         return self.rest.startswith("subagent:")
-
-    @property
-    def subagent_depth(self) -> int:
-        return self.rest.split(":")[:-1].count("subagent")
 
     @property
     def is_acp(self) -> bool:
         return self.rest.startswith("acp:")
 
-    @property
+    @cached_property
     def is_hook(self) -> bool:
         return self.rest.startswith("hook:")
 
-    @property
+    @cached_property
     def is_group(self) -> bool:
         route = self.route
         return route is not None and route.kind != "direct"
@@ -94,7 +91,7 @@ class SessionKey(Struct, frozen=True):
         """The same conversation without its thread."""
         return SessionKey(self.agent, _split_thread(self.rest)[0])
 
-    @property
+    @cached_property
     def route(self) -> ChatRoute | None:
         """The chat this key names, None when it names no chat on a channel."""
         body, thread = _split_thread(self.rest)
@@ -120,6 +117,7 @@ def peer_part(name: str) -> str:
     return f"{slug}~{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
+@lru_cache(maxsize=1024)
 def normalise_agent(agent: str) -> str:
     """`agent` as a valid id; raises an error that describes one otherwise."""
     cleaned = agent.strip().lower()
@@ -130,29 +128,27 @@ def normalise_agent(agent: str) -> str:
     return cleaned
 
 
+@lru_cache(maxsize=4096)
 def parse_session_key(text: str, default_agent: str = DEFAULT_AGENT, main_key: str = MAIN) -> SessionKey:
     """The key a client meant by `text`; bare forms get the default agent."""
     raw = text.strip()
     if not raw or len(raw) > MAX_KEY_CHARS or _UNPRINTABLE.search(raw):
         raise InvalidRequest(_SHAPE)
-    key = _read(raw, default_agent, main_key)
-    if len(str(key)) > MAX_KEY_CHARS:
-        raise InvalidRequest(_SHAPE)
-    return key
-
-
-def _read(raw: str, default_agent: str, main_key: str) -> SessionKey:
     lowered = raw.lower()
     if lowered in ("global", "unknown"):
         return SessionKey(default_agent, lowered)
+    agent, rest = default_agent, raw
     if lowered.startswith("agent:"):
         _, agent, rest = (*raw.split(":", 2), "")[:3]
         if not rest:
             raise InvalidRequest(f"{raw!r} names an agent but no session: write agent:{agent or 'main'}:main")
-        return SessionKey(normalise_agent(agent), _fold(rest))
-    if lowered in (MAIN, main_key.strip().lower()):
-        return SessionKey(default_agent, _fold(main_key.strip()))
-    return SessionKey(default_agent, _fold(raw))
+        agent = normalise_agent(agent)
+    elif lowered in (MAIN, main_key.strip().lower()):
+        rest = main_key.strip()
+    key = SessionKey(agent, _fold(rest))
+    if len(str(key)) > MAX_KEY_CHARS:
+        raise InvalidRequest(_SHAPE)
+    return key
 
 
 def _fold(rest: str) -> str:

@@ -5,15 +5,16 @@ These are also the records of a transcript file, hence the camel-case names on t
 
 from collections.abc import Callable
 from functools import cached_property, wraps
+from operator import add
 from typing import Any, Literal, TypeVar, TypeVarTuple
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from openclaw.core.text import Origin
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-M = TypeVar("M", bound="_Said")
+M = TypeVar("M", bound="WithText")
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
@@ -57,15 +58,6 @@ class Cost(Struct, frozen=True, rename="camel", omit_defaults=True):
     cache_write: float = 0.0
     total: float = 0.0
 
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-            self.total + other.total,
-        )
-
 
 class Usage(Struct, frozen=True, rename="camel"):
     """Tokens of one or more calls; `input` counts what was not read from or written to a cache."""
@@ -78,7 +70,9 @@ class Usage(Struct, frozen=True, rename="camel"):
     cost: Cost | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
-        cost = self.cost if other.cost is None else other.cost if self.cost is None else self.cost + other.cost
+        cost = self.cost or other.cost
+        if self.cost is not None and other.cost is not None:
+            cost = Cost(*map(add, structs.astuple(self.cost), structs.astuple(other.cost)))
         return Usage(
             self.input + other.input,
             self.output + other.output,
@@ -93,31 +87,29 @@ class Usage(Struct, frozen=True, rename="camel"):
         return self.input + self.cache_read + self.cache_write
 
 
-class _Said(Struct, frozen=True, dict=True):
+class WithText(Struct, frozen=True, dict=True):
+    """The base of everything with content; what is derived from it is computed once, because it never changes."""
+
     @cached_property
-    def findings(self) -> dict[Any, Any]:
-        """A cache of values derived from this message, which never changes."""
-        return {}
+    def text(self) -> str:
+        content: str | tuple[Any, ...] = self.content  # type: ignore[attr-defined]
+        if isinstance(content, str):
+            return content
+        return "\n".join(block.text for block in content if isinstance(block, Text))
 
 
-class User(_Said, frozen=True, tag_field="role", tag="user", rename="camel", omit_defaults=True):
+class User(WithText, frozen=True, tag_field="role", tag="user", rename="camel", omit_defaults=True):
     content: str | tuple[Text | Image, ...]
     timestamp: int = 0
     idempotency_key: str | None = None
     origins: tuple[Origin, ...] = ()
     """Where the untrusted parts of it came from; empty for a person's own words."""
 
-    @property
-    def text(self) -> str:
-        if isinstance(self.content, str):
-            return self.content
-        return "\n".join(block.text for block in self.content if isinstance(block, Text))
-
 
 AssistantBlock = Text | Thinking | ToolCall
 
 
-class Assistant(_Said, frozen=True, tag_field="role", tag="assistant", rename="camel", omit_defaults=True):
+class Assistant(WithText, frozen=True, tag_field="role", tag="assistant", rename="camel", omit_defaults=True):
     content: tuple[AssistantBlock, ...] = ()
     api: str = ""
     provider: str = ""
@@ -143,7 +135,7 @@ class Assistant(_Said, frozen=True, tag_field="role", tag="assistant", rename="c
         return tuple(block for block in self.content if isinstance(block, ToolCall))
 
 
-class ToolResult(_Said, frozen=True, tag_field="role", tag="toolResult", rename="camel", omit_defaults=True):
+class ToolResult(WithText, frozen=True, tag_field="role", tag="toolResult", rename="camel", omit_defaults=True):
     """The result of a tool call. `details` is for the runtime; models never see it."""
 
     tool_call_id: str
@@ -155,10 +147,6 @@ class ToolResult(_Said, frozen=True, tag_field="role", tag="toolResult", rename=
     origins: tuple[Origin, ...] = ()
     """Where the untrusted parts of it came from."""
 
-    @property
-    def text(self) -> str:
-        return "\n".join(block.text for block in self.content if isinstance(block, Text))
-
 
 Message = User | Assistant | ToolResult
 
@@ -168,7 +156,7 @@ def cache_on_message(work: Callable[[M, *Ts], T]) -> Callable[[M, *Ts], T]:
 
     @wraps(work)
     def found(message: M, *args: *Ts) -> T:
-        findings = message.findings
+        findings = vars(message).setdefault("findings", {})
         key = (work, *args)
         if key not in findings:
             findings[key] = work(message, *args)

@@ -6,6 +6,7 @@ Registering only collects. Nothing is started, opened or changed, so that the co
 import inspect
 import logging
 import re
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -209,20 +210,14 @@ class Api:
         self.state = state or Path()
         """A directory of the plugin's own that is kept."""
         self.log = log or logging.getLogger(f"openclaw.plugin.{plugin}")
-        self._tools: dict[str, Tool] = {}
-        self._optional: set[str] = set()
         self._hooks: list[Hook] = []
-        self._commands: dict[str, Command] = {}
-        self._methods: dict[str, Method] = {}
-        self._routes: dict[str, HttpRoute] = {}
-        self._channels: dict[str, Channel] = {}
-        self._providers: dict[str, OpensProvider] = {}
-        self._embedders: dict[str, OpensEmbedder] = {}
-        self._services: dict[str, Service] = {}
+        self._optional: set[str] = set()
+        self._found: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+        """Everything that has a name, by its kind."""
 
     def tool(self, tool: Tool, *, optional: bool = False) -> None:
         """Registers a tool; an optional one is offered only to agents that allow it by name."""
-        self._put(self._tools, tool.spec.name, tool, "tool")
+        self._put("tool", tool.spec.name, tool)
         if optional:
             self._optional.add(tool.spec.name)
 
@@ -244,55 +239,46 @@ class Api:
         """Registers a slash command for everybody who may command the assistant."""
         if not COMMAND.match(command.name):
             raise InvalidRequest(f"/{command.name} cannot be typed: use letters in lower case, digits, - and _")
-        self._put(self._commands, command.name, command, "command")
+        self._put("command", command.name, command)
 
     def method(self, method: Method) -> None:
         """Registers an RPC method of the gateway."""
-        self._put(self._methods, method.name, method, "method")
+        self._put("method", method.name, method)
 
     def route(self, route: HttpRoute) -> None:
         """Registers an HTTP route on the gateway's port."""
         if not PATH.match(route.path) or "//" in route.path or "/.." in route.path:
             raise InvalidRequest(f"{route.path!r} is not an address: use a path like /hello/there")
-        if route.path.rstrip("/") in self._routes:
+        routes, path = self._found["route"], route.path.rstrip("/")
+        if path in routes:
             raise InvalidRequest(f"the address {route.path} is registered twice")
-        self._routes[route.path.rstrip("/")] = route
+        routes[path] = route
 
     def channel(self, channel: Channel) -> None:
         """Registers a chat channel."""
-        self._put(self._channels, channel.name, channel, "channel")
+        self._put("channel", channel.name, channel)
 
     def provider(self, name: str, opens: OpensProvider) -> None:
         """Registers a model provider, used for `models.providers.<name>` of the configuration only."""
-        self._put(self._providers, name, opens, "provider")
+        self._put("provider", name, opens)
 
     def embedder(self, name: str, opens: OpensEmbedder) -> None:
         """Registers an embedder for `memorySearch.provider: <name>`."""
-        self._put(self._embedders, name, opens, "embedder")
+        self._put("embedder", name, opens)
 
     def service(self, name: str, service: Service) -> None:
         """Registers a background service, started when the plugin is ready and stopped with it."""
-        self._put(self._services, name, service, "service")
+        self._put("service", name, service)
 
     def brought(self) -> PluginContributions:
         """Everything registered so far."""
-        return PluginContributions(
-            tools=tuple(self._tools.values()),
-            optional_tools=frozenset(self._optional),
-            hooks=tuple(self._hooks),
-            commands=tuple(self._commands.values()),
-            methods=tuple(self._methods.values()),
-            routes=tuple(self._routes.values()),
-            channels=tuple(self._channels.values()),
-            providers=dict(self._providers),
-            embedders=dict(self._embedders),
-            services=dict(self._services),
-        )
+        found: dict[str, Any] = {f"{kind}s": tuple(things.values()) for kind, things in self._found.items()}
+        found |= {f"{kind}s": dict(self._found[kind]) for kind in ("provider", "embedder", "service")}
+        return PluginContributions(optional_tools=frozenset(self._optional), hooks=tuple(self._hooks), **found)
 
-    @staticmethod
-    def _put(into: dict[str, Any], name: str, thing: Any, kind: str) -> None:
+    def _put(self, kind: str, name: str, thing: Any) -> None:
         if not NAME.match(name):
             raise InvalidRequest(f"{name!r} cannot be the name of a {kind}: use letters, digits, _ . and -")
-        if name in into:
+        if name in self._found[kind]:
             raise InvalidRequest(f"the {kind} {name} is registered twice")
-        into[name] = thing
+        self._found[kind][name] = thing

@@ -1,10 +1,11 @@
 """The provider seam: a request in, a stream of model events out."""
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Literal, Protocol, runtime_checkable
+from functools import cached_property
+from typing import Any, Literal, Protocol
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from openclaw.core.events import ModelEvent
 from openclaw.core.messages import Assistant, AssistantBlock, Cost, Message, StopReason, Text, Thinking, ToolCall, Usage
@@ -57,7 +58,7 @@ class Compat(Struct, frozen=True, rename="camel", omit_defaults=True):
     unsupported_tool_schema_keywords: tuple[str, ...] = ()
 
 
-class Model(Struct, frozen=True, kw_only=True):
+class Model(Struct, frozen=True, kw_only=True, dict=True):
     """A model: its endpoint, capabilities and price."""
 
     provider: str
@@ -75,7 +76,7 @@ class Model(Struct, frozen=True, kw_only=True):
     params: Mapping[str, Any] = field(default_factory=dict)
     timeout_seconds: float | None = None
 
-    @property
+    @cached_property
     def ref(self) -> str:
         return f"{self.provider}/{self.id}"
 
@@ -84,13 +85,13 @@ class Model(Struct, frozen=True, kw_only=True):
         return "image" in self.input
 
 
-class System(Struct, frozen=True):
+class System(Struct, frozen=True, dict=True):
     """The system prompt on both sides of the cache boundary."""
 
     stable: str = ""
     dynamic: str = ""
 
-    @property
+    @cached_property
     def text(self) -> str:
         return "\n".join(part for part in (self.stable, self.dynamic) if part)
 
@@ -118,11 +119,6 @@ class Provider(Protocol):
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]: ...
 
     async def close(self) -> None: ...
-
-
-@runtime_checkable
-class ListsModels(Protocol):
-    async def models(self) -> list[Model]: ...
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -180,16 +176,13 @@ def _repaired(raw: str) -> Any:
         return None
 
 
-class _Block:
-    __slots__ = ("call_id", "kind", "name", "parts", "redacted", "signature")
-
-    def __init__(self, kind: str, call_id: str = "", name: str = "") -> None:
-        self.kind = kind
-        self.parts: list[str] = []
-        self.call_id = call_id
-        self.name = name
-        self.signature: str | None = None
-        self.redacted = False
+class _Block(Struct):
+    kind: str
+    parts: list[str] = []
+    call_id: str = ""
+    name: str = ""
+    signature: str | None = None
+    redacted: bool = False
 
 
 class ReplyBuilder:
@@ -230,10 +223,6 @@ class ReplyBuilder:
     def empty(self) -> bool:
         return not self._blocks
 
-    @property
-    def has_calls(self) -> bool:
-        return any(block.kind == "call" for block in self._blocks.values())
-
     def message(self, timestamp: int = 0) -> Assistant:
         """The message so far. With a stop reason it is complete; without one the stream was cut."""
         cut = self.stop_reason is None
@@ -243,14 +232,7 @@ class ReplyBuilder:
         content = tuple(block for block in finished if block is not None)
         usage = self.usage
         total = usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
-        usage = Usage(
-            usage.input,
-            usage.output,
-            usage.cache_read,
-            usage.cache_write,
-            total,
-            cost_of(usage, self.model.price),
-        )
+        usage = structs.replace(usage, total_tokens=total, cost=cost_of(usage, self.model.price))
         stop: StopReason = self.stop_reason or "error"
         if stop == "stop" and any(isinstance(block, ToolCall) for block in content):
             stop = "toolUse"

@@ -57,24 +57,29 @@ class SandboxSpec(Struct, frozen=True, kw_only=True):
     """A command run once in a new container."""
 
 
-def _all(box: SandboxSpec) -> tuple[Mount, ...]:
-    return (*box.mounts, Mount(f"{box.root}/home", SANDBOX_HOME, True), Mount(box.root + TMP, TMP, True))
-
-
 def to_sandbox_path(box: SandboxSpec, path: str) -> str | None:
     """The path inside the sandbox of a host path; None when it is not mounted."""
-    for mount in sorted(_all(box), key=lambda mount: -len(mount.source)):
-        if path == mount.source or path.startswith(f"{mount.source}/"):
-            return mount.target + path[len(mount.source) :]
-    return None
+    return _translate(path, [(mount.source, mount.target) for mount in _mounts(box)])
 
 
 def to_host_path(box: SandboxSpec, path: str) -> str | None:
     """The host path of a path inside the sandbox; links inside are not followed."""
-    for mount in sorted(_all(box), key=lambda mount: -len(mount.target)):
-        if path == mount.target or path.startswith(f"{mount.target}/"):
-            return mount.source + path[len(mount.target) :]
-    return None
+    return _translate(path, [(mount.target, mount.source) for mount in _mounts(box)])
+
+
+def _mounts(box: SandboxSpec) -> tuple[Mount, ...]:
+    return (*box.mounts, Mount(f"{box.root}/home", SANDBOX_HOME, True), Mount(box.root + TMP, TMP, True))
+
+
+def _translate(path: str, mounts: Sequence[tuple[str, str]]) -> str | None:
+    """`path` with the longest of the `mounts` it is in replaced; of two equal ones the first counts."""
+    inside = [(old, new) for old, new in mounts if path == old or path.startswith(f"{old}/")]
+    old, new = max(inside, key=_length, default=("", None))
+    return None if new is None else new + path[len(old) :]
+
+
+def _length(mount: tuple[str, str]) -> int:
+    return len(mount[0])
 
 
 class SandboxLaunch(Struct, frozen=True, kw_only=True):

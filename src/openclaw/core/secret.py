@@ -1,7 +1,8 @@
 """Secret values: usable, but never printed by accident."""
 
 import re
-from typing import Any, NoReturn
+from functools import lru_cache
+from typing import NoReturn
 
 REDACTED = "__OPENCLAW_REDACTED__"
 
@@ -46,10 +47,6 @@ def redact(text: str, *secrets: Secret | None) -> str:
     return text
 
 
-def is_secret(value: Any) -> bool:
-    return isinstance(value, Secret)
-
-
 _SECRET_NAMES = re.compile(
     r"(?:^|/)(?:\.ssh|\.gnupg|\.aws|\.azure|\.kube|\.docker|\.password-store|credentials|keyrings)(?:/|$)"
     r"|(?:^|/)(?:\.env(?:\.[\w.-]+)?|\.netrc|\.pgpass|\.git-credentials|\.npmrc|\.pypirc|id_[a-z0-9]+|[^/]*\.(?:pem|key|p12|pfx"
@@ -62,6 +59,7 @@ _NOT_SECRET = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)
 def is_secret_path(path: str) -> bool:
     """Whether a file usually holds credentials, judging by its name."""
     return bool(_SECRET_NAMES.search(path)) and not _NOT_SECRET.search(path)

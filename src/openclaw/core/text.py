@@ -173,6 +173,11 @@ def tail(text: str, count: int) -> str:
     return raw.decode("utf-16-le", "ignore")
 
 
+def clip(text: str, most: int) -> str:
+    """`text`, with an ellipsis at its end when it is longer than `most` characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def estimate_tokens(chars: int) -> int:
     """The estimated tokens of `chars` characters, by the rule of thumb the reports use."""
     return -(-max(0, chars) // 4)
@@ -229,12 +234,9 @@ def neutralise(text: str) -> str:
 
 def fence(kind: FenceKind, fence_id: str, text: str, **attributes: str) -> str:
     """`text` between start and end markers that only someone who knows `fence_id` could write."""
-    named = "".join(f' {key}="{_attribute(value)}"' for key, value in attributes.items())
+    clean = {key: re.sub(r'[<>"]', "_", fold(sanitize_line(value))) for key, value in attributes.items()}
+    named = "".join(f' {key}="{value}"' for key, value in clean.items())
     return f'<<<{kind} id="{fence_id}"{named}>>>\n{text}\n<<<END_{kind} id="{fence_id}">>>'
-
-
-def _attribute(value: str) -> str:
-    return re.sub(r'[<>"]', "_", fold(sanitize_line(value)))
 
 
 # Origins.
@@ -259,7 +261,7 @@ class Origin(Struct, frozen=True):
 def make_origin(label: Label, source: str) -> Origin:
     """An origin with its source as one safe, short line."""
     name = " ".join(sanitize_line(source.replace("\n", " ")).split())
-    return Origin(label, name if len(name) <= SOURCE_CHARS else name[: SOURCE_CHARS - 1] + "…")
+    return Origin(label, clip(name, SOURCE_CHARS))
 
 
 def merge_origins(*groups: Iterable[Origin]) -> tuple[Origin, ...]:
@@ -267,7 +269,7 @@ def merge_origins(*groups: Iterable[Origin]) -> tuple[Origin, ...]:
     found = list(dict.fromkeys(each for group in groups for each in group if each.untrusted))
     if len(found) <= MAX_ORIGINS:
         return tuple(found)
-    worst = min(found, key=lambda each: UNTRUSTED.index(each.label))
+    worst = next(each for label in UNTRUSTED for each in found if each.label == label)
     return tuple(dict.fromkeys((worst, *found[: MAX_ORIGINS // 2], *found[-(MAX_ORIGINS // 2 - 1) :])))
 
 
@@ -276,11 +278,10 @@ def merge_origins(*groups: Iterable[Origin]) -> tuple[Origin, ...]:
 
 def strip_unprintable(text: str) -> str:
     """`text` without terminal control sequences and invisible characters; line breaks and tabs stay."""
-    return "\n".join(line if line.isprintable() else _kept(line) for line in text.split("\n"))
-
-
-def _kept(line: str) -> str:
-    return "".join(char for char in line if char == "\t" or char.isprintable())
+    return "\n".join(
+        line if line.isprintable() else "".join(char for char in line if char == "\t" or char.isprintable())
+        for line in text.split("\n")
+    )
 
 
 def spell_out_invisible(text: str, kept: str = "\n") -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 from msgspec import Struct, field
 
-from openclaw.core.messages import Image, Text
+from openclaw.core.messages import Image, Text, WithText
 from openclaw.core.secret import Secret
 from openclaw.core.text import Origin
 
@@ -91,7 +91,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.json.encode(self.parameters)
 
 
-class Output(Struct, frozen=True, kw_only=True):
+class Output(WithText, frozen=True, kw_only=True):
     """The result of a call; a failure is an output too."""
 
     content: tuple[Text | Image, ...] = ()
@@ -118,9 +118,9 @@ class Output(Struct, frozen=True, kw_only=True):
     def failed(cls, text: str, **details: Any) -> "Output":
         return cls(content=(Text(text),), details=details or None, is_error=True)
 
-    @property
-    def text(self) -> str:
-        return "\n".join(block.text for block in self.content if isinstance(block, Text))
+
+def _ignore(text: str) -> None:
+    """Drops a report of progress that nobody waits for."""
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):
@@ -133,7 +133,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
     """All tools of the run, for a tool that passes some of them on."""
     agent_id: str = "main"
-    report: Callable[[str], None] = lambda text: None
+    report: Callable[[str], None] = _ignore
     accepts_images: bool = True
     origins: tuple[Origin, ...] = ()
     """The untrusted sources the run has read so far; whatever it passes on carries them."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.secret import Secret
@@ -105,9 +105,7 @@ class SetupCodes:
         return ("pending" if any(one.setup_id == setup_id for one in self._open.values()) else "expired"), ""
 
     def _forget(self, now: int) -> None:
-        for print_, one in list(self._open.items()):
-            if one.expires_at_ms <= now:
-                del self._open[print_]
+        self._open = {print_: one for print_, one in self._open.items() if one.expires_at_ms > now}
 
 
 def fits_grants(claim: DeviceClaim, grants: tuple[DeviceGrant, ...]) -> bool:
@@ -144,7 +142,7 @@ class TokenInfo(Struct, frozen=True, kw_only=True):
     issued_at_ms: int
 
 
-class PairedDevice(Struct, frozen=True, kw_only=True):
+class PairedDevice(Struct, frozen=True, kw_only=True, rename="camel"):
     device_id: str
     public_key: str
     roles: tuple[str, ...]
@@ -161,6 +159,12 @@ class PairedDevice(Struct, frozen=True, kw_only=True):
     tokens: tuple[TokenInfo, ...] = ()
 
 
+_DEVICES = """
+SELECT device_id, public_key, roles, scopes, platform, device_family, display_name, client_id, client_mode,
+    approved_via, created_at AS created_at_ms, approved_at AS approved_at_ms, last_seen_at AS last_seen_at_ms
+FROM devices"""
+
+
 class DevicePairing:
     """Stores pairing requests, devices and tokens. It makes no access decisions."""
 
@@ -168,7 +172,7 @@ class DevicePairing:
         self._db = db
         self.codes = codes or SetupCodes()
 
-    async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None:
+    async def find(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None:
         """The device's grants, and the scopes of the token it presents."""
         rows = await self._db.read("SELECT * FROM devices WHERE device_id = :id", {"id": claim.device_id})
         if not rows:
@@ -277,7 +281,7 @@ class DevicePairing:
         return await self._paired("", {})
 
     async def _paired(self, where: str, params: dict[str, str]) -> tuple[PairedDevice, ...]:
-        rows = await self._db.read(f"SELECT * FROM devices {where} ORDER BY created_at, device_id", params)  # noqa: S608
+        rows = await self._db.read(f"{_DEVICES} {where} ORDER BY created_at, device_id", params)
         held = await self._db.read(
             f"SELECT device_id, role, scopes, issued_at FROM device_tokens {where} ORDER BY issued_at",  # noqa: S608
             params,
@@ -324,7 +328,8 @@ async def _approve(tx: Transaction, claim: DeviceClaim, via: str, now: int) -> N
     await tx.write(
         """INSERT INTO devices (device_id, public_key, roles, scopes, platform, device_family, display_name, client_id,
             client_mode, approved_via, created_at, approved_at, last_seen_at)
-        VALUES (:id, :key, :role, :scopes, :platform, :family, :name, :client, :mode, :via, :now, :now, :now)
+        VALUES (:device_id, :public_key, :role, :scopes, :platform, :device_family, :display_name, :client_id,
+            :client_mode, :via, :now, :now, :now)
         ON CONFLICT (device_id) DO UPDATE SET roles = excluded.roles, scopes = excluded.scopes,
             platform = excluded.platform, device_family = excluded.device_family, client_id = excluded.client_id,
             client_mode = excluded.client_mode, approved_via = excluded.approved_via,
@@ -344,8 +349,8 @@ async def _ask(tx: Transaction, claim: DeviceClaim, reason: str, now: int) -> st
     await tx.write(
         """INSERT INTO device_requests (request_id, device_id, public_key, role, scopes, platform, device_family,
             display_name, client_id, client_mode, remote_ip, reason, created_at, seen_at)
-        VALUES (:request, :id, :key, :role, :scopes, :platform, :family, :name, :client, :mode, :ip, :reason, :now,
-            :now)""",
+        VALUES (:request, :device_id, :public_key, :role, :scopes, :platform, :device_family, :display_name,
+            :client_id, :client_mode, :remote_ip, :reason, :now, :now)""",
         {**_columns(claim), "request": request_id, "reason": reason, "now": now},
     )
     await tx.write(
@@ -394,57 +399,25 @@ def _asks_the_same(one: DeviceClaim, other: DeviceClaim) -> bool:
 
 
 def _columns(claim: DeviceClaim) -> dict[str, str]:
-    return {
-        "id": claim.device_id,
-        "key": claim.public_key,
-        "role": claim.role,
-        "scopes": _joined(claim.scopes),
-        "platform": claim.platform,
-        "family": claim.device_family,
-        "name": claim.display_name,
-        "client": claim.client_id,
-        "mode": claim.client_mode,
-        "ip": claim.remote_ip,
-    }
+    return {**asdict(claim), "scopes": _joined(claim.scopes)}
 
 
 def _pending(row: Row) -> PendingRequest:
-    claim = DeviceClaim(
-        device_id=row["device_id"],
-        public_key=row["public_key"],
-        role=row["role"],
-        scopes=_words(row["scopes"]),
-        platform=row["platform"],
-        device_family=row["device_family"],
-        display_name=row["display_name"],
-        client_id=row["client_id"],
-        client_mode=row["client_mode"],
-        remote_ip=row["remote_ip"],
-    )
+    fields = {name: row[name] for name in DeviceClaim.__struct_fields__} | {"scopes": _words(row["scopes"])}
     return PendingRequest(
-        request_id=row["request_id"], claim=claim, reason=row["reason"], created_at_ms=row["created_at"]
+        request_id=row["request_id"],
+        claim=DeviceClaim(**fields),
+        reason=row["reason"],
+        created_at_ms=row["created_at"],
     )
 
 
 def _device(row: Row, held: list[Row]) -> PairedDevice:
-    return PairedDevice(
-        device_id=row["device_id"],
-        public_key=row["public_key"],
-        roles=_words(row["roles"]),
-        scopes=_words(row["scopes"]),
-        platform=row["platform"],
-        device_family=row["device_family"],
-        display_name=row["display_name"],
-        client_id=row["client_id"],
-        client_mode=row["client_mode"],
-        approved_via=row["approved_via"],
-        created_at_ms=row["created_at"],
-        approved_at_ms=row["approved_at"],
-        last_seen_at_ms=row["last_seen_at"],
-        tokens=tuple(
-            TokenInfo(role=one["role"], scopes=_words(one["scopes"]), issued_at_ms=one["issued_at"]) for one in held
-        ),
+    tokens = tuple(
+        TokenInfo(role=one["role"], scopes=_words(one["scopes"]), issued_at_ms=one["issued_at"]) for one in held
     )
+    lists = {"roles": _words(row["roles"]), "scopes": _words(row["scopes"]), "tokens": tokens}
+    return PairedDevice(**{**row, **lists})
 
 
 def _no_request(request_id: str) -> NotFound:

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.devices.pairing import REQUESTED, SET_UP, DevicePairing, PairedDevice, PendingRequest
+from openclaw.devices.pairing import REQUESTED, SET_UP, DevicePairing, PendingRequest
 from openclaw.protocol.connection import DeviceRemoved, TokenRevoked, Withdraws
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.params import NonEmpty, NoParams, Params
@@ -104,7 +104,7 @@ def devices_methods(
     async def listed(params: NoParams, caller: Caller) -> Any:
         pending = [_pending(request) for request in await pairing.pending(millis(clock))]
         paired = [
-            {**_shown(device), "connected": connections.is_connected(device.device_id)}
+            {**msgspec.to_builtins(device), "connected": connections.is_connected(device.device_id)}
             for device in await pairing.paired()
         ]
         return {"pending": pending, "paired": paired}
@@ -116,7 +116,7 @@ def devices_methods(
             raise refusal(missing_scope(next(scope for scope in request.claim.scopes if not caller.may(scope))))
         device = await pairing.approve(params.request_id, millis(clock))
         _resolved(bus, params.request_id, device.device_id, "approved", millis(clock))
-        return {"ok": True, "requestId": params.request_id, "device": _shown(device)}
+        return {"ok": True, "requestId": params.request_id, "device": device}
 
     async def reject(params: DevicePairRejectParams, caller: Caller) -> Any:
         request = await pairing.reject(params.request_id, millis(clock))
@@ -129,7 +129,7 @@ def devices_methods(
         return {"ok": True, "deviceId": params.device_id, "closed": closed}
 
     async def rename(params: DevicePairRenameParams, caller: Caller) -> Any:
-        return {"ok": True, "device": _shown(await pairing.rename(params.device_id, params.label))}
+        return {"ok": True, "device": await pairing.rename(params.device_id, params.label)}
 
     async def rotate(params: DeviceTokenRotateParams, caller: Caller) -> Any:
         token = await pairing.rotate(params.device_id, params.role, params.scopes, millis(clock))
@@ -207,14 +207,3 @@ def _pending(request: PendingRequest) -> dict[str, Any]:
         "displayName": claim.display_name,
         "remoteIp": claim.remote_ip,
     }
-
-
-def _shown(device: PairedDevice) -> dict[str, Any]:
-    """A device as JSON; of its tokens only roles and scopes."""
-    shown: dict[str, Any] = msgspec.to_builtins(device)
-    return {_camel(name): value for name, value in shown.items()}
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)

@@ -3,14 +3,14 @@
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
-from openclaw.budget.service import BudgetService, zone_of
+from openclaw.budget.service import BudgetService
 from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig, load, save_last_good
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Clock, zone_of
 from openclaw.core.harness import OpenProvider
 from openclaw.core.keys import SessionKey
 from openclaw.core.tool import Approver
-from openclaw.gateway.process import open_state
+from openclaw.gateway.state import open_state
 from openclaw.harnesses.acp import AcpHarness
 from openclaw.memory.service import MemoryService
 from openclaw.models.providers import ProviderPool
@@ -218,18 +218,14 @@ async def open_app(
     clock: Clock,
     approver: Approver,
     open_provider: OpenProvider | None = None,
-    warn: Callable[[str], None] | None = None,
     loaded: LoadedConfig | None = None,
     bus: EventBus | None = None,
     methods: Callable[[], Iterable[str]] = tuple,
     safe: bool = False,
 ) -> AsyncIterator[App]:
-    """The parts of this process; closed with the block. `warn` hears what the configuration gets wrong."""
+    """The parts of this process; closed with the block."""
     home = environment.home
     loaded = loaded or load(home, environment.environ)
-    if warn is not None:
-        for problem in (*loaded.issues, *loaded.warnings):
-            warn(str(problem))
     async with open_state(home, clock) as (db, index):
         live = LiveConfig(loaded)
         app = App(

@@ -1,23 +1,26 @@
 """The gateway's TLS certificate: loaded from files and checked, or self-signed for this installation.
 
 Our own commands recognise it by its fingerprint in the gateway's lock file, so it may be signed by anyone or by itself.
+Imported only with TLS on: the cryptography library is slow to load.
 """
 
 import contextlib
 import hashlib
 import ssl
 from datetime import datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from msgspec import Struct
 
 from openclaw.config.settings import TlsSettings
 from openclaw.core.errors import ConfigError, StateError
 from openclaw.storage.atomic import private_directory, replace_file
-
-if TYPE_CHECKING:
-    from cryptography.x509 import Certificate
 
 FOLDER = "tls"
 GOOD_FOR = timedelta(days=825)
@@ -78,8 +81,6 @@ def _loaded(cert: Path, key: Path, now: datetime) -> LoadedCertificate:
         context.load_cert_chain(cert, key, password="")
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(_why(error, cert, key), path="gateway.tls.keyPath") from error
-    from cryptography.hazmat.primitives.serialization import Encoding
-
     print_ = hashlib.sha256(found.public_bytes(Encoding.DER)).hexdigest()
     return LoadedCertificate(context, print_, found.not_valid_after_utc)
 
@@ -92,12 +93,10 @@ def _why(error: Exception, cert: Path, key: Path) -> str:
     return f"{key} holds no private key that can be used ({error}): correct gateway.tls.keyPath"
 
 
-def _read(cert: Path) -> "Certificate":
-    from cryptography.x509 import load_pem_x509_certificates
-
+def _read(cert: Path) -> x509.Certificate:
     try:
         # The first is ours, the others lead to its authority.
-        return load_pem_x509_certificates(_bytes(cert, "gateway.tls.certPath"))[0]
+        return x509.load_pem_x509_certificates(_bytes(cert, "gateway.tls.certPath"))[0]
     except ValueError as error:
         raise ConfigError(
             f"{cert} holds no certificate in PEM form: correct gateway.tls.certPath", path="gateway.tls.certPath"
@@ -120,13 +119,6 @@ def _still_good(cert: Path, key: Path, now: datetime) -> bool:
 
 def _make(cert: Path, key: Path, names: tuple[str, ...], now: datetime) -> None:
     """Makes a self-signed certificate for the names and addresses of this machine."""
-    from ipaddress import ip_address
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-    from cryptography.x509.oid import NameOID
 
     def general(name: str) -> x509.GeneralName:
         try:

@@ -1,12 +1,12 @@
-"""What clients use: the RPC methods, the HTTP routes, the login codes of the web page, and who may call them."""
+"""What clients use: the RPC methods, the HTTP routes, and who may call them."""
 
-import hashlib
 import logging
-import secrets
 import time
 import uuid
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from openclaw.agent.settings import default_agent
 from openclaw.automation.cron import rpc
@@ -16,19 +16,22 @@ from openclaw.channels.inbox import ChannelInbox
 from openclaw.channels.manager import ChannelManager
 from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
-from openclaw.core.clock import Clock, millis
+from openclaw.core.clock import millis
+from openclaw.core.errors import OpenClawError
+from openclaw.core.keys import SessionKey
+from openclaw.core.secret import Secret
+from openclaw.core.tool import ToolSpec
 from openclaw.devices import rpc as devices_rpc
 from openclaw.devices import signature
 from openclaw.devices.pairing import DevicePairing
 from openclaw.gateway import exposure, metrics
 from openclaw.gateway import rpc as gateway_rpc
 from openclaw.gateway.app import App
-from openclaw.gateway.capabilities import describe_agent
+from openclaw.gateway.capabilities import capabilities, describe_agent
 from openclaw.gateway.connections import Connections, Presence
 from openclaw.gateway.exposure import decide, shared_secret
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch
-from openclaw.gateway.logs import LogFiles
 from openclaw.gateway.reload import Reload
 from openclaw.gateway.services import Services
 from openclaw.gateway.sockets import WebSocketServer
@@ -36,34 +39,31 @@ from openclaw.memory import rpc as memory_rpc
 from openclaw.plugins import rpc as plugins_rpc
 from openclaw.plugins.hooks.events import RESTART_MS, GatewayContext, HookEvent, make_event
 from openclaw.prompt import rpc as prompt_rpc
+from openclaw.prompt.builder import BuiltPrompt
 from openclaw.protocol.auth import AuthLimiter, AuthPolicy
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, SessionDefaults
 from openclaw.protocol.connection import GatewayAuthChanged
 from openclaw.protocol.frames import StateVersion
-from openclaw.protocol.params import NoParams
-from openclaw.protocol.peer import client_ip, is_proxy_authenticated
-from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod
-from openclaw.protocol.scopes import ADMIN
-from openclaw.runs import chat_rpc, lend_rpc
-from openclaw.runs import rpc as runs_rpc
+from openclaw.protocol.rpc import MethodRegistry
 from openclaw.runs.commands import SlashCommands
-from openclaw.runs.inbox import Inbox
 from openclaw.runs.projection import EventProjection
-from openclaw.runs.toolset import Toolset
-from openclaw.runs.worker import RunService
+from openclaw.runs.rpc import agent as runs_rpc
+from openclaw.runs.rpc import chat as chat_rpc
+from openclaw.runs.rpc import lend as lend_rpc
+from openclaw.runs.rpc import record as record_rpc
+from openclaw.security import audit_rpc
 from openclaw.security import rpc as security_rpc
 from openclaw.security.approvals import ApprovalFile, PendingApprovals
 from openclaw.sessions import rpc as sessions_rpc
 from openclaw.skills import rpc as skills_rpc
+from openclaw.tools.mcp import rpc as mcp_rpc
+from openclaw.tools.mcp.schema import AcceptedServer
 from openclaw.version import __version__
 from openclaw.workspace import rpc as workspace_rpc
 from openclaw.workspace.history import WorkspaceHistories
 
 if TYPE_CHECKING:
-    from starlette.routing import BaseRoute, Route
-
-    from openclaw.gateway.http.endpoint import HttpAuth
-    from openclaw.gateway.server import Server
+    from starlette.routing import BaseRoute
 
 
 def startup_event(app: App) -> HookEvent:
@@ -82,51 +82,6 @@ async def settle(app: App, restarts: bool) -> None:
     if restarts:
         await app.hook_files.settle(_gateway_event(app, "pre-restart", "restart", RESTART_MS), 10.0)
     await app.hook_files.settle(_gateway_event(app, "shutdown", "restart" if restarts else "stop"), 5.0)
-
-
-SECONDS = 120
-MOST = 20
-"""Links that can be open at the same time; the oldest gives way."""
-
-
-class LoginCodes:
-    """The codes that have been handed out and not used. Only their fingerprints are kept."""
-
-    def __init__(self) -> None:
-        self._open: dict[bytes, int] = {}
-
-    def make(self, now: int) -> tuple[str, int]:
-        """A new code, and when it expires in milliseconds."""
-        self._forget(now)
-        while len(self._open) >= MOST:
-            del self._open[next(iter(self._open))]
-        code = secrets.token_urlsafe(24)
-        expires = now + SECONDS * 1000
-        self._open[_print(code)] = expires
-        return code, expires
-
-    def redeem(self, code: str, now: int) -> bool:
-        """Whether `code` is good; it is no more after this."""
-        self._forget(now)
-        return self._open.pop(_print(code), None) is not None
-
-    def _forget(self, now: int) -> None:
-        for print_, expires in list(self._open.items()):
-            if expires <= now:
-                del self._open[print_]
-
-
-def _print(code: str) -> bytes:
-    # Looking a hash up says nothing about how much of a guess was right.
-    return hashlib.sha256(code.encode("utf-8", "replace")).digest()
-
-
-def dashboard_methods(links: LoginCodes, base_path: str, clock: Clock) -> list[RpcMethod]:
-    async def link(params: NoParams, caller: Caller) -> Any:
-        code, expires = links.make(millis(clock))
-        return {"path": f"{base_path}/#code={code}", "expiresAtMs": expires}
-
-    return [RpcMethod("dashboard.link", NoParams, link, ADMIN)]
 
 
 log = logging.getLogger("openclaw.gateway")
@@ -176,21 +131,16 @@ class ClientApi:
         runs, sessions, control = services.runs, services.sessions, services.control
         automation, toolset = services.automation, services.toolset
         self._figures = counted
-        self._lanes = services.lanes
         self._launch = launch
         self._app = app
-        self._runs = runs
-        self._sessions = sessions
-        self._automation = automation
+        self._services = services
         self._fanout = fanout
         self._started = millis(launch.clock)
         self._boot = str(uuid.uuid4())
         self._presence = Presence(launch.clock)
         self._secret = launch.secret
         self._proxy = launch.exposure.proxy
-        self._own_methods = own_methods
         live, bus, clock, environment = app.live, app.bus, launch.clock, launch.environment
-        self._bus = bus
         self._methods = plugins_rpc.AllMethods(own_methods, app.plugins)
         self.pairing = DevicePairing(app.db)
         self.histories = WorkspaceHistories(app.home.state, app.workspaces.of, partial(millis, clock))
@@ -201,7 +151,7 @@ class ClientApi:
             registry=self._methods,
             offer=self._offer,
             snapshot=self._snapshot,
-            audience=self.connections,
+            connections=self.connections,
             devices=self.pairing,
             limiter=limiter,
             verify=signature.verify,
@@ -228,22 +178,8 @@ class ClientApi:
             partial(describe_agent, app, toolset),
         )
         granted = app.home.state / "exec-approvals.json"
-        logs = LogFiles.of(app.home.state, live.config.logging.file)
         for group in (
-            gateway_rpc.system_methods(
-                sessions,
-                runs,
-                app.models,
-                app.index,
-                app.home.state,
-                app.plugins,
-                live,
-                live.agents,
-                self._presence,
-                logs.latest,
-                self._started,
-                environment,
-            ),
+            gateway_rpc.system_methods(app, services, self._presence, self._started),
             runs_rpc.run_methods(sessions, app.lifecycle, runs, app.index, app.workspaces, live.agents, commands),
             chat_rpc.chat_methods(
                 sessions,
@@ -262,9 +198,9 @@ class ClientApi:
             ),
             sessions_rpc.sessions_methods(sessions, app.lifecycle, app.models, app.index, app.home.state, app.memories),
             runs_rpc.session_methods(sessions, control, app.lifecycle, runs, app.models, app.index),
-            rpc.cron_methods(sessions, app.system_events, automation.scheduler, automation.heartbeats),
+            rpc.cron_methods(sessions, automation.scheduler, automation.heartbeats),
             budget_rpc.usage_methods(sessions, app.db, app.budget),
-            gateway_rpc.subscriptions_methods(sessions, app.models, app.home.state, self.connections),
+            gateway_rpc.subscriptions_methods(app, sessions, self.connections),
             runs_rpc.agent_methods(
                 sessions,
                 app.models,
@@ -281,8 +217,7 @@ class ClientApi:
             ),
             lend_rpc.lend_methods(sessions, app.preparer, toolset),
             workspace_rpc.files_methods(app.workspaces, live.agents, self.histories),
-            memory_rpc.note_methods(sessions, app.memories),
-            memory_rpc.search_methods(sessions, app.memories),
+            memory_rpc.memory_methods(sessions, app.memories),
             sessions_rpc.transcript_methods(sessions, app.lifecycle, runs, app.index),
             skills_rpc.skill_methods(
                 sessions, app.workspaces, app.skills, Editor(app.home, environment.environ), clock
@@ -291,56 +226,38 @@ class ClientApi:
             config_rpc.config_methods(sessions, live, environment, bus),
             security_rpc.approvals_methods(questions, ApprovalFile(granted), str(granted)),
             devices_rpc.devices_methods(self.pairing, self.connections, bus, clock, self._outside),
-            prompt_rpc.prompt_methods(sessions, app.archive),
+            prompt_rpc.prompt_methods(
+                sessions, app.archive, live.agents, partial(_preview_prompt, app), partial(_tool_specs, app)
+            ),
+            record_rpc.record_methods(sessions, app.db, app.budget.recorder, app.routes, app.models, live, clock),
+            audit_rpc.audit_methods(app.audit, partial(_prompt_texts, app), app.archive.witnessed),
+            mcp_rpc.mcp_methods(partial(_look_at_server, app)),
+            gateway_rpc.capability_methods(live.agents, partial(capabilities, app, app.toolset())),
             plugins_rpc.plugins_methods(app.plugins),
             plugins_rpc.install_methods(app.plugins, app.run_hooks.hooks, app.audit),
         ):
             for method in group:
                 own_methods.add(method)
-        handler = InboundHandler(
-            sessions, app.lifecycle, runs, services.outbox, app.home.state, live, live.session, commands, clock
-        )
+        handler = InboundHandler(sessions, app.lifecycle, runs, services.outbox, app.home.state, live, commands, clock)
         self.channels = ChannelManager(
-            ChannelInbox(app.db, clock),
-            services.outbox,
-            handler,
-            app.plugins.channels,
-            bus,
-            clock,
-            live,
+            ChannelInbox(app.db, clock), services.outbox, handler, app.plugins.channels, bus, clock, live
         )
         services.publish.subscribe(self.channels.typing.take)
-        self.routes = self._routes(launch.server, limiter, services) if launch.server else []
+        self.routes: list[BaseRoute] = []
+        if launch.server is not None:
+            # A gateway without a port does without the web server's packages.
+            from openclaw.gateway.http.routes import gateway_routes
 
-    def _routes(self, server: "Server", limiter: AuthLimiter, services: Services) -> "list[BaseRoute]":
-        """What HTTP serves. Its packages are loaded here: a gateway without a port does without them."""
-        from openclaw.gateway.http import metrics as metrics_route
-        from openclaw.gateway.http import routes
-        from openclaw.gateway.http.tools import PluginRoutes
-        from openclaw.gateway.http.webhooks import WebhookEndpoint
-        from openclaw.gateway.http.webhooks import routes as hook_routes
-
-        app, runs, live = self._app, services.runs, self._app.live
-        gatekeeping = self._gatekeeping(server, limiter)
-        hooks = WebhookEndpoint(
-            services.sessions,
-            runs,
-            app.system_events,
-            app.clock,
-            app.bus,
-            live.hooks,
-            services.automation.heartbeats,
-            gatekeeping,
-        )
-        return [
-            *routes.lazy_routes(
-                partial(_surface, app, services.toolset, runs, services.inbox, self._fanout, gatekeeping)
-            ),
-            *hook_routes(hooks, live.config.hooks.path),
-            metrics_route.route(self._measured, gatekeeping),
-            PluginRoutes(app.plugins.route, gatekeeping),
-            *self._pages(gatekeeping),
-        ]
+            self.routes = gateway_routes(
+                app,
+                services,
+                fanout,
+                launch.server.front,
+                limiter,
+                self._current_secret,
+                self._measured,
+                own_methods,
+            )
 
     async def reload(self, change: Reload) -> None:
         """A changed configuration, section by section; what runs goes on with what it started with."""
@@ -354,61 +271,26 @@ class ClientApi:
             self._secret, self._proxy = secret, exposure.proxy
             closed = self.connections.withdraw(GatewayAuthChanged())
             log.info("the gateway's credential changed; closed %d connection(s)", closed)
-        self._bus.publish(
+        self._app.bus.publish(
             "config.changed",
             {"path": str(change.loaded.path), "hash": change.loaded.hash, "ts": millis(self._launch.clock)},
         )
 
     async def drain(self, seconds: float) -> None:
         """Lets runs end; clients are told, and what does not end in time is parked."""
-        self._bus.publish("shutdown", {"reason": "the gateway is stopping"})
-        parked = await self._runs.drain(max(0.0, seconds - 2.0))
+        self._app.bus.publish("shutdown", {"reason": "the gateway is stopping"})
+        parked = await self._services.runs.drain(max(0.0, seconds - 2.0))
         if parked:
             log.info("parked %d run(s) for the next start", parked)
         self._fanout.close()
         await settle(self._app, self._launch.control.wish == "restart")
 
-    def _gatekeeping(self, server: "Server", limiter: AuthLimiter) -> "HttpAuth":
-        """HTTP asks for the same secret as the sockets, and counts failures in the same book."""
-        from openclaw.gateway.http.endpoint import HttpAuth
-
-        front = server.front
-        return HttpAuth(
-            secret=lambda: self._secret,
-            limiter=_Failures(limiter, self._launch.clock),
-            address=lambda scope: client_ip(front.peer(scope), self._app.live.config.gateway.trusted_proxies),
-            vouched=lambda scope: is_proxy_authenticated(front.peer(scope)),
-        )
-
-    def _pages(self, gatekeeping: "HttpAuth") -> "list[Route]":
-        """The web page and the links that open it, when it is served."""
-        from openclaw.gateway.http import pages
-
-        settings = self._app.live.config.gateway.control_ui
-        if not settings.enabled:
-            return []
-        links = LoginCodes()
-        base = pages.base_path(settings.base_path)
-        for method in dashboard_methods(links, base, self._launch.clock):
-            self._own_methods.add(method)
-        return pages.routes(
-            pages.WebParts(
-                base_path=base,
-                redeem=lambda code: links.redeem(code, millis(self._launch.clock)),
-                secret=lambda: self._secret,
-                gatekeeping=gatekeeping,
-                bootstrap=self._bootstrap,
-            )
-        )
-
-    async def _bootstrap(self) -> dict[str, Any]:
-        agent = default_agent(self._app.live.config.agents)
-        identity = runs_rpc.identity_of(self._app.workspaces, self._app.live.agents, agent)
-        return {"assistantName": identity["name"], "assistantAgentId": agent, "serverVersion": __version__}
+    def _current_secret(self) -> Secret | None:
+        return self._secret
 
     def _measured(self) -> list[metrics.MetricFamily]:
         """What `/metrics` shows."""
-        connections, runs, lanes = self.connections, self._runs, self._lanes.busy()
+        connections, runs, lanes = self.connections, self._services.runs, self._services.lanes.busy()
         up = (millis(self._launch.clock) - self._started) / 1000
         return [
             *self._figures.families(),
@@ -420,7 +302,9 @@ class ClientApi:
             metrics.counter("events_delivered_total", "events handed to clients", connections.delivered),
             metrics.counter("events_dropped_total", "events that slow clients did without", connections.dropped),
             metrics.counter("clients_cut_total", "clients that were cut because they did not read", connections.cut),
-            metrics.counters("cron_fires_total", "runs of jobs", ("outcome",), self._automation.scheduler.ended),
+            metrics.counters(
+                "cron_fires_total", "runs of jobs", ("outcome",), self._services.automation.scheduler.ended
+            ),
             metrics.gauge("up_seconds", "since the gateway started", up),
             metrics.counter("cpu_seconds_total", "processor time", time.process_time()),
             metrics.gauge("resident_bytes", "resident memory", gateway_rpc.resident()),
@@ -440,7 +324,7 @@ class ClientApi:
             secret=self._secret,
             auto_approve=approving.scopes if approving.enabled else (),
             allowed_origins=settings.control_ui.allowed_origins,
-            known_hosts=tuple(self._launch.server.front.fences.names) if self._launch.server else (),
+            known_hosts=tuple(self._launch.server.front.host_rules.names) if self._launch.server else (),
             trusted_proxies=settings.trusted_proxies,
         )
 
@@ -459,15 +343,7 @@ class ClientApi:
         main = self._app.key("main", None)
         return HelloSnapshot(
             presence=tuple(self._presence.list()),
-            health=await gateway_rpc.snapshot(
-                self._sessions,
-                self._runs,
-                self._app.index,
-                self._app.home.state,
-                self._app.plugins,
-                self._app.live,
-                self._app.live.agents,
-            ),
+            health=await gateway_rpc.snapshot(self._app, self._services),
             state_version=StateVersion(presence=self._presence.version, health=1),
             uptime_ms=millis(self._launch.clock) - self._started,
             applied_config_hash=self._app.live.current.hash or None,
@@ -484,31 +360,32 @@ class ClientApi:
         )
 
 
-def _surface(
-    app: App, toolset: Toolset, runs: RunService, inbox: Inbox, fanout: RunFanout, gatekeeping: "HttpAuth"
-) -> "list[Route]":
-    """The interfaces that other programs know from elsewhere."""
-    from openclaw.gateway.http.routes import EndpointSwitches, parts_of, routes
-
-    endpoints = app.live.config.gateway.http.endpoints
-    switches = EndpointSwitches(
-        chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled
+async def _preview_prompt(app: App, key: SessionKey, asked: prompt_rpc.PromptPreviewParams) -> BuiltPrompt:
+    """The prompt of a run without the tools that a gateway adds to a session."""
+    return app.preparer.preview(
+        app.toolset(),
+        key,
+        model=asked.model,
+        mode=asked.mode,
+        channel=asked.channel,
+        terminal=asked.cwd,
+        files=await app.preparer.bootstrap_files(key),
     )
-    return routes(parts_of(app, toolset, runs, inbox, fanout, app.memories.embed), switches, gatekeeping)
 
 
-class _Failures:
-    """The limiter of the sockets as HTTP asks it."""
+def _tool_specs(app: App) -> list[ToolSpec]:
+    return sorted((tool.spec for tool in app.toolset().of()), key=attrgetter("name"))
 
-    def __init__(self, limiter: AuthLimiter, clock: Clock) -> None:
-        self._limiter = limiter
-        self._clock = clock
 
-    def locked_for(self, address: str) -> float:
-        return self._limiter.wait_ms(address, millis(self._clock)) / 1000
+async def _prompt_texts(app: App, run_id: str) -> list[str]:
+    """The sections and first messages that a run was sent, as far as they are on record."""
+    pieces: list[str] = []
+    with suppress(OpenClawError):
+        pieces += [piece.text for piece in (await app.archive.find(run_id)).prompt.sections]
+        for call in (await app.budget.recorder.calls(run_id))[:1]:
+            pieces += [message.text for message in call.request.messages]
+    return pieces
 
-    def failed(self, address: str) -> None:
-        self._limiter.fail(address, millis(self._clock))
 
-    def succeeded(self, address: str) -> None:
-        self._limiter.clear(address)
+async def _look_at_server(app: App, name: str) -> AcceptedServer:
+    return await app.machine_tools.mcp.look(name)

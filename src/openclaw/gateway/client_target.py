@@ -10,16 +10,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from openclaw.config.load import LoadedConfig, load
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import Secret
+from openclaw.devices.signature import load_or_create
 from openclaw.gateway.exposure import Exposure, ExposureOptions, decide, own_token
 from openclaw.gateway.process import reachable, running_gateway
 from openclaw.process.environment import Environment
 from openclaw.protocol.auth import secret_kind
-from openclaw.protocol.client import ConnectOptions, GatewayClient, Signer, connect
+from openclaw.protocol.client import ConnectOptions, GatewayClient, Signer
 from openclaw.protocol.peer import is_loopback
 from openclaw.protocol.scopes import SCOPES
 from openclaw.version import __version__
@@ -61,8 +61,10 @@ def find_gateway(
         "password": Secret(password) if password else None,
     }
     if url is not None:
-        host = _checked(url)
-        if not is_loopback(host):
+        parts = urlsplit(url)
+        if parts.scheme not in ("ws", "wss") or not parts.hostname:
+            raise InvalidRequest(f"{url} is not the address of a gateway: write ws://host:port or wss://host")
+        if not is_loopback(parts.hostname):
             identity = environment.home.state / "identity" / "device.json"
             return ClientTarget(url=url, fingerprint=fingerprint, identity=identity, **given)
         return ClientTarget(url=url, fingerprint=fingerprint, **_credentials(environment, given))
@@ -75,13 +77,6 @@ def find_gateway(
     return ClientTarget(url=f"{scheme}://{address}:{port}", fingerprint=pinned, **_credentials(environment, given))
 
 
-def _checked(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("ws", "wss") or not parts.hostname:
-        raise InvalidRequest(f"{url} is not the address of a gateway: write ws://host:port or wss://host")
-    return parts.hostname
-
-
 def _credentials(environment: Environment, given: Mapping[str, Secret | None]) -> dict[str, Any]:
     if any(given.values()):
         return dict(given)
@@ -92,35 +87,32 @@ def _credentials(environment: Environment, given: Mapping[str, Secret | None]) -
     return {**given, kind: exposure.secret or (own_token(environment.home.state) if kind == "token" else None)}
 
 
-def introduction(target: ClientTarget) -> ConnectOptions:
-    """How our own commands introduce themselves."""
-    return ConnectOptions(
+def connect_to(target: ClientTarget, caps: tuple[str, ...] = ()) -> AbstractAsyncContextManager[GatewayClient]:
+    """Connects to `target`, for the length of a block."""
+    from openclaw.protocol.websocket import connect
+
+    signer: Signer | None = None
+    if target.identity is not None:
+        signer = load_or_create(target.identity, time.time_ns() // 1_000_000)
+    who = ConnectOptions(
         version=__version__,
         platform=sys.platform,
         scopes=SCOPES,
+        caps=caps,
         token=target.token,
         password=target.password,
     )
-
-
-def connect_to(target: ClientTarget, caps: tuple[str, ...] = ()) -> AbstractAsyncContextManager[GatewayClient]:
-    """Connects to `target`, for the length of a block."""
-    signer: Signer | None = None
-    if target.identity is not None:
-        from openclaw.devices.signature import load_or_create
-
-        signer = load_or_create(target.identity, time.time_ns() // 1_000_000)
-    return connect(target.url, replace(introduction(target), caps=caps), signer, pinned=target.fingerprint)
+    return connect(target.url, who, signer, pinned=target.fingerprint)
 
 
 def call_gateway(target: ClientTarget, method: str, params: Any, *, timeout: float, expect_final: bool = False) -> Any:
     """Calls one method and gives its answer, from a program without an event loop."""
-    return asyncio.run(_ask(target, method, params, timeout, expect_final))
 
-
-async def _ask(target: ClientTarget, method: str, params: Any, timeout: float, expect_final: bool) -> Any:
-    try:
+    async def ask() -> Any:
         async with asyncio.timeout(timeout), connect_to(target) as client:
             return await client.call(method, params, timeout=None, final=expect_final)
+
+    try:
+        return asyncio.run(ask())
     except TimeoutError as error:
         raise StateError(f"{target.url} has not answered {method} within {timeout:g} s") from error

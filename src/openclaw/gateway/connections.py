@@ -10,15 +10,15 @@ import os
 import platform
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from openclaw.core.clock import Clock, millis
-from openclaw.protocol.connection import AccessChange, Broadcast, Close, Connection, Send, broadcast
+from openclaw.protocol.connection import AccessChange, Close, Connection, Disconnected, Send
 from openclaw.protocol.events import BusEvent, EventBus
-from openclaw.protocol.frames import TICK_INTERVAL_MS, StateVersion, close_reason
+from openclaw.protocol.frames import CLOSE_INTERNAL, CLOSE_NORMAL, TICK_INTERVAL_MS, StateVersion
 from openclaw.protocol.peer import Peer
 from openclaw.protocol.rpc import Caller
 from openclaw.version import __version__
@@ -87,79 +87,32 @@ class Presence:
         return True
 
 
-class Disconnected(Exception):
-    """The other side is gone; nothing more can be sent."""
-
-    def __init__(self, code: int = 1006, reason: str = "") -> None:
-        super().__init__(f"{code} {reason}".strip())
-        self.code = code
-        self.reason = reason
-
-
-class SocketLine(Protocol):
-    """What the web server provides for one socket."""
-
-    @property
-    def waiting(self) -> int:
-        """Bytes that were written and are not sent yet."""
-
-    async def receive(self) -> Any:
-        """The next message, as ASGI has it."""
-
-    def write(self, messages: Sequence[bytes]) -> bool:
-        """Sends text messages, or keeps them until the other side takes them; False when there is nobody."""
-
-    async def drained(self) -> bool:
-        """Waits until most of the buffer is sent; False when the peer left instead."""
-
-    def say_goodbye(self, code: int, reason: str) -> None:
-        """Sends a close frame without waiting for a client that does not read, and closes a little later."""
-
-
-class Transport:
+class Transport(Protocol):
     """A socket that is open until one side closes it."""
 
-    def __init__(self, peer: Peer, path: str, line: SocketLine) -> None:
-        self.peer = peer
-        self.path = path
-        self.closed = False
-        self._line = line
+    @property
+    def peer(self) -> Peer: ...
+
+    @property
+    def closed(self) -> bool: ...
 
     @property
     def buffered(self) -> int:
-        """How many bytes wait to be taken by the peer."""
-        return self._line.waiting
+        """How many bytes wait to be taken by the client."""
+        ...
 
     async def receive(self) -> str | bytes:
         """The next message; raises `Disconnected` when there will be none."""
-        message = await self._line.receive()
-        if message["type"] != "websocket.receive":
-            self.closed = True
-            raise Disconnected(message.get("code") or 1006, message.get("reason") or "")
-        text = message.get("text")
-        found: str | bytes = text if text is not None else message["bytes"]
-        return found
+        ...
 
-    async def send(self, data: str | bytes) -> None:
+    async def send(self, data: bytes) -> None:
         """Sends one text message; waits while the client is slower than we are."""
-        self.post((data.encode() if isinstance(data, str) else data,))
-        if not await self._line.drained():
-            raise self._gone()
 
     def post(self, messages: Sequence[bytes]) -> None:
         """Sends text messages without waiting; whoever calls watches `buffered`."""
-        if self.closed or not self._line.write(messages):
-            raise self._gone()
 
-    def close(self, code: int = 1000, reason: str = "") -> None:
+    def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None:
         """Closes the socket; harmless when the client is gone."""
-        if not self.closed:
-            self.closed = True
-            self._line.say_goodbye(code, close_reason(reason))
-
-    def _gone(self) -> Disconnected:
-        self.closed = True
-        return Disconnected()
 
 
 async def attend(serve: Callable[[Transport], Awaitable[None]], transport: Transport) -> None:
@@ -170,7 +123,7 @@ async def attend(serve: Callable[[Transport], Awaitable[None]], transport: Trans
         pass
     except Exception:
         log.exception("a connection from %s failed", transport.peer.remote_ip)
-        transport.close(1011, "internal error")
+        transport.close(CLOSE_INTERNAL, "internal error")
     finally:
         transport.close()
 
@@ -265,55 +218,38 @@ class Connections:
                     for member in self._hearing:
                         member.connection.seq += listener.missed  # a gap in the numbers tells clients to reload
                     listener.missed = 0
-                    self._tell([_news(notice, self._presence.version) for notice in notices])
+                    self._fan_out(notices)
                     await asyncio.sleep(0)
 
     async def _tick(self) -> None:
         while True:
             await self._clock.sleep(TICK_INTERVAL_MS / 1000)
-            self._tell([broadcast("tick", {"ts": millis(self._clock)})])
+            self._fan_out([BusEvent("tick", {"ts": millis(self._clock)})])
 
-    def _tell(self, news: Sequence[Broadcast]) -> None:
+    def _fan_out(self, news: Sequence[BusEvent]) -> None:
         for member in self._hearing:
-            if not member.transport.closed:
-                self._tell_one(member, news)
-
-    def _tell_one(self, member: ConnectedClient, news: Sequence[Broadcast]) -> None:
-        waiting = member.transport.buffered
-        messages: list[bytes] = []
-        for item in news:
-            match member.connection.hear(item, waiting):
-                case Send(data):
-                    messages.append(data)
-                    waiting += len(data)
-                case Close(code, reason):
-                    self.cut += 1
-                    caller = member.connection.caller
-                    log.warning("a client (%s) does not read and is cut: %d bytes wait", caller.client_id, waiting)
-                    member.transport.close(code, reason)
-                    return
-        if messages:
-            self.delivered += len(messages)
-            try:
-                member.transport.post(messages)
-            except Disconnected:
-                return  # the task that reads this socket notices, and unregisters the client
+            transport = member.transport
+            if transport.closed:
+                continue
+            waiting = transport.buffered
+            messages: list[bytes] = []
+            for item in news:
+                match member.connection.hear(item, waiting):
+                    case Send(data):
+                        messages.append(data)
+                        waiting += len(data)
+                    case Close(code, reason):
+                        self.cut += 1
+                        name = member.connection.caller.client_id
+                        log.warning("a client (%s) does not read and is cut: %d bytes wait", name, waiting)
+                        transport.close(code, reason)
+                        break
+            if messages and not transport.closed:
+                self.delivered += len(messages)
+                with suppress(Disconnected):  # the task that reads this socket notices, and unregisters the client
+                    transport.post(messages)
 
     def _announce(self, changed: bool) -> None:
         if changed:
-            self._bus.publish("presence", {"presence": self._presence.list()})
-
-
-def _news(notice: BusEvent, presence_version: int) -> Broadcast:
-    payload = notice.payload
-    state = StateVersion(presence=presence_version, health=1) if notice.event in ("presence", "health") else None
-    # The next delta of an answer carries all the text before it.
-    passing = True if notice.event == "chat" and payload.get("state") == "delta" else None
-    return broadcast(
-        notice.event,
-        payload,
-        droppable=passing,
-        session_key=notice.session_key or None,
-        stream=payload.get("stream") if notice.event == "agent" else None,
-        state_version=state,
-    )
+            version = StateVersion(presence=self._presence.version, health=1)
+            self._bus.publish("presence", {"presence": self._presence.list()}, state_version=version)

@@ -11,8 +11,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,7 +24,6 @@ from openclaw.config.settings import GatewaySettings
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway import process
-from openclaw.gateway.connections import Transport
 from openclaw.gateway.exposure import (
     EVERYWHERE,
     LOOPBACK,
@@ -201,7 +200,7 @@ class _Life:
         starts = CrashHistory(home.state)
         sockets = gateway_exposure.listen(exposure.hosts, exposure.port)
         encryption = shown.context if shown else None
-        async with serving(sockets, _fences(settings, exposure), encryption=encryption) as server:
+        async with serving(sockets, _host_rules(settings, exposure), encryption=encryption) as server:
             fingerprint = shown.fingerprint if shown else ""
             # The last host is loopback: local clients have more rights than those over the network.
             self._lock.describe(port=server.port, address=exposure.hosts[-1], fingerprint=fingerprint)
@@ -210,13 +209,12 @@ class _Life:
                 environment=self._environment,
                 wishes=self._options.wishes,
                 loaded=self._loaded,
-                settings=settings,
                 exposure=exposure,
                 secret=secret,
                 server=server,
                 control=self._control,
                 clock=SystemClock(),
-                safe=self._is_safe(verdict),
+                safe=self._options.safe_mode == "on" or (verdict.safe and self._options.safe_mode == "auto"),
             )
             self._greet(exposure, server, verdict, launch.safe)
             async with compose(launch) as parts:
@@ -228,11 +226,8 @@ class _Life:
                 await self._until_over(parts, server)
                 server.front.withdraw("draining")
                 notify(environ, "STOPPING=1" if self._control.wish == "stop" else "RELOADING=1")
-                await self._drain(parts.drains)
+                await self._drain(parts.drain)
         await asyncio.to_thread(starts.finish)
-
-    def _is_safe(self, verdict: SafeModeVerdict) -> bool:
-        return self._options.safe_mode == "on" or (verdict.safe and self._options.safe_mode == "auto")
 
     def _greet(self, exposure: Exposure, server: Server, verdict: SafeModeVerdict, safe: bool) -> None:
         log.info("gateway %s listens on %s (auth: %s)", __version__, server.url, exposure.mode)
@@ -290,7 +285,7 @@ class _Life:
             _set_up(self._logs, reload.loaded, self._options, self._environment.home.state)
             try:
                 exposure = decide(settings, reload.loaded.variables, self._options.wishes)
-                server.front.fences = _fences(settings, exposure)
+                server.front.host_rules = _host_rules(settings, exposure)
                 await parts.reload(reload)
             except OpenClawError as error:
                 log.error("config change not applied (%s): %s", names, error.message)
@@ -308,13 +303,11 @@ class _Life:
         except OpenClawError as error:
             log.warning("the configuration could not be kept as the last good one: %s", error.message)
 
-    async def _drain(self, drains: Sequence[Callable[[float], Awaitable[None]]]) -> None:
+    async def _drain(self, drain: Callable[[float], Awaitable[None]]) -> None:
         """Waits for work to end; cancels what is left after the time limit or a second stop."""
         restart = self._control.wish == "restart"
         seconds = self._options.restart_seconds if restart else self._options.stop_seconds
-        if not drains:
-            return
-        work = asyncio.gather(*(drain(seconds) for drain in drains), return_exceptions=True)
+        work = asyncio.ensure_future(drain(seconds))
         impatience = asyncio.create_task(self._control.hurry.wait())
         either: set[asyncio.Future[Any]] = {work, impatience}
         done, _ = await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -322,12 +315,9 @@ class _Life:
         if work not in done:
             log.warning("not everything came to rest in time; the rest is stopped and resumed at the next start")
             work.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await work
-            return
-        for outcome in work.result():
-            if isinstance(outcome, Exception):
-                log.error("a part failed while it came to rest", exc_info=outcome)
+            await asyncio.gather(work, return_exceptions=True)
+        elif error := work.exception():
+            log.error("a part failed while it came to rest", exc_info=error)
 
 
 def _certificate(settings: GatewaySettings, state: Path, exposure: Exposure) -> "LoadedCertificate | None":
@@ -344,19 +334,6 @@ def _certificate(settings: GatewaySettings, state: Path, exposure: Exposure) -> 
     return shown
 
 
-def _fences(settings: GatewaySettings, exposure: Exposure) -> HostRules:
+def _host_rules(settings: GatewaySettings, exposure: Exposure) -> HostRules:
     name = socket.gethostname()
     return host_rules(settings, (name, f"{name}.local") if settings.bind in ("lan", "custom") else (), exposure.proxy)
-
-
-@asynccontextmanager
-async def health_only(launch: GatewayLaunch) -> AsyncIterator[GatewayParts]:
-    """A gateway that only answers health checks."""
-
-    async def connection(transport: Transport) -> None:
-        transport.close(1013, "no service is configured")
-
-    async def reload(change: Reload) -> None:
-        """Does nothing: it has no configuration."""
-
-    yield GatewayParts(connection=connection, reload=reload)

@@ -7,8 +7,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import apsw
 from msgspec import Struct
@@ -35,18 +36,19 @@ from openclaw.workspace.files import load as load_workspace
 from openclaw.workspace.seed import workspace_of
 
 Severity = Literal["critical", "warn", "info"]
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 
 class DoctorFix(Struct, frozen=True):
     """A repair: a description of what it will do, and the function that does it."""
 
     plan: str
-    apply: Callable[[], None]
+    apply: Callable[[], object]
     ends_gateway: bool = False
     """The gateway cannot do it itself: run it from a terminal."""
 
 
-class DoctorFinding(Struct, frozen=True, kw_only=True):
+class DoctorFinding(Struct, frozen=True):
     """One problem or piece of advice."""
 
     id: str
@@ -58,8 +60,7 @@ class DoctorFinding(Struct, frozen=True, kw_only=True):
 
     def document(self) -> dict[str, Any]:
         told: dict[str, Any] = {"checkId": self.id, "severity": self.severity, "title": self.title}
-        told |= {"detail": self.detail} if self.detail else {}
-        told |= {"remediation": self.remediation} if self.remediation else {}
+        told |= {name: text for name in ("detail", "remediation") if (text := getattr(self, name))}
         if self.fix is not None:
             told |= {"plan": self.fix.plan, "endsGateway": self.fix.ends_gateway}
         return {**told, "fixable": self.fix is not None}
@@ -94,11 +95,10 @@ def collect_context(environment: Environment) -> DoctorContext:
     return DoctorContext(environment=environment, loaded=loaded, problems=problems, now=round(time.time() * 1000))
 
 
-def run_checks(scene: DoctorContext, checks: Sequence[Check]) -> list[DoctorFinding]:
+def run_checks(scene: DoctorContext) -> list[DoctorFinding]:
     """Everything the checks find, the worst first."""
-    order: tuple[Severity, ...] = ("critical", "warn", "info")
-    found = [finding for check in checks for finding in check(scene)]
-    return sorted(found, key=lambda finding: order.index(finding.severity))
+    found = [finding for check in CHECKS for finding in check(scene)]
+    return [finding for severity in SEVERITIES for finding in found if finding.severity == severity]
 
 
 def repair(findings: Iterable[DoctorFinding]) -> Iterator[tuple[DoctorFinding, str]]:
@@ -135,11 +135,8 @@ def apply_repair(findings: Sequence[DoctorFinding], check_id: str, plan: str) ->
             raise StateError(f"not done: {error}")
 
 
-def summary(findings: Iterable[DoctorFinding]) -> dict[str, int]:
-    counts = {"critical": 0, "warn": 0, "info": 0}
-    for finding in findings:
-        counts[finding.severity] += 1
-    return counts
+def summary(findings: Sequence[DoctorFinding]) -> dict[str, int]:
+    return {severity: sum(each.severity == severity for each in findings) for severity in SEVERITIES}
 
 
 LOW_SPACE = 200 << 20
@@ -157,26 +154,22 @@ def configuration(scene: DoctorContext) -> Iterator[DoctorFinding]:
         usable = scene.loaded is not None
         good = read(home.last_good) if home.last_good.exists() else None
         yield DoctorFinding(
-            id="config.invalid",
-            severity="critical",
-            title=f"{home.config} cannot be used",
+            "config.invalid",
+            "critical",
+            f"{home.config} cannot be used",
             detail="\n".join(map(str, scene.problems)),
             remediation="correct the file; until then the last configuration that worked is used"
             if usable
             else "correct the file, or take an older one: openclaw config apply --allow-clobber <file>",
             fix=DoctorFix(
                 f"put the last configuration that worked back (the present file is kept as {home.config.name}.bak)",
-                lambda: _restore(scene, good.text),
+                partial(Editor(home, scene.environment.environ).apply, good.text, allow_clobber=True),
             )
             if usable and good is not None and good.exists
             else None,
         )
     for warning in scene.loaded.warnings if scene.loaded and not scene.problems else ():
-        yield DoctorFinding(id="config.warning", severity="warn", title=str(warning))
-
-
-def _restore(scene: DoctorContext, text: str) -> None:
-    Editor(scene.home, scene.environment.environ).apply(text, allow_clobber=True)
+        yield DoctorFinding("config.warning", "warn", str(warning))
 
 
 def permissions(scene: DoctorContext) -> Iterator[DoctorFinding]:
@@ -188,12 +181,12 @@ def permissions(scene: DoctorContext) -> Iterator[DoctorFinding]:
         return
     open_to_all = any(mode & 0o002 for _, mode in loose)
     yield DoctorFinding(
-        id="fs.permissions",
-        severity="critical" if open_to_all else "warn",
-        title=f"{len(loose)} of our files and directories are open to other users of this machine",
+        "fs.permissions",
+        "critical" if open_to_all else "warn",
+        f"{len(loose)} of our files and directories are open to other users of this machine",
         detail="\n".join(f"{stat.S_IMODE(mode):04o} {path}" for path, mode in loose[:20]),
         remediation="directories 700, files 600",
-        fix=DoctorFix("take all rights of others away (directories 700, files 600)", lambda: _tighten(loose)),
+        fix=DoctorFix("take all rights of others away (directories 700, files 600)", partial(_tighten, loose)),
     )
 
 
@@ -223,26 +216,18 @@ def state_directory(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether the state directory is writable."""
     state = scene.home.state
     if not state.exists():
-        yield DoctorFinding(
-            id="state.missing",
-            severity="info",
-            title=f"{state} does not exist yet",
-            remediation="openclaw setup",
-        )
+        yield DoctorFinding("state.missing", "info", f"{state} does not exist yet", remediation="openclaw setup")
         return
     if not os.access(state, os.W_OK | os.X_OK):
         yield DoctorFinding(
-            id="state.readonly",
-            severity="critical",
-            title=f"{state} cannot be written",
-            remediation="check its owner and permissions",
+            "state.readonly", "critical", f"{state} cannot be written", remediation="check its owner and permissions"
         )
     free = shutil.disk_usage(state).free
     if free < LOW_SPACE:
         yield DoctorFinding(
-            id="state.space",
-            severity="warn",
-            title=f"only {free >> 20} MiB are free where {state} is",
+            "state.space",
+            "warn",
+            f"only {free >> 20} MiB are free where {state} is",
             remediation="make room: a full disk stops every conversation",
         )
 
@@ -264,25 +249,24 @@ def database(scene: DoctorContext) -> Iterator[DoctorFinding]:
         said, version = [str(error)], 0
     if version > STATE_MIGRATIONS[-1].version:
         yield DoctorFinding(
-            id="db.newer",
-            severity="critical",
-            title=f"{path} was written by a newer OpenClaw "
-            f"(schema {version}; this one knows {STATE_MIGRATIONS[-1].version})",
+            "db.newer",
+            "critical",
+            f"{path} was written by a newer OpenClaw (schema {version}; this one knows {STATE_MIGRATIONS[-1].version})",
             remediation="upgrade this program",
         )
     elif 0 < version < STATE_MIGRATIONS[-1].version and (older := running_gateway(scene.home.state)) is not None:
         yield DoctorFinding(
-            id="gateway.older",
-            severity="warn",
-            title=f"the running gateway (pid {older.pid}) is older than this program (schema {version})",
+            "gateway.older",
+            "warn",
+            f"the running gateway (pid {older.pid}) is older than this program (schema {version})",
             detail="commands of this program that need the database refuse to change it under a running gateway",
             remediation="openclaw gateway stop, then openclaw gateway start",
         )
     if said != ["ok"]:
         yield DoctorFinding(
-            id="db.damaged",
-            severity="critical",
-            title=f"{path} is damaged",
+            "db.damaged",
+            "critical",
+            f"{path} is damaged",
             detail="\n".join(said),
             remediation="stop the gateway and move the file away: sessions are rebuilt from their transcripts",
         )
@@ -291,7 +275,7 @@ def database(scene: DoctorContext) -> Iterator[DoctorFinding]:
 def transcripts(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether transcripts were cut short; they are repaired at their next use."""
     paths = list((scene.home.state / "agents").glob("*/sessions/*.jsonl"))
-    newest = sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:TRANSCRIPTS]
+    newest = sorted(paths, key=os.path.getmtime, reverse=True)[:TRANSCRIPTS]
     cut: list[str] = []
     unreadable: list[str] = []
     for path in newest:
@@ -305,17 +289,17 @@ def transcripts(scene: DoctorContext) -> Iterator[DoctorFinding]:
         unreadable += [f"{path.name}: {p.detail}" for p in problems if p.kind == "unreadable"]
     if cut:
         yield DoctorFinding(
-            id="sessions.cut_short",
-            severity="info",
-            title=f"{len(cut)} conversations were cut short",
+            "sessions.cut_short",
+            "info",
+            f"{len(cut)} conversations were cut short",
             detail="\n".join(cut[:20]),
             remediation="nothing to do: they are mended when they go on",
         )
     if unreadable:
         yield DoctorFinding(
-            id="sessions.unreadable",
-            severity="warn",
-            title=f"{len(unreadable)} lines of transcripts cannot be read",
+            "sessions.unreadable",
+            "warn",
+            f"{len(unreadable)} lines of transcripts cannot be read",
             detail="\n".join(unreadable[:20]),
             remediation="the rest of each conversation is used; restore the files from a backup to get the lines back",
         )
@@ -333,7 +317,7 @@ def models(scene: DoctorContext) -> Iterator[DoctorFinding]:
                 config.models,
                 registry.load(),
                 environ=scene.loaded.variables,
-                probe=lambda: (),
+                probe=tuple,
                 auth=config.auth,
                 stored=ProfileStore.of_agent(scene.home.state / "agents" / agent_id / "agent").load(),
                 primary=agent.primary,
@@ -343,13 +327,13 @@ def models(scene: DoctorContext) -> Iterator[DoctorFinding]:
             reference = situation.default
             situation.credentials(reference, scene.now)
         except (AuthFailed, ConfigError, InvalidRequest, NotFound, StateError) as error:
-            yield DoctorFinding(id="models.auth", severity="warn", title=f"agent {agent_id}: {error.message}")
+            yield DoctorFinding("models.auth", "warn", f"agent {agent_id}: {error.message}")
             continue
         if reference.provider == registry.OFFLINE:
             yield DoctorFinding(
-                id="models.none",
-                severity="warn",
-                title=f"agent {agent_id} has no model: {situation.pick.why}",
+                "models.none",
+                "warn",
+                f"agent {agent_id} has no model: {situation.pick.why}",
                 remediation="set a key, for example ANTHROPIC_API_KEY, or start a local model server",
             )
 
@@ -360,9 +344,9 @@ def execution(scene: DoctorContext) -> Iterator[DoctorFinding]:
         return
     asks = scene.loaded.config.tools.exec.ask
     yield DoctorFinding(
-        id="tools.exec.security_full_configured",
-        severity="warn" if asks == "always" else "critical",
-        title=f"tools.exec.security is full with ask {asks}: the assistant may run every command",
+        "tools.exec.security_full_configured",
+        "warn" if asks == "always" else "critical",
+        f"tools.exec.security is full with ask {asks}: the assistant may run every command",
         remediation="openclaw config unset tools.exec.security",
     )
 
@@ -382,15 +366,15 @@ def workspaces(scene: DoctorContext) -> Iterator[DoctorFinding]:
         total = sum(sizes.values())
         if long or total > agents.defaults.bootstrap_total_max_chars:
             yield DoctorFinding(
-                id="workspace.too_long",
-                severity="warn",
-                title=f"agent {agent_id}: workspace files are longer than the prompt takes, and are cut",
+                "workspace.too_long",
+                "warn",
+                f"agent {agent_id}: workspace files are longer than the prompt takes, and are cut",
                 detail="\n".join((*long, f"together: {total}")),
                 remediation="shorten them, or raise agents.defaults.bootstrapMaxChars and bootstrapTotalMaxChars",
             )
         for file in files:
             if file.problem:
-                yield DoctorFinding(id="workspace.unreadable", severity="warn", title=f"{file.path}: {file.problem}")
+                yield DoctorFinding("workspace.unreadable", "warn", f"{file.path}: {file.problem}")
 
 
 def gateway(scene: DoctorContext) -> Iterator[DoctorFinding]:
@@ -400,36 +384,36 @@ def gateway(scene: DoctorContext) -> Iterator[DoctorFinding]:
     try:
         exposure = decide(scene.loaded.config.gateway, scene.loaded.variables, ExposureOptions())
     except ConfigError as error:
-        yield DoctorFinding(id="gateway.bind_no_auth", severity="critical", title=error.message)
+        yield DoctorFinding("gateway.bind_no_auth", "critical", error.message)
         return
     if exposure.mode == "none":
         yield DoctorFinding(
-            id="gateway.loopback_no_auth",
-            severity="warn",
-            title="the gateway asks nobody for a credential: every program of this machine has full access",
+            "gateway.loopback_no_auth",
+            "warn",
+            "the gateway asks nobody for a credential: every program of this machine has full access",
             remediation="openclaw config unset gateway.auth.mode",
         )
     if exposure.secret is not None and len(exposure.secret.reveal()) < LEAST_SECRET:
         yield DoctorFinding(
-            id=f"gateway.{secret_kind(exposure.mode)}_too_short",
-            severity="warn",
-            title=f"the gateway {secret_kind(exposure.mode)} has fewer than {LEAST_SECRET} characters",
+            f"gateway.{secret_kind(exposure.mode)}_too_short",
+            "warn",
+            f"the gateway {secret_kind(exposure.mode)} has fewer than {LEAST_SECRET} characters",
             remediation=f"set a longer gateway.auth.{secret_kind(exposure.mode)}",
         )
     if running_gateway(scene.home.state) is None and not gateway_exposure.is_port_free(exposure.hosts, exposure.port):
         pid = gateway_exposure.port_owner(exposure.port)
         yield DoctorFinding(
-            id="gateway.port_in_use",
-            severity="warn",
-            title=f"port {exposure.port} is taken by {f'process {pid}' if pid else 'another program'}",
+            "gateway.port_in_use",
+            "warn",
+            f"port {exposure.port} is taken by {f'process {pid}' if pid else 'another program'}",
             remediation="stop that program, or set gateway.port",
         )
     verdict = judge(CrashHistory(scene.home.state).read(), scene.now)
     if verdict.crashes >= CRASHES:
         yield DoctorFinding(
-            id="gateway.crashes",
-            severity="warn",
-            title=f"the gateway ended badly {verdict.crashes} times within five minutes",
+            "gateway.crashes",
+            "warn",
+            f"the gateway ended badly {verdict.crashes} times within five minutes",
             remediation="openclaw logs --level error",
         )
 
@@ -447,13 +431,13 @@ def encryption(scene: DoctorContext) -> Iterator[DoctorFinding]:
     try:
         shown = load_certificate(settings, scene.home.state, (), now)
     except ConfigError as error:
-        yield DoctorFinding(id="gateway.tls", severity="critical", title=error.message)
+        yield DoctorFinding("gateway.tls", "critical", error.message)
         return
     if shown and shown.expires - now < SOON:
         yield DoctorFinding(
-            id="gateway.tls_expires",
-            severity="warn",
-            title=f"the certificate of the gateway expires on {shown.expires:%Y-%m-%d}",
+            "gateway.tls_expires",
+            "warn",
+            f"the certificate of the gateway expires on {shown.expires:%Y-%m-%d}",
             remediation="renew it, then run openclaw gateway restart",
         )
 
@@ -464,9 +448,9 @@ def service(scene: DoctorContext) -> Iterator[DoctorFinding]:
     state = services.state()
     if state.drifted:
         yield DoctorFinding(
-            id="service.drifted",
-            severity="warn",
-            title=f"{state.path} is not what it would be if it were installed now",
+            "service.drifted",
+            "warn",
+            f"{state.path} is not what it would be if it were installed now",
             remediation="openclaw gateway install",
             fix=DoctorFix(f"write {state.path} anew and restart the service", services.install, ends_gateway=True),
         )

@@ -1,14 +1,13 @@
 """Decides where the gateway listens, which credential clients need, and which browser requests are allowed."""
 
+import contextlib
 import errno
 import ipaddress
-import os
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -16,9 +15,9 @@ from openclaw.config.settings import AuthMode, Bind, GatewaySettings
 from openclaw.core.errors import ConfigError, Conflict, StateError
 from openclaw.core.secret import Secret
 from openclaw.protocol.auth import secret_kind
-from openclaw.protocol.peer import ProxyRules, host_name, is_loopback
+from openclaw.protocol.peer import ProxyRules, host_name, is_loopback, origin_host, parse_address
 from openclaw.protocol.scopes import SCOPES
-from openclaw.storage.atomic import private_directory
+from openclaw.storage.atomic import create_file
 
 LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"  # noqa: S104
@@ -134,10 +133,8 @@ def _auth(
     match wishes.auth or auth.mode:
         case "none":
             return "none", None
-        case "token":
-            return "token", token or None
-        case "trusted-proxy":
-            return "trusted-proxy", token or None
+        case "token" | "trusted-proxy" as mode:
+            return mode, token or None
         case "password":
             if not password:
                 raise ConfigError(
@@ -224,7 +221,7 @@ class HostRules(Struct, frozen=True, kw_only=True):
 def host_rules(settings: GatewaySettings, own_names: Sequence[str] = (), proxy: ProxyRules | None = None) -> HostRules:
     """The host rules of a configuration; `own_names` are the names of this machine."""
     origins = settings.control_ui.allowed_origins
-    listed = {_hostname(origin) for origin in origins}
+    listed = (origin_host(origin) for origin in origins)
     names = frozenset({*listed, *(name.lower() for name in own_names)} - {""})
     return HostRules(names=names, origins=origins, proxy=proxy)
 
@@ -235,22 +232,7 @@ def host_allowed(host: str, known: HostRules) -> bool:
     A page that points its own name at our address (DNS rebinding) sends that name; an address cannot be spoofed so.
     """
     name = host_name(host)
-    return bool(name) and (is_loopback(name) or name in known.names or _is_address(name))
-
-
-def _hostname(origin: str) -> str:
-    try:
-        return (urlsplit(origin.strip()).hostname or "").lower()
-    except ValueError:
-        return ""
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
+    return bool(name) and (is_loopback(name) or name in known.names or parse_address(name) is not None)
 
 
 # The token.
@@ -264,7 +246,13 @@ def shared_secret(exposure: Exposure, state: Path) -> Secret | None:
     """The secret clients present; generates the token at first need. None when none is required."""
     if exposure.mode == "none" or exposure.secret is not None:
         return exposure.secret
-    return own_token(state) or _made(token_path(state))
+    if own_token(state) is None:
+        path = token_path(state)
+        try:
+            create_file(path, secrets.token_hex(32).encode())
+        except OSError as error:
+            raise StateError(f"cannot keep a token in {path}: {error.strerror}") from error
+    return own_token(state)
 
 
 def own_token(state: Path) -> Secret | None:
@@ -279,29 +267,6 @@ def own_token(state: Path) -> Secret | None:
     if len(text) < 32:
         raise StateError(f"{path} is damaged: delete it, a new one is made")
     return Secret(text)
-
-
-def _made(path: Path) -> Secret:
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        private_directory(path.parent)
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.write(fd, secrets.token_hex(32).encode())
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            pass  # another process generated it first; its token is the token
-        finally:
-            draft.unlink()
-    except OSError as error:
-        raise StateError(f"cannot keep a token in {path}: {error.strerror}") from error
-    made = own_token(path.parent.parent)
-    assert made is not None
-    return made
 
 
 # Listening.
@@ -322,7 +287,8 @@ def listen(hosts: Sequence[str], port: int) -> list[socket.socket]:
             port = made[0].getsockname()[1]
         if tuple(hosts) == ("127.0.0.1",):
             # `localhost` may resolve to the other family; nobody else should be able to answer there in our place.
-            made += _other_family(port)
+            with contextlib.suppress(StateError, Conflict):
+                made.append(_bound("::1", port))
     except BaseException:
         for one in made:
             one.close()
@@ -349,13 +315,6 @@ def _bound(host: str, port: int) -> socket.socket:
         one.close()
         raise _explained(error, host, port) from error
     return one
-
-
-def _other_family(port: int) -> list[socket.socket]:
-    try:
-        return [_bound("::1", port)]
-    except (StateError, Conflict):
-        return []
 
 
 def _explained(error: OSError, host: str, port: int) -> StateError | PortInUse:

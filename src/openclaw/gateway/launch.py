@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from openclaw.config.load import LoadedConfig
-from openclaw.config.settings import GatewaySettings
 from openclaw.core.clock import Clock
 from openclaw.core.secret import Secret
 from openclaw.gateway.connections import Transport
@@ -86,7 +85,6 @@ class GatewayLaunch(Struct, frozen=True, kw_only=True):
     wishes: ExposureOptions
     """What stands above the configuration, also above the next one."""
     loaded: LoadedConfig
-    settings: GatewaySettings
     exposure: Exposure
     secret: Secret | None
     """What clients have to present; None when nothing is asked."""
@@ -105,8 +103,8 @@ class GatewayParts(HttpService, frozen=True, kw_only=True):
     """What a composition serves, and what it has to hear."""
 
     reload: "Callable[[Reload], Awaitable[None]]"
-    drains: Sequence[Callable[[float], Awaitable[None]]] = ()
-    """Each lets its work come to rest within the seconds it is given."""
+    drain: Callable[[float], Awaitable[None]]
+    """Lets its work come to rest within the seconds it is given."""
 
 
 Compose = Callable[[GatewayLaunch], AbstractAsyncContextManager[GatewayParts]]

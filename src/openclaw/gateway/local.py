@@ -11,11 +11,12 @@ number of them may run on one home.
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from openclaw.config.load import load
 from openclaw.core.clock import Clock
 from openclaw.core.harness import OpenProvider
-from openclaw.gateway.connections import Transport, attend
+from openclaw.gateway.connections import attend
 from openclaw.gateway.exposure import LOOPBACK, Exposure, ExposureOptions
 from openclaw.gateway.launch import Control, GatewayLaunch
 from openclaw.gateway.serve import compose
@@ -35,19 +36,19 @@ async def local_gateway(
     environment: Environment,
     *,
     caps: tuple[str, ...] = (),
-    warn: Callable[[str], None] = lambda line: None,
+    warn: Callable[[str], None] | None = None,
     clock: Clock | None = None,
     open_provider: OpenProvider | None = None,
 ) -> AsyncIterator[GatewayClient]:
     """The owner's client of a gateway for the length of the block. `warn` hears what the configuration gets wrong."""
     loaded = load(environment.home, environment.environ)
-    for problem in (*loaded.issues, *loaded.warnings):
-        warn(str(problem))
+    if warn is not None:
+        for problem in (*loaded.issues, *loaded.warnings):
+            warn(str(problem))
     launch = GatewayLaunch(
         environment=environment,
         wishes=ExposureOptions(),
         loaded=loaded,
-        settings=loaded.config.gateway,
         exposure=NOWHERE,
         secret=None,
         server=None,
@@ -58,13 +59,11 @@ async def local_gateway(
     )
     owner = ConnectOptions(version=__version__, platform=sys.platform, scopes=SCOPES, caps=caps)
     try:
-        async with compose(launch, open_provider) as parts:
-
-            async def serve(line: memory.MemoryLine) -> None:
-                await attend(parts.connection, Transport(memory.PEER, "/", line))
-
-            async with memory.connect(serve, owner) as client:
-                yield client
+        async with (
+            compose(launch, open_provider) as parts,
+            memory.connect(partial(attend, parts.connection), owner) as client,
+        ):
+            yield client
     except ExceptionGroup as group:
         raise _innermost(group) from None
 

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.text import sanitize_line
+from openclaw.runs.request import RunRequest
 from openclaw.security.redaction import Redactor
 
 FILE_BYTES = 10 << 20
@@ -64,9 +65,9 @@ class LogLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
 
 
 @contextmanager
-def log_context(*, run_id: str = "", session_key: str = "") -> Iterator[None]:
-    """Adds these ids to lines logged inside the block, also by tasks started there."""
-    run, session = _run.set(run_id or _run.get()), _session.set(session_key or _session.get())
+def log_context(request: RunRequest) -> Iterator[None]:
+    """Adds the ids of a run to lines logged inside the block, also by tasks started there."""
+    run, session = _run.set(request.run_id), _session.set(str(request.key))
     try:
         yield
     finally:
@@ -106,8 +107,8 @@ class LogFiles(Struct, frozen=True, kw_only=True):
             + r"(?:\.(\d+))?"
             + re.escape(self.suffix)
         )
-        found = [(match, path) for path in self.directory.glob("*") if (match := named.fullmatch(path.name))]
-        return [path for _, path in sorted(found, key=lambda each: (each[0][1], int(each[0][2] or 0)))]
+        matches = [(named.fullmatch(path.name), path) for path in self.directory.glob("*")]
+        return [path for _, _, path in sorted((found[1], int(found[2] or 0), path) for found, path in matches if found)]
 
 
 class DailyFile:
@@ -205,19 +206,10 @@ def as_line(record: logging.LogRecord, redact: Redactor) -> LogLine:
     )
 
 
-class JsonFormatter(logging.Formatter):
-    def __init__(self, redact: Redactor) -> None:
-        super().__init__()
-        self._redact = redact
+class LogFormatter(logging.Formatter):
+    """`pretty` has the time of day and colours, `compact` only level and message, `json` is the line of the file."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        return msgspec.json.encode(as_line(record, self._redact)).decode()
-
-
-class ConsoleFormatter(logging.Formatter):
-    """`pretty` has the time of day and colours, `compact` only level and message."""
-
-    def __init__(self, redact: Redactor, style: Style, *, colours: bool) -> None:
+    def __init__(self, redact: Redactor, style: Style, *, colours: bool = False) -> None:
         super().__init__()
         self._redact = redact
         self._look: Style = style
@@ -255,31 +247,15 @@ def _clock(stamp: str) -> str:
 # The handlers.
 
 
-class _Dropped:
-    """Counts lines that could not be written; reports the first."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._lock = threading.Lock()
-
-    def note(self, record: logging.LogRecord) -> None:
-        with self._lock:
-            self.count += 1
-            first = self.count == 1
-        if first and sys.stderr is not None:
-            # Not the line itself: what broke it may be a credential.
-            sys.stderr.write(f"openclaw: a log line of {record.name} could not be written; further ones go unsaid\n")
-
-
 class _Handler(logging.StreamHandler[Any]):
-    """The standard handler, but quiet about what it cannot write."""
+    """The standard handler, but what it cannot write is only counted."""
 
-    def __init__(self, stream: Any, dropped: _Dropped) -> None:
+    def __init__(self, stream: Any, drop: Callable[[logging.LogRecord], None]) -> None:
         super().__init__(stream)
-        self._dropped = dropped
+        self._drop = drop
 
     def handleError(self, record: logging.LogRecord) -> None:
-        self._dropped.note(record)
+        self._drop(record)
 
 
 class Logs:
@@ -288,14 +264,20 @@ class Logs:
     def __init__(self, file: DailyFile, redactor: Redactor) -> None:
         self.file = file
         self.redactor = redactor
-        self._dropped = _Dropped()
-        self._to_file = _Handler(file, self._dropped)
-        self._to_file.setFormatter(JsonFormatter(redactor))
+        self.dropped = 0
+        """Lines that could not be written."""
+        self._lock = threading.Lock()
+        self._to_file = _Handler(file, self._drop)
+        self._to_file.setFormatter(LogFormatter(redactor, "json"))
         self._to_console: _Handler | None = None
 
-    @property
-    def dropped(self) -> int:
-        return self._dropped.count
+    def _drop(self, record: logging.LogRecord) -> None:
+        with self._lock:
+            self.dropped += 1
+            first = self.dropped == 1
+        if first and sys.stderr is not None:
+            # Not the line itself: what broke it may be a credential.
+            sys.stderr.write(f"openclaw: a log line of {record.name} could not be written; further ones go unsaid\n")
 
     def configure(
         self, *, level: str, console_level: str | None = None, style: Style = "pretty", console: IO[str] | None = None
@@ -309,9 +291,8 @@ class Logs:
             self._to_console = None
         if console is not None:
             colours = style == "pretty" and console.isatty() and "NO_COLOR" not in os.environ
-            handler = _Handler(console, self._dropped)
-            formatter = JsonFormatter(self.redactor) if style == "json" else None
-            handler.setFormatter(formatter or ConsoleFormatter(self.redactor, style, colours=colours))
+            handler = _Handler(console, self._drop)
+            handler.setFormatter(LogFormatter(self.redactor, style, colours=colours))
             handler.setLevel(LEVELS[console_level or level])
             root.addHandler(handler)
             self._to_console = handler
@@ -342,16 +323,16 @@ class Logs:
 POLL_SECONDS = 0.25
 
 
-class LogTail(Struct, frozen=True, kw_only=True):
+class LogTail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A piece of the log; `cursor` is where the next piece starts."""
 
-    file: Path
+    file: str
     cursor: int
     size: int
-    lines: tuple[str, ...] = ()
+    lines: tuple[str, ...]
     truncated: bool = False
+    """Whether lines after the cursor, or beyond the limit, are left out."""
     reset: bool = False
-    skipped_bytes: int = 0
 
 
 def newest(place: LogFiles) -> Path | None:
@@ -372,17 +353,15 @@ def tail(path: Path, *, cursor: int | None = None, limit: int = 500, max_bytes: 
     whole = data[: data.rfind(b"\n") + 1]
     end = start + skipped + len(whole)
     if skipped:
-        at = whole.find(b"\n") + 1
-        skipped, whole = skipped + at, whole[at:]
+        whole = whole[whole.find(b"\n") + 1 :]
     lines = whole.decode("utf-8", "replace").splitlines()
     return LogTail(
-        file=path,
+        file=str(path),
         cursor=end,
         size=size,
         lines=tuple(lines[-limit:]),
-        truncated=skipped > 0 or len(lines) > limit,
+        truncated=len(lines) > limit or (skipped > 0 and cursor is not None and not reset),
         reset=reset,
-        skipped_bytes=skipped if cursor is not None else 0,
     )
 
 

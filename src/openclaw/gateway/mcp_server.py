@@ -1,9 +1,9 @@
-"""Our tools for other programs: an MCP server on standard input and output, over a client of the gateway."""
+"""Our tools for other programs: an MCP server on standard input and output, over a client of the gateway.
 
-import asyncio
-import importlib
+Importing it needs the extra `mcp`.
+"""
+
 from contextlib import aclosing, suppress
-from importlib.util import find_spec
 from typing import Any
 
 import msgspec
@@ -15,9 +15,16 @@ from openclaw.gateway import services
 from openclaw.protocol.client import GatewayClient
 from openclaw.version import __version__
 
+try:
+    import mcp_types as types
+    from mcp.server import lowlevel, stdio
+except ModuleNotFoundError as error:
+    raise Unavailable(
+        "`openclaw mcp serve` needs the extra `mcp`: install it with: pip install 'openclaw-py[mcp]'"
+    ) from error
+
 GATEWAY_TOOLS = (*services.NAMES, CronTool.spec.name)
 """What only a gateway that goes on has. A person can be asked there."""
-INSTALL = "`openclaw mcp serve` needs the extra `mcp`: install it with: pip install 'openclaw-py[mcp]'"
 NEVER_LENT = ("bundle-mcp",)
 """Tools of other servers are not passed on: a server could lead back to itself."""
 UNATTENDED = "nobody can be asked over MCP (allow it in a chat first, or change tools.exec.security and tools.exec.ask)"
@@ -32,7 +39,6 @@ class LentTools:
         self._tools: list[dict[str, Any]] = borrowed["tools"]
 
     def server(self) -> Any:
-        lowlevel = importlib.import_module("mcp.server.lowlevel")
         return lowlevel.Server(
             "openclaw",
             version=__version__,
@@ -42,7 +48,6 @@ class LentTools:
         )
 
     async def _list(self, context: Any, params: Any) -> Any:
-        types = importlib.import_module("mcp_types")
         tools = [
             types.Tool(
                 name=tool["name"],
@@ -55,7 +60,6 @@ class LentTools:
         return types.ListToolsResult(tools=tools)
 
     async def _call(self, context: Any, params: Any) -> Any:
-        types = importlib.import_module("mcp_types")
         asked = {"borrowed": self._id, "name": params.name, "args": dict(params.arguments or {})}
         if params.name not in GATEWAY_TOOLS:
             asked["unattended"] = UNATTENDED
@@ -69,7 +73,7 @@ class LentTools:
         except OpenClawError as error:
             failed = types.TextContent(text=f"The gateway did not do it: {error.message}")
             return types.CallToolResult(content=[failed], is_error=True)
-        content = [
+        content: list[Any] = [
             types.TextContent(text=block.text)
             if isinstance(block, Text)
             else types.ImageContent(data=block.data, mime_type=block.mime_type)
@@ -78,14 +82,8 @@ class LentTools:
         return types.CallToolResult(content=content, is_error=answer["isError"])
 
 
-def check_installed() -> None:
-    if find_spec("mcp") is None:
-        raise Unavailable(INSTALL)
-
-
 async def serve(client: GatewayClient, session: str | None, agent_id: str | None) -> None:
     """Serves the tools of a session until the MCP client hangs up."""
-    stdio = await asyncio.to_thread(importlib.import_module, "mcp.server.stdio")
     given = {"sessionKey": session, "agentId": agent_id}
     asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     asked["without"] = NEVER_LENT

@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -12,7 +13,6 @@ from openclaw.budget.ledger import ModelTotals
 from openclaw.core.events import ToolEnded
 from openclaw.core.keys import SessionKey
 from openclaw.runs.events import RunEvent, RunSettled
-from openclaw.runs.inbox import RunOutcome
 
 BUCKETS = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 MOST_MODELS = 100
@@ -65,13 +65,18 @@ class RunMetrics:
 
     def hear(self, told: RunEvent) -> None:
         event = told.event
-        if isinstance(event, RunSettled):
-            self._settled(told.key, event.outcome)
-        elif isinstance(event, ToolEnded):
+        if isinstance(event, ToolEnded):
             self._tools[("error" if event.result.is_error else "ok",)] += 1
-
-    def _settled(self, key: SessionKey, outcome: RunOutcome) -> None:
-        self._ended[(_source(key), _ending(outcome))] += 1
+        if not isinstance(event, RunSettled):
+            return
+        outcome = event.outcome
+        if outcome.steered_into:
+            ending = "steered"
+        elif outcome.status == "ok":
+            ending = "ok"
+        else:
+            ending = outcome.stop_reason if outcome.stop_reason in ("aborted", "timeout") else "error"
+        self._ended[(_source(told.key), ending)] += 1
         if outcome.status == "error" and outcome.stop_reason != "aborted":
             self._errors[(_kind(outcome.error_kind),)] += 1
         if outcome.started_at and outcome.ended_at and not outcome.steered_into:
@@ -133,20 +138,13 @@ def render_metrics(families: Iterable[MetricFamily]) -> str:
     return "\n".join(lines) + "\n"
 
 
+@lru_cache(maxsize=64)
 def _source(key: SessionKey) -> str:
     if key.is_cron:
         return "cron"
     if key.is_subagent:
         return "subagent"
     return "hook" if key.is_hook else "main"
-
-
-def _ending(outcome: RunOutcome) -> str:
-    if outcome.steered_into:
-        return "steered"
-    if outcome.status == "ok":
-        return "ok"
-    return outcome.stop_reason if outcome.stop_reason in ("aborted", "timeout") else "error"
 
 
 def _kind(reason: str | None) -> str:

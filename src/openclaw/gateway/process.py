@@ -1,6 +1,5 @@
-"""The gateway's process: its lock, start in the background, stop, health, and opening its database."""
+"""The gateway's process: its lock, start in the background, stop and health."""
 
-import contextlib
 import http.client
 import json
 import os
@@ -9,24 +8,16 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, StateError
-from openclaw.process.environment import Home
-from openclaw.storage.locks import Holder, KernelLock, SharedLock
-
-if TYPE_CHECKING:
-    from openclaw.core.clock import Clock
-    from openclaw.sessions.index import SessionIndex
-    from openclaw.storage.database import Database
-
+from openclaw.storage.locks import Holder, KernelLock
 
 # The lock.
 
@@ -207,7 +198,7 @@ def start(
 
 
 def _said(path: Path) -> str:
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         return path.read_text(errors="replace").strip().removeprefix("error: ")[-2_000:]
     return ""
 
@@ -264,50 +255,3 @@ def restart_gateway(state: Path, before: RunningGateway, seconds: float) -> Runn
         if told.ready and told.uptime_ms < since + (time.monotonic() - asked) * 1000 - 1:
             return now
     raise StateError(f"the gateway has not started again after {seconds:.0f} s; see openclaw logs")
-
-
-# The database.
-
-
-@asynccontextmanager
-async def open_state(home: Home, clock: "Clock") -> "AsyncIterator[tuple[Database, SessionIndex]]":
-    """The database and the list of sessions, rebuilt from the transcripts when it is new."""
-    import asyncio
-
-    from openclaw.sessions.index import SessionIndex
-    from openclaw.storage.migrations import STATE_MIGRATIONS
-    from openclaw.storage.sqlite import Sqlite
-
-    # A name of our own: an existing home has an openclaw.sqlite that is not ours to touch.
-    path = home.state / "state" / "openclaw-py.sqlite"
-    users = SharedLock(path.with_name(path.name + ".users"))
-    try:
-        await asyncio.to_thread(users.take)
-        db = await Sqlite.open(path, STATE_MIGRATIONS, partial(_refuse_old_gateway, home.state, users))
-        try:
-            await asyncio.to_thread(users.share)
-            index = SessionIndex(db, home.state, clock)
-            if not await db.read("SELECT 1 FROM transcripts LIMIT 1"):
-                await index.rebuild()
-            yield db, index
-        finally:
-            await db.close()
-    finally:
-        users.release()
-
-
-def _refuse_old_gateway(state: Path, users: SharedLock, found: int, known: int) -> None:
-    """Whoever still runs reads the database as it was when it started: it must not change under it."""
-    gateway = running_gateway(state)
-    if gateway is None or gateway.pid == os.getpid():
-        if not users.alone:
-            raise StateError(
-                f"another OpenClaw of an earlier version is using the database (schema {found}; this program needs"
-                f" {known}). Nothing was changed. End what is open there (openclaw tui, agent, acp) and try again."
-            )
-        return
-    raise StateError(
-        f"the running gateway (pid {gateway.pid}, version {gateway.version or 'unknown'}) is older than this program:"
-        f" its database has schema {found}, this program needs {known}. Nothing was changed. Run openclaw gateway stop,"
-        " then openclaw gateway start, and the gateway is this program too; or use the program it was started with."
-    )

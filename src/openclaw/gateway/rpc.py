@@ -5,26 +5,25 @@ import os
 import platform
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent
-from openclaw.config.live import LiveConfig
+from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, resolve_agent
 from openclaw.core.settings import Live
+from openclaw.gateway import doctor
+from openclaw.gateway.app import App
 from openclaw.gateway.connections import Connections, Presence
-from openclaw.models.service import ModelService
+from openclaw.gateway.logs import LogFiles, LogTail, newest, tail
+from openclaw.gateway.services import Services
 from openclaw.plugins import rpc
-from openclaw.plugins.registry import PluginRegistry
 from openclaw.process.environment import Environment
 from openclaw.protocol.params import NonEmpty, NonNegative, NoParams, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
-from openclaw.runs.worker import RunService
-from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.params import (
     SessionsListParams,
     SessionsMessagesSubscribeParams,
@@ -37,34 +36,28 @@ from openclaw.version import __version__
 _NOTHING_ASKED = SessionsListParams()
 
 
-def subscriptions_methods(
-    sessions: SessionService, models: ModelService, state_dir: Path, audience: Connections
-) -> list[RpcMethod]:
+def subscriptions_methods(app: App, sessions: SessionService, connections: Connections) -> list[RpcMethod]:
     async def subscribe(params: SessionsListParams, caller: Caller) -> Any:
-        connection = audience.connection(caller.conn_id)
-        if connection is not None:
+        if connection := connections.connection(caller.conn_id):
             connection.follows_sessions = True
         if msgspec.structs.asdict(params) == msgspec.structs.asdict(_NOTHING_ASKED):
             return {"subscribed": True}
-        return {"subscribed": True, "list": await list_sessions(sessions, models, state_dir, params)}
+        return {"subscribed": True, "list": await list_sessions(sessions, app.models, app.home.state, params)}
 
     async def unsubscribe(params: SessionsListParams, caller: Caller) -> Any:
-        connection = audience.connection(caller.conn_id)
-        if connection is not None:
+        if connection := connections.connection(caller.conn_id):
             connection.follows_sessions = False
         return {"subscribed": False}
 
     async def follow(params: SessionsMessagesSubscribeParams, caller: Caller) -> Any:
         key = str(sessions.key(params.key, params.agent_id))
-        connection = audience.connection(caller.conn_id)
-        if connection is not None:
+        if connection := connections.connection(caller.conn_id):
             connection.followed.add(key)
         return {"subscribed": True, "key": key}
 
     async def unfollow(params: SessionsMessagesUnsubscribeParams, caller: Caller) -> Any:
         key = str(sessions.key(params.key, params.agent_id))
-        connection = audience.connection(caller.conn_id)
-        if connection is not None:
+        if connection := connections.connection(caller.conn_id):
             connection.followed.discard(key)
         return {"subscribed": False, "key": key}
 
@@ -74,6 +67,23 @@ def subscriptions_methods(
         RpcMethod("sessions.messages.subscribe", SessionsMessagesSubscribeParams, follow, READ),
         RpcMethod("sessions.messages.unsubscribe", SessionsMessagesUnsubscribeParams, unfollow, READ),
     ]
+
+
+class AgentsCapabilitiesParams(Params, frozen=True, kw_only=True):
+    """Params of `agents.capabilities`: one agent, or all."""
+
+    agent_id: NonEmpty | None = None
+
+
+def capability_methods(
+    agents: Live[AgentsSettings], describe: Callable[[str], Awaitable[dict[str, Any]]]
+) -> list[RpcMethod]:
+    async def list_capabilities(params: AgentsCapabilitiesParams, caller: Caller) -> Any:
+        known = agents.current
+        wanted = [resolve_agent(known, params.agent_id).id] if params.agent_id else agent_ids(known)
+        return {"agents": [await describe(agent_id) for agent_id in wanted]}
+
+    return [RpcMethod("agents.capabilities", AgentsCapabilitiesParams, list_capabilities, READ)]
 
 
 class LogsTailParams(Params, frozen=True, kw_only=True):
@@ -108,22 +118,12 @@ TAIL_BYTES = 250_000
 TAIL_LINES = 500
 
 
-def system_methods(
-    sessions: SessionService,
-    runs: RunService,
-    models: ModelService,
-    index: SessionIndex,
-    state_dir: Path,
-    plugins: PluginRegistry,
-    live: LiveConfig,
-    agents_settings: Live[AgentsSettings],
-    presence: Presence,
-    log_files: Callable[[], list[Path]],
-    started_at: int,
-    environment: Environment,
-) -> list[RpcMethod]:
+def system_methods(app: App, services: Services, presence: Presence, started_at: int) -> list[RpcMethod]:
+    sessions, state_dir, agents_settings = services.sessions, app.home.state, app.live.agents
+    logs = LogFiles.of(state_dir, app.live.config.logging.file)
+
     async def health(params: HealthParams, caller: Caller) -> Any:
-        return await snapshot(sessions, runs, index, state_dir, plugins, live, agents_settings)
+        return await snapshot(app, services)
 
     async def status(params: StatusParams, caller: Caller) -> Any:
         listed = await sessions.list()
@@ -137,13 +137,13 @@ def system_methods(
             "sessions": {
                 "paths": [str(state_dir / "agents" / agent / "sessions") for agent in agents],
                 "count": len(listed),
-                "defaults": {"model": str(models.model_set(agents[0]).default)},
+                "defaults": {"model": str(app.models.model_set(agents[0]).default)},
                 "recent": listed[:10],
                 "byAgent": [
                     {"agentId": agent, "count": sum(each["agentId"] == agent for each in listed)} for agent in agents
                 ],
             },
-            "running": runs.busy,
+            "running": services.runs.busy,
             "uptimeMs": sessions.now - started_at,
             "processMemory": {"rssBytes": resident()},
         }
@@ -168,101 +168,65 @@ def system_methods(
         }
 
     async def check(params: NoParams, caller: Caller) -> Any:
-        return await asyncio.to_thread(_examined, environment)
+        return await asyncio.to_thread(_examine, app.environment)
 
     async def repair(params: DoctorRepairParams, caller: Caller) -> Any:
-        return await asyncio.to_thread(_examined, environment, params)
+        return await asyncio.to_thread(_examine, app.environment, params)
 
-    async def tail(params: LogsTailParams, caller: Caller) -> Any:
-        found = log_files()
-        path = found[-1] if found else state_dir / "logs" / "openclaw.log"
-        return tail_of(path, params.cursor, params.limit or TAIL_LINES, min(params.max_bytes or TAIL_BYTES, 1_000_000))
+    async def tail_log(params: LogsTailParams, caller: Caller) -> Any:
+        path = newest(logs) or state_dir / "logs" / "openclaw.log"
+        limit, max_bytes = params.limit or TAIL_LINES, params.max_bytes or TAIL_BYTES
+        try:
+            return tail(path, cursor=params.cursor, limit=limit, max_bytes=max_bytes)
+        except OSError:
+            return LogTail(file=str(path), cursor=0, size=0, lines=())
 
     return [
         RpcMethod("health", HealthParams, health, None),
         RpcMethod("status", StatusParams, status, READ),
         RpcMethod("system-presence", NoParams, who, READ),
         RpcMethod("system.info", NoParams, info, READ),
-        RpcMethod("logs.tail", LogsTailParams, tail, READ),
+        RpcMethod("logs.tail", LogsTailParams, tail_log, READ),
         RpcMethod("doctor.check", NoParams, check, READ),
         RpcMethod("doctor.repair", DoctorRepairParams, repair, ADMIN),
     ]
 
 
-def _examined(environment: Environment, agreed: DoctorRepairParams | None = None) -> dict[str, Any]:
+def _examine(environment: Environment, agreed: DoctorRepairParams | None = None) -> dict[str, Any]:
     """What `openclaw doctor` finds, after a repair that was agreed to."""
-    from openclaw.gateway import doctor
-    from openclaw.gateway.doctor import CHECKS
-
     if agreed is not None:
-        doctor.apply_repair(
-            doctor.run_checks(doctor.collect_context(environment), CHECKS), agreed.check_id, agreed.plan
-        )
+        doctor.apply_repair(doctor.run_checks(doctor.collect_context(environment)), agreed.check_id, agreed.plan)
     scene = doctor.collect_context(environment)
-    return doctor.report(scene, doctor.run_checks(scene, CHECKS))
+    return doctor.report(scene, doctor.run_checks(scene))
 
 
-async def snapshot(
-    sessions: SessionService,
-    runs: RunService,
-    index: SessionIndex,
-    state_dir: Path,
-    plugins: PluginRegistry,
-    live: LiveConfig,
-    agents_settings: Live[AgentsSettings],
-) -> dict[str, Any]:
+async def snapshot(app: App, services: Services) -> dict[str, Any]:
     """The health object, cheap enough to make at any time."""
-    began = sessions.now
-    listed = await index.list()
-    agents = agent_ids(agents_settings.current)
+    now, agents_settings = services.sessions.now, app.live.config.agents
+    listed = await app.index.list()
     return {
         "ok": True,
-        "ts": began,
-        "durationMs": sessions.now - began,
-        "plugins": rpc.plugins_health(plugins),
-        "configReload": {"hotReloadStatus": "last-good" if live.current.used_last_good else "ok"},
+        "ts": now,
+        "durationMs": services.sessions.now - now,
+        "plugins": rpc.plugins_health(app.plugins),
+        "configReload": {"hotReloadStatus": "last-good" if app.live.current.used_last_good else "ok"},
         "channels": {},
         "channelOrder": [],
         "channelLabels": {},
         "heartbeatSeconds": 0,
-        "defaultAgentId": default_agent(agents_settings.current),
-        "agents": [{"agentId": agent, "isDefault": place == 0} for place, agent in enumerate(agents)],
+        "defaultAgentId": default_agent(agents_settings),
+        "agents": [
+            {"agentId": agent, "isDefault": place == 0} for place, agent in enumerate(agent_ids(agents_settings))
+        ],
         "sessions": {
-            "path": str(state_dir / "agents"),
+            "path": str(app.home.state / "agents"),
             "count": len(listed),
             "recent": [
-                {"key": row.session_key, "updatedAt": row.updated_at, "age": sessions.now - row.updated_at}
-                for row in listed[:5]
+                {"key": row.session_key, "updatedAt": row.updated_at, "age": now - row.updated_at} for row in listed[:5]
             ],
         },
-        "running": runs.busy,
+        "running": services.runs.busy,
     }
-
-
-def tail_of(path: Path, cursor: int | None, limit: int, max_bytes: int) -> dict[str, Any]:
-    """The end of the log, or what came since `cursor`."""
-    try:
-        size = path.stat().st_size
-    except OSError:
-        return {"file": str(path), "cursor": 0, "size": 0, "lines": []}
-    reset = cursor is not None and cursor > size
-    start = max(0, size - max_bytes) if cursor is None or reset else max(cursor, size - max_bytes)
-    with path.open("rb") as file:
-        file.seek(start)
-        data = file.read(max_bytes)
-    whole = data.rpartition(b"\n")[0]
-    lines = whole.decode(errors="replace").splitlines()
-    if start and cursor is None and lines:
-        lines = lines[1:]  # most likely the end of a line that began earlier
-    shown: dict[str, Any] = {
-        "file": str(path),
-        "cursor": start + len(whole) + (1 if whole else 0),
-        "size": size,
-        "lines": lines[-limit:],
-    }
-    if len(lines) > limit or (cursor is not None and start > cursor):
-        shown["truncated"] = True
-    return {**shown, **({"reset": True} if reset else {})}
 
 
 def resident() -> int:

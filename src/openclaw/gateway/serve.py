@@ -18,12 +18,10 @@ from openclaw.gateway.client_api import ClientApi, startup_event
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch, GatewayParts
 from openclaw.gateway.services import Services, build_services
-from openclaw.memory.service import MemoryService, watch
 from openclaw.plugins.registry import PluginRegistry, start_plugins
 from openclaw.process.tasks import supervise
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.rpc import MethodRegistry
-from openclaw.runs.events import RunEvent
 from openclaw.runs.hooks import HookFileSubscriber, RunHooks
 from openclaw.runs.projection import EventProjection
 from openclaw.runs.recovery import Diagnosis, StuckLimits, StuckMonitor, report_resumed
@@ -53,13 +51,12 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
     ) as app:
         live = app.live
         projection = EventProjection(app.memories.proofread)
-        fanout, counted = RunFanout(), metrics.RunMetrics()
+        counted = metrics.RunMetrics()
         services = build_services(
             app,
-            fanout.tell,
             counted.hear,
             HookFileSubscriber(app.hook_files, clock).take,
-            partial(_publish, projection, bus),
+            partial(projection.publish, bus),
             restart=launch.control.restart,
             background=launch.background,
         )
@@ -67,7 +64,7 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
         if launch.background:
             await services.inbox.forget_old()
             await app.budget.forget_old()
-        api = ClientApi(launch, app, services, methods, projection, questions, fanout, counted)
+        api = ClientApi(launch, app, services, methods, projection, questions, RunFanout(services.publish), counted)
         async with services.serving():
             skips = environment.environ.get("OPENCLAW_SKIP_CRON") == "1"
             fires = launch.background and not (launch.safe or skips)
@@ -90,12 +87,7 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
                     port = launch.server.port if launch.server else 0
                     tasks.append(group.create_task(_start_plugins(app.plugins, app.run_hooks, port), name="plugins"))
                     app.hook_files.tell(startup_event(app))
-                yield GatewayParts(
-                    connection=api.sockets.serve,
-                    routes=api.routes,
-                    reload=api.reload,
-                    drains=(api.drain,),
-                )
+                yield GatewayParts(connection=api.sockets.serve, routes=api.routes, reload=api.reload, drain=api.drain)
                 if launch.background:
                     await app.run_hooks.gateway_stops(launch.control.wish or "stop", app.index)
                 for task in tasks:
@@ -128,29 +120,13 @@ def _by_itself(
     yield "file versions", partial(api.histories.follow, bus)
     yield "channels", api.channels.keep
     yield "stuck sessions", _stuck_monitor(app.live, clock, services.runs, questions, bus).keep
-    yield "notes", partial(_follow_notes, app.memories, clock)
-
-
-def _publish(projection: EventProjection, bus: EventBus, event: RunEvent) -> None:
-    """Puts a run's event on the bus, in the words of the wire."""
-    for notice in projection.project(event):
-        bus.publish(notice.event, notice.payload, notice.session_key)
+    yield "notes", app.memories.follow
 
 
 async def _start_plugins(plugins: PluginRegistry, hooks: RunHooks, port: int) -> None:
     """Starts the plugins, beside everything else; those that want to know are told that the gateway is there."""
     await start_plugins(plugins)
     hooks.gateway_started(port)
-
-
-async def _follow_notes(memories: MemoryService, clock: Clock) -> None:
-    """Follows the notes of every memory from the first turn that opens it: nobody asked for them before."""
-    async with asyncio.TaskGroup() as group:
-        while True:
-            memory = await memories.opened.get()
-            if memory.settings.sync.watch:
-                work = partial(watch, memory, log.warning)
-                group.create_task(supervise(work, "notes", clock), name="notes")
 
 
 def _stuck_monitor(

@@ -23,9 +23,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from openclaw.gateway.connections import Transport, attend
+from openclaw.gateway.connections import attend
 from openclaw.gateway.exposure import HostRules, host_allowed
 from openclaw.gateway.launch import HttpService as HttpService
+from openclaw.protocol.connection import Disconnected
+from openclaw.protocol.frames import CLOSE_NORMAL, close_reason
 from openclaw.protocol.peer import Peer, authenticate_by_proxy, origin_problem
 
 MAX_FRAME = 25 << 20
@@ -34,7 +36,6 @@ PING_SECONDS = 25.0
 CLOSE_SECONDS = 1.0
 START_SECONDS = 15.0
 """How long a client that comes during the start waits before it is refused."""
-GOING = 1012
 TRY_LATER = 1013
 
 log = logging.getLogger("openclaw.gateway.server")
@@ -51,8 +52,8 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
 class ServerFront:
     """The ASGI application of the port: host checks, health, size limits, then the service."""
 
-    def __init__(self, fences: HostRules, limits: ServerLimits) -> None:
-        self.fences = fences
+    def __init__(self, host_rules: HostRules, limits: ServerLimits) -> None:
+        self.host_rules = host_rules
         self.failing: tuple[str, ...] = ("startup",)
         self.connections = 0
         self._limits = limits
@@ -84,12 +85,12 @@ class ServerFront:
     async def _answer(self, scope: Scope) -> Response | None:
         """What we answer ourselves; None when the service is to answer."""
         peer = self.peer(scope)
-        if not host_allowed(peer.host, self.fences):
+        if not host_allowed(peer.host, self.host_rules):
             return _refusal(
                 421,
                 "this host name is not served here: use the address, or list it in gateway.controlUi.allowedOrigins",
             )
-        if origin_problem(peer, "", self.fences.origins, self.fences.names):
+        if origin_problem(peer, "", self.host_rules.origins, self.host_rules.names):
             return _refusal(403, "this origin is not allowed: list it in gateway.controlUi.allowedOrigins")
         if scope["method"] in ("GET", "HEAD"):
             if scope["path"] in ("/health", "/healthz"):
@@ -125,12 +126,12 @@ class ServerFront:
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         peer = self.peer(scope)
         await receive()
-        if not host_allowed(peer.host, self.fences):
+        if not host_allowed(peer.host, self.host_rules):
             log.warning("refused a WebSocket from %s: it asked for the host %r", peer.remote_ip, peer.host[:100])
             await send({"type": "websocket.close", "code": 1008})
             return
         await send({"type": "websocket.accept"})
-        transport = Transport(peer, scope["path"], scope["state"][_LINE])
+        transport = SocketTransport(peer, scope["state"][_SOCKET])
         if not await self._is_ready() or self._service is None:
             transport.close(TRY_LATER, "the gateway is not ready: try again")
             return
@@ -151,9 +152,9 @@ class ServerFront:
         """The facts about a request's sender."""
         address = (scope.get("client") or ("",))[0]
         peer = Peer.of(address, _headers(scope))
-        if self.fences.proxy is None:
+        if self.host_rules.proxy is None:
             return peer
-        return structs.replace(peer, vouched=authenticate_by_proxy(self.fences.proxy, address, _all_headers(scope)))
+        return structs.replace(peer, vouched=authenticate_by_proxy(self.host_rules.proxy, address, _all_headers(scope)))
 
 
 def _headers(scope: Scope) -> dict[str, str]:
@@ -205,7 +206,7 @@ class Server:
         return f"{'https' if self.encrypted else 'http'}://{host}:{self.port}"
 
 
-_LINE = "line"
+_SOCKET = "socket"
 _TEXT = 0x81
 """A text message in one frame."""
 
@@ -224,41 +225,72 @@ def _socket_kind(goodbye: float) -> type[asyncio.Protocol]:
     """The WebSocket protocol class, whose close takes at most `goodbye` seconds."""
 
     class Socket(WebSocketsSansIOProtocol):
-        """Adds `SocketLine` to what ASGI offers: events go to many sockets, and none may wait for another."""
+        """Reachable from the ASGI application, for what ASGI does not offer."""
+
+        goodbye_seconds = goodbye
 
         def __init__(self, *args: Any, **named: Any) -> None:
             super().__init__(*args, **named)
-            self.app_state = {**self.app_state, _LINE: self}
-
-        @property
-        def waiting(self) -> int:
-            return self.transport.get_write_buffer_size()
-
-        def write(self, messages: Sequence[bytes]) -> bool:
-            # Frames of ours and of the library may alternate: without extensions it keeps no account of them.
-            if self.close_sent or self.transport.is_closing():
-                return False
-            self.transport.write(b"".join(map(_framed, messages)))
-            return True
-
-        async def drained(self) -> bool:
-            await self.writable.wait()
-            return not self.disconnected
-
-        def say_goodbye(self, code: int, reason: str) -> None:
-            if self.close_sent or self.transport.is_closing():
-                return
-            self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
-            self.conn.send_close(code, reason)
-            self.transport.write(b"".join(self.conn.data_to_send()))
-            self.close_sent = True
-            if self.read_paused:
-                self.read_paused = False
-                self.transport.resume_reading()
-            # No closing handshake: it would wait for a client that never reads what is already in the buffer.
-            self.close_timer = self.loop.call_later(goodbye, self.transport.abort)
+            self.app_state = {**self.app_state, _SOCKET: self}
 
     return Socket
+
+
+class SocketTransport:
+    """A WebSocket as a `Transport`. Events go to many sockets, and none may wait for another."""
+
+    def __init__(self, peer: Peer, socket: Any) -> None:
+        self.peer = peer
+        self.closed = False
+        self._socket = socket
+
+    @property
+    def buffered(self) -> int:
+        size: int = self._socket.transport.get_write_buffer_size()
+        return size
+
+    async def receive(self) -> str | bytes:
+        message = await self._socket.receive()
+        if message["type"] != "websocket.receive":
+            self.closed = True
+            raise Disconnected(message.get("code") or 1006, message.get("reason") or "")
+        text = message.get("text")
+        found: str | bytes = text if text is not None else message["bytes"]
+        return found
+
+    async def send(self, data: bytes) -> None:
+        self.post((data,))
+        await self._socket.writable.wait()
+        if self._socket.disconnected:
+            self.closed = True
+            raise Disconnected
+
+    def post(self, messages: Sequence[bytes]) -> None:
+        # Frames of ours and of the library may alternate: without extensions it keeps no account of them.
+        if self.closed or self._is_closing():
+            self.closed = True
+            raise Disconnected
+        self._socket.transport.write(b"".join(map(_framed, messages)))
+
+    def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None:
+        """Sends a close frame without waiting for a client that does not read, and closes a little later."""
+        if self.closed or self._is_closing():
+            self.closed = True
+            return
+        self.closed = True
+        socket, reason = self._socket, close_reason(reason)
+        socket.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        socket.conn.send_close(code, reason)
+        socket.transport.write(b"".join(socket.conn.data_to_send()))
+        socket.close_sent = True
+        if socket.read_paused:
+            socket.read_paused = False
+            socket.transport.resume_reading()
+        # No closing handshake: it would wait for a client that never reads what is already in the buffer.
+        socket.close_timer = socket.loop.call_later(socket.goodbye_seconds, socket.transport.abort)
+
+    def _is_closing(self) -> bool:
+        return bool(self._socket.close_sent or self._socket.transport.is_closing())
 
 
 class _Uvicorn(uvicorn.Server):
@@ -286,14 +318,14 @@ class _Uvicorn(uvicorn.Server):
 @asynccontextmanager
 async def serving(
     sockets: Sequence[socket.socket],
-    fences: HostRules,
+    host_rules: HostRules,
     *,
     limits: ServerLimits | None = None,
     encryption: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Server]:
     """Runs a server on `sockets`, which it closes at the end together with every connection."""
     limits = limits or ServerLimits()
-    front = ServerFront(fences, limits)
+    front = ServerFront(host_rules, limits)
     engine = _Uvicorn(
         uvicorn.Config(
             front,

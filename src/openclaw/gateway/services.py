@@ -3,43 +3,35 @@
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
 
+from openclaw.automation.context import AutomationContext
 from openclaw.automation.service import Automation, build_automation
 from openclaw.channels.tools import MessageTool
 from openclaw.config.live import LiveConfig
 from openclaw.config.tools import ConfigTool
-from openclaw.core.clock import Clock
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Tool
 from openclaw.gateway.app import App
 from openclaw.gateway.logs import log_context
-from openclaw.models.service import ModelService
-from openclaw.plugins.registry import PluginRegistry
-from openclaw.process.environment import Environment
 from openclaw.runs.control import SessionControl
 from openclaw.runs.events import RunEvent, RunPublisher
-from openclaw.runs.hooks import RunHooks
 from openclaw.runs.inbox import Inbox
 from openclaw.runs.outbox import Outbox
 from openclaw.runs.queue import Lanes
-from openclaw.runs.request import RunRequest
+from openclaw.runs.request import SessionRenewed
 from openclaw.runs.session_tools import SessionsHistory, SessionsList, SessionsSend, SessionStatus
 from openclaw.runs.subagents import Subagent, SubagentLimits, SubagentService, SubagentStore
 from openclaw.runs.tools import AgentsList, SessionsSpawn, SessionsYield, SubagentsTool
 from openclaw.runs.toolset import Toolset
 from openclaw.runs.worker import RunService
-from openclaw.security.sandboxes.service import SandboxService
 from openclaw.security.tool_policy import ToolLayer
-from openclaw.sessions.index import SessionIndex
-from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
-from openclaw.storage.database import Database
-from openclaw.workspace.seed import Workspaces
 
 NEVER = ("gateway", "agents_list", "session_status", "update_plan", "cron", "message", "sessions_send")
 LEAF = ("subagents", "sessions_list", "sessions_history", "sessions_spawn", "sessions_yield")
@@ -65,43 +57,35 @@ class GatewayTools:
 
     def __init__(
         self,
+        app: App,
         sessions: SessionService,
-        lifecycle: SessionLifecycle,
         runs: RunService,
-        models: ModelService,
-        index: SessionIndex,
-        workspaces: Workspaces,
-        plugins: PluginRegistry,
-        db: Database,
-        clock: Clock,
-        run_hooks: RunHooks,
-        sandboxes: SandboxService,
-        live: LiveConfig,
-        environment: Environment,
-        restart: Callable[[str], None] | None = None,
-        more: Sequence[Tool] = (),
+        restart: Callable[[str], None] | None,
+        more: Sequence[Tool],
         *,
         outbox: Outbox,
-        offered: bool = True,
+        offered: bool,
     ) -> None:
         """`more` are the tools of other packages. Without `offered` none is: the gateway ends with its command."""
+        live, models, lifecycle = app.live, app.models, app.lifecycle
         self._offered = offered
         self._sessions = sessions
         self._lifecycle = lifecycle
-        self._index = index
-        self._plugins = plugins
+        self._index = app.index
+        self._plugins = app.plugins
         self._live = live
         self.subagents = SubagentService(
-            SubagentStore(db, clock),
+            SubagentStore(app.db, app.clock),
             runs,
-            clock,
+            app.clock,
             bounds=self._bounds,
             origins=self._origins,
             discard=self._discard,
             archive=self._archive,
         )
         roster = self.subagents.roster
-        seen = (sessions, lifecycle, runs, models, index, clock, sandboxes, live.agents, live.tools, roster)
+        self.refresh = roster.refresh
+        seen = (sessions, lifecycle, runs, models, app.index, app.clock, app.sandboxes, live.agents, live.tools, roster)
         self._tools: list[Tool] = [
             SessionsList(*seen),
             SessionsHistory(*seen),
@@ -109,14 +93,22 @@ class GatewayTools:
             SessionStatus(*seen),
             AgentsList(models, live.agents),
             SessionsSpawn(
-                sessions, lifecycle, models, workspaces, sandboxes, live, live.agents, live.tools, self.subagents
+                sessions,
+                lifecycle,
+                models,
+                app.workspaces,
+                app.sandboxes,
+                live,
+                live.agents,
+                live.tools,
+                self.subagents,
             ),
             SessionsYield(sessions, self.subagents),
             SubagentsTool(sessions, self.subagents),
-            ConfigTool(environment, restart),
+            ConfigTool(app.environment, restart),
             *more,
         ]
-        self._message = MessageTool(run_hooks, plugins.channels, outbox)
+        self._message = MessageTool(app.run_hooks, app.plugins.channels, outbox)
 
     def tools(self, key: SessionKey) -> list[Tool]:
         if not self._offered:
@@ -124,13 +116,11 @@ class GatewayTools:
         # Without a channel there is nobody to write to, and nothing to tell a model about it.
         return [*self._tools, *([self._message] if self._plugins.channels() else [])]
 
-    async def refresh(self) -> None:
-        await self.subagents.roster.refresh()
-
     def layers(self, key: SessionKey) -> list[ToolLayer]:
         """What a session may not have because of what it is; a sub-agent never has more than its starter."""
         if not key.is_subagent:
-            return [] if self._is_owners(key) else [ToolLayer(name="owner only", deny=OWNER_ONLY)]
+            owners = self._live.config.commands.owner_allow_from
+            return [] if is_owners(key, owners) else [ToolLayer(name="owner only", deny=OWNER_ONLY)]
         roster = self.subagents.roster
         deep = roster.depth(key) >= self._bounds().depth
         narrow = self._live.config.tools.subagents.tools
@@ -148,14 +138,6 @@ class GatewayTools:
         """Whose words a child's answer holds; those of an external agent are its own."""
         found = await self._sessions.origins(key)
         return merge_origins(found, (make_origin("external", "an external agent"),)) if key.is_acp else found
-
-    def _is_owners(self, key: SessionKey) -> bool:
-        """Whether only the owner can speak in a session, as far as its key tells."""
-        route = key.route
-        if route is None:
-            return not (key.is_cron or key.is_hook)
-        owners = {name.strip().rpartition(":")[2] for name in self._live.config.commands.owner_allow_from}
-        return route.kind == "direct" and route.peer in owners - {"*", ""}
 
     def _bounds(self, agent_id: str = "") -> SubagentLimits:
         settings = self._live.config.agents.defaults.subagents
@@ -176,6 +158,16 @@ class GatewayTools:
         if await self._index.get(child.session) is not None:
             await self._lifecycle.prefer(child.session, {"archived": True})
             await self._sessions.changed(child.session, "patch")
+
+
+@lru_cache(maxsize=256)
+def is_owners(key: SessionKey, owner_allow_from: tuple[str, ...]) -> bool:
+    """Whether only the owner can speak in a session, as far as its key tells."""
+    route = key.route
+    if route is None:
+        return not (key.is_cron or key.is_hook)
+    owners = {name.strip().rpartition(":")[2] for name in owner_allow_from}
+    return route.kind == "direct" and route.peer in owners - {"*", ""}
 
 
 class Services(Struct, frozen=True, kw_only=True):
@@ -222,7 +214,7 @@ def build_services(
         proofread=app.memories.proofread,
         agents=live.agents,
         tools=live.tools,
-        about=_run_context,
+        about=log_context,
         messages=app.run_hooks.messages,
         outbox=outbox,
     )
@@ -238,44 +230,28 @@ def build_services(
         patched=app.hook_files.session_patched,
     )
     automation = build_automation(
-        sessions,
-        app.lifecycle,
-        runs,
-        app.index,
-        app.system_events,
-        app.home,
-        app.workspaces,
-        app.db,
-        clock,
-        app.turns,
-        app.run_hooks,
-        app.sandboxes,
-        app.budget,
-        app.machine_tools,
-        bus,
-        live.agents,
-        live.cron,
-        app.environment.environ,
+        AutomationContext(
+            sessions=sessions,
+            lifecycle=app.lifecycle,
+            runs=runs,
+            index=app.index,
+            system_events=app.system_events,
+            home=app.home,
+            workspaces=app.workspaces,
+            db=app.db,
+            clock=clock,
+            turns=app.turns,
+            run_hooks=app.run_hooks,
+            sandboxes=app.sandboxes,
+            budget=app.budget,
+            machine_tools=app.machine_tools,
+            bus=bus,
+            agents_settings=live.agents,
+            cron_settings=live.cron,
+            environ=app.environment.environ,
+        )
     )
-    tools = GatewayTools(
-        sessions,
-        app.lifecycle,
-        runs,
-        app.models,
-        app.index,
-        app.workspaces,
-        app.plugins,
-        app.db,
-        clock,
-        app.run_hooks,
-        app.sandboxes,
-        live,
-        app.environment,
-        restart,
-        more=[automation.tool],
-        outbox=outbox,
-        offered=background,
-    )
+    tools = GatewayTools(app, sessions, runs, restart, [automation.tool], outbox=outbox, offered=background)
     control = SessionControl(
         sessions,
         runs,
@@ -287,7 +263,7 @@ def build_services(
         app.home.state,
         clock,
     )
-    publish.subscribe(control.take)
+    publish.subscribe(control.take, SessionRenewed)
     return Services(
         inbox=inbox,
         outbox=outbox,
@@ -300,11 +276,6 @@ def build_services(
         toolset=app.toolset(tools),
         control=control,
     )
-
-
-def _run_context(request: RunRequest) -> AbstractContextManager[None]:
-    """What the log says of everything that happens in a run."""
-    return log_context(run_id=request.run_id, session_key=str(request.key))
 
 
 def _lane_sizes(live: LiveConfig) -> dict[str, int]:

@@ -126,8 +126,8 @@ class GatewayStatus(Struct, frozen=True, kw_only=True):
     service: service.ServiceState
     running: RunningGateway | None
     health: process.GatewayHealth | None
-    rpc_ok: bool
     rpc_problem: str
+    """Why the protocol is not answered; empty when it is."""
     stranger: int | None
     """A process that has our port and is not our gateway; 0 when it is not known which."""
     crashes: int
@@ -168,7 +168,7 @@ class GatewayStatus(Struct, frozen=True, kw_only=True):
                 "failing": list(health.failing) if health else [],
                 "heldBy": self.stranger,
             },
-            "rpc": {"ok": self.rpc_ok, "error": self.rpc_problem or None},
+            "rpc": {"ok": not self.rpc_problem, "error": self.rpc_problem or None},
             "extraServices": [],
         }
 
@@ -184,7 +184,7 @@ class GatewayStatus(Struct, frozen=True, kw_only=True):
         if self.running is not None:
             if self.running.fingerprint:
                 rows.append(("tls", f"SHA-256 {self.running.fingerprint}"))
-            rows.append(("protocol", "answers" if self.rpc_ok else f"does not answer: {self.rpc_problem}"))
+            rows.append(("protocol", "answers" if not self.rpc_problem else f"does not answer: {self.rpc_problem}"))
         if self.crashes:
             rows.append(("crashes", f"{self.crashes} within the last five minutes"))
         rows.append(("config", str(self.config)))
@@ -235,7 +235,16 @@ def read_status(environment: Environment, services: service.ServiceManager, time
         problems = tuple(map(str, problems_of(error)))
     found = running_gateway(home.state)
     health = process.ask_health(found, timeout) if found and found.port else None
-    rpc_ok, rpc_problem = _rpc(environment, timeout) if health and health.ready else (False, "not ready")
+    rpc_problem = "not ready"
+    if health and health.ready:
+        try:
+            call_gateway(find_gateway(environment), "health", {}, timeout=timeout)
+            rpc_problem = ""
+        except OpenClawError as error:
+            rpc_problem = error.message
+    stranger: int | None = None
+    if found is None and exposure and not gateway_exposure.is_port_free(exposure.hosts, exposure.port):
+        stranger = gateway_exposure.port_owner(exposure.port) or 0
     return GatewayStatus(
         config=home.config,
         problems=problems,
@@ -243,23 +252,8 @@ def read_status(environment: Environment, services: service.ServiceManager, time
         service=services.state(),
         running=found,
         health=health,
-        rpc_ok=rpc_ok,
-        rpc_problem=rpc_problem if not rpc_ok else "",
-        stranger=_stranger(exposure) if found is None and exposure else None,
+        rpc_problem=rpc_problem,
+        stranger=stranger,
         crashes=judge(CrashHistory(home.state).read(), round(time.time() * 1000)).crashes if found is None else 0,
         log=newest(place),
     )
-
-
-def _rpc(environment: Environment, timeout: float) -> tuple[bool, str]:
-    try:
-        call_gateway(find_gateway(environment), "health", {}, timeout=timeout)
-    except OpenClawError as error:
-        return False, error.message
-    return True, ""
-
-
-def _stranger(exposure: Exposure) -> int | None:
-    if gateway_exposure.is_port_free(exposure.hosts, exposure.port):
-        return None
-    return gateway_exposure.port_owner(exposure.port) or 0

@@ -8,11 +8,13 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 from msgspec import Struct
 
-from openclaw.core.errors import BadRequest, InvalidRequest, OpenClawError
+from openclaw.core.errors import BadRequest, InvalidRequest, OpenClawError, Unavailable
 from openclaw.core.events import Done, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Text, User
@@ -20,13 +22,12 @@ from openclaw.core.provider import Endpoint, ModelRequest, Price, Provider
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
 from openclaw.core.tool import ApprovalRequest, Approver, Decision
-from openclaw.harnesses.acp_worker import AcpStart
 from openclaw.models.model_set import ModelSet, build_model_set
 from openclaw.models.profiles import Profiles
 from openclaw.models.registry import ModelCatalog
 from openclaw.models.settings import AuthSettings, ModelEntry, ModelsSettings, ProviderSettings
 from openclaw.process.worker import Worker, WorkerSpec
-from openclaw.tools.settings import AcpSettings
+from openclaw.tools.settings import AcpAgentSettings, AcpSettings
 
 INSTALL = "External agents need the extra `acp`: install it with: pip install 'openclaw-py[acp]'"
 IDLE_SECONDS = 900.0
@@ -46,60 +47,40 @@ class AcpAgentSpec(Struct, frozen=True, kw_only=True):
     """One external agent, for one conversation."""
 
     name: str
-    command: str
-    args: tuple[str, ...] = ()
-    env: Mapping[str, Secret] = {}
-    session_key: str
-    agent_id: str
+    settings: AcpAgentSettings
+    key: SessionKey
     workspace: str
-
-
-class AcpAgents:
-    """All running agents, one process for each conversation; whoever made it closes it."""
-
-    def __init__(self, approver: Approver, variables: Live[Mapping[str, str]]) -> None:
-        self._approver = approver
-        self._variables = variables
-        self._open: dict[str, AcpAgent] = {}
-
-    def agent(self, hired: AcpAgentSpec) -> "AcpAgent":
-        """The provider for a conversation; the same one while its settings stay the same."""
-        known = self._open.get(hired.session_key)
-        if known is None or known.hired != hired:
-            self._open[hired.session_key] = known = AcpAgent(hired, self._approver, self._variables.current)
-        return known
-
-    async def close(self) -> None:
-        agents = list(self._open.values())
-        self._open.clear()
-        await asyncio.gather(*(agent.end() for agent in agents))
 
 
 class AcpAgent:
     """A `Provider`: sends the last message to the program and streams what it answers."""
 
-    def __init__(self, hired: AcpAgentSpec, approver: Approver, environ: Mapping[str, str]) -> None:
-        self.hired = hired
+    def __init__(self, spec: AcpAgentSpec, approver: Approver, environ: Mapping[str, str]) -> None:
+        self.spec = spec
         self._approver = approver
         role = WorkerSpec(
-            name=f"the agent {hired.name}",
+            name=f"the agent {spec.name}",
             module="openclaw.harnesses.acp_worker",
             missing=INSTALL,
             start_seconds=90.0,
-            secrets=tuple(hired.env.values()),
+            secrets=tuple(spec.settings.env.values()),
         )
         self._helper = Worker(role, self._start, idle=IDLE_SECONDS, environ=environ)
 
-    def _start(self) -> AcpStart:
-        env = {name: value.reveal() for name, value in self.hired.env.items()}
-        return AcpStart(command=self.hired.command, args=self.hired.args, env=env, cwd=self.hired.workspace)
+    def _start(self) -> dict[str, Any]:
+        """The fields of the worker's `AcpStart`, with the credentials revealed."""
+        if find_spec("acp") is None:
+            raise Unavailable(INSTALL)
+        how = self.spec.settings
+        env = {name: value.reveal() for name, value in how.env.items()}
+        return {"command": how.command, "args": how.args, "env": env, "cwd": self.spec.workspace}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         asked = next((message.text for message in reversed(request.messages) if isinstance(message, User)), "")
         queue: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
         self._helper.heard = queue.put_nowait
-        work = asyncio.create_task(self._helper.ask({"prompt": asked}, LONGEST), name=f"acp:{self.hired.name}")
-        work.add_done_callback(lambda done: queue.put_nowait(None))
+        work = asyncio.create_task(self._helper.ask({"prompt": asked}, LONGEST), name=f"acp:{self.spec.name}")
+        work.add_done_callback(partial(_end, queue))
         questions: set[asyncio.Task[None]] = set()
         said: list[str] = []
         try:
@@ -144,12 +125,12 @@ class AcpAgent:
         answer = await self._approver.decide(
             ApprovalRequest(
                 id=secrets.token_hex(4),
-                tool=f"acp:{self.hired.name}",
+                tool=f"acp:{self.spec.name}",
                 command=f"{title} {json.dumps(raw, ensure_ascii=False)}" if raw is not None else title,
-                cwd=self.hired.workspace,
-                agent_id=self.hired.agent_id,
-                session_key=self.hired.session_key,
-                why=f"the external agent {self.hired.name} asks for permission",
+                cwd=self.spec.workspace,
+                agent_id=self.spec.key.agent,
+                session_key=str(self.spec.key),
+                why=f"the external agent {self.spec.name} asks for permission",
                 standing=any(each["kind"] == "allow_always" for each in news["options"]),
             )
         )
@@ -157,6 +138,10 @@ class AcpAgent:
         chosen = next((by_kind[kind] for kind in _KINDS[answer.decision] if kind in by_kind), None)
         with suppress(OpenClawError):
             await self._helper.tell({"permission": news["permission"], "option": chosen})
+
+
+def _end(queue: "asyncio.Queue[Mapping[str, Any] | None]", done: "asyncio.Task[Any]") -> None:
+    queue.put_nowait(None)
 
 
 # The harness.
@@ -184,28 +169,31 @@ def choose_agent(settings: AcpSettings, named: str) -> str:
 
 
 class AcpHarness:
-    """The external agents of this process; whoever made it closes it."""
+    """The external agents of this process, one for each conversation; whoever made it closes it."""
 
     def __init__(self, approver: Approver, variables: Live[Mapping[str, str]]) -> None:
-        self._agents = AcpAgents(approver, variables)
+        self._approver = approver
+        self._variables = variables
+        self._open: dict[SessionKey, AcpAgent] = {}
 
     def open(self, settings: AcpSettings, ref: str, key: SessionKey, workspace: str) -> Callable[[Endpoint], Provider]:
         """What answers a turn."""
         name = choose_agent(settings, ref.partition("/")[2])
-        how = settings.agents[name]
-        hired = AcpAgentSpec(
-            name=name,
-            command=how.command,
-            args=how.args,
-            env=how.env,
-            session_key=str(key),
-            agent_id=key.agent,
-            workspace=workspace,
+        return partial(
+            self._agent, AcpAgentSpec(name=name, settings=settings.agents[name], key=key, workspace=workspace)
         )
-        return lambda endpoint: self._agents.agent(hired)
+
+    def _agent(self, spec: AcpAgentSpec, endpoint: Endpoint) -> AcpAgent:
+        """The provider for a conversation; the same one while its settings stay the same."""
+        known = self._open.get(spec.key)
+        if known is None or known.spec != spec:
+            self._open[spec.key] = known = AcpAgent(spec, self._approver, self._variables.current)
+        return known
 
     async def close(self) -> None:
-        await self._agents.close()
+        agents = list(self._open.values())
+        self._open.clear()
+        await asyncio.gather(*(agent.end() for agent in agents))
 
 
 def acp_model_set(settings: AcpSettings, ref: str) -> ModelSet:
@@ -222,7 +210,7 @@ def acp_model_set(settings: AcpSettings, ref: str) -> ModelSet:
         ModelsSettings(mode="replace", providers={PROVIDER: provider}),
         ModelCatalog(providers=(), models=()),
         environ={},
-        probe=lambda: (),
+        probe=tuple,
         auth=AuthSettings(),
         stored=Profiles(),
         primary=f"{PROVIDER}/{name}",

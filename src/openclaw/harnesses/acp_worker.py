@@ -4,9 +4,18 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
+from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
+from acp.schema import (
+    AllowedOutcome,
+    ClientCapabilities,
+    DeniedOutcome,
+    Implementation,
+    RequestPermissionResponse,
+)
 from msgspec import Struct, field
 
 from openclaw.process.stdio_rpc import (
@@ -40,8 +49,8 @@ class AcpClientSide:
     """The client side of ACP: the agent may only ask for a person's permission. It reads, writes and runs things
     itself."""
 
-    def __init__(self, voice: WorkerOutput) -> None:
-        self._voice = voice
+    def __init__(self, output: WorkerOutput) -> None:
+        self._output = output
         self._asked: dict[int, asyncio.Future[str | None]] = {}
         self._count = 0
 
@@ -52,15 +61,13 @@ class AcpClientSide:
         kind = update.session_update
         if kind in ("agent_message_chunk", "agent_thought_chunk"):
             text = getattr(update.content, "text", "") or f"[{update.content.type}]"
-            self._voice.say(
+            self._output.say(
                 WorkerMessage(body={"said" if kind == "agent_message_chunk" else "thought": text[:MOST_TEXT]})
             )
         elif kind == "tool_call":
-            self._voice.say(WorkerMessage(body={"tool": (update.title or "")[:300]}))
+            self._output.say(WorkerMessage(body={"tool": (update.title or "")[:300]}))
 
     async def request_permission(self, session_id: str, tool_call: Any, options: Any, **given: Any) -> Any:
-        from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
-
         self._count += 1
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._asked[self._count] = answer
@@ -68,7 +75,7 @@ class AcpClientSide:
             mode="json", exclude_none=True, include={"title", "kind", "raw_input", "locations"}
         )
         choices = [{"id": each.option_id, "kind": each.kind} for each in options]
-        self._voice.say(WorkerMessage(body={"permission": self._count, "about": shown, "options": choices}))
+        self._output.say(WorkerMessage(body={"permission": self._count, "about": shown, "options": choices}))
         chosen = await answer
         if chosen is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
@@ -88,59 +95,47 @@ class AcpClientSide:
         self._asked.clear()
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        from acp import RequestError
-
         raise RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         return None
 
 
-class AcpWorker:
-    """One conversation with the agent."""
-
-    def __init__(self, connection: Any, hands: AcpClientSide, session_id: str, words: StderrTail) -> None:
-        self._connection = connection
-        self._hands = hands
-        self._session = session_id
-        self._words = words
-
-    async def answer(self, ask: WorkerRequest) -> WorkerMessage:
-        from acp import RequestError, text_block
-
-        try:
-            ended = await self._connection.prompt(session_id=self._session, prompt=[text_block(ask.body["prompt"])])
-        except RequestError as error:
-            return WorkerMessage(id=ask.id, error=f"it answered with an error: {error}"[:1000])
-        except (ConnectionError, OSError) as error:
-            return WorkerMessage(
-                id=ask.id, error=self._words.after(f"its process ended ({describe_error(error)})"), over=True
-            )
-        except asyncio.CancelledError:
-            self._hands.drop()
-            await self._connection.cancel(session_id=self._session)
-            raise
-        return WorkerMessage(id=ask.id, body={"stop_reason": ended.stop_reason})
+async def _answer(
+    connection: Any, client: AcpClientSide, session_id: str, stderr: StderrTail, ask: WorkerRequest
+) -> WorkerMessage:
+    """Sends a prompt to the agent; what it says meanwhile goes through `client`."""
+    try:
+        ended = await connection.prompt(session_id=session_id, prompt=[text_block(ask.body["prompt"])])
+    except RequestError as error:
+        return WorkerMessage(id=ask.id, error=f"it answered with an error: {error}"[:1000])
+    except (ConnectionError, OSError) as error:
+        why = stderr.after(f"its process ended ({describe_error(error)})")
+        return WorkerMessage(id=ask.id, error=why, over=True)
+    except asyncio.CancelledError:
+        client.drop()
+        await connection.cancel(session_id=session_id)
+        raise
+    return WorkerMessage(id=ask.id, body={"stop_reason": ended.stop_reason})
 
 
-async def serve_agent(start: AcpStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
-    from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process
-    from acp.schema import ClientCapabilities, Implementation
-
-    words, hands = StderrTail(), AcpClientSide(voice)
+async def serve_agent(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", output: WorkerOutput) -> None:
+    """Starts the agent, reports that it is ready, and passes requests on until the input ends."""
+    start = msgspec.convert(body, AcpStart)
+    stderr, client = StderrTail(), AcpClientSide(output)
     leaders: set[int] = set()
-    client: Any = hands
+    untyped: Any = client  # the protocol of the library has methods that are never called here
     try:
         async with spawn_agent_process(
-            client,
+            untyped,
             start.command,
             *start.args,
             env=dict(start.env),
             cwd=start.cwd,
-            transport_kwargs={"stderr": words.file.fileno(), "limit": LIMIT},
+            transport_kwargs={"stderr": stderr.file.fileno(), "limit": LIMIT},
         ) as (connection, process):
             leaders = descendants()
-            gone = asyncio.create_task(_gone(process, words, voice))
+            gone = asyncio.create_task(_gone(process, stderr, output))
             try:
                 async with asyncio.timeout(READY_SECONDS):
                     await connection.initialize(
@@ -149,35 +144,31 @@ async def serve_agent(start: AcpStart, questions: "asyncio.Queue[WorkerRequest |
                         client_info=Implementation(name="openclaw-py", version=__version__),
                     )
                     session = await connection.new_session(cwd=start.cwd, mcp_servers=[])
-                worker = AcpWorker(connection, hands, session.session_id, words)
-                voice.say(WorkerMessage(ready=True))
-                await RequestLoop(voice, worker.answer, hands.heard).serve(questions)
+                output.say(WorkerMessage(ready=True))
+                answer = partial(_answer, connection, client, session.session_id, stderr)
+                await RequestLoop(output, answer, client.heard).serve(questions)
             finally:
                 leaders |= descendants()
                 gone.cancel()
     except TimeoutError:
-        voice.say(WorkerMessage(error=words.after(f"it was not ready within {READY_SECONDS:g} s")))
+        output.say(WorkerMessage(error=stderr.after(f"it was not ready within {READY_SECONDS:g} s")))
     except RequestError as error:
-        voice.say(WorkerMessage(error=words.after(f"it refused to begin: {error}")))
+        output.say(WorkerMessage(error=stderr.after(f"it refused to begin: {error}")))
     except (OSError, ValueError) as error:
-        voice.say(WorkerMessage(error=words.after(describe_error(error))))
+        output.say(WorkerMessage(error=stderr.after(describe_error(error))))
     finally:
         kill(leaders)
 
 
-async def _gone(process: Any, words: StderrTail, voice: WorkerOutput) -> None:
+async def _gone(process: Any, stderr: StderrTail, output: WorkerOutput) -> None:
     """When the agent exits: reports it to whoever waits, and ends this process."""
 
     await process.wait()
     await asyncio.sleep(0.1)  # its last output may still be on the way
-    voice.say(WorkerMessage(error=words.after(f"its process ended with code {process.returncode}")))
+    output.say(WorkerMessage(error=stderr.after(f"its process ended with code {process.returncode}")))
     kill(descendants())
     os._exit(3)
 
 
-async def _main(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
-    await serve_agent(msgspec.convert(body, AcpStart), questions, voice)
-
-
 if __name__ == "__main__":
-    sys.exit(run_worker("acp", _main))
+    sys.exit(run_worker("acp", serve_agent))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from openclaw.memory.index import IndexStatus, MemoryIndex, SearchAnswer
-from openclaw.memory.rank import IndexedChunk, RankedHit
+from openclaw.memory.rank import IndexedChunk
 from openclaw.memory.settings import Citations
 
 _CITED = re.compile(r"(?<![\w/])((?:[\w.\-]+/)*[\w.\-]+\.(?:md|jsonl))#L?(\d+)(?:-L?(\d+))?")
@@ -22,15 +22,6 @@ def format_citation(piece: IndexedChunk) -> str:
     """`memory/x.md#L3` or `memory/x.md#L3-L9`."""
     lines = f"#L{piece.start}" if piece.start == piece.end else f"#L{piece.start}-L{piece.end}"
     return piece.path + lines
-
-
-def add_citation(snippet: str, piece: IndexedChunk) -> str:
-    return f"{snippet.rstrip()}\n\nSource: {format_citation(piece)}"
-
-
-def may_have_citation(text: str) -> bool:
-    """Whether `text` may contain a citation (a cheap pre-check)."""
-    return ".md#" in text or ".jsonl#" in text
 
 
 def find_dangling(reply: str, length: Callable[[str], int | None]) -> list[str]:
@@ -68,7 +59,20 @@ def explain_search(answer: SearchAnswer) -> dict[str, Any]:
             {"term": item.term.text, "pieces": item.docs, "worth": round(item.worth, 2), "exact": item.term.exact}
             for item in answer.terms
         ],
-        "results": [_parts(found) | {"citation": format_citation(found.piece)} for found in answer.results],
+        "results": [
+            {
+                "score": found.score,
+                "relevance": found.relevance,
+                "vector": found.vector,
+                "cosine": found.cosine,
+                "text": found.text,
+                "age": found.decay,
+                "sure": found.sure,
+                "matched": list(found.matched),
+                "citation": format_citation(found.piece),
+            }
+            for found in answer.results
+        ],
     }
 
 
@@ -94,16 +98,3 @@ def status_to_json(found: IndexStatus, memory: MemoryIndex, tried: str | None) -
     if tried is not None:
         document["meaning"] = tried or "works"
     return document
-
-
-def _parts(found: RankedHit) -> dict[str, Any]:
-    return {
-        "score": found.score,
-        "relevance": found.relevance,
-        "vector": found.vector,
-        "cosine": found.cosine,
-        "text": found.text,
-        "age": found.decay,
-        "sure": found.sure,
-        "matched": list(found.matched),
-    }

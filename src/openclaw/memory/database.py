@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from operator import mul
+from operator import itemgetter, mul
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,10 @@ class IndexIdentity(Struct, frozen=True, rename="camel"):
     def same(self, other: "IndexIdentity") -> bool:
         return msgspec.structs.replace(self, vector_dims=0) == msgspec.structs.replace(other, vector_dims=0)
 
+    def same_model(self, other: "IndexIdentity") -> bool:
+        """Whether the vectors are of the same model, whatever the chunking."""
+        return (self.provider, self.model, self.provider_key) == (other.provider, other.model, other.provider_key)
+
 
 class TextHit(Struct, frozen=True):
     """A chunk that contains the terms in the bits of `mask`."""
@@ -163,9 +167,9 @@ class IndexFile:
             self.db.execute(f"PRAGMA {pragma}").fetchall()
         if vectors:
             self._load_vectors(extension_path)
-        if self._layout() != SCHEMA:
+        if self.db.pragma("user_version") != SCHEMA:
             with self.writing():
-                if self._layout() != SCHEMA:
+                if self.db.pragma("user_version") != SCHEMA:
                     self._create()
         self.db.register_fts5_function("matched", _matched)
 
@@ -181,9 +185,6 @@ class IndexFile:
             self.vector_problem = f"the vector extension cannot be loaded ({error})"
         finally:
             self.db.enable_load_extension(False)
-
-    def _layout(self) -> int:
-        return int(str(self.db.pragma("user_version")))
 
     def _create(self) -> None:
         if self.db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
@@ -214,11 +215,10 @@ class IndexFile:
     # Metadata and counts.
 
     def identity(self) -> IndexIdentity | None:
-        found = self.rows("SELECT value FROM meta WHERE key = ?", (META,))
         try:
-            return msgspec.json.decode(found[0][0], type=IndexIdentity) if found else None
+            return msgspec.json.decode(self.noted(META), type=IndexIdentity)
         except msgspec.DecodeError:
-            return None
+            return None  # there is none yet, or it is one of another version
 
     def identify(self, identity: IndexIdentity) -> None:
         self.note(META, msgspec.json.encode(identity).decode())
@@ -258,7 +258,7 @@ class IndexFile:
 
     def text_hits(self, terms: Sequence[WeightedTerm], limit: int) -> list[TextHit]:
         """The chunks with the most of `terms`, best first, from every source."""
-        present = sorted((at for at, weighed in enumerate(terms) if weighed.docs), key=lambda at: terms[at].docs)
+        present = [at for _, at in sorted((weighed.docs, at) for at, weighed in enumerate(terms) if weighed.docs)]
         if not present:
             return []
         asked, budget = [present[0]], COMMON_BUDGET - terms[present[0]].docs
@@ -287,39 +287,22 @@ class IndexFile:
         """The chunks nearest to `query` and their cosines."""
         if not any(query):
             return {}
-        if not self.vector_problem and self._has_vectors(len(query)):
+        if not self.vector_problem and self.noted("vector_table") == str(len(query)):
             found = self._nearest(query, limit * 3)
         else:
             found = self._scan(query)
-        known = dict(self._sources(found, sources))
-        best = sorted(known.items(), key=lambda item: -item[1])
-        return dict(best[:limit])
+        return dict(sorted(self._sources(found, sources), key=itemgetter(1), reverse=True)[:limit])
 
     def pieces(self, numbers: Iterable[int]) -> dict[int, IndexedChunk]:
         wanted = tuple(numbers)
         found = self.rows(
-            f"""SELECT c.number, c.path, c.source, c.start_line, c.end_line, c.text, f.mtime, c.label, f.owner
+            f"""SELECT c.number, c.path, c.source, c.start_line, c.end_line, c.text,
+                       coalesce(f.mtime, 0) / 1e9, c.label, coalesce(f.owner, '')
                 FROM chunks AS c LEFT JOIN files AS f ON f.path = c.path AND f.source = c.source
                 WHERE c.number IN ({_marks(wanted)})""",  # noqa: S608
             wanted,
         )
-        return {
-            row[0]: IndexedChunk(
-                number=row[0],
-                path=row[1],
-                source=row[2],
-                start=row[3],
-                end=row[4],
-                text=row[5],
-                mtime=(row[6] or 0) / 1e9,
-                label=row[7],
-                owner=row[8] or "",
-            )
-            for row in found
-        }
-
-    def _has_vectors(self, dims: int) -> bool:
-        return self.noted("vector_table") == str(dims)
+        return {row[0]: IndexedChunk(*row) for row in found}
 
     def _nearest(self, query: "array[float]", count: int) -> dict[int, float]:
         blob = pack_vector(query)

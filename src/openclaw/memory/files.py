@@ -2,9 +2,10 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -76,14 +77,11 @@ def discover(scope: NoteScope) -> Discovered:
     skipped: list[str] = []
     seen: set[tuple[int, int]] = set()
 
-    prefix = f"{scope.workspace}{os.sep}"
-
     def add(path: str, info: os.stat_result) -> None:
         key = (info.st_dev, info.st_ino)
         if key not in seen:
             seen.add(key)
-            name = path.removeprefix(prefix).replace(os.sep, "/")
-            files.append(NoteFile(path=path, name=name, mtime=info.st_mtime_ns, size=info.st_size))
+            files.append(NoteFile(path=path, name=scope.name(path), mtime=info.st_mtime_ns, size=info.st_size))
 
     listed = _names(scope.workspace)
     for name in LONG_TERM_FILES:
@@ -93,14 +91,14 @@ def discover(scope: NoteScope) -> Discovered:
     for place, info in _walk(str(scope.workspace / "memory"), skipped):
         add(place, info)
     for root, pattern in scope.places():
-        info_ = _look(root)
-        if info_ is None:
+        about = _look(root)
+        if about is None:
             skipped.append(f"{root}: not there")
-        elif stat.S_ISLNK(info_.st_mode):
+        elif stat.S_ISLNK(about.st_mode):
             skipped.append(f"{root}: a symbolic link is not followed")
-        elif stat.S_ISREG(info_.st_mode) and root.suffix.lower() == ".md":
-            add(str(root), info_)
-        elif stat.S_ISDIR(info_.st_mode):
+        elif stat.S_ISREG(about.st_mode) and root.suffix.lower() == ".md":
+            add(str(root), about)
+        elif stat.S_ISDIR(about.st_mode):
             for place, info in _walk(str(root), skipped):
                 below = os.path.relpath(place, root).replace(os.sep, "/")
                 if pattern is None or fnmatch(below, pattern.replace("**/", "*")):
@@ -200,19 +198,13 @@ def _walk(folder: str, skipped: list[str], depth: int = 0) -> Iterator[tuple[str
             skipped.append(f"{folder}: a symbolic link is not followed")
             return
         with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
+            entries = sorted(listing, key=attrgetter("name"))
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise StateError(
             f"cannot list {folder}: {error.strerror}. Check its permissions; the index is unchanged."
         ) from error
-    yield from _entries(entries, skipped, depth)
-
-
-def _entries(
-    entries: Sequence[os.DirEntry[str]], skipped: list[str], depth: int
-) -> Iterator[tuple[str, os.stat_result]]:
     for entry in entries:
         try:
             if entry.is_symlink():

@@ -2,11 +2,12 @@
 
 import asyncio
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -20,9 +21,10 @@ from openclaw.memory.embedders.pool import EmbedderPool, is_compatible
 from openclaw.memory.indexer import Indexer, IndexFiles
 from openclaw.memory.settings import MemorySearchSettings
 from openclaw.memory.sync import Progress, SyncPlan, SyncReport
-from openclaw.memory.terms import query_terms
+from openclaw.memory.terms import Term, query_terms
 from openclaw.memory.writer import KEYWORDS_ONLY
 
+P = ParamSpec("P")
 T = TypeVar("T")
 WORDS_WAIT, FIRST_WAIT = 1.0, 15.0
 """Seconds a search waits for the keyword sync: with a usable index, and with an empty one."""
@@ -83,7 +85,7 @@ class MemoryIndex:
         settings: MemorySearchSettings,
         clock: Clock,
         means: EmbedderPool,
-        warn: Callable[[str], None] = lambda line: None,
+        warn: Callable[[str], None],
     ) -> None:
         self.path = path
         self.plan = plan
@@ -93,8 +95,8 @@ class MemoryIndex:
         """Whether a watcher calls `changed` for every change; otherwise every search scans the files."""
         self._clock = clock
         self._warn = warn
-        self._shelf = IndexFiles(settings, warn)
-        self._upkeep = Indexer(path, plan, settings, clock, means, warn, self._shelf, self._look_again)
+        self._files = IndexFiles(settings, warn)
+        self._indexer = Indexer(path, plan, settings, clock, means, warn, self._files, self._look_again)
         self._reader: IndexFile | None = None
         self._thread = ThreadPoolExecutor(1, "memory-read")
         self._task: asyncio.Task[SyncReport] | None = None
@@ -104,17 +106,17 @@ class MemoryIndex:
 
     async def close(self) -> None:
         """Stops the background sync; what it has written stays."""
-        self._upkeep.stop()
+        self._indexer.stop()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError, OpenClawError):
                 await self._task
         await self.means.close()
         if self._reader is not None:
-            await self._read(self._reader.close)
+            await self._read(IndexFile.close)
             self._reader = None
         self._thread.shutdown()
-        self._upkeep.close()
+        self._indexer.close()
 
     def changed(self) -> None:
         """Tells that a note was written: the next search scans the files again."""
@@ -127,7 +129,7 @@ class MemoryIndex:
         max_results: int | None = None,
         min_score: float | None = None,
         sources: tuple[str, ...] | None = None,
-        visible: Callable[[rank.IndexedChunk], bool] = lambda piece: True,
+        visible: Callable[[rank.IndexedChunk], bool] | None = None,
     ) -> SearchAnswer:
         """Searches the notes for `query`, best first."""
         asked = " ".join(query.split())[:LONGEST_QUERY]
@@ -142,16 +144,15 @@ class MemoryIndex:
             return SearchAnswer(provider=self.means.choice.provider, reason=reason, unavailable=True)
         hybrid = self.settings.query.hybrid
         vectors = self.means.vectors() if vector is not None else None
-        look = _Look(
-            asked=asked,
-            vector=vector,
-            traits=vectors.traits if vectors else Traits(),
-            count=rank.candidates(most, hybrid.candidate_multiplier),
-            sources=tuple(source for source in self.plan.sources if sources is None or source in sources),
-            words=hybrid.enabled or vector is None,
+        terms, found, waiting, synced = await self._read(
+            _candidates,
+            query_terms(asked) if hybrid.enabled or vector is None else (),
+            vector,
+            vectors.traits if vectors else Traits(),
+            rank.candidates(most, hybrid.candidate_multiplier),
+            [source for source in self.plan.sources if sources is None or source in sources],
         )
-        terms, found, waiting, synced = await self._read(lambda: _candidates(self._open(), look))
-        kept = [item for item in found if visible(item.piece)]
+        kept = [item for item in found if visible is None or visible(item.piece)]
         return SearchAnswer(
             results=tuple(self._ranked(kept, vector is not None, least, most)),
             provider=self.means.choice.provider if vectors else "none",
@@ -195,8 +196,8 @@ class MemoryIndex:
         if vectors is None or (why := self.means.resting()):
             return None, choice.why or why, choice.strict
         wanted = self.means.identity(self.plan)
-        known = await self._read(lambda: self._open().identity())
-        if known is None or not known.vector_dims or not _comparable(known, wanted):
+        known = await self._read(IndexFile.identity)
+        if known is None or not known.vector_dims or not known.same_model(wanted):
             return None, "the vectors are still being made", False
         try:
             return await vectors.query(asked, known.vector_dims), "", False
@@ -236,11 +237,11 @@ class MemoryIndex:
             await asyncio.wait({self._task}, timeout=WORDS_WAIT)
         self.sync_aside()
         assert self._task is not None
-        empty = await self._read(lambda: self._open().empty())
+        empty = await self._read(IndexFile.empty)
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_WAIT if empty else WORDS_WAIT):
                 await self._words.wait()
-        waiting = await self._read(lambda: self._open().waiting())
+        waiting = await self._read(IndexFile.waiting)
         if 0 < waiting <= FEW and self.means.choice.endpoint is not None:
             await asyncio.wait({self._task}, timeout=VECTORS_WAIT)
 
@@ -251,7 +252,7 @@ class MemoryIndex:
         if not only:
             self._dirty = False
             self._looked = self._clock.now()
-        work = self._upkeep.run(self._words, force=force, only=only, progress=progress)
+        work = self._indexer.run(self._words, force=force, only=only, progress=progress)
         self._task = asyncio.create_task(work, name="memory:sync")
         self._task.add_done_callback(self._ended)
         return self._task
@@ -273,23 +274,21 @@ class MemoryIndex:
     async def hashes(self, path: str, start: int, end: int) -> frozenset[str]:
         """The digests of the chunks that hold these lines of a note."""
         sql = "SELECT hash FROM chunks WHERE path = ? AND source = 'memory' AND end_line >= ? AND start_line <= ?"
-        rows = await self._read(lambda: self._open().rows(sql, (path, start, end)))
+        rows = await self._read(IndexFile.rows, sql, (path, start, end))
         return frozenset(row[0] for row in rows)
 
     async def purge(self, path: str, hashes: frozenset[str]) -> None:
         """Deletes chunks of a note from index and cache, and indexes what is left of the note."""
         self.plan = msgspec.structs.replace(self.plan, forgotten=self.plan.forgotten | hashes)
-        self._upkeep.plan = self.plan
-        await self._upkeep.purge(path, hashes)
+        self._indexer.plan = self.plan
+        await self._indexer.purge(path, hashes)
         await self.sync()
 
     async def status(self) -> IndexStatus:
         """The status of the index, read without changing it."""
         wanted = self.means.identity(self.plan)
-        index = await self._read(self._open)
-        files, pieces, waiting = await self._read(lambda: self._open().counts())
-        known = await self._read(lambda: self._open().identity())
-        last = self._upkeep.last
+        (files, pieces, waiting), known, vector_problem, synced_at = await self._read(_facts)
+        last = self._indexer.last
         return IndexStatus(
             path=self.path,
             provider=known.provider if known else self.means.choice.provider,
@@ -298,60 +297,54 @@ class MemoryIndex:
             files=files,
             pieces=pieces,
             waiting=waiting if known and known.model != KEYWORDS_ONLY else 0,
-            vectors=index.vector_problem,
+            vectors=vector_problem,
             bytes=sum(part.stat().st_size for end in ("", "-wal") if (part := Path(f"{self.path}{end}")).exists()),
-            synced_at=await self._read(lambda: int(self._open().noted("synced_at") or 0)),
+            synced_at=synced_at,
             problems=last.problems if last else (),
             outdated=known is not None and not is_compatible(known, wanted),
         )
 
-    def _open(self) -> IndexFile:
+    async def _read(self, work: Callable[Concatenate[IndexFile, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(
+            self._thread, partial(self._with_index, work, *args, **kwargs)
+        )
+
+    def _with_index(self, work: Callable[Concatenate[IndexFile, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Runs `work` on the index; when the file turns out to be damaged, rebuilds it and runs `work` again."""
         if self._reader is None:
-            self._reader = self._shelf.open(self.path)
-        return self._reader
-
-    async def _read(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._sound, work)
-
-    def _sound(self, work: Callable[[], T]) -> T:
-        """Runs `work`; when the file turns out to be damaged, rebuilds it and runs `work` again."""
+            self._reader = self._files.open(self.path)
         try:
-            return work()
+            return work(self._reader, *args, **kwargs)
         except UnusableIndex as error:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
-            self._shelf.discard(self.path, str(error))
+            self._reader.close()
+            self._reader = None
+            self._files.discard(self.path, str(error))
             self._dirty = True
-            return work()
+            self._reader = self._files.open(self.path)
+            return work(self._reader, *args, **kwargs)
 
 
-class _Look(Struct, frozen=True, kw_only=True):
-    """A query to the index file."""
-
-    asked: str
-    vector: Any
-    traits: Traits
-    count: int
-    sources: tuple[str, ...]
-    words: bool
+def _facts(index: IndexFile) -> tuple[tuple[int, int, int], IndexIdentity | None, str, int]:
+    return index.counts(), index.identity(), index.vector_problem, int(index.noted("synced_at") or 0)
 
 
-def _comparable(known: IndexIdentity, wanted: IndexIdentity) -> bool:
-    """Whether our vectors and the index's are of the same model, whatever the chunking."""
-    return (known.provider, known.model, known.provider_key) == (wanted.provider, wanted.model, wanted.provider_key)
-
-
-def _candidates(index: IndexFile, look: _Look) -> tuple[tuple[rank.WeightedTerm, ...], list[rank.RankedHit], int, int]:
+def _candidates(
+    index: IndexFile,
+    asked: Sequence[Term],
+    vector: "array[float] | None",
+    traits: Traits,
+    count: int,
+    sources: Sequence[str],
+) -> tuple[tuple[rank.WeightedTerm, ...], list[rank.RankedHit], int, int]:
     """The candidates of both searches: nearest vectors and best keyword matches."""
-    terms = index.weighed(query_terms(look.asked)) if look.words else ()
-    near = index.vector_hits(look.vector, look.count, look.sources) if look.vector is not None else {}
+    terms = index.weighed(asked)
+    near = index.vector_hits(vector, count, sources) if vector is not None else {}
     # Fetches more keyword hits than needed, so that vector candidates get a text score too.
     hits = {hit.number: hit for hit in index.text_hits(terms, rank.MOST_CANDIDATES)}
-    pieces = index.pieces(dict.fromkeys((*list(hits)[: look.count], *near)))
+    pieces = index.pieces(dict.fromkeys((*list(hits)[:count], *near)))
     found = []
     for number, piece in pieces.items():
-        if piece.source not in look.sources:
+        if piece.source not in sources:
             continue
         hit, cosine = hits.get(number), near.get(number)
         text, sure = rank.text_score(terms, hit.mask, hit.rank) if hit else (None, False)
@@ -362,8 +355,8 @@ def _candidates(index: IndexFile, look: _Look) -> tuple[tuple[rank.WeightedTerm,
                 sure=sure,
                 matched=tuple(w.term.text for at, w in enumerate(terms) if hit and hit.mask >> at & 1),
                 cosine=cosine,
-                vector=rank.vector_score(cosine, look.traits) if cosine is not None else None,
+                vector=rank.vector_score(cosine, traits) if cosine is not None else None,
             )
         )
-    waiting = index.waiting() if look.vector is not None else 0
+    waiting = index.waiting() if vector is not None else 0
     return terms, found, waiting, int(index.noted("synced_at") or 0)

@@ -6,13 +6,13 @@ renamed over the old one.
 
 import asyncio
 import os
-from array import array
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from threading import Event, Lock
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import ProviderError, StateError
@@ -23,6 +23,7 @@ from openclaw.memory.sync import Progress, SyncPlan, SyncReport, update
 from openclaw.memory.writer import IndexWriter
 from openclaw.storage.locks import Holder, KernelLock
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Warn = Callable[[str], None]
 EMBEDDED_TOGETHER = 16
@@ -77,7 +78,7 @@ class Indexer:
         clock: Clock,
         means: EmbedderPool,
         warn: Warn,
-        shelf: IndexFiles,
+        files: IndexFiles,
         look_again: Callable[[], bool],
     ) -> None:
         self.path = path
@@ -87,7 +88,7 @@ class Indexer:
         self._clock = clock
         self._means = means
         self._warn = warn
-        self._shelf = shelf
+        self._files = files
         self._look_again = look_again
         self._thread = ThreadPoolExecutor(1, "memory-write")
         self._stop = Event()
@@ -120,11 +121,10 @@ class Indexer:
 
     async def purge(self, path: str, hashes: frozenset[str]) -> None:
         """Removes a file from the index and its texts from the cache, and overwrites the freed pages."""
-        await self._do(partial(self._purge, path, hashes))
+        await self._do(self._purge, path, hashes)
 
     def _purge(self, path: str, hashes: frozenset[str]) -> None:
-        index = self._shelf.open(self.path)
-        try:
+        with closing(self._files.open(self.path)) as index:
             identity = index.identity()
             if identity is None:
                 return
@@ -135,22 +135,20 @@ class Indexer:
                 writer.forget(sorted(hashes))
                 index.db.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
             index.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        finally:
-            index.close()
 
     async def _run(
         self, words: asyncio.Event, force: bool, only: frozenset[str], progress: Progress | None
     ) -> SyncReport:
         await self._means.prepared()
         wanted = self._means.identity(self.plan)
-        writer, fresh = await self._do(partial(self._target, wanted, force))
+        writer, fresh = await self._do(self._target, wanted, force)
         try:
-            report = await self._words(writer, force=force, only=frozenset() if fresh else only, progress=progress)
+            report = await self._words(writer, force, frozenset() if fresh else only, progress)
             if not fresh:
                 words.set()
             whole = not report.stopped and await self._embed(writer, progress)
             if fresh and whole:
-                await self._do(partial(self._publish, writer))
+                await self._do(self._publish, writer)
             return report
         finally:
             await self._do(writer.index.close)
@@ -158,13 +156,12 @@ class Indexer:
     async def _words(
         self,
         writer: IndexWriter,
-        *,
         force: bool = False,
         only: frozenset[str] = frozenset(),
         progress: Progress | None = None,
     ) -> SyncReport:
-        work = partial(update, writer, self.plan, self._stop, millis(self._clock))
-        self.last = await self._do(partial(work, force=force, only=only, progress=progress))
+        now = millis(self._clock)
+        self.last = await self._do(update, writer, self.plan, self._stop, now, force, only, progress)
         return self.last
 
     async def _embed(self, writer: IndexWriter, progress: Progress | None) -> bool:
@@ -172,18 +169,18 @@ class Indexer:
         vectors = self._means.vectors()
         if not writer.embeds or vectors is None or self._means.resting():
             return not writer.embeds
-        total = (await self._do(writer.index.counts))[2]
+        total = await self._do(writer.index.waiting)
         done = 0
-        while batch := await self._do(partial(writer.waiting, EMBEDDED_TOGETHER)):
+        while batch := await self._do(writer.waiting, EMBEDDED_TOGETHER):
             try:
-                made = await vectors.pieces([text for _, _, text in batch], writer.identity.vector_dims)
+                made = await vectors.pieces([text for _, text in batch], writer.identity.vector_dims)
             except ProviderError as error:
                 second = self._means.failed(error)
                 self._warn(
                     f"memory: {error.message}" + (f"; {self._means.choice.provider} takes over" if second else "")
                 )
                 return False
-            await self._do(partial(_keep, writer, [number for number, _, _ in batch], made))
+            await self._do(writer.set_all_vectors, [number for number, _ in batch], made)
             done += len(batch)
             if progress:
                 progress(done, max(total, done))
@@ -193,10 +190,10 @@ class Indexer:
 
     def _target(self, wanted: IndexIdentity, force: bool) -> tuple[IndexWriter, bool]:
         """The writer for the index itself, or for a new one beside it when the identity differs."""
-        main = self._shelf.open(self.path)
+        main = self._files.open(self.path)
         try:
             known = main.identity()
-            if known is None and not main.counts()[0]:
+            if known is None and main.empty():
                 with main.writing():
                     main.identify(wanted)
                 known = wanted
@@ -212,13 +209,13 @@ class Indexer:
     def _beside(self, wanted: IndexIdentity, main: IndexFile, force: bool) -> IndexWriter:
         """The writer for the new index; continues one that was begun with the same identity."""
         path = self.path.with_name(self.path.name + ".building")
-        index = self._shelf.open(path)
+        index = self._files.open(path)
         known = index.identity()
         if known is not None and known.same(wanted) and not force:
             return self._writer(index, known)
         index.close()
         remove(path)
-        index = self._shelf.open(path)
+        index = self._files.open(path)
         with index.writing():
             index.identify(wanted)
         writer = self._writer(index, wanted)
@@ -227,13 +224,9 @@ class Indexer:
 
     def _publish(self, writer: IndexWriter) -> None:
         """Renames the new index over the old one; readers see the old one until then."""
-        main = self._shelf.open(self.path)
-        try:
-            with main.db.backup("main", writer.index.db, "main") as copy:
-                while not copy.done:
-                    copy.step(1000)
-        finally:
-            main.close()
+        with closing(self._files.open(self.path)) as main, main.db.backup("main", writer.index.db, "main") as copy:
+            while not copy.done:
+                copy.step(1000)
         writer.index.close()
         remove(writer.index.path)
 
@@ -241,11 +234,5 @@ class Indexer:
         cache = self._settings.cache
         return IndexWriter(index, identity, cache=(cache.max_entries or 1 << 60) if cache.enabled else None)
 
-    async def _do(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-
-def _keep(writer: IndexWriter, numbers: list[int], made: list[list["array[float]"]]) -> None:
-    with writer.index.writing():
-        for number, vectors in zip(numbers, made, strict=True):
-            writer.set_vectors(number, vectors)
+    async def _do(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *args, **kwargs))

@@ -1,11 +1,10 @@
 """Appends to notes, and reads excerpts of them; paths are checked to be notes and free of links."""
 
 import os
-import re
 import stat
 import sys
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
@@ -18,14 +17,7 @@ from openclaw.security import note_marks
 
 # Writing.
 
-LONGEST_SLUG = 48
 LONGEST_ENTRY = 200_000
-
-
-def daily_note_name(day: date, slug: str = "") -> str:
-    """The name of a day's note."""
-    cleaned = re.sub(r"[^a-z0-9]+", "-", slug.lower()).strip("-")[:LONGEST_SLUG].strip("-")
-    return f"memory/{day.isoformat()}{f'-{cleaned}' if cleaned else ''}.md"
 
 
 def append(workspace: Path, name: str, text: str, label: Label = "agent") -> Path:
@@ -108,10 +100,11 @@ class NoteExcerpt(Struct, frozen=True, kw_only=True):
 
 def resolve(raw: str, scope: NoteScope) -> Path:
     """Resolves `raw` to a note's file; raises `NotAllowed` when it is not a note."""
+    refused = NotAllowed(f"{raw!r} is not a note: name MEMORY.md, a file memory/….md, or an extra path")
     given = raw.strip().split("#")[0]
     pure = PurePosixPath(given)
     if not given or "\0" in given or ".." in pure.parts or pure.suffix.lower() != ".md":
-        raise NotAllowed(f"{raw!r} is not a note: name MEMORY.md, a file memory/….md, or an extra path")
+        raise refused
     path = scope.workspace / given
     inside = path.is_relative_to(scope.workspace)
     name = path.relative_to(scope.workspace).as_posix() if inside else ""
@@ -124,7 +117,7 @@ def resolve(raw: str, scope: NoteScope) -> Path:
             if pattern is None or path == root or fnmatch(below, pattern.replace("**/", "*")):
                 _no_links(path, root, raw)
                 return path
-    raise NotAllowed(f"{raw!r} is not a note: name MEMORY.md, a file memory/….md, or an extra path")
+    raise refused
 
 
 def count_lines(scope: NoteScope, name: str) -> int | None:
@@ -138,8 +131,8 @@ def count_lines(scope: NoteScope, name: str) -> int | None:
     return text.count("\n") + (not text.endswith("\n"))
 
 
-def excerpt(path: Path, name: str, start: int | None, count: int | None, max_chars: int = MAX_CHARS) -> NoteExcerpt:
-    """Reads `count` lines of a note from line `start`, within `max_chars`."""
+def excerpt(path: Path, name: str, start: int | None, count: int | None) -> NoteExcerpt:
+    """Reads `count` lines of a note from line `start`, within `MAX_CHARS`."""
     if not path.exists():
         raise NotFound(f"there is no note {name}")
     lines = read(path).text.split("\n")
@@ -150,9 +143,9 @@ def excerpt(path: Path, name: str, start: int | None, count: int | None, max_cha
     kept: list[str] = []
     used = 0
     for line in wanted:
-        if kept and used + utf16_length(line) + 1 > max_chars:
+        if kept and used + utf16_length(line) + 1 > MAX_CHARS:
             break
-        kept.append(head(line, max_chars))
+        kept.append(head(line, MAX_CHARS))
         used += utf16_length(kept[-1]) + 1
     after = first + len(kept)
     return NoteExcerpt(

@@ -42,7 +42,7 @@ class WeightedTerm(Struct, frozen=True):
     rare: bool
 
 
-class IndexedChunk(Struct, frozen=True, kw_only=True):
+class IndexedChunk(Struct, frozen=True):
     """A chunk as stored in the index."""
 
     number: int

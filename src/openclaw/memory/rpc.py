@@ -1,8 +1,9 @@
-"""RPC methods `memory.notes.*` (list, get and set notes), and the params of all `memory.*` methods."""
+"""RPC methods `memory.search`, `memory.status` and `memory.notes.*` (list, get and set notes)."""
 
 import asyncio
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -10,15 +11,13 @@ from openclaw.core.errors import Conflict, InvalidRequest, NotFound
 from openclaw.core.keys import KeyResolver
 from openclaw.memory import files, notes
 from openclaw.memory.citations import status_to_json
+from openclaw.memory.index import MemoryIndex
 from openclaw.memory.service import MemoryService
 from openclaw.memory.tools import hit_to_json
 from openclaw.protocol.params import NonEmpty, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
 from openclaw.storage import atomic
-
-if TYPE_CHECKING:
-    from openclaw.memory.index import MemoryIndex
 
 
 class MemorySearchParams(Params, frozen=True, kw_only=True):
@@ -61,81 +60,37 @@ class MemoryNotesSetParams(Params, frozen=True, kw_only=True):
 MOST_BYTES = 1_000_000
 
 
-def note_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMethod]:
-    def memory_of(agent_id: str | None) -> "tuple[str, MemoryIndex]":
+def memory_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMethod]:
+    def memory_of(agent_id: str | None) -> tuple[str, MemoryIndex]:
         agent = sessions.key("main", agent_id).agent
         memory = memories.of(agent)
         if memory is None:
             raise InvalidRequest(f"memory search is off for {agent}: set agents.defaults.memorySearch.enabled to true")
         return agent, memory
 
-    async def listed(params: MemoryNotesListParams, caller: Caller) -> Any:
-
+    async def list_notes(params: MemoryNotesListParams, caller: Caller) -> Any:
         agent, memory = memory_of(params.agent_id)
         found = await asyncio.to_thread(files.discover, memory.plan.scope)
         notes = [
             {"path": each.name, "size": each.size, "updatedAtMs": each.mtime // 1_000_000}
-            for each in sorted(found.files, key=lambda each: each.mtime, reverse=True)
+            for each in sorted(found.files, key=attrgetter("mtime"), reverse=True)
         ]
         return {"agentId": agent, "notes": notes}
 
     async def get(params: MemoryNotesGetParams, caller: Caller) -> Any:
         agent, memory = memory_of(params.agent_id)
-        path = _resolved(memory, params.path)
+        path = notes.resolve(params.path, memory.plan.scope)
         return {"agentId": agent, **await asyncio.to_thread(_note, memory, path)}
 
     async def put(params: MemoryNotesSetParams, caller: Caller) -> Any:
         agent, memory = memory_of(params.agent_id)
-        path = _resolved(memory, params.path)
+        path = notes.resolve(params.path, memory.plan.scope)
         shown = await asyncio.to_thread(_replace, memory, path, params.content, params.expected_hash)
         memory.changed()
         return {"ok": True, "agentId": agent, **shown}
 
-    return [
-        RpcMethod("memory.notes.list", MemoryNotesListParams, listed, READ),
-        RpcMethod("memory.notes.get", MemoryNotesGetParams, get, READ),
-        RpcMethod("memory.notes.set", MemoryNotesSetParams, put, ADMIN),
-    ]
-
-
-def _resolved(memory: "MemoryIndex", name: str) -> Path:
-
-    return notes.resolve(name, memory.plan.scope)
-
-
-def _note(memory: "MemoryIndex", path: Path) -> dict[str, Any]:
-    name = memory.plan.scope.name(path)
-    if not path.exists():
-        raise NotFound(f"there is no note {name}")
-    if path.stat().st_size > MOST_BYTES:
-        raise InvalidRequest(f"{name} is too large to be shown here: open it on the machine itself")
-
-    found = files.read(path)
-    if found.problem:
-        raise InvalidRequest(f"{name} cannot be shown: {found.problem}")
-    return {"path": name, "content": found.text, "hash": found.hash, "updatedAtMs": found.mtime // 1_000_000}
-
-
-def _replace(memory: "MemoryIndex", path: Path, content: str, expected: str | None) -> dict[str, Any]:
-    name = memory.plan.scope.name(path)
-    if len(content.encode()) > MOST_BYTES:
-        raise InvalidRequest("the note is too large: keep it under 1 MB, or make two of it")
-    if path.exists():
-        if _note(memory, path)["hash"] != expected:
-            raise Conflict(f"{name} has changed since you opened it: reload it first")
-    elif expected is not None:
-        raise Conflict(f"{name} is not there any more: reload it first")
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-    atomic.replace_file(path, content.encode(), mode)
-    return _note(memory, path)
-
-
-def search_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMethod]:
     async def search(params: MemorySearchParams, caller: Caller) -> Any:
-        agent = sessions.key("main", params.agent_id).agent
-        memory = memories.of(agent)
-        if memory is None:
-            raise InvalidRequest(f"memory search is off for {agent}: set agents.defaults.memorySearch.enabled to true")
+        agent, memory = memory_of(params.agent_id)
         found = await memory.search(params.query, max_results=params.max_results, min_score=params.min_score)
         return {
             "agentId": agent,
@@ -147,7 +102,7 @@ def search_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMe
             **({"reason": found.reason} if found.reason else {}),
         }
 
-    async def about(params: MemoryStatusParams, caller: Caller) -> Any:
+    async def status(params: MemoryStatusParams, caller: Caller) -> Any:
         agent = sessions.key("main", params.agent_id).agent
         memory = memories.of(agent)
         if memory is None:
@@ -155,6 +110,35 @@ def search_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMe
         return {"agentId": agent, "enabled": True, **status_to_json(await memory.status(), memory, None)}
 
     return [
+        RpcMethod("memory.notes.list", MemoryNotesListParams, list_notes, READ),
+        RpcMethod("memory.notes.get", MemoryNotesGetParams, get, READ),
+        RpcMethod("memory.notes.set", MemoryNotesSetParams, put, ADMIN),
         RpcMethod("memory.search", MemorySearchParams, search, READ),
-        RpcMethod("memory.status", MemoryStatusParams, about, READ),
+        RpcMethod("memory.status", MemoryStatusParams, status, READ),
     ]
+
+
+def _note(memory: MemoryIndex, path: Path) -> dict[str, Any]:
+    name = memory.plan.scope.name(path)
+    if not path.exists():
+        raise NotFound(f"there is no note {name}")
+    if path.stat().st_size > MOST_BYTES:
+        raise InvalidRequest(f"{name} is too large to be shown here: open it on the machine itself")
+    found = files.read(path)
+    if found.problem:
+        raise InvalidRequest(f"{name} cannot be shown: {found.problem}")
+    return {"path": name, "content": found.text, "hash": found.hash, "updatedAtMs": found.mtime // 1_000_000}
+
+
+def _replace(memory: MemoryIndex, path: Path, content: str, expected: str | None) -> dict[str, Any]:
+    name = memory.plan.scope.name(path)
+    if len(content.encode()) > MOST_BYTES:
+        raise InvalidRequest("the note is too large: keep it under 1 MB, or make two of it")
+    if path.exists():
+        if _note(memory, path)["hash"] != expected:
+            raise Conflict(f"{name} has changed since you opened it: reload it first")
+    elif expected is not None:
+        raise Conflict(f"{name} is not there any more: reload it first")
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    atomic.replace_file(path, content.encode(), mode)
+    return _note(memory, path)

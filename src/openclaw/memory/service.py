@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from openclaw.core.settings import Live
 from openclaw.core.tool import Tool
 from openclaw.memory import citations, notes
 from openclaw.memory.chunk import digest
-from openclaw.memory.embedders import pool
+from openclaw.memory.embedders import embedder_problem, pool
 from openclaw.memory.embedders.pool import Build, EmbedderPool, EmbedderRegistry, EmbedderSource, provider_keys
 from openclaw.memory.files import LONG_TERM_FILES, NoteScope
 from openclaw.memory.index import MemoryIndex
@@ -32,8 +32,12 @@ from openclaw.memory.tools import MemoryGet, MemorySearch
 from openclaw.models.settings import ModelsSettings
 from openclaw.plugins.settings import MEMORY_CORE, PluginsSettings
 from openclaw.process.environment import Environment
+from openclaw.process.tasks import supervise
 from openclaw.storage.atomic import replace_file
 from openclaw.workspace.seed import Workspaces
+
+log = logging.getLogger(__name__)
+
 
 # Forgetting.
 
@@ -141,7 +145,7 @@ def open_memory(
     keys: Mapping[str, Secret],
     build: Build,
     problem: pool.Problem,
-    warn: Callable[[str], None] = lambda line: None,
+    warn: Callable[[str], None] = log.warning,
 ) -> MemoryIndex:
     """Makes the memory of `agent_id`; reads and starts nothing before its first use. `keys` are the providers' own."""
     path = index_path(settings, agent_id, state, home)
@@ -159,9 +163,6 @@ def open_memory(
         pool.choose(settings, keys, problem), build, clock, fallback=pool.fallback(settings, keys, problem)
     )
     return MemoryIndex(path, plan, settings, clock, means, warn)
-
-
-log = logging.getLogger(__name__)
 
 
 class MemoryService:
@@ -188,8 +189,8 @@ class MemoryService:
         self._slots = slots
         self._variables = variables
         self._open: dict[str, MemoryIndex] = {}
-        self.opened: asyncio.Queue[MemoryIndex] = asyncio.Queue()
-        """Every index that is opened; whoever follows notes as they change takes from here."""
+        self._opened: asyncio.Queue[MemoryIndex] = asyncio.Queue()
+        """Every index that is opened, for `follow`."""
 
     def of(self, agent_id: str) -> MemoryIndex | None:
         """The notes of an agent, searchable; None when it is switched off, or a plugin's in its place."""
@@ -212,10 +213,9 @@ class MemoryService:
                 clock=self._clock,
                 keys=provider_keys(self._variables.current, configured),
                 build=self._embedders.build,
-                problem=self._embedders.problem,
-                warn=log.warning,
+                problem=embedder_problem,
             )
-            self.opened.put_nowait(self._open[agent_id])
+            self._opened.put_nowait(self._open[agent_id])
         return self._open[agent_id]
 
     def tools(self, agent_id: str) -> list[Tool]:
@@ -226,14 +226,8 @@ class MemoryService:
 
     def proofread(self, agent_id: str, text: str) -> str:
         """An answer without sources that do not exist."""
-        if "#" not in text:  # most answers cite nothing
-            return text
-        memory = self.of(agent_id) if citations.may_have_citation(text) else None
-        return (
-            citations.remove_dangling(text, partial(notes.count_lines, memory.plan.scope))
-            if memory is not None
-            else text
-        )
+        memory = self.of(agent_id) if ".md#" in text or ".jsonl#" in text else None
+        return citations.remove_dangling(text, partial(notes.count_lines, memory.plan.scope)) if memory else text
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
         """Texts as vectors, from the embedder of the default agent's memory."""
@@ -245,6 +239,17 @@ class MemoryService:
             )
         return await vectors.of(texts)
 
+    async def follow(self) -> None:
+        """Keeps each index in step with its notes, from the first turn that opens it: nobody asks for them before."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                memory = await self._opened.get()
+                if memory.settings.sync.watch:
+                    work = partial(watch, memory, log.warning)
+                    group.create_task(supervise(work, "notes", self._clock), name="notes")
+                if memory.settings.sync.interval_minutes:
+                    group.create_task(_sync_periodically(memory, self._clock), name="notes, every so often")
+
     async def close(self) -> None:
         for memory in self._open.values():
             await memory.close()
@@ -254,7 +259,7 @@ class MemoryService:
 # Watching.
 
 
-async def watch(memory: MemoryIndex, warn: Callable[[str], None] = lambda line: None) -> None:
+async def watch(memory: MemoryIndex, warn: Callable[[str], None]) -> None:
     """Syncs the index whenever notes change, until cancelled.
 
     Where the system cannot watch files, warns once and returns; every search then scans the files itself.
@@ -270,23 +275,13 @@ async def watch(memory: MemoryIndex, warn: Callable[[str], None] = lambda line: 
 
 async def _watch_once(memory: MemoryIndex) -> None:
     """Watches until the set of directories changes."""
-    workspace = memory.plan.scope.workspace
     places = _places(memory)
-    other = asyncio.Event()
-
-    async def top() -> None:
-        async for _ in _changes(memory, (workspace,), other, recursive=False):
-            if _places(memory) != places:
-                other.set()
-
-    async def deep() -> None:
-        async for _ in _changes(memory, places, other, recursive=True):
-            pass
-
+    stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        group.create_task(top(), name="memory:watch")
+        top = (memory.plan.scope.workspace,)
+        group.create_task(_sync_changes(memory, top, places, stop, recursive=False), name="memory:watch")
         if places:
-            group.create_task(deep(), name="memory:watch")
+            group.create_task(_sync_changes(memory, places, places, stop, recursive=True), name="memory:watch")
         # Both watchers are in place after their first step; one sync then finds what changed before.
         await asyncio.sleep(0)
         memory.watched = True
@@ -294,19 +289,25 @@ async def _watch_once(memory: MemoryIndex) -> None:
         await _sync(memory)
 
 
-async def _changes(
-    memory: MemoryIndex, places: tuple[Path, ...], stop: asyncio.Event, *, recursive: bool
-) -> AsyncIterator[None]:
+async def _sync_changes(
+    memory: MemoryIndex, watched: tuple[Path, ...], places: tuple[Path, ...], stop: asyncio.Event, *, recursive: bool
+) -> None:
+    """Syncs after each change below `watched`; sets `stop` when there are other directories to watch than `places`."""
     from watchfiles import Change, awatch
 
     workspace = memory.plan.scope.workspace
 
-    def ours(change: Change, path: str) -> bool:
-        return _is_note(Path(path), workspace)
+    def is_note(_: Change, name: str) -> bool:
+        path = Path(name)
+        markdown = path.suffix.lower() == ".md" or not path.suffix
+        if not path.is_relative_to(workspace):
+            return markdown
+        top, *rest = path.relative_to(workspace).parts
+        return top == "memory" and markdown if rest else top in (*LONG_TERM_FILES, "memory")
 
     async for seen in awatch(
-        *places,
-        watch_filter=ours,
+        *watched,
+        watch_filter=is_note,
         debounce=max(50, memory.settings.sync.watch_debounce_ms),
         step=50,
         stop_event=stop,
@@ -314,13 +315,14 @@ async def _changes(
         ignore_permission_denied=True,
     ):
         await _sync(memory, frozenset(path for _, path in seen))
-        yield
+        if _places(memory) != places:
+            stop.set()
 
 
-async def sync_periodically(memory: MemoryIndex, clock: Clock, minutes: float) -> None:
-    """Syncs the index every `minutes`, until cancelled."""
+async def _sync_periodically(memory: MemoryIndex, clock: Clock) -> None:
+    """Syncs the index every `sync.intervalMinutes`, until cancelled."""
     while True:
-        await clock.sleep(minutes * 60)
+        await clock.sleep(memory.settings.sync.interval_minutes * 60)
         memory.changed()
         await _sync(memory)
 
@@ -338,12 +340,3 @@ def _places(memory: MemoryIndex) -> tuple[Path, ...]:
     scope = memory.plan.scope
     wanted = (scope.workspace / "memory", *(path for path, _ in scope.places()))
     return tuple(path for path in wanted if path.exists() and not path.is_symlink())
-
-
-def _is_note(path: Path, workspace: Path) -> bool:
-    if not path.is_relative_to(workspace):
-        return path.suffix.lower() == ".md" or not path.suffix
-    parts = path.relative_to(workspace).parts
-    if len(parts) == 1:
-        return parts[0] in (*LONG_TERM_FILES, "memory")
-    return parts[0] == "memory" and (path.suffix.lower() == ".md" or not path.suffix)

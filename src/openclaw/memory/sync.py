@@ -4,11 +4,12 @@ Runs in a thread. Vectors follow later, batch by batch (`indexer`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Event
 from time import monotonic
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.errors import StateError
 from openclaw.memory import files, transcripts
@@ -62,7 +63,6 @@ def update(
     plan: SyncPlan,
     stop: Event,
     now: int,
-    *,
     force: bool = False,
     only: frozenset[str] = frozenset(),
     progress: Progress | None = None,
@@ -90,9 +90,8 @@ def update(
         if stop.is_set():
             break
         try:
-            if step := _taken(writer, plan, item, now):
-                pending.append(step)
-                changed += 1
+            pending.append(_read_file(writer, plan, item, now))
+            changed += 1
         except StateError as error:
             problems.append(error.message)
         if monotonic() - began > BATCH_SECONDS:
@@ -126,16 +125,13 @@ def labelled_chunks(text: str, plan: SyncPlan, marked: Sequence[str]) -> list[tu
 
 def _known(writer: IndexWriter, names: tuple[str, ...] | None = None) -> dict[tuple[str, str], tuple[str, int, int]]:
     """The state in the index of every file, or of the notes with these names."""
-    columns = "SELECT path, source, hash, mtime, size FROM files"
+    sql = "SELECT path, source, hash, mtime, size FROM files"
     if names is None:
-        rows = writer.index.rows(columns)
+        rows = writer.index.rows(sql)
     else:
-        rows = [
-            row
-            for name in names
-            for row in writer.index.rows(f"{columns} WHERE path = ? AND source = 'memory'", (name,))
-        ]
-    return {(row[0], row[1]): (row[2], row[3], row[4]) for row in rows}
+        some = f"{sql} WHERE path = ? AND source = 'memory'"
+        rows = [row for name in names for row in writer.index.rows(some, (name,))]
+    return {(path, source): (content, mtime, size) for path, source, content, mtime, size in rows}
 
 
 def _commit(writer: IndexWriter, pending: list[Callable[[], None]]) -> None:
@@ -184,28 +180,17 @@ def _changed(
             yield _Work(path=str(path), name=name, source="sessions", known=before)
 
 
-def _taken(writer: IndexWriter, plan: SyncPlan, item: _Work, now: int) -> Callable[[], None] | None:
+def _read_file(writer: IndexWriter, plan: SyncPlan, item: _Work, now: int) -> Callable[[], None]:
     """Reads a file; returns the write to do."""
+    state = FileState(path=item.name, source=item.source)
     if item.source == "sessions":
         talk = transcripts.read(Path(item.path))
-        state = FileState(
-            path=item.name, source="sessions", hash=talk.hash, mtime=talk.mtime, size=talk.size, owner=talk.owner
-        )
-        spoken = (
-            labelled_chunks(talk.text, plan, talk.labels) if transcripts.is_indexed(talk.owner) and talk.lines else []
-        )
-        placed = [(talk.placed(chunk), label) for chunk, label in spoken]
-        return lambda: writer.put(state, placed, now)
-    content = files.read(item.path)
-    note = FileState(
-        path=item.name,
-        source="memory",
-        hash=content.hash,
-        mtime=content.mtime,
-        size=content.size,
-        problem=content.problem,
-    )
-    if item.known is not None and item.known[0] == content.hash and not plan.forgotten:
-        return lambda: writer.touch(note)
-    cut = labelled_chunks(content.text, plan, note_marks.by_line(content.text))
-    return lambda: writer.put(note, cut, now)
+        state = structs.replace(state, hash=talk.hash, mtime=talk.mtime, size=talk.size, owner=talk.owner)
+        indexed = transcripts.is_indexed(talk.owner) and talk.lines
+        spoken = labelled_chunks(talk.text, plan, talk.labels) if indexed else []
+        return partial(writer.put, state, [(talk.placed(chunk), label) for chunk, label in spoken], now)
+    note = files.read(item.path)
+    state = structs.replace(state, hash=note.hash, mtime=note.mtime, size=note.size, problem=note.problem)
+    if item.known is not None and item.known[0] == note.hash and not plan.forgotten:
+        return partial(writer.touch, state)
+    return partial(writer.put, state, labelled_chunks(note.text, plan, note_marks.by_line(note.text)), now)

@@ -1,7 +1,8 @@
 """The tools `memory_search` and `memory_get`."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,18 +89,16 @@ class MemorySearch:
                     max_results=max(1, min(50, wanted.max_results)) if wanted.max_results else None,
                     min_score=wanted.min_score,
                     sources=sources,
-                    visible=_visible_to(context.session_key),
+                    visible=partial(_visible_to, context.session_key),
                 )
         except TimeoutError:
-            return _document(unavailable("the search took longer than 30 s", "Try again in a minute."))
+            return _unavailable("the search took longer than 30 s", "Try again in a minute.")
         except OpenClawError as error:
-            return _document(unavailable(error.message, "Run `openclaw memory status` to see what is wrong."))
+            return _unavailable(error.message, "Run `openclaw memory status` to see what is wrong.")
         if answer.unavailable:
-            return _document(
-                unavailable(
-                    answer.reason,
-                    "Correct the embedding provider, set memorySearch.fallback, or set memorySearch.provider to auto.",
-                )
+            return _unavailable(
+                answer.reason,
+                "Correct the embedding provider, set memorySearch.fallback, or set memorySearch.provider to auto.",
             )
         output = _document(self.document(answer, context.session_key))
         pieces = [found.piece for found in answer.results]
@@ -163,9 +162,8 @@ class MemoryGet:
         aliases={"file": "path", "start": "from", "startLine": "from"},
     )
 
-    def __init__(self, memory: MemoryIndex, max_chars: int = notes.MAX_CHARS) -> None:
+    def __init__(self, memory: MemoryIndex) -> None:
         self._memory = memory
-        self._max_chars = max_chars
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         return Effects.READS_FILES
@@ -181,9 +179,7 @@ class MemoryGet:
         scope = self._memory.plan.scope
         try:
             path = notes.resolve(wanted.path, scope)
-            found = await asyncio.to_thread(
-                notes.excerpt, path, scope.name(path), wanted.start, wanted.lines, self._max_chars
-            )
+            found = await asyncio.to_thread(notes.excerpt, path, scope.name(path), wanted.start, wanted.lines)
         except NotFound:
             return _document({"status": "not_found", "text": "", "path": wanted.path})
         except OpenClawError as error:
@@ -236,24 +232,20 @@ def hit_to_json(found: rank.RankedHit, cite: bool) -> dict[str, Any]:
         document["vectorScore"] = round(found.vector, 4)
     if found.text is not None:
         document["textScore"] = round(found.text, 4)
-    document["snippet"] = citations.add_citation(snippet, piece) if cite else snippet
+    citation = citations.format_citation(piece)
+    document["snippet"] = f"{snippet.rstrip()}\n\nSource: {citation}" if cite else snippet
     document["source"] = piece.source
     if piece.label:
         document["label"] = piece.label
     if cite:
-        document["citation"] = citations.format_citation(piece)
+        document["citation"] = citation
     return document
 
 
-def unavailable(error: str, action: str) -> dict[str, Any]:
-    return {
-        "results": [],
-        "disabled": True,
-        "unavailable": True,
-        "error": error,
-        "warning": "Memory cannot be searched now. Tell the user, and do not guess what the notes say.",
-        "action": action,
-    }
+def _unavailable(error: str, action: str) -> Output:
+    warning = "Memory cannot be searched now. Tell the user, and do not guess what the notes say."
+    flags: dict[str, Any] = {"results": [], "disabled": True, "unavailable": True}
+    return _document({**flags, "error": error, "warning": warning, "action": action})
 
 
 def _warning(answer: SearchAnswer) -> str:
@@ -264,8 +256,8 @@ def _warning(answer: SearchAnswer) -> str:
     return ""
 
 
-def _visible_to(session_key: str) -> Callable[[rank.IndexedChunk], bool]:
-    return lambda piece: piece.source != "sessions" or transcripts.may_see(piece.owner, session_key)
+def _visible_to(session_key: str, piece: rank.IndexedChunk) -> bool:
+    return piece.source != "sessions" or transcripts.may_see(piece.owner, session_key)
 
 
 def _document(value: dict[str, Any], *, failed: bool = False) -> Output:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -114,10 +115,11 @@ def read(path: Path) -> TranscriptNote:
         with path.open("rb") as file:
             info = os.fstat(file.fileno())
             total = 0
-            for number, line in enumerate(_lines(file.fileno()), 1):
+            for number, line in enumerate(_lines(file), 1):
                 hashed.update(line)
-                found = _decoded(line)
-                if found is None:
+                try:
+                    found = msgspec.json.decode(line, type=_Line, strict=False)
+                except msgspec.DecodeError:
                     continue
                 if found.message is not None and found.message.origins:
                     mark = less_trusted(mark, *(each.label for each in found.message.origins))
@@ -146,20 +148,13 @@ def redact(text: str) -> str:
     return _SECRETS.sub(HIDDEN, text)
 
 
-def _lines(fd: int) -> Iterator[bytes]:
-    with os.fdopen(os.dup(fd), "rb") as file:
-        while line := file.readline(LONGEST_LINE):
-            whole = line
-            while not whole.endswith(b"\n") and (whole := file.readline(LONGEST_LINE)):
-                line = b""
-            yield line
-
-
-def _decoded(line: bytes) -> _Line | None:
-    try:
-        return msgspec.json.decode(line, type=_Line, strict=False)
-    except msgspec.DecodeError:
-        return None
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines; an empty one in place of one that is too long."""
+    while line := file.readline(LONGEST_LINE):
+        part = line
+        while not part.endswith(b"\n") and (part := file.readline(LONGEST_LINE)):
+            line = b""
+        yield line
 
 
 def _spoken(line: _Line) -> str:

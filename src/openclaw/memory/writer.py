@@ -19,9 +19,9 @@ class FileState(Struct, frozen=True, kw_only=True):
 
     path: str
     source: str
-    hash: str
-    mtime: int
-    size: int
+    hash: str = ""
+    mtime: int = 0
+    size: int = 0
     problem: str = ""
     owner: str = ""
 
@@ -53,35 +53,22 @@ class IndexWriter:
             "SELECT id, number, label FROM chunks WHERE path = ? AND source = ?", (file.path, file.source)
         )
         kept = {row[0] for row in known if row[0] in wanted and wanted[row[0]][1] == row[2]}
-        vectors = {
-            wanted[key][0].hash: self.embedding(wanted[key][0].hash) for key in wanted.keys() - kept if self.embeds
-        }
+        hashes = {wanted[key][0].hash for key in wanted.keys() - kept} if self.embeds else ()
+        vectors = {content: self.embedding(content) for content in hashes}  # before those they come from are removed
         self._remove([row[1] for row in known if row[0] not in kept], now)
-        place = index_terms(file.path.removesuffix(".md").replace("/", " "))
+        name_terms = index_terms(file.path.removesuffix(".md").replace("/", " "))
         for key in wanted.keys() - kept:
             chunk, label = wanted[key]
             embedding = vectors.get(chunk.hash) or b""
+            place, content = (file.path, file.source, chunk.start, chunk.end), (chunk.hash, model, chunk.text, label)
             run(
                 "INSERT INTO chunks (id, path, source, start_line, end_line, hash, model, text, label, embedding, "
                 "updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    key,
-                    file.path,
-                    file.source,
-                    chunk.start,
-                    chunk.end,
-                    chunk.hash,
-                    model,
-                    chunk.text,
-                    label,
-                    embedding,
-                    now,
-                ),
+                (key, *place, *content, embedding, now),
             )
             number = self.index.db.last_insert_rowid()
-            run(
-                "INSERT INTO chunks_fts (rowid, text, place) VALUES (?, ?, ?)", (number, index_terms(chunk.text), place)
-            )
+            terms = index_terms(chunk.text)
+            run("INSERT INTO chunks_fts (rowid, text, place) VALUES (?, ?, ?)", (number, terms, name_terms))
             if embedding:
                 self._place(number, embedding)
         run(
@@ -108,15 +95,16 @@ class IndexWriter:
         for wanted in hashes:
             self.index.db.execute("DELETE FROM embedding_cache WHERE hash = ?", (wanted,))
 
-    def waiting(self, limit: int, after: int = 0) -> list[tuple[int, str, str]]:
-        """Chunks without a vector: number, hash, text."""
-        return [
-            (row[0], row[1], row[2])
-            for row in self.index.rows(
-                "SELECT number, hash, text FROM chunks WHERE embedding = x'' AND number > ? ORDER BY number LIMIT ?",
-                (after, limit),
-            )
-        ]
+    def waiting(self, limit: int) -> list[tuple[int, str]]:
+        """Chunks without a vector: number and text."""
+        sql = "SELECT number, text FROM chunks WHERE embedding = x'' ORDER BY number LIMIT ?"
+        return [(number, text) for number, text in self.index.rows(sql, (limit,))]
+
+    def set_all_vectors(self, numbers: Sequence[int], made: Sequence[Sequence["array[float]"]]) -> None:
+        """Stores the vectors of several chunks in one transaction."""
+        with self.index.writing():
+            for number, vectors in zip(numbers, made, strict=True):
+                self.set_vectors(number, vectors)
 
     def set_vectors(self, number: int, vectors: Sequence["array[float]"]) -> None:
         """Stores the vectors of a chunk; the first ever fix the index's dimensions."""
@@ -190,13 +178,7 @@ class IndexWriter:
                 run(
                     "INSERT OR REPLACE INTO embedding_cache SELECT ?, model, ?, hash, embedding, ?, ? FROM chunks "
                     "WHERE number = ? AND embedding != x''",
-                    (
-                        self.identity.provider,
-                        self.identity.provider_key,
-                        self.identity.vector_dims,
-                        now,
-                        number,
-                    ),
+                    (self.identity.provider, self.identity.provider_key, self.identity.vector_dims, now, number),
                 )
             if self._table():
                 run(
@@ -219,22 +201,17 @@ class IndexWriter:
         dims = self.identity.vector_dims
         if self.index.vector_problem or not dims:
             return
-        run = self.index.db.execute
+        run, bits = self.index.db.execute, dims % 8 == 0
         if not self._table():
-            coarse = f", coarse bit[{dims}]" if dims % 8 == 0 else ""
+            coarse = f", coarse bit[{dims}]" if bits else ""
             run(
                 "CREATE VIRTUAL TABLE chunks_vec USING "
                 f"vec0(embedding float[{dims}] distance_metric=cosine{coarse}, chunk_size=256)"
             )
             self.index.note("vector_table", str(dims))
-        bits = dims % 8 == 0
-        sql = (
-            "INSERT INTO chunks_vec (rowid, embedding, coarse) VALUES (?, ?, vec_quantize_binary(?))"
-            if bits
-            else "INSERT INTO chunks_vec (rowid, embedding) VALUES (?, ?)"
-        )
+        columns, values = (", coarse", ", vec_quantize_binary(?2)") if bits else ("", "")
+        sql = f"INSERT INTO chunks_vec (rowid, embedding{columns}) VALUES (?1, ?2{values})"  # noqa: S608
         for at, vector in enumerate(unpack_vectors(blob, dims)):
             if any(vector):
-                row = number * MOST_VECTORS + at
-                run(sql, (row, pack_vector(vector), pack_vector(vector)) if bits else (row, pack_vector(vector)))
+                run(sql, (number * MOST_VECTORS + at, pack_vector(vector)))
         run("UPDATE chunks SET placed = 1 WHERE number = ?", (number,))

@@ -24,10 +24,6 @@ class Credential(Struct, frozen=True, kw_only=True):
     rests_until: int | None = None
     """Milliseconds since the epoch; set while the profile must not be used except to probe it."""
 
-    @property
-    def bearer(self) -> bool:
-        return self.kind in ("oauth", "token")
-
 
 class UnusableCredential(Struct, frozen=True):
     """A profile that cannot be used now, and why."""
@@ -54,13 +50,21 @@ def list_credentials(
     """
     if pinned is not None:
         return (_pinned(facts, keyring, now, model, pinned),)
+    declared = tuple(name for name, profile in keyring.auth.profiles.items() if profile.provider == facts.id)
+    order = sort_profiles(
+        keyring.stored, facts.id, model, now, wanted=keyring.auth.order.get(facts.id), declared=declared
+    )
     profiles = [
         credential
-        for name in _order(facts.id, keyring, model, now)
+        for name in order
         if isinstance(credential := _stored(facts.id, name, keyring, model, now), Credential)
     ]
     found = [credential for credential in profiles if credential.rests_until is None]
-    found += _environment(facts, keyring.environ)
+    variable = next((name for name in facts.env if keyring.environ.get(name, "").strip()), None)
+    if variable:
+        kind: Literal["api_key", "token"] = "token" if variable.endswith("_OAUTH_TOKEN") else "api_key"
+        key = Secret(keyring.environ[variable].strip())
+        found.append(Credential(provider=facts.id, source=f"env: {variable}", key=key, kind=kind))
     if facts.api_key:
         found.append(
             Credential(provider=facts.id, source=f"config: models.providers.{facts.id}.apiKey", key=facts.api_key)
@@ -73,14 +77,12 @@ def list_credentials(
     return tuple(found)
 
 
-def unusable(
-    facts: ProviderFacts, keyring: Keyring, now: int, model: str | None = None
-) -> tuple[UnusableCredential, ...]:
+def unusable(facts: ProviderFacts, keyring: Keyring, now: int) -> tuple[UnusableCredential, ...]:
     """Stored profiles of the provider that cannot be used now: broken, expired or resting."""
     out = []
     for name in keyring.stored.of(facts.id):
-        found = _stored(facts.id, name, keyring, model, now)
-        why = found.why if isinstance(found, UnusableCredential) else block_reason(_stats(keyring, name), model, now)
+        found = _stored(facts.id, name, keyring, None, now)
+        why = found.why if isinstance(found, UnusableCredential) else block_reason(_stats(keyring, name), None, now)
         if why:
             out.append(UnusableCredential(name, why))
     return tuple(out)
@@ -116,13 +118,6 @@ def _pinned(facts: ProviderFacts, keyring: Keyring, now: int, model: str | None,
     return found
 
 
-def _order(provider: str, keyring: Keyring, model: str | None, now: int) -> tuple[str, ...]:
-    declared = tuple(name for name, profile in keyring.auth.profiles.items() if profile.provider == provider)
-    return sort_profiles(
-        keyring.stored, provider, model, now, wanted=keyring.auth.order.get(provider), declared=declared
-    )
-
-
 def _stored(provider: str, name: str, keyring: Keyring, model: str | None, now: int) -> Credential | UnusableCredential:
     profile = keyring.stored.profiles[name]
     if is_expired(profile, now):
@@ -151,14 +146,3 @@ def _secret(profile: AuthProfile, environ: Mapping[str, str]) -> tuple[Secret | 
         return None, f"its credential is kept in a {profile.ref.source} reference, which profiles cannot read"
     value = environ.get(profile.ref.id, "").strip()
     return (Secret(value), "") if value else (None, f"{profile.ref.id} is not set")
-
-
-def _environment(facts: ProviderFacts, environ: Mapping[str, str]) -> list[Credential]:
-    """The first of the provider's variables that is set."""
-    for name in facts.env:
-        value = environ.get(name, "").strip()
-        if value:
-            token = name.endswith("_OAUTH_TOKEN")
-            kind: Literal["api_key", "token"] = "token" if token else "api_key"
-            return [Credential(provider=facts.id, source=f"env: {name}", key=Secret(value), kind=kind)]
-    return []

@@ -99,19 +99,12 @@ def pick(
 def configured_pick(registry: ModelRegistry) -> DiscoveredModel | None:
     """The first model of the user's own providers; of a built-in provider without models, its usual one."""
     for facts in registry.providers:
-        if not facts.configured:
-            continue
-        ref = _first_of(facts, registry)
-        if ref is not None:
-            return DiscoveredModel(ref, f"first model of models.providers.{facts.id}")
+        own = [ref.key for ref in registry.configured() if ref.provider == facts.id]
+        if not own and facts.configured and facts.default_model and facts.api_key:
+            own = [f"{facts.id}/{facts.default_model}"]
+        if own:
+            return DiscoveredModel(own[0], f"first model of models.providers.{facts.id}")
     return None
-
-
-def _first_of(facts: ProviderFacts, registry: ModelRegistry) -> str | None:
-    own = next((ref.key for ref in registry.configured() if ref.provider == facts.id), None)
-    if own is None and facts.default_model and facts.api_key:
-        return f"{facts.id}/{facts.default_model}"
-    return own
 
 
 # Answers of model servers. These ports are common: an answer that does not match exactly is another program's.

@@ -75,26 +75,11 @@ class FailoverState(Struct, frozen=True, kw_only=True):
 
 
 def list_candidates(
-    requested: ModelRef,
-    *,
-    primary: ModelRef | None = None,
-    fallbacks: Sequence[ModelRef] = (),
-    override: Sequence[ModelRef] | None = None,
-    strict: bool = False,
+    requested: ModelRef, *, primary: ModelRef | None = None, fallbacks: Sequence[ModelRef] = ()
 ) -> tuple[ModelRef, ...]:
-    """The models to try in a turn, in order.
-
-    `override` replaces the configured fallbacks and is used exactly as given; an empty one, like `strict` (the user
-    picked this very model), leaves only the requested model.
-    """
-    if override is not None:
-        chain: tuple[ModelRef, ...] = (requested, *override)
-    elif strict:
-        chain = (requested,)
-    else:
-        chain = (requested, *fallbacks, *((primary,) if primary else ()))
+    """The models to try in a turn, in order."""
     seen: dict[str, ModelRef] = {}
-    for ref in chain:
+    for ref in (requested, *fallbacks, *((primary,) if primary else ())):
         seen.setdefault(ref.key, ref)
     return tuple(seen.values())
 
@@ -137,17 +122,13 @@ def may_probe_cooling(
     ends_in: float,
     since_probe: float | None,
     probed_this_run: bool,
-    sibling: bool = False,
 ) -> bool:
     """Whether to call a model although every credential of its provider is cooling down.
 
     `reason` is why, `ends_in` when the first cooldown ends, `since_probe` when the provider was last probed.
-    `sibling` says that the cooldown is for another model of the provider.
     """
     if reason in ("auth", "auth_permanent"):
         return False
-    if sibling and reason != "billing":
-        return True
     throttled = probed_this_run or (since_probe is not None and since_probe < PROBE_EVERY)
     if not is_primary or throttled:
         return False
@@ -162,14 +143,12 @@ class CandidateFailed(Struct, frozen=True):
     error: str = ""
 
 
-def exhausted_message(failures: Sequence[CandidateFailed], back_in: float | None = None) -> str:
+def exhausted_message(failures: Sequence[CandidateFailed]) -> str:
     """The error text for when every candidate failed."""
     if len(failures) == 1:
-        text = f"{failures[0].ref} did not answer: {failures[0].error or failures[0].reason}"
-    else:
-        listed = "; ".join(f"{item.ref}: {item.error or item.reason} ({item.reason})" for item in failures)
-        text = f"none of {len(failures)} models answered: {listed}"
-    return f"{text}. The first is available again in {format_duration(back_in)}" if back_in else text
+        return f"{failures[0].ref} did not answer: {failures[0].error or failures[0].reason}"
+    listed = "; ".join(f"{item.ref}: {item.error or item.reason} ({item.reason})" for item in failures)
+    return f"none of {len(failures)} models answered: {listed}"
 
 
 def format_duration(seconds: float) -> str:

@@ -1,11 +1,12 @@
 """A snapshot of the usable models: registry, credentials, aliases, and the default model with its fallbacks."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from msgspec import Struct, structs
 
 from openclaw.core.errors import AuthFailed, ConfigError, InvalidRequest, NotFound
-from openclaw.core.provider import Model
+from openclaw.core.provider import Endpoint, Model
 from openclaw.models import credentials, discover, failover, refs
 from openclaw.models.credentials import Credential, Keyring
 from openclaw.models.discover import DiscoveredModel, Probe
@@ -15,8 +16,11 @@ from openclaw.models.registry import ModelCatalog, ModelRegistry
 from openclaw.models.settings import AuthSettings, ModelsSettings
 
 
-class ModelSet(Struct, frozen=True, kw_only=True):
-    """Resolves references to models and lists the candidates and credentials of a turn."""
+class ModelSet(Struct, frozen=True, kw_only=True, dict=True):
+    """Resolves references to models and lists the candidates and credentials of a turn.
+
+    It never changes, so what a turn asks of it is computed once; a new configuration or new profiles make a new set.
+    """
 
     registry: ModelRegistry
     keyring: Keyring
@@ -42,29 +46,66 @@ class ModelSet(Struct, frozen=True, kw_only=True):
                 broken.append(f"alias {alias!r}: {error.message}")
         return good, tuple(broken)
 
-    @property
+    @cached_property
     def default(self) -> ModelRef:
         return self.resolve("default")
 
-    def chain(
-        self, requested: ModelRef | None = None, *, override: Sequence[ModelRef] | None = None, strict: bool = False
-    ) -> tuple[ModelRef, ...]:
-        """The candidate models of a turn, in order."""
-        default = self.default
-        return failover.list_candidates(
-            requested or default, primary=default, fallbacks=self.fallbacks, override=override, strict=strict
-        )
+    @cached_property
+    def default_name(self) -> str:
+        return str(self.default)
+
+    @cached_property
+    def _default_chain(self) -> tuple[ModelRef, ...]:
+        return failover.list_candidates(self.default, fallbacks=self.fallbacks)
+
+    @cached_property
+    def _models(self) -> dict[ModelRef, Model]:
+        return {}
+
+    @cached_property
+    def _endpoints(self) -> dict[tuple[str, str, str | None, str], Endpoint]:
+        return {}
+
+    @cached_property
+    def _lasting(self) -> dict[ModelRef, tuple[Credential, ...]]:
+        """Credentials of models without stored profiles: only profiles expire or rest."""
+        return {}
+
+    def chain(self, requested: ModelRef | None = None, *, strict: bool = False) -> tuple[ModelRef, ...]:
+        """The candidate models of a turn, in order; `strict` when the user picked this very model."""
+        if requested is None:
+            return self._default_chain
+        if strict:
+            return (requested,)
+        return failover.list_candidates(requested, primary=self.default, fallbacks=self.fallbacks)
 
     def model(self, ref: ModelRef) -> Model:
-        found = self.registry.model(ref)
-        if ref.key == self.pick.ref and self.pick.context_window is not None:
-            return structs.replace(found, context_window=self.pick.context_window)
+        found = self._models.get(ref)
+        if found is None:
+            found = self.registry.model(ref)
+            if ref.key == self.pick.ref and self.pick.context_window is not None:
+                found = structs.replace(found, context_window=self.pick.context_window)
+            self._models[ref] = found
+        return found
+
+    def endpoint(self, model: Model, credential: Credential) -> Endpoint:
+        """How `model` is reached with `credential`."""
+        name = (model.provider, model.id, credential.profile_id, credential.source)
+        found = self._endpoints.get(name)
+        if found is None:
+            found = self.registry.endpoint(model, credential.key, bearer=credential.kind in ("oauth", "token"))
+            self._endpoints[name] = found
         return found
 
     def credentials(self, ref: ModelRef, now: int) -> tuple[Credential, ...]:
         """The credentials for `ref`, best first; raises `AuthFailed` when there is none."""
-        facts = self.registry.provider(ref.provider)
-        return credentials.list_credentials(facts, self.keyring, now, model=ref.model, pinned=ref.profile)
+        found = self._lasting.get(ref)
+        if found is None:
+            facts = self.registry.provider(ref.provider)
+            found = credentials.list_credentials(facts, self.keyring, now, model=ref.model, pinned=ref.profile)
+            if not self.keyring.stored.of(facts.id):
+                self._lasting[ref] = found
+        return found
 
     def has_key(self, provider: str, now: int) -> bool:
         """Whether the provider can be called at all."""

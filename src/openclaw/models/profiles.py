@@ -32,7 +32,6 @@ class AuthProfile(Struct, frozen=True, kw_only=True):
     secret: Secret | None = None
     ref: SecretRef | None = None
     expires: int | None = None
-    email: str | None = None
 
 
 class Profiles(Struct, frozen=True, kw_only=True):
@@ -40,7 +39,6 @@ class Profiles(Struct, frozen=True, kw_only=True):
 
     profiles: Mapping[str, AuthProfile] = field(default_factory=dict)
     order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    last_good: Mapping[str, str] = field(default_factory=dict)
     stats: Mapping[str, CredentialStats] = field(default_factory=dict)
 
     def of(self, provider: str) -> tuple[str, ...]:
@@ -52,7 +50,6 @@ def merge(shared: Profiles, own: Profiles) -> Profiles:
     return Profiles(
         profiles={**shared.profiles, **own.profiles},
         order={**shared.order, **own.order},
-        last_good={**shared.last_good, **own.last_good},
         stats={**shared.stats, **own.stats},
     )
 
@@ -81,7 +78,7 @@ def sort_profiles(
     ids = [name for name in dict.fromkeys(ids) if stored.profiles[name].provider == provider]
     waits = {name: blocked_until(stored.stats.get(name, CredentialStats()), model, now) or 0 for name in ids}
     if explicit:
-        return tuple(sorted(ids, key=lambda name: waits[name]))
+        return tuple(sorted(ids, key=waits.__getitem__))
 
     def rank(name: str) -> tuple[int, bool, int, int]:
         profile = stored.profiles[name]
@@ -105,7 +102,6 @@ class _Stored(Struct, rename="camel"):
     token: str | None = None
     access: str | None = None
     expires: int | None = None
-    email: str | None = None
     key_ref: SecretRef | None = None
     token_ref: SecretRef | None = None
 
@@ -114,7 +110,6 @@ class _File(Struct, rename="camel"):
     version: int = 1
     profiles: dict[str, _Stored] = field(default_factory=dict)
     order: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    last_good: dict[str, str] = field(default_factory=dict)
     usage_stats: dict[str, CredentialStats] = field(default_factory=dict)
 
 
@@ -129,7 +124,9 @@ class ProfileStore:
         return cls(agent_dir / FILE)
 
     def load(self) -> Profiles:
-        return _profiles(self._decode(self._read()))
+        file = self._decode(self._read())
+        profiles = {name: _profile(entry) for name, entry in file.profiles.items()}
+        return Profiles(profiles=profiles, order=file.order, stats=file.usage_stats)
 
     def put(
         self, profile_id: str, provider: str, secret: Secret, kind: Literal["api_key", "token"] = "api_key"
@@ -190,15 +187,6 @@ class ProfileStore:
             raise StateError(f"{self.path} cannot be used: {error}. Correct it, or move it away") from error
 
 
-def _profiles(file: _File) -> Profiles:
-    return Profiles(
-        profiles={name: _profile(entry) for name, entry in file.profiles.items()},
-        order=file.order,
-        last_good=file.last_good,
-        stats=file.usage_stats,
-    )
-
-
 def _profile(entry: _Stored) -> AuthProfile:
     text = {"api_key": entry.key, "token": entry.token, "oauth": entry.access}[entry.type]
     return AuthProfile(
@@ -207,5 +195,4 @@ def _profile(entry: _Stored) -> AuthProfile:
         secret=Secret(text) if text else None,
         ref=entry.key_ref if entry.type == "api_key" else entry.token_ref,
         expires=entry.expires,
-        email=entry.email,
     )

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from openclaw.budget.settings import RecordSettings
 from openclaw.core.clock import Clock, millis
@@ -51,25 +51,31 @@ class Failure(Struct, frozen=True, rename="camel"):
         return error
 
 
-class StreamRecording:
-    """Collects the events of one stream as they arrive."""
+class StreamRecording(Struct):
+    """Collects the events of one stream as they arrive, in the form they are stored in."""
 
-    def __init__(self) -> None:
-        self.events: list[ModelEvent] = []
-        self.message: Assistant | None = None
-        self.sent = b""
-        self.failure: Failure | None = None
-        self.chars = 0
+    events: list[tuple[Any, ...]] = field(default_factory=list)
+    message: Assistant | None = None
+    sent: bytes = b""
+    failure: Failure | None = None
+    chars: int = 0
 
     def add(self, event: ModelEvent) -> None:
-        if isinstance(event, Done):
-            self.message, self.sent = event.message, event.sent
-            event = Done(event.message)
-        else:
-            self.chars += len(event.fragment if isinstance(event, CallDelta) else event.text)
-            if self.chars > LONGEST_TAPE:
+        plain: tuple[str, ...]
+        match event:
+            case Done():
+                self.message, self.sent = event.message, event.sent
+                self.events.append(("done", event.message))
                 return
-        self.events.append(event)
+            case TextDelta():
+                plain = ("text", event.text)
+            case ThinkingDelta():
+                plain = ("thinking", event.text)
+            case CallDelta():
+                plain = ("call", event.id, event.name, event.fragment)
+        self.chars += len(plain[-1])
+        if self.chars <= LONGEST_TAPE:
+            self.events.append(plain)
 
     def failed(self, error: ProviderError) -> None:
         self.failure = Failure(error.reason, error.message, error.status, error.retry_after)
@@ -91,7 +97,7 @@ class RecordedCall(Struct, frozen=True, kw_only=True):
 
 
 class _Card(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A request as the hashes of its parts."""
+    """A request as the hashes of its parts, and its options."""
 
     model: str
     stable: str
@@ -106,17 +112,11 @@ class _Card(Struct, frozen=True, rename="camel", omit_defaults=True):
     tool_choice: ToolChoice = "auto"
 
 
-class _Taken(Struct, frozen=True):
-    """A call split into blobs, as it is written to the database."""
-
-    card: str
-    stream: str
-    wire: str
-    packed: dict[str, str]
+_OPTIONS = _Card.__struct_fields__[5:]
 
 
 class _Stream(Struct, frozen=True, omit_defaults=True):
-    events: tuple[tuple[Any, ...], ...]
+    events: Sequence[tuple[Any, ...]]
     failure: Failure | None = None
 
 
@@ -125,8 +125,16 @@ def _model_bytes(model: Model) -> bytes:
     return msgspec.json.encode(structs.replace(model, headers={}))
 
 
+_STEADY: dict[str, Callable[[Any], bytes]] = {
+    "model": _model_bytes,
+    "stable": str.encode,
+    "tools": msgspec.json.encode,
+}
+"""How the parts that rarely change between calls are encoded."""
+
+
 @cache_on_message
-def _name(message: Message) -> str:
+def _message_hash(message: Message) -> str:
     return digest(msgspec.json.encode(message))
 
 
@@ -146,7 +154,8 @@ class CallRecorder:
         self.encode = encode
         self._seen: dict[str, int] = {}
         """Blobs known to be stored, and the hour they were last marked as used."""
-        self._standing: dict[str, tuple[Any, str]] = {}
+        self._steady: dict[str, tuple[Any, str]] = {}
+        """Model, stable prompt and tools of the last call with their hashes; they rarely change between calls."""
         self._swept_in = -1
         self._added = 0
         self._full = False
@@ -154,7 +163,7 @@ class CallRecorder:
     async def keep(
         self, call_id: str, run_id: str, request: ModelRequest, tape: StreamRecording, large: int = 0
     ) -> None:
-        """Keeps one call, `large` by so many bytes. What cannot be written down is left out; no run fails for it."""
+        """Stores a call of about `large` bytes; one that cannot be encoded is left out, and the run goes on."""
         settings = self._settings.current
         if not settings.enabled:
             return
@@ -163,9 +172,9 @@ class CallRecorder:
             await self.forget_old()
         if self._full:
             return
-        work = partial(self._take_apart, request, tape, hour)
+        work = partial(self._split, request, tape, hour)
         try:
-            taken = work() if large < LARGE else await asyncio.to_thread(work)
+            blobs, row = work() if large < LARGE else await asyncio.to_thread(work)
         except (TypeError, ValueError, UnicodeEncodeError, RecursionError) as error:
             log.warning("the call %s was not recorded: %s", call_id, error)
             return
@@ -176,26 +185,19 @@ class CallRecorder:
                     "ON CONFLICT (hash) DO UPDATE SET seen_hour = excluded.seen_hour",
                     {"hash": name, "hour": hour, "bytes": len(text), "data": text},
                 )
-                for name, text in taken.packed.items()
+                for name, text in blobs.items()
             ),
             (
                 "INSERT INTO call_records (call_id, run_id, place, hour, request, stream, wire) VALUES (:call, :run, "
                 "(SELECT COUNT(*) + 1 FROM call_records WHERE run_id = :run), :hour, :request, :stream, :wire)",
-                {
-                    "call": call_id,
-                    "run": run_id,
-                    "hour": hour,
-                    "request": taken.card,
-                    "stream": taken.stream,
-                    "wire": taken.wire,
-                },
+                {"call": call_id, "run": run_id, "hour": hour, **row},
             ),
         )
-        self._added += sum(map(len, taken.packed.values()))
-        self._seen.update(dict.fromkeys(taken.packed, hour))
+        self._added += sum(map(len, blobs.values()))
+        self._seen.update(dict.fromkeys(blobs, hour))
 
-    def _take_apart(self, request: ModelRequest, tape: StreamRecording, hour: int) -> "_Taken":
-        """Splits a call into blobs and compresses those not yet stored or marked in this hour."""
+    def _split(self, request: ModelRequest, tape: StreamRecording, hour: int) -> tuple[dict[str, str], dict[str, str]]:
+        """The blobs of a call that are not yet stored or marked in this hour, compressed; and its row."""
         parts: dict[str, bytes] = {}
 
         def put(data: bytes) -> str:
@@ -203,40 +205,32 @@ class CallRecorder:
             parts[name] = data
             return name
 
-        def standing(kind: str, part: Any, encode: Callable[[Any], bytes]) -> str:
-            """The hash of a part that rarely changes between calls, cached."""
-            last, name = self._standing.get(kind, (None, ""))
-            if last == part and self._seen.get(name) == hour:
-                return name
-            name = put(encode(part))
-            self._standing[kind] = (part, name)
-            return name
-
+        steady: dict[str, Any] = {"model": request.model, "stable": request.system.stable, "tools": request.tools}
+        for kind, part in steady.items():
+            last, name = self._steady.get(kind, (None, ""))
+            if last != part or self._seen.get(name) != hour:
+                name = put(_STEADY[kind](part))
+                self._steady[kind] = (part, name)
+            steady[kind] = name
         names = []
         for message in request.messages:
-            name = _name(message)
+            name = _message_hash(message)
             if self._seen.get(name) != hour:
                 parts[name] = msgspec.json.encode(message)
             names.append(name)
         card = _Card(
-            model=standing("model", request.model, _model_bytes),
-            stable=standing("stable", request.system.stable, str.encode),
+            **steady,
             dynamic=put(request.system.dynamic.encode()),
-            tools=standing("tools", request.tools, msgspec.json.encode),
             pages=tuple(put(msgspec.json.encode(names[at : at + PAGE])) for at in range(0, len(names), PAGE)),
-            thinking=request.thinking,
-            max_tokens=request.max_tokens,
-            temperature=request.temperature,
-            cache_key=request.cache_key,
-            cache_retention=request.cache_retention,
-            tool_choice=request.tool_choice,
+            **{name: getattr(request, name) for name in _OPTIONS},
         )
-        return _Taken(
-            card=put(msgspec.json.encode(card)),
-            stream=put(encode_stream(tape.events, tape.failure)),
-            wire=digest(tape.sent or self.encode(request)),
-            packed={name: _pack(data) for name, data in parts.items() if self._seen.get(name) != hour},
-        )
+        row = {
+            "request": put(msgspec.json.encode(card)),
+            "stream": put(msgspec.json.encode(_Stream(tape.events, tape.failure))),
+            "wire": digest(tape.sent or self.encode(request)),
+        }
+        fresh = {name: data for name, data in parts.items() if self._seen.get(name) != hour}
+        return {name: base64.b64encode(zlib.compress(data, 6)).decode() for name, data in fresh.items()}, row
 
     async def find(self, wanted: str) -> str:
         """Finds a recorded run by a unique prefix of its id."""
@@ -281,12 +275,7 @@ class CallRecorder:
             ),
             messages=tuple(messages),
             tools=msgspec.json.decode(await self._blob(card.tools, cache), type=tuple[ToolSpec, ...]),
-            thinking=card.thinking,
-            max_tokens=card.max_tokens,
-            temperature=card.temperature,
-            cache_key=card.cache_key,
-            cache_retention=card.cache_retention,
-            tool_choice=card.tool_choice,
+            **{name: getattr(card, name) for name in _OPTIONS},
         )
 
     async def _blob(self, name: str, cache: dict[str, bytes]) -> bytes:
@@ -298,7 +287,7 @@ class CallRecorder:
         return cache[name]
 
     async def forget_old(self) -> int:
-        """Forgets runs that are too old, and the oldest when all together are too large; gives how many calls went."""
+        """Deletes calls that are too old, and the oldest when all are too large; gives how many it deleted."""
         settings, now = self._settings.current, millis(self._clock) // HOUR_MS
         oldest = now - settings.keep_days * 24
         hours = await self._db.read(
@@ -322,22 +311,6 @@ class CallRecorder:
         return gone
 
 
-def encode_stream(events: Sequence[ModelEvent], failure: Failure | None) -> bytes:
-    return msgspec.json.encode(_Stream(tuple(_plain(event) for event in events), failure))
-
-
-def _plain(event: ModelEvent) -> tuple[Any, ...]:
-    match event:
-        case TextDelta(text=text):
-            return ("text", text)
-        case ThinkingDelta(text=text):
-            return ("thinking", text)
-        case CallDelta():
-            return ("call", event.id, event.name, event.fragment)
-        case Done(message=message):
-            return ("done", message)
-
-
 def _event(plain: tuple[Any, ...]) -> ModelEvent:
     match plain:
         case ("text", str(text)):
@@ -354,7 +327,3 @@ def _event(plain: tuple[Any, ...]) -> ModelEvent:
 def digest(data: bytes) -> str:
     """The hash that names a blob."""
     return hashlib.sha256(data).hexdigest()
-
-
-def _pack(data: bytes) -> str:
-    return base64.b64encode(zlib.compress(data, 6)).decode()

@@ -1,4 +1,4 @@
-"""Parses model references (`provider/model@profile`, aliases, bare names) and checks the allowlist. Pure."""
+"""Parses and resolves model references (`provider/model@profile`, aliases, bare names). Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -56,7 +56,7 @@ class ModelRef(Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.profile is None:
-            return self.key
+            return f"{self.provider}/{self.model}"
         plain = re.fullmatch(r"[\w.:+@-]+", self.profile)
         return f"{self.key}@{self.profile}" if plain else f'{self.key}@"{self.profile}"'
 
@@ -104,13 +104,14 @@ def resolve(text: str, book: ModelNames) -> ModelRef:
     """Resolves an alias, a reference, a bare name, or `default` to a model."""
     body, profile = split_profile(_clean(text))
     if body.lower() == "default":
-        if book.default is None:
-            raise InvalidRequest("there is no default model: set agents.defaults.model, for example to openai/gpt-5")
-        return _pinned(_known(book.default, book), profile)
-    target = _folded(book.aliases).get(body.casefold())
-    if target is not None:
-        return _pinned(_known(target, book), profile)
-    return _pinned(_known(body, book), profile)
+        target: str | None = book.default
+    else:
+        folded = {alias.casefold(): ref for alias, ref in book.aliases.items()}
+        target = folded.get(body.casefold(), body)
+    if target is None:
+        raise InvalidRequest("there is no default model: set agents.defaults.model, for example to openai/gpt-5")
+    ref = _known(target, book)
+    return ref if profile is None else ModelRef(ref.provider, ref.model, profile)
 
 
 def _clean(text: str) -> str:
@@ -120,10 +121,6 @@ def _clean(text: str) -> str:
             f"a model reference is 1 to {MAX_CHARS} printable characters such as openai/gpt-5; {LIST_HINT}"
         )
     return cleaned
-
-
-def _pinned(ref: ModelRef, profile: str | None) -> ModelRef:
-    return ref if profile is None else ModelRef(ref.provider, ref.model, profile)
 
 
 def _known(text: str, book: ModelNames) -> ModelRef:
@@ -149,47 +146,24 @@ def _missing(text: str, book: ModelNames) -> str:
         what = f"no provider {head!r}"
         how = f"; a provider of your own goes under models.providers.{head}"
     else:
-        near = nearest(text, book)
+        near = _nearest(text, book)
         what = f"no model {text!r}"
         how = ""
     guess = f": did you mean {_either(near)}?" if near else ";"
     return f"{what}{guess} {LIST_HINT}{how}"
 
 
-def nearest(text: str, book: ModelNames, most: int = 3) -> tuple[str, ...]:
+def _nearest(text: str, book: ModelNames) -> tuple[str, ...]:
     """Known names similar to `text`, best first; for "did you mean"."""
     names: dict[str, str] = {}
     for ref in (*book.configured, *book.known):
         names.setdefault(ref.casefold(), ref)
         names.setdefault(ref.partition("/")[2].casefold(), ref)
     names.update({alias.casefold(): alias for alias in book.aliases})
-    close = get_close_matches(text.casefold(), names, n=most * 2, cutoff=0.5)
-    return tuple(dict.fromkeys(names[name] for name in close))[:most]
+    close = get_close_matches(text.casefold(), names, n=6, cutoff=0.5)
+    return tuple(dict.fromkeys(names[name] for name in close))[:3]
 
 
 def _either(names: Iterable[str]) -> str:
     *head, last = names
     return f"{', '.join(head)} or {last}" if head else last
-
-
-def _folded(aliases: Mapping[str, str]) -> dict[str, str]:
-    return {alias.casefold(): ref for alias, ref in aliases.items()}
-
-
-def allowed(ref: ModelRef, patterns: Iterable[str], aliases: Mapping[str, str]) -> bool:
-    """Whether `ref` matches one of `patterns`: a reference, an alias, `provider/*` or `provider/namespace/*`."""
-    folded = _folded(aliases)
-    for pattern in patterns:
-        pattern = folded.get(pattern.strip().casefold(), pattern.strip())
-        head, _, rest = split_profile(pattern)[0].partition("/")
-        if provider_id(head, (ref.provider,)) != ref.provider:
-            continue
-        if rest == "*" or rest == ref.model or (rest.endswith("/*") and ref.model.startswith(rest[:-1])):
-            return True
-    return False
-
-
-def check_allowed(ref: ModelRef, patterns: Collection[str], aliases: Mapping[str, str]) -> None:
-    """Raises unless `ref` may be used; no patterns means that everything may."""
-    if patterns and not allowed(ref, patterns, aliases):
-        raise InvalidRequest(f"model not allowed: {ref.key}; allowed are {', '.join(patterns)}")

@@ -1,12 +1,12 @@
 """The built-in catalog, and the registry of callable models: the user's providers and models over the catalog."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib import resources
 from ipaddress import ip_address, ip_network
-from typing import Literal, TypeVar
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,7 +17,7 @@ from openclaw.core.provider import Compat, Endpoint, Model, ModelApi, Price
 from openclaw.core.secret import Secret
 from openclaw.models import refs
 from openclaw.models.refs import ModelNames, ModelRef
-from openclaw.models.settings import ModelEntry, ModelsSettings, ProviderSettings
+from openclaw.models.settings import InputKind, ModelEntry, ModelsSettings, ProviderSettings
 
 OFFLINE = "offline"
 
@@ -48,7 +48,7 @@ class CatalogModel(Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
     context_window: int | None = None
     max_tokens: int | None = None
     reasoning: bool = False
-    input: tuple[Literal["text", "image", "audio", "video"], ...] = ("text",)
+    input: tuple[InputKind, ...] = ("text",)
     cost: Price | None = None
     compat: Compat = Compat()
     status: Literal["available", "deprecated"] = "available"
@@ -80,24 +80,12 @@ def load() -> ModelCatalog:
 
 def merge_compat(base: Compat, over: Compat) -> Compat:
     """`base` with every flag that `over` sets."""
-    said = {name: value for name in Compat.__struct_fields__ if (value := getattr(over, name)) not in (None, ())}
-    return structs.replace(base, **said)
+    given = {name: value for name in Compat.__struct_fields__ if (value := getattr(over, name)) not in (None, ())}
+    return structs.replace(base, **given)
 
 
-_OWN = tuple(
-    ip_network(net)
-    for net in (
-        "127.0.0.0/8",
-        "10.0.0.0/8",
-        "172.16.0.0/12",
-        "192.168.0.0/16",
-        "100.64.0.0/10",
-        "0.0.0.0/32",
-        "::1/128",
-        "fc00::/7",
-        "fe80::/10",
-    )
-)
+_OWN_IPV4 = "127.0.0.0/8 10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 0.0.0.0/32"
+_OWN_NETWORKS = tuple(ip_network(net) for net in (*_OWN_IPV4.split(), "::1/128", "fc00::/7", "fe80::/10"))
 
 
 def host_of(base_url: str) -> str:
@@ -118,14 +106,12 @@ def is_private_address(base_url: str) -> bool:
         address = ip_address(host.partition("%")[0])
     except ValueError:
         return False
-    return any(address in net for net in _OWN)
+    return any(address in net for net in _OWN_NETWORKS)
 
 
 # The registry.
 
 DEFAULT_WINDOW = 200_000
-
-T = TypeVar("T")
 
 # Guesses image input from the model id. A name that says so wins over a family that usually has none.
 _SEES = re.compile(
@@ -134,18 +120,9 @@ _SEES = re.compile(
 )
 
 
-class ProviderFacts(Struct, frozen=True, kw_only=True):
-    """One provider, catalog and configuration merged."""
+class ProviderFacts(CatalogProvider, frozen=True, kw_only=True):
+    """One provider, catalog and configuration merged; `local` is then judged by its address."""
 
-    id: str
-    name: str
-    api: ModelApi
-    base_url: str
-    env: tuple[str, ...] = ()
-    key_url: str = ""
-    default_model: str | None = None
-    local: bool = False
-    """On the user's own machine or network: works without a key."""
     free: bool = False
     """A program that runs models itself, so that its answers cost nothing."""
     custom: bool = False
@@ -155,7 +132,6 @@ class ProviderFacts(Struct, frozen=True, kw_only=True):
     bearer: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float | None = None
-    compat: Compat = Compat()
 
     @property
     def needs_key(self) -> bool:
@@ -190,34 +166,37 @@ class ModelRegistry:
         known = tuple(entry.ref for entry in self._catalog.models if self._shown(entry.provider))
         return ModelNames(
             providers=frozenset(self._providers),
-            configured=tuple(f"{provider}/{entry.id}" for provider, entry in self._entries()),
+            configured=tuple(ref.key for ref in self.configured()),
             known=known,
             aliases=aliases,
             default=default,
         )
 
-    def model(self, ref: ModelRef | str) -> Model:
+    def model(self, ref: ModelRef) -> Model:
         """The model of `ref`. An unknown id is accepted with defaults; an unknown provider is an error."""
-        if isinstance(ref, str):
-            ref = refs.resolve(ref, self.book({}))
         facts = self.provider(ref.provider)
         given = self._settings.get(facts.id, ProviderSettings())
         entry = next((entry for entry in given.models if entry.id == ref.model), ModelEntry(id=ref.model))
-        known = self._catalog.model(facts.id, ref.model)
-        base_url = _address(entry.base_url, entry.api or facts.api, f"models.providers.{facts.id}.models")
-        window = entry.context_window or (known.context_window if known else None)
+        known = self._catalog.model(facts.id, ref.model) or CatalogModel(
+            provider=facts.id, id=ref.model, name=ref.model, input=input_by_id(ref.model)
+        )
+        api, price = entry.api or facts.api, entry.cost
+        if price is None:
+            price = Price() if facts.free and facts.local and not is_cloud_id(entry.id) else known.cost
+        base_url = _address(entry.base_url, api, f"models.providers.{facts.id}.models")
+        limits = [limit for limit in (entry.max_tokens or known.max_tokens, given.max_tokens) if limit is not None]
         return Model(
             provider=facts.id,
             id=ref.model,
-            api=entry.api or facts.api,
+            api=api,
             base_url=base_url or facts.base_url,
-            name=entry.name or (known.name if known else ref.model),
-            context_window=window or DEFAULT_WINDOW,
-            max_tokens=_least(entry.max_tokens or (known.max_tokens if known else None), given.max_tokens),
-            reasoning=_first(entry.reasoning, known.reasoning if known else None, False),
-            input=_first(entry.input, known.input if known else None, input_by_id(ref.model)),
-            price=_price(entry, known, facts),
-            compat=merge_compat(merge_compat(facts.compat, known.compat if known else Compat()), entry.compat),
+            name=entry.name or known.name,
+            context_window=entry.context_window or known.context_window or DEFAULT_WINDOW,
+            max_tokens=min(limits, default=None),
+            reasoning=known.reasoning if entry.reasoning is None else entry.reasoning,
+            input=known.input if entry.input is None else entry.input,
+            price=price,
+            compat=merge_compat(merge_compat(facts.compat, known.compat), entry.compat),
             headers=entry.headers,
             params={**given.params, **entry.params},
             timeout_seconds=facts.timeout_seconds,
@@ -225,7 +204,7 @@ class ModelRegistry:
 
     def endpoint(self, model: Model, key: Secret | None, *, bearer: bool = False) -> Endpoint:
         """How `model` is reached with `key`; `bearer` when the key is a sign-in token."""
-        facts = self.provider(model.provider)
+        facts = self._providers[model.provider]
         return Endpoint(
             provider=facts.id,
             api=model.api,
@@ -238,13 +217,12 @@ class ModelRegistry:
 
     def list(self) -> tuple[Model, ...]:
         """The user's models, then the catalog's."""
-        listed = [ModelRef(provider, entry.id) for provider, entry in self._entries()]
-        listed += [ModelRef(entry.provider, entry.id) for entry in self._catalog.models if self._shown(entry.provider)]
-        return tuple(self.model(ref) for ref in dict.fromkeys(listed))
+        known = (ModelRef(entry.provider, entry.id) for entry in self._catalog.models if self._shown(entry.provider))
+        return tuple(self.model(ref) for ref in dict.fromkeys((*self.configured(), *known)))
 
     def configured(self) -> tuple[ModelRef, ...]:
         """The models the user described, in the order of the configuration."""
-        return tuple(ModelRef(provider, entry.id) for provider, entry in self._entries())
+        return tuple(ModelRef(name, entry.id) for name, given in self._settings.items() for entry in given.models)
 
     def deprecated(self, model: Model) -> bool:
         known = self._catalog.model(model.provider, model.id)
@@ -253,33 +231,21 @@ class ModelRegistry:
     def _shown(self, provider: str) -> bool:
         return not self._replace or provider == OFFLINE
 
-    def _entries(self) -> Iterator[tuple[str, ModelEntry]]:
-        for provider, given in self._settings.items():
-            for entry in given.models:
-                yield provider, entry
-
     def _facts(self, name: str) -> ProviderFacts:
-        given = self._settings.get(name)
+        given = self._settings.get(name, ProviderSettings())
         known = self._catalog.provider(name)
-        if given is None:
-            given = ProviderSettings()
         base = known or CatalogProvider(id=name, name=name, api="openai-completions", base_url="")
-        api = given.api or base.api
-        base_url = _address(given.base_url, api, f"models.providers.{name}.baseUrl") or base.base_url
+        api, path = given.api or base.api, f"models.providers.{name}.baseUrl"
+        base_url = _address(given.base_url, api, path) or base.base_url
         if not base_url and api not in ("offline", "plugin"):
-            raise ConfigError(
-                f"models.providers.{name} has no address: set models.providers.{name}.baseUrl",
-                path=f"models.providers.{name}.baseUrl",
-            )
+            raise ConfigError(f"models.providers.{name} has no address: set {path}", path=path)
+        merged: dict[str, Any] = structs.asdict(base) | {
+            "api": api,
+            "base_url": base_url,
+            "local": is_private_address(base_url) or api == "offline",
+        }
         return ProviderFacts(
-            id=name,
-            name=base.name,
-            api=api,
-            base_url=base_url,
-            env=base.env,
-            key_url=base.key_url,
-            default_model=base.default_model,
-            local=is_private_address(base_url) or api == "offline",
+            **merged,
             free=base.local,
             custom=known is None,
             configured=name in self._settings,
@@ -287,11 +253,10 @@ class ModelRegistry:
             bearer=bool(given.auth_header) or given.auth in ("token", "oauth"),
             headers=given.headers,
             timeout_seconds=given.timeout_seconds,
-            compat=base.compat,
         )
 
 
-def input_by_id(model: str) -> tuple[str, ...]:
+def input_by_id(model: str) -> tuple[InputKind, ...]:
     """Guesses the input kinds of an undescribed model from its id."""
     return ("text", "image") if _SEES.search(model) else ("text",)
 
@@ -325,20 +290,3 @@ def _address(base_url: str | None, api: ModelApi, path: str) -> str:
     address = base_url.strip().rstrip("/")
     # These adapters add the version themselves, but people paste addresses that already end in it.
     return address.removesuffix("/v1") if api in ("anthropic-messages", "ollama") else address
-
-
-def _price(entry: ModelEntry, known: CatalogModel | None, facts: ProviderFacts) -> Price | None:
-    if entry.cost is not None:
-        return entry.cost
-    if facts.free and facts.local and not is_cloud_id(entry.id):
-        return Price()
-    return known.cost if known else None
-
-
-def _first(*values: T | None) -> T:
-    return next(value for value in values if value is not None)
-
-
-def _least(first: int | None, second: int | None) -> int | None:
-    present = [value for value in (first, second) if value is not None]
-    return min(present) if present else None

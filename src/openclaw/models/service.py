@@ -23,9 +23,11 @@ from openclaw.security.audit import AuditChange
 from openclaw.security.audit_log import AuditLog
 from openclaw.storage.atomic import JsonFile
 
+log = logging.getLogger(__name__)
+
 
 class ModelAddresses:
-    """The addresses of `models.providers` as they were the last time somebody used them."""
+    """The addresses of `models.providers` at their last use, to notice changes."""
 
     def __init__(self, state: Path, audit: AuditLog) -> None:
         self._file = JsonFile(
@@ -37,20 +39,20 @@ class ModelAddresses:
         self._settled: ModelsSettings | None = None
 
     def settle(self, models: ModelsSettings) -> None:
-        """Returns when every change is on record. What is configured the first time of all is no change."""
+        """Records every change of an address in the audit log; the addresses of the very first start are none."""
         if models is self._settled:
             return
         now = {name: provider.base_url for name, provider in models.providers.items() if provider.base_url}
         known = self._file.read()
         if now != (known or {}):
             if known is not None:
-                self._audit.append(deeds(known, now))
+                self._audit.append(address_changes(known, now))
             self._file.write(now)
         self._settled = models
 
 
-def deeds(before: Mapping[str, str], after: Mapping[str, str]) -> list[AuditChange]:
-    """A deed for every provider that is asked elsewhere now."""
+def address_changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[AuditChange]:
+    """An audit entry for every provider whose address changed."""
     return [
         AuditChange(
             plugin="config",
@@ -66,7 +68,7 @@ def deeds(before: Mapping[str, str], after: Mapping[str, str]) -> list[AuditChan
 
 
 def _host(url: str | None) -> str:
-    """Whom an address names, without a password or a key in it."""
+    """Scheme, host and port of an address, without a password or a key in it."""
     if not url:
         return "none"
     try:
@@ -77,11 +79,8 @@ def _host(url: str | None) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{port}"
 
 
-log = logging.getLogger(__name__)
-
-
 class ModelService:
-    """The models as each agent sees them: which there are, who pays, how hard they think."""
+    """The model set of each agent, its thinking levels and the stats of its credentials."""
 
     def __init__(
         self,
@@ -128,14 +127,16 @@ class ModelService:
     def thinking(
         self, model: Model, asked: str | None, agent: ResolvedAgent, session: str | None = None
     ) -> ThinkingLevel:
-        """How hard a model thinks: as the turn, the session, the agent or the defaults say."""
+        """The thinking level of a turn: the message's, else the session's, the agent's or the default."""
+        if not model.reasoning and asked is None:
+            return "off"
         stored = agent.params.get("thinking")
         return thinking.choose(
             model,
-            inline=thinking.parse(asked) if asked else None,
-            session=thinking.parse(session) if session else None,
-            agent_model=thinking.parse(stored) if isinstance(stored, str) else None,
-            defaults=self._agents.current.defaults.thinking_default,
+            thinking.parse(asked) if asked else None,
+            thinking.parse(session) if session else None,
+            thinking.parse(stored) if isinstance(stored, str) else None,
+            self._agents.current.defaults.thinking_default,
         )
 
     def _profiles(self, agent_id: str) -> ProfileStore:
@@ -144,7 +145,7 @@ class ModelService:
     async def keep_profile(
         self, agent_id: str, profile_id: str, change: Callable[[CredentialStats], CredentialStats], good_for: str | None
     ) -> None:
-        """Notes how a credential fared. That it could not be noted is no reason to fail a run."""
+        """Updates the stats of a credential; a failure to write is logged, and the run goes on."""
         store = self._profiles(agent_id)
         try:
             await asyncio.to_thread(store.update, profile_id, change, good_for=good_for)
@@ -152,10 +153,10 @@ class ModelService:
         except StateError as error:
             log.warning("%s", error.message)
             return
-        situation = self._sets.get(agent_id)
-        if situation is not None:
-            keyring = structs.replace(situation.keyring, stored=stored)
-            self._sets[agent_id] = structs.replace(situation, keyring=keyring)
+        known = self._sets.get(agent_id)
+        if known is not None:
+            keyring = structs.replace(known.keyring, stored=stored)
+            self._sets[agent_id] = structs.replace(known, keyring=keyring)
 
     def _probe(self) -> tuple[discover.LocalModel, ...]:
         if self._environment.environ.get("OPENCLAW_NO_LOCAL_MODELS"):

@@ -9,6 +9,8 @@ from openclaw.core.provider import Compat, ModelApi, Price
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Settings, doc
 
+InputKind = Literal["text", "image", "audio", "video"]
+
 
 class ModelEntry(Settings, frozen=True):
     """One model of a configured provider."""
@@ -18,10 +20,7 @@ class ModelEntry(Settings, frozen=True):
     api: Annotated[ModelApi | None, doc("wire API, when it differs from the provider's")] = None
     base_url: Annotated[str | None, doc("address, when it differs from the provider's")] = None
     reasoning: Annotated[bool | None, doc("whether the model can think before it answers; no, unless known")] = None
-    input: Annotated[
-        tuple[Literal["text", "image", "audio", "video"], ...] | None,
-        doc("what it can read; judged by its id when left out"),
-    ] = None
+    input: Annotated[tuple[InputKind, ...] | None, doc("what it can read; judged by its id when left out")] = None
     cost: Annotated[Price | None, doc("US dollars per million tokens; leave out when unknown")] = None
     context_window: Annotated[Count | None, doc("tokens it can see at once")] = None
     max_tokens: Annotated[Count | None, doc("most tokens it may answer with")] = None

@@ -62,31 +62,16 @@ def clamp(level: ThinkingLevel, supported: Sequence[ThinkingLevel]) -> ThinkingL
     return max(lower, key=LEVELS.index) if lower else supported[0]
 
 
-def check(level: ThinkingLevel, model: Model) -> ThinkingLevel:
-    """Returns `level`; raises `InvalidRequest` with the supported levels when `model` cannot do it."""
-    supported = supported_levels(model)
-    if level not in supported:
-        raise InvalidRequest(f"{model.ref} cannot think at {level!r}: use {', '.join(supported)}")
-    return level
-
-
-def choose(
-    model: Model,
-    *,
-    inline: ThinkingLevel | None = None,
-    session: ThinkingLevel | None = None,
-    agent: ThinkingLevel | None = None,
-    agent_model: ThinkingLevel | None = None,
-    shared_model: ThinkingLevel | None = None,
-    defaults: ThinkingLevel | None = None,
-) -> ThinkingLevel:
+def choose(model: Model, typed: ThinkingLevel | None, *stored: ThinkingLevel | None) -> ThinkingLevel:
     """The level of a turn: the first that is set, in this order.
 
     A level typed for this turn must be supported; a stored one is clamped to what is.
     """
-    if inline is not None:
-        return check(inline, model)
-    stored = next((level for level in (session, agent, agent_model, shared_model, defaults) if level is not None), None)
-    if stored is None:
-        stored = "medium" if model.reasoning else "off"
-    return clamp(stored, supported_levels(model))
+    if typed is not None:
+        supported = supported_levels(model)
+        if typed not in supported:
+            raise InvalidRequest(f"{model.ref} cannot think at {typed!r}: use {', '.join(supported)}")
+        return typed
+    if not model.reasoning:
+        return "off"
+    return clamp(next((level for level in stored if level is not None), "medium"), supported_levels(model))

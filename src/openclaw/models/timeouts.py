@@ -1,19 +1,19 @@
 """Computes the first-event and idle timeouts of a model's stream. Pure."""
 
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.core.provider import Model
-from openclaw.models.registry import host_of, is_private_address
+from openclaw.models.registry import host_of, is_cloud_id, is_private_address
 
 CLOUD = 120.0
-CLOUD_CRON = 60.0
 SELF_HOSTED = 300.0
 NEVER = 0.0
 
 _SELF_HOSTED_IDS = ("ollama", "lmstudio", "vllm", "sglang", "llama-cpp")
 ModelLocation = Literal["local", "self-hosted", "cloud"]
+_IDLE: dict[ModelLocation, float] = {"local": NEVER, "self-hosted": SELF_HOSTED, "cloud": CLOUD}
 
 
 class StreamTimeouts(Struct, frozen=True):
@@ -23,37 +23,29 @@ class StreamTimeouts(Struct, frozen=True):
     idle: float
 
 
-def locate_model(model: Model) -> ModelLocation:
+def locate_model(provider: str, model_id: str, base_url: str) -> ModelLocation:
     """Where a model runs: the choice between the timeouts above."""
-    if is_private_address(model.base_url) and not model.id.endswith(":cloud"):
+    if is_private_address(base_url) and not is_cloud_id(model_id):
         return "local"
-    provider = model.provider
     if any(provider == name or provider.startswith(name + "-") for name in _SELF_HOSTED_IDS):
         return "self-hosted"
-    return "self-hosted" if host_of(model.base_url) == "host.docker.internal" else "cloud"
+    return "self-hosted" if host_of(base_url) == "host.docker.internal" else "cloud"
 
 
-def idle_limit(
-    model: Model, *, run_timeout: float | None = None, agent_timeout: float | None = None, cron: bool = False
-) -> float:
-    """The idle limit; `run_timeout` and `agent_timeout` only when someone set them (0 = unlimited)."""
-    place = locate_model(model)
-    if model.timeout_seconds:
-        return min(model.timeout_seconds, run_timeout or agent_timeout or model.timeout_seconds)
-    budget = run_timeout or agent_timeout
-    if budget:
-        if cron and run_timeout:
-            return min(budget, CLOUD_CRON) if place == "cloud" else budget
-        return budget if place == "local" else min(budget, SELF_HOSTED if place == "self-hosted" else CLOUD)
-    return {"local": NEVER, "self-hosted": SELF_HOSTED, "cloud": CLOUD}[place]
-
-
+@lru_cache(maxsize=256)
 def stream_timeouts(
-    model: Model, *, run_timeout: float | None = None, agent_timeout: float | None = None, cron: bool = False
+    provider: str, model_id: str, base_url: str, timeout_seconds: float | None, run_timeout: float | None = None
 ) -> StreamTimeouts:
-    """The timeouts for `model`. A local model may load for minutes before its first event, but not for ever."""
-    idle = idle_limit(model, run_timeout=run_timeout, agent_timeout=agent_timeout, cron=cron)
-    if model.timeout_seconds:
+    """The timeouts for a model; `run_timeout` is the run's own limit, if it has one (0 = unlimited).
+
+    A local model may load for minutes before its first event, but not for ever.
+    """
+    if timeout_seconds:
+        idle = min(timeout_seconds, run_timeout or timeout_seconds)
         return StreamTimeouts(idle, idle)
-    first = CLOUD if locate_model(model) == "cloud" else SELF_HOSTED
+    place = locate_model(provider, model_id, base_url)
+    idle = _IDLE[place]
+    if run_timeout:
+        idle = min(run_timeout, idle or run_timeout)
+    first = CLOUD if place == "cloud" else SELF_HOSTED
     return StreamTimeouts(min(first, idle or first), idle)

@@ -38,24 +38,26 @@ class AcceptedPlugins:
         document = self._file.read()
         return document.plugins if document is not None else {}
 
-    def accept(self, name: str, entry: AcceptedPlugin) -> None:
-        self._change(name, entry)
-
     def forget(self, name: str) -> None:
-        self._change(name, None)
+        self.accept(name, None)
 
-    def _change(self, name: str, entry: AcceptedPlugin | None) -> None:
+    def accept(self, name: str, entry: AcceptedPlugin | None) -> None:
+        """Records a plugin as accepted; None forgets it."""
         with hold_lock(self.path.with_name(f"{FILE}.lock"), "the list of accepted plugins"):
             entries = {key: value for key, value in self.read().items() if key != name}
             if entry is not None:
                 entries[name] = entry
-            document = _Document(plugins=dict(sorted(entries.items())))
-            self._file.write(document)
+            self._file.write(_Document(plugins=dict(sorted(entries.items()))))
+
+
+def tree_digest(directory: Path) -> str:
+    """The digest over everything in `directory`, read now; raises `Unverifiable`."""
+    return Hasher(float).tree(str(directory)).sha256
 
 
 def digest_of(directory: Path) -> str:
-    """The digest over everything in `directory`; when there is none, the reason, which matches no accepted digest."""
+    """The same; when there is none, the reason, which matches no accepted digest."""
     try:
-        return Hasher(lambda: 0.0).tree(str(directory)).sha256
+        return tree_digest(directory)
     except Unverifiable as error:
         return f"unverifiable: {error}"

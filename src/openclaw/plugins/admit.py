@@ -45,6 +45,10 @@ def admit(
                 notes.append(f"{kind[:-1]} {name} was left out: {why}")
             else:
                 kept[kind].add(name)
+
+    def only(table: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+        return {name: each for name, each in table.items() if name in names}
+
     admitted = PluginContributions(
         tools=tuple(each for each in brought.tools if each.spec.name in kept["tools"]),
         optional_tools=brought.optional_tools & kept["tools"],
@@ -53,9 +57,9 @@ def admit(
         methods=tuple(each for each in brought.methods if each.name in kept["methods"]),
         routes=tuple(each for each in brought.routes if each.path in kept["routes"]),
         channels=tuple(each for each in brought.channels if each.name in kept["channels"]),
-        providers=_only(brought.providers, kept["providers"]),
-        embedders=_only(brought.embedders, kept["embedders"]),
-        services=_only(brought.services, kept["services"]),
+        providers=only(brought.providers, kept["providers"]),
+        embedders=only(brought.embedders, kept["embedders"]),
+        services=only(brought.services, kept["services"]),
     )
     return admitted, tuple(notes)
 
@@ -73,23 +77,22 @@ def _objection(kind: str, name: str, plugin: str, declared: Collection[str], tak
     return ""
 
 
-def _only(table: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    return {name: each for name, each in table.items() if name in names}
-
-
 # Plugins: enabled by the settings, accepted, and with what they depend on.
 
 NO_PLUGIN = (MEMORY_CORE, "none")
 """What `plugins.slots.memory` can be besides a plugin."""
 
 
-class PluginVerdict(Struct, frozen=True, kw_only=True):
+class PluginVerdict(Struct, frozen=True):
     """Whether a plugin runs; `why` says why not, with what to do about it."""
 
-    runs: bool
     why: str = ""
     held: bool = False
     """Enabled, but not accepted as it is now."""
+
+    @property
+    def runs(self) -> bool:
+        return not self.why
 
 
 def judge(
@@ -103,61 +106,45 @@ def judge(
     while changed:
         changed = False
         for each in found:
-            missing = [name for name in each.manifest.requires_plugins if not _runs(verdicts, name)]
+            needed = each.manifest.requires_plugins
+            missing = [name for name in needed if name not in verdicts or not verdicts[name].runs]
             if verdicts[each.id].runs and missing:
-                verdicts[each.id] = PluginVerdict(runs=False, held=True, why=f"it needs the plugin {missing[0]}")
+                verdicts[each.id] = PluginVerdict(f"it needs the plugin {missing[0]}", held=True)
                 changed = True
     return verdicts
-
-
-def _runs(verdicts: Mapping[str, PluginVerdict], name: str) -> bool:
-    return name in verdicts and verdicts[name].runs
 
 
 def _judge(plugin: FoundPlugin, settings: PluginsSettings, accepted: str | None, digest: str | None) -> PluginVerdict:
     name, entry = plugin.id, settings.entries.get(plugin.id, PluginEntry())
     if not settings.enabled:
-        return PluginVerdict(runs=False, why="plugins.enabled is false")
+        return PluginVerdict("plugins.enabled is false")
     if name in settings.deny:
-        return PluginVerdict(runs=False, why="it is in plugins.deny")
+        return PluginVerdict("it is in plugins.deny")
     if settings.allow and name not in settings.allow:
-        return PluginVerdict(runs=False, why="it is not in plugins.allow")
+        return PluginVerdict("it is not in plugins.allow")
     if entry.enabled is False:
-        return PluginVerdict(runs=False, why=f"it is switched off: openclaw plugins enable {name}")
+        return PluginVerdict(f"it is switched off: openclaw plugins enable {name}")
     if entry.enabled is None and not runs_by_default(plugin, accepted):
-        return PluginVerdict(runs=False, why=f"it is not switched on: openclaw plugins enable {name}")
-    if slot := _slot(plugin, settings):
-        return PluginVerdict(runs=False, why=slot)
+        return PluginVerdict(f"it is not switched on: openclaw plugins enable {name}")
+    if plugin.manifest.kind == "context-engine":
+        return PluginVerdict("it is a context engine, and those of plugins are not supported yet")
+    if plugin.manifest.kind == "memory" and settings.slots.memory != name:
+        return PluginVerdict(f"plugins.slots.memory is {settings.slots.memory}")
     if plugin.source == "installed" and digest is not None and digest != accepted:
         why = "its files changed since they were accepted" if accepted else "nobody has accepted it yet"
-        return PluginVerdict(runs=False, held=True, why=f"{why}: look at it, then openclaw plugins enable {name}")
+        return PluginVerdict(f"{why}: look at it, then openclaw plugins enable {name}", held=True)
     unknown = sorted(set(entry.env) - set(plugin.manifest.permissions.env))
     if unknown:
         why = f"plugins.entries.{name}.env gives it {unknown[0]}, which its manifest does not ask for"
-        return PluginVerdict(runs=False, held=True, why=why)
-    return PluginVerdict(runs=True)
+        return PluginVerdict(why, held=True)
+    return PluginVerdict()
 
 
 def runs_by_default(plugin: FoundPlugin, accepted: str | None) -> bool:
     """Whether a plugin runs without an entry of its own: those that were named or installed do."""
-    match plugin.source:
-        case "path":
-            return True
-        case "installed":
-            return accepted is not None
-        case "package":
-            return False
-        case _:
-            return plugin.manifest.enabled_by_default
-
-
-def _slot(plugin: FoundPlugin, settings: PluginsSettings) -> str:
-    """Why a plugin that wants a single slot does not get it; empty when it does."""
-    if plugin.manifest.kind == "context-engine":
-        return "it is a context engine, and those of plugins are not supported yet"
-    if plugin.manifest.kind != "memory" or settings.slots.memory == plugin.id:
-        return ""
-    return f"plugins.slots.memory is {settings.slots.memory}"
+    if plugin.source == "bundled":
+        return plugin.manifest.enabled_by_default
+    return plugin.source == "path" or (plugin.source == "installed" and accepted is not None)
 
 
 def memory_slot_problem(
@@ -172,7 +159,7 @@ def memory_slot_problem(
         why = "there is no such plugin"
     elif found.manifest.kind != "memory":
         why = "its manifest does not say that it is of kind memory"
-    elif not _runs(verdicts, name):
+    elif not verdicts[name].runs:
         why = f"it does not run ({verdicts[name].why})"
     else:
         return ""
@@ -183,7 +170,5 @@ def memory_slot_problem(
 
 def unknown_entries(plugins: Iterable[FoundPlugin], settings: PluginsSettings) -> tuple[str, ...]:
     """Ids in the settings that belong to no plugin."""
-    known = {plugin.id for plugin in plugins}
-    known |= set(NO_PLUGIN)
-    named = {*settings.entries, *settings.allow}
-    return tuple(sorted(named - known))
+    known = {*NO_PLUGIN, *(plugin.id for plugin in plugins)}
+    return tuple(sorted({*settings.entries, *settings.allow} - known))

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from openclaw.plugins.admit import FIELDS
 from openclaw.plugins.find import FoundPlugin, UnusablePlugin, read_plugin
 from openclaw.plugins.host import call_function
 from openclaw.plugins.manager import PluginManager, PluginStatus
-from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginSlots, PluginsSettings
+from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginLoadSettings, PluginSlots, PluginsSettings
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object")
 FOREIGN = ("anyOf", "oneOf", "allOf", "$ref", "not")
@@ -95,38 +96,37 @@ class RunningPlugin:
 
     async def tool(self, name: str, /, **args: Any) -> Output:
         """Calls a tool."""
-        tool = _named(self.brought.tools, name, lambda each: each.spec.name, "tool")
+        tool = _named(self.brought.tools, name, "spec.name", "tool")
         return await tool.call(args, ToolContext(call_id="test", workspace=self._workspace))  # type: ignore[no-any-return]
 
     async def command(self, name: str, args: str = "") -> CommandReply:
         """Runs a slash command."""
-        command = _named(self.brought.commands, name, lambda each: each.name, "command")
+        command = _named(self.brought.commands, name, "name", "command")
         said = await call_function(command.run, CommandCall(name=name, args=args))
         return said if isinstance(said, CommandReply) else CommandReply(text=str(said))
 
     async def hook(self, event: Any, context: HookContext | None = None) -> Any:
         """What the plugin's handler answers to `event`, as the point's answer type; None when it answers nothing."""
-
         point = next(each for each in POINTS.values() if isinstance(event, each.event))
-        hook = _named(self.brought.hooks, point.name, lambda each: each.point, "handler")
-        said = await call_function(hook.run, event, context or HookContext())
-        return (
-            said if said is None or point.answer is None else msgspec.convert(said, point.answer, from_attributes=True)
-        )
+        hook = _named(self.brought.hooks, point.name, "point", "handler")
+        answer = await call_function(hook.run, event, context or HookContext())
+        if answer is None or point.answer is None:
+            return answer
+        return msgspec.convert(answer, point.answer, from_attributes=True)
 
     async def method(self, name: str, /, **params: Any) -> Any:
         """Calls a method of the gateway's protocol."""
-        return await call_function(_named(self.brought.methods, name, lambda each: each.name, "method").run, params)
+        return await call_function(_named(self.brought.methods, name, "name", "method").run, params)
 
     async def request(self, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> HttpAnswer:
         """Sends an HTTP request, past the gateway's own authentication."""
-        route = _named(self.brought.routes, path, lambda each: each.path, "address")
+        route = _named(self.brought.routes, path, "path", "address")
         asked = HttpRequest(method=method, path=path, body=body, headers=headers)
         answer: HttpAnswer = await call_function(route.run, asked)
         return answer
 
     def channel(self, name: str) -> Channel:
-        found: Channel = _named(self.brought.channels, name, lambda each: each.name, "channel")
+        found: Channel = _named(self.brought.channels, name, "name", "channel")
         return found
 
     def provider(self, name: str, endpoint: Endpoint) -> Provider:
@@ -158,9 +158,14 @@ async def run_plugin(
             env={name: Secret(value) for name, value in (env or {}).items()},
         )
         slots = PluginSlots(memory=found.id) if found.manifest.kind == "memory" else PluginSlots()
-        settings = PluginsSettings(entries={found.id: entry}, limits=limits or PluginLimits(), slots=slots)
+        settings = PluginsSettings(
+            load=PluginLoadSettings(paths=(str(found.directory),)),
+            entries={found.id: entry},
+            limits=limits or PluginLimits(),
+            slots=slots,
+        )
         plugin = RunningPlugin(found, Path(state))
-        plugins = PluginManager(Path(state), lambda given: [Path(directory)], clock)
+        plugins = PluginManager(Path(state), Path(state), clock)
         try:
             await plugins.apply(settings, plugin)
             await plugins.settled()
@@ -190,8 +195,8 @@ async def check_contract(
         return [error.message]
 
 
-def _named(things: Iterable[Any], name: str, name_of: Any, kind: str) -> Any:
+def _named(things: Iterable[Any], name: str, field: str, kind: str) -> Any:
     for each in things:
-        if name_of(each) == name:
+        if attrgetter(field)(each) == name:
             return each
     raise NotFound(f"the plugin has no {kind} {name}")

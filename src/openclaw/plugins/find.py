@@ -8,10 +8,11 @@ import stat
 from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.plugins.manifest import FILE, MAX_BYTES, PluginManifest, read
 from openclaw.storage.digests import Unverifiable, read_regular
@@ -64,16 +65,13 @@ def read_plugin(directory: Path, source: Source = "path") -> FoundPlugin | Unusa
     """Reads the plugin in `directory`."""
     try:
         resolved = directory.resolve(strict=True)
-        if problem := _unsafe(resolved):
-            return UnusablePlugin(directory=directory, source=source, why=problem)
-        data, _ = read_regular(str(resolved / FILE), MAX_BYTES)
+        manifest = _unsafe(resolved) or read(read_regular(str(resolved / FILE), MAX_BYTES)[0])
     except (FileNotFoundError, NotADirectoryError):
-        return UnusablePlugin(directory=directory, source=source, why=f"there is no {FILE} in it")
+        manifest = f"there is no {FILE} in it"
     except OSError as error:
-        return UnusablePlugin(directory=directory, source=source, why=f"{FILE} cannot be read: {error.strerror}")
+        manifest = f"{FILE} cannot be read: {error.strerror}"
     except Unverifiable as error:
-        return UnusablePlugin(directory=directory, source=source, why=str(error))
-    manifest = read(data)
+        manifest = str(error)
     if isinstance(manifest, str):
         return UnusablePlugin(directory=directory, source=source, why=manifest)
     return FoundPlugin(manifest=manifest, directory=resolved, source=source, entry=manifest.entry)
@@ -104,7 +102,7 @@ def _children(root: Path) -> list[Path]:
 
 def _packages() -> Iterator[FoundPlugin | UnusablePlugin]:
     """Plugins among the installed packages. An entry point names `package.module:function`; nothing is imported."""
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+    for point in sorted(entry_points(group=GROUP), key=attrgetter("name", "value")):
         module, _, _ = point.value.partition(":")
         top, *rest = module.strip().split(".")
         try:
@@ -116,15 +114,9 @@ def _packages() -> Iterator[FoundPlugin | UnusablePlugin]:
             yield UnusablePlugin(directory=Path(top), source="package", why=f"the package {top} is not there")
             continue
         inner = Path(places[0], *rest)
-        candidate = read_plugin(
-            next((way for way in (inner, inner.parent, Path(places[0])) if (way / FILE).exists()), inner)
-        )
-        if isinstance(candidate, UnusablePlugin):
-            yield UnusablePlugin(directory=candidate.directory, source="package", why=candidate.why)
-        else:
-            yield FoundPlugin(
-                manifest=candidate.manifest, directory=candidate.directory, source="package", entry=point.value.strip()
-            )
+        place = next((way for way in (inner, inner.parent, Path(places[0])) if (way / FILE).exists()), inner)
+        found = read_plugin(place, "package")
+        yield structs.replace(found, entry=point.value.strip()) if isinstance(found, FoundPlugin) else found
 
 
 def _unsafe(directory: Path) -> str:

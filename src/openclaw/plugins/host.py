@@ -14,17 +14,19 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import AsyncExitStack, aclosing, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from openclaw.core.channel import Address, Channel, Outbound, ShowsTyping
-from openclaw.core.embedder import Embedder, EmbedderEndpoint, EmbedsQueries, HasTraits, Traits
+from openclaw.core.embedder import EmbedderEndpoint, EmbedsQueries, HasTraits, Traits
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
+from openclaw.core.hooks import POINTS, HookContext
 from openclaw.core.plugin import (
     Api,
     CommandCall,
@@ -35,7 +37,7 @@ from openclaw.core.plugin import (
     PluginContributions,
     output_of,
 )
-from openclaw.core.provider import Endpoint, Provider
+from openclaw.core.provider import Endpoint
 from openclaw.core.tool import Effects, Tool, ToolContext
 from openclaw.plugins import manifest, wire
 from openclaw.plugins.child import OUT_OF_MEMORY
@@ -51,28 +53,24 @@ async def call_function(function: Callable[..., Any], *args: Any) -> Any:
 
 
 Answer = Awaitable[Raw] | AsyncIterator[Raw]
-
-
-async def use_tool(tool: Tool, args: Mapping[str, Any], context: ToolContext) -> Any:
-    if isinstance(tool, FunctionTool):
-        return output_of(await call_function(tool.run, args, context))
-    return await tool.call(args, context)
+T = TypeVar("T", bound=Struct)
 
 
 class HostAnswers:
     """Answers each kind of call from what one plugin registered."""
 
-    def __init__(self, brought: PluginContributions, report: Callable[[int, Raw], None]) -> None:
+    def __init__(self, brought: PluginContributions, pipe: "Pipe") -> None:
         self._brought = brought
-        self._report = report
+        self._pipe = pipe
         self._tools = {tool.spec.name: tool for tool in brought.tools}
         self._commands = {command.name: command for command in brought.commands}
         self._methods = {method.name: method for method in brought.methods}
         self._routes = {route.path: route for route in brought.routes}
         self._channels: dict[str, Channel] = {channel.name: channel for channel in brought.channels}
-        self._providers: dict[tuple[str, bytes], Provider] = {}
-        self._embedders: dict[tuple[str, bytes], Embedder] = {}
-        self._alone: dict[str, asyncio.Lock] = {}
+        self._open: dict[tuple[str, str, bytes], Any] = {}
+        """Providers and embedders that were called, by name and endpoint."""
+        self._locks: dict[str, asyncio.Lock] = {}
+        """One for each resource that a tool needs exclusively."""
 
     def to(self, call: wire.HostCall) -> Answer:
         """The answer to `call`: something to await, or a stream."""
@@ -80,10 +78,8 @@ class HostAnswers:
         return operation(call)
 
     async def close(self) -> None:
-        for provider in self._providers.values():
-            await provider.close()
-        for embedder in self._embedders.values():
-            await embedder.close()
+        for each in self._open.values():
+            await each.close()
 
     async def _tool(self, call: wire.HostCall) -> Raw:
         tool = _find(self._tools, call.name)
@@ -96,13 +92,16 @@ class HostAnswers:
             agent_id=asked.agent_id,
             tools=asked.tools,
             accepts_images=asked.accepts_images,
-            report=lambda text: self._report(call.id, encode_payload(str(text))),
+            report=partial(self._progress, call.id),
         )
         async with AsyncExitStack() as held:
             # Always in sorted order, so that two calls never deadlock.
             for name in sorted(tool.resources(asked.args, context)):
-                await held.enter_async_context(self._alone.setdefault(name, asyncio.Lock()))
-            output = await use_tool(tool, asked.args, context)
+                await held.enter_async_context(self._locks.setdefault(name, asyncio.Lock()))
+            if isinstance(tool, FunctionTool):
+                output = output_of(await call_function(tool.run, asked.args, context))
+            else:
+                output = await tool.call(asked.args, context)
         return encode_payload(
             wire.ToolOutput(
                 content=output.content,
@@ -112,9 +111,10 @@ class HostAnswers:
             )
         )
 
-    async def _hook(self, call: wire.HostCall) -> Raw:
-        from openclaw.core.hooks import POINTS, HookContext
+    def _progress(self, number: int, text: object) -> None:
+        self._pipe.write(wire.HostItem(number, encode_payload(str(text))))
 
+    async def _hook(self, call: wire.HostCall) -> Raw:
         hook = self._brought.hooks[int(call.name)]
         point = POINTS[hook.point]  # type: ignore[index]
         asked = decode_payload(call.payload, wire.HookInput)
@@ -154,15 +154,14 @@ class HostAnswers:
 
     async def _stream(self, call: wire.HostCall) -> AsyncIterator[Raw]:
         asked = decode_payload(call.payload, wire.ProviderInput)
-        provider = self._provider(call.name, asked.endpoint)
-        events = provider.stream(asked.request)
-        async with aclosing(events):  # type: ignore[type-var]
+        events = self._opened(call, self._brought.providers, asked.endpoint).stream(asked.request)
+        async with aclosing(events):
             async for event in events:
                 yield encode_payload(wire.streamed(event))
 
     async def _embed(self, call: wire.HostCall) -> Raw:
         asked = decode_payload(call.payload, wire.EmbedInput)
-        embedder = self._embedder(call.name, asked.endpoint)
+        embedder = self._opened(call, self._brought.embedders, asked.endpoint)
         if asked.query and isinstance(embedder, EmbedsQueries):
             vectors = [await embedder.embed_query(text) for text in asked.texts]
         else:
@@ -175,17 +174,11 @@ class HostAnswers:
             )
         )
 
-    def _provider(self, name: str, endpoint: Endpoint) -> Provider:
-        key = (name, bytes(wire.encode_with_credentials(endpoint)))
-        if key not in self._providers:
-            self._providers[key] = _find(self._brought.providers, name)(endpoint)
-        return self._providers[key]
-
-    def _embedder(self, name: str, endpoint: EmbedderEndpoint) -> Embedder:
-        key = (name, bytes(wire.encode_with_credentials(endpoint)))
-        if key not in self._embedders:
-            self._embedders[key] = _find(self._brought.embedders, name)(endpoint)
-        return self._embedders[key]
+    def _opened(self, call: wire.HostCall, table: Mapping[str, Any], endpoint: Endpoint | EmbedderEndpoint) -> Any:
+        key = (call.op, call.name, bytes(wire.encode_with_credentials(endpoint)))
+        if key not in self._open:
+            self._open[key] = _find(table, call.name)(endpoint)
+        return self._open[key]
 
 
 def declaration(brought: PluginContributions) -> wire.Ready:
@@ -197,21 +190,10 @@ def declaration(brought: PluginContributions) -> wire.Ready:
             )
             for tool in brought.tools
         ),
-        hooks=tuple(
-            wire.HookDeclared(
-                point=hook.point, priority=hook.priority, timeout_ms=hook.timeout_ms, matcher=tuple(hook.matcher)
-            )
-            for hook in brought.hooks
-        ),
-        commands=tuple(
-            wire.CommandDeclared(name=each.name, description=each.description, args=each.args)
-            for each in brought.commands
-        ),
-        methods=tuple(wire.MethodDeclared(name=each.name, scope=each.scope) for each in brought.methods),
-        routes=tuple(
-            wire.RouteDeclared(path=each.path, auth=each.auth, match=each.match, scope=each.scope)
-            for each in brought.routes
-        ),
+        hooks=_declared(brought.hooks, wire.HookDeclared),
+        commands=_declared(brought.commands, wire.CommandDeclared),
+        methods=_declared(brought.methods, wire.MethodDeclared),
+        routes=_declared(brought.routes, wire.RouteDeclared),
         channels=tuple(
             wire.ChannelDeclared(name=each.name, types=isinstance(each, ShowsTyping)) for each in brought.channels
         ),
@@ -221,20 +203,17 @@ def declaration(brought: PluginContributions) -> wire.Ready:
     )
 
 
+def _declared(things: Iterable[Any], kind: type[T]) -> tuple[T, ...]:
+    """`things` without the functions that only this process can call."""
+    return tuple(kind(**{name: getattr(each, name) for name in kind.__struct_fields__}) for each in things)
+
+
 def effects_of(tool: Tool) -> Effects:
     """The most that calls of a tool can do, as far as it says so before any call; every effect when it cannot say."""
-    with _unless_it_fails() as found:
-        found.append(tool.effects({}))
-    return found[0] if found else ~Effects.NONE
-
-
-@contextmanager
-def _unless_it_fails() -> Iterator[list[Effects]]:
-    found: list[Effects] = []
     try:
-        yield found
+        return tool.effects({})
     except Exception:  # the plugin's own code, asked without real arguments
-        found.clear()
+        return ~Effects.NONE
 
 
 def _find(table: Mapping[str, Any], name: str) -> Any:
@@ -249,7 +228,7 @@ def _find(table: Mapping[str, Any], name: str) -> Any:
 def register(api: Api, entry: str) -> PluginContributions:
     """Imports `entry` (`file.py:function` or `module:function`), calls it, and gives what it registered."""
     place, _, name = entry.partition(":")
-    module = _file(api, place) if place.endswith(".py") else importlib.import_module(place)
+    module = _import_file(api, place) if place.endswith(".py") else importlib.import_module(place)
     function = getattr(module, name or "register", None)
     if not callable(function):
         raise InvalidRequest(f"{place} has no function {name or 'register'}")
@@ -261,7 +240,7 @@ def register(api: Api, entry: str) -> PluginContributions:
     return api.brought()
 
 
-def _file(api: Api, place: str) -> Any:
+def _import_file(api: Api, place: str) -> Any:
     path = (api.directory / place).resolve()
     if not path.is_relative_to(api.directory.resolve()):
         raise InvalidRequest(f"{place} lies outside the plugin")
@@ -294,9 +273,8 @@ def describe_error(error: BaseException, directory: Path) -> str:
         if file.is_relative_to(directory):
             where = f" ({file.relative_to(directory)}:{trace.tb_lineno})"
         trace = trace.tb_next
-    said = " ".join(str(error).split())[:300]
-    name = type(error).__name__
-    return f"{name}: {said}{where}" if said else f"{name}{where}"
+    text = " ".join(str(error).split())[:300]
+    return f"{type(error).__name__}{': ' if text else ''}{text}{where}"
 
 
 # Serving calls.
@@ -351,7 +329,7 @@ class Host:
         self._services = {name: each for name, each in brought.services.items() if name in services}
         self._directory = directory
         self._log = log
-        self._answers = HostAnswers(brought, lambda number, payload: pipe.write(wire.HostItem(number, payload)))
+        self._answers = HostAnswers(brought, pipe)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._room: dict[int, asyncio.Semaphore] = {}
         self._over = asyncio.Event()
@@ -384,7 +362,7 @@ class Host:
             case wire.HostCall():
                 task = asyncio.get_running_loop().create_task(self._answer(said))
                 self._tasks[said.id] = task
-                task.add_done_callback(lambda _: self._tasks.pop(said.id, None))
+                task.add_done_callback(partial(self._forget, said.id))
             case wire.Cancel(id=number):
                 if number in self._tasks:
                     self._tasks[number].cancel()
@@ -395,6 +373,9 @@ class Host:
                 self._pipe.write(wire.Pong(number))
             case wire.HostStop():
                 self._over.set()
+
+    def _forget(self, number: int, _: "asyncio.Task[None]") -> None:
+        self._tasks.pop(number, None)
 
     async def _answer(self, call: wire.HostCall) -> None:
         try:
@@ -413,13 +394,11 @@ class Host:
         # The plugin's own code failed: that is an answer, and this process continues.
         except Exception as error:
             if isinstance(error, OpenClawError):
-                failed = wire.HostFailed(call.id, type(error).__name__, error.message, error.code)
+                message, code = error.message, error.code
             else:
-                self._log.warning(
-                    "%s %s failed: %s", call.op, call.name, describe_error(error, self._directory), exc_info=True
-                )
-                failed = wire.HostFailed(call.id, type(error).__name__, describe_error(error, self._directory))
-            self._pipe.write(failed)
+                message, code = describe_error(error, self._directory), ""
+                self._log.warning("%s %s failed: %s", call.op, call.name, message, exc_info=True)
+            self._pipe.write(wire.HostFailed(call.id, type(error).__name__, message, code))
 
     async def _stream(self, number: int, items: Any) -> None:
         room = self._room[number] = asyncio.Semaphore(wire.WINDOW)
@@ -455,7 +434,8 @@ def main() -> None:
     if not isinstance(start, wire.HostStart):
         os._exit(GONE)
     _limit(start.memory_bytes)
-    log = _logging(pipe, start.id)
+    logging.basicConfig(level=logging.INFO, handlers=[HostReports(pipe)], force=True)
+    log = logging.getLogger(f"openclaw.plugin.{start.id}")
     directory = Path(start.directory)
     brought = _load(pipe, start, directory, log)
     if brought is not None:
@@ -502,11 +482,6 @@ def _limit(memory_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def _logging(pipe: Pipe, plugin: str) -> logging.Logger:
-    logging.basicConfig(level=logging.INFO, handlers=[HostReports(pipe)], force=True)
-    return logging.getLogger(f"openclaw.plugin.{plugin}")
 
 
 if __name__ == "__main__":

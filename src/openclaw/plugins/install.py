@@ -4,35 +4,28 @@ The operator's policy is checked before any hook or person is asked, for a first
 """
 
 import contextlib
-import os
 import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
-from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins
+from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins, tree_digest
 from openclaw.plugins.manifest import FILE, PluginManifest, read
-from openclaw.storage.archives import read_package, recover_swaps, swap
-from openclaw.storage.digests import Hasher, Unverifiable
+from openclaw.security.install_scan import ScanFinding
+from openclaw.storage.archives import read_package, recover_swaps, swap, write_package
+from openclaw.storage.digests import Unverifiable
 from openclaw.storage.locks import hold_lock
 
 _STAGING, _OLD, _LOCK = ".openclaw-staging-", ".openclaw-old-", ".openclaw-install.lock"
 
 
-class PluginNotice(Protocol):
-    """A finding of the inspection."""
-
-    @property
-    def severity(self) -> str: ...
-
-
-Inspect = Callable[[Mapping[str, bytes]], Iterable[PluginNotice]]
+Inspect = Callable[[Mapping[str, bytes]], Iterable[ScanFinding]]
 
 
 class StagedPlugin(Struct, frozen=True, kw_only=True):
@@ -46,7 +39,7 @@ class StagedPlugin(Struct, frozen=True, kw_only=True):
     spec: str
     tree_sha256: str
     files: int
-    findings: tuple[PluginNotice, ...] = ()
+    findings: tuple[ScanFinding, ...] = ()
     replaces: bool = False
 
     @property
@@ -61,7 +54,7 @@ class PluginReview(Struct, frozen=True, kw_only=True):
     """The operator's policy."""
     hooks: tuple[Callable[[StagedPlugin], str], ...] = ()
     """`before_install` of other plugins."""
-    person: Callable[[StagedPlugin], str] = lambda staged: ""
+    person: Callable[[StagedPlugin], str]
 
 
 def install(
@@ -111,14 +104,14 @@ def stage_plugin(spec: Path, root: Path, inspect: Inspect, force: bool = False) 
         raise Conflict(f"{manifest.id} is already installed: --force replaces it, openclaw plugins update renews it")
     directory = root / f"{_STAGING}{secrets.token_hex(6)}"
     try:
-        _write(directory, found)
+        write_package(directory, found)
         yield StagedPlugin(
             manifest=manifest,
             directory=directory,
             target=target,
             kind="path" if spec.is_dir() else "archive",
             spec=str(spec.resolve()),
-            tree_sha256=Hasher(lambda: 0.0).tree(str(directory)).sha256,
+            tree_sha256=tree_digest(directory),
             files=len(found),
             findings=tuple(inspect({path: data for path, (data, _) in found.items()})),
             replaces=target.exists(),
@@ -139,17 +132,6 @@ def remove(name: str, root: Path, ledger: AcceptedPlugins) -> None:
             raise StateError(f"cannot remove {root / name}: {error.strerror}") from error
         ledger.forget(name)
     shutil.rmtree(aside, ignore_errors=True)
-
-
-def _write(directory: Path, found: Mapping[str, tuple[bytes, bool]]) -> None:
-    directory.mkdir(parents=True, mode=0o700)
-    for path, (data, runs) in found.items():
-        target = directory / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755 if runs else 0o644), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
 
 
 # The template of `openclaw plugins new`.

@@ -6,7 +6,7 @@ A plugin that cannot be imported, raises, hangs, floods or dies is quarantined w
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Container, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -21,12 +21,13 @@ from openclaw.core.plugin import Api, Hook, PluginContributions, Service
 from openclaw.core.secret import Secret
 from openclaw.plugins import manifest, proxies, wire
 from openclaw.plugins.accepted import AcceptedPlugins, digest_of
-from openclaw.plugins.admit import PluginVerdict, admit, judge, memory_slot_problem
+from openclaw.plugins.admit import admit, judge, memory_slot_problem
 from openclaw.plugins.child import GOODBYE_SECONDS, SLACK, PluginLaunch
-from openclaw.plugins.find import FoundPlugin, UnusablePlugin, discover_plugins
+from openclaw.plugins.find import FoundPlugin, discover_plugins
 from openclaw.plugins.host import describe_error, register
 from openclaw.plugins.process import PluginFailed, PluginProcess
-from openclaw.plugins.settings import PluginEntry, PluginsSettings
+from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginsSettings
+from openclaw.skills.roots import expand_path
 from openclaw.storage.atomic import private_directory
 
 log = logging.getLogger("openclaw.plugins")
@@ -48,23 +49,19 @@ async def run_inprocess(
         sys.path.append(str(plugin.directory))
     api = Api(plugin.id, config=config, directory=plugin.directory, state=data)
     async with AsyncExitStack() as started:
-        yield await _begun(plugin, api, seconds, started)
+        brought: PluginContributions | str
+        # A plugin's own code: whatever it raises while starting is the reason it cannot run.
+        try:
+            brought = register(api, plugin.entry)
+            for name, service in brought.services.items():
+                await _run_with_timeout(seconds, service.start(), f"the service {name} did not start")
+                started.push_async_callback(_stop_service, plugin, name, service)
+        except Exception as error:
+            brought = error.message if isinstance(error, OpenClawError) else describe_error(error, plugin.directory)
+        yield brought
 
 
-async def _begun(plugin: FoundPlugin, api: Api, seconds: float, started: AsyncExitStack) -> PluginContributions | str:
-    # A plugin's own code: whatever it raises while starting is the reason it cannot run.
-    try:
-        brought = register(api, plugin.entry)
-        for name, service in brought.services.items():
-            await run_with_timeout(seconds, service.start(), f"the service {name} did not start")
-            started.push_async_callback(_stopped, plugin, name, service)
-    except Exception as error:
-        return error.message if isinstance(error, OpenClawError) else describe_error(error, plugin.directory)
-    return brought
-
-
-async def run_with_timeout(seconds: float, work: Awaitable[None], otherwise: str) -> None:
-    """Awaits a plugin's `work` with a timeout."""
+async def _run_with_timeout(seconds: float, work: Awaitable[None], otherwise: str) -> None:
     try:
         async with asyncio.timeout(seconds) as limit:
             await work
@@ -74,9 +71,9 @@ async def run_with_timeout(seconds: float, work: Awaitable[None], otherwise: str
         raise Unavailable(f"{otherwise} within {seconds:g} s") from error
 
 
-async def _stopped(plugin: FoundPlugin, name: str, service: Service) -> None:
+async def _stop_service(plugin: FoundPlugin, name: str, service: Service) -> None:
     try:
-        await run_with_timeout(GOODBYE_SECONDS, service.stop(), "it did not end")
+        await _run_with_timeout(GOODBYE_SECONDS, service.stop(), "it did not end")
     # A plugin's own code: its failure to stop does not stop us.
     except Exception as error:
         log.warning(
@@ -125,11 +122,11 @@ class _Wanted(Struct, frozen=True):
 
     plugin: FoundPlugin
     entry: PluginEntry
-    limits: Any
+    limits: PluginLimits
     digest: str | None
 
 
-class _One:
+class _Started:
     """A plugin that runs, or ran."""
 
     def __init__(self, wanted: _Wanted, status: PluginStatus) -> None:
@@ -144,39 +141,38 @@ class _One:
 class PluginManager:
     """All plugins of the process. `apply` makes what runs agree with the settings; `close` ends all of it."""
 
-    def __init__(self, state: Path, places: Callable[[PluginsSettings], Iterable[Path]], clock: Clock) -> None:
+    def __init__(self, state: Path, home: Path, clock: Clock) -> None:
         self.installed = state / "extensions"
         self._data = state / "plugins"
-        self._ledger = AcceptedPlugins(state)
-        self._places = places
+        self._accepted = AcceptedPlugins(state)
+        self._home = home
         self._clock = clock
-        self._house: PluginContext | None = None
-        self._ones: dict[str, _One] = {}
+        self._registry: PluginContext | None = None
+        self._ones: dict[str, _Started] = {}
         self._others: tuple[PluginStatus, ...] = ()
         self._turn = asyncio.Lock()
-        self._said = ""
+        self._slot_problem = ""
 
-    async def apply(self, settings: PluginsSettings, house: PluginContext, *, again: str | None = None) -> None:
-        """Starts and stops until the plugins that run are those the settings want; `again` starts even if unchanged.
-
-        Does not wait for them to be ready: `settled` does.
-        """
+    async def apply(self, settings: PluginsSettings, registry: PluginContext) -> None:
+        """Starts and stops until the plugins that run are those the settings want; `settled` waits for them."""
         async with self._turn:
-            await self._apply(settings, house, again)
+            await self._apply(settings, registry)
 
-    async def _apply(self, settings: PluginsSettings, house: PluginContext, again: str | None) -> None:
-        self._house = house
+    async def _apply(self, settings: PluginsSettings, registry: PluginContext, again: str | None = None) -> None:
+        self._registry = registry
         wanted, self._others = await asyncio.to_thread(self._look, settings)
         gone = [one for name, one in self._ones.items() if name == again or wanted.get(name) != one.wanted]
         await self._stop(gone, wanted)
         for name, each in wanted.items():
             if name not in self._ones:
-                self._start(each)
+                status = PluginStatus(id=name, state="starting", plugin=each.plugin, since=millis(self._clock))
+                one = self._ones[name] = _Started(each, status)
+                one.task = asyncio.create_task(self._live(one), name=f"plugin:{name}")
 
-    async def reload(self, name: str, settings: PluginsSettings, house: PluginContext) -> PluginStatus:
+    async def reload(self, name: str, settings: PluginsSettings, registry: PluginContext) -> PluginStatus:
         """Restarts one plugin, also a quarantined one."""
         async with self._turn:  # the answer is about this start, not about one that a change of settings begins
-            await self._apply(settings, house, name)
+            await self._apply(settings, registry, name)
             await self.settled()
             return self.status(name)
 
@@ -190,9 +186,10 @@ class PluginManager:
             await self._stop(list(self._ones.values()))
 
     def statuses(self) -> tuple[PluginStatus, ...]:
-        running = {name: self._shown(one) for name, one in self._ones.items()}
-        others = {status.id: status for status in self._others}
-        return tuple(status for _, status in sorted({**others, **running}.items()))
+        known = {status.id: status for status in self._others}
+        for name, one in self._ones.items():
+            known[name] = structs.replace(one.status, pid=one.process.pid if one.process else None)
+        return tuple(status for _, status in sorted(known.items()))
 
     def status(self, name: str) -> PluginStatus:
         for status in self.statuses():
@@ -204,52 +201,52 @@ class PluginManager:
         """The plugins that are meant to run."""
         return tuple(one.wanted.plugin for one in self._ones.values() if not one.stopping)
 
-    def _shown(self, one: _One) -> PluginStatus:
-        return structs.replace(one.status, pid=one.process.pid if one.process else None)
-
     def _look(self, settings: PluginsSettings) -> tuple[dict[str, _Wanted], tuple[PluginStatus, ...]]:
         """Which plugins are to run, and the status of the rest. Reads files."""
         if not settings.enabled:
-            self._say(memory_slot_problem((), {}, settings))
+            self._log_once(memory_slot_problem((), {}, settings))
             return {}, ()
-        found, broken = discover_plugins(self._places(settings), self.installed)
-        accepted = self._ledger.read()
+        found, broken = discover_plugins(
+            [expand_path(each, self._home, self._home) for each in settings.load.paths], self.installed
+        )
+        accepted = {name: each.tree_sha256 for name, each in self._accepted.read().items()}
         digests = {each.id: digest_of(each.directory) for each in found if each.source == "installed"}
-        verdicts = judge(found, settings, {name: each.tree_sha256 for name, each in accepted.items()}, digests)
-        self._say(memory_slot_problem(found, verdicts, settings))
+        verdicts = judge(found, settings, accepted, digests)
+        self._log_once(memory_slot_problem(found, verdicts, settings))
         wanted = {
             each.id: _Wanted(each, settings.entries.get(each.id, PluginEntry()), settings.limits, digests.get(each.id))
             for each in found
             if verdicts[each.id].runs
         }
-        rest = [_idle(each, verdicts[each.id]) for each in found if not verdicts[each.id].runs]
-        return wanted, (*rest, *(_broken(each) for each in broken))
+        rest = [
+            PluginStatus(id=each.id, state="held" if verdict.held else "off", why=verdict.why, plugin=each)
+            for each in found
+            if not (verdict := verdicts[each.id]).runs
+        ]
+        rest += [
+            PluginStatus(id=each.directory.name, state="broken", why=f"{each.why} ({each.directory})")
+            for each in broken
+        ]
+        return wanted, tuple(rest)
 
-    def _say(self, vacancy: str) -> None:
-        if vacancy and vacancy != self._said:
-            log.error("%s", vacancy)
-        self._said = vacancy
+    def _log_once(self, slot_problem: str) -> None:
+        if slot_problem and slot_problem != self._slot_problem:
+            log.error("%s", slot_problem)
+        self._slot_problem = slot_problem
 
-    def _start(self, wanted: _Wanted) -> None:
-        name = wanted.plugin.id
-        status = PluginStatus(id=name, state="starting", plugin=wanted.plugin, since=millis(self._clock))
-        one = self._ones[name] = _One(wanted, status)
-        one.task = asyncio.create_task(self._live(one), name=f"plugin:{name}")
-
-    async def _stop(self, ones: Iterable[_One], back: Container[str] = ()) -> None:
+    async def _stop(self, ones: list[_Started], back: Container[str] = ()) -> None:
         """Ends these plugins; each is listed until all have ended. Those in `back` are started again afterwards."""
-        stopped = list(ones)
         try:
-            await asyncio.gather(*(self._stop_one(one, again=one.wanted.plugin.id in back) for one in stopped))
+            await asyncio.gather(*(self._stop_one(one, again=one.wanted.plugin.id in back) for one in ones))
         finally:
-            for one in stopped:
+            for one in ones:
                 del self._ones[one.wanted.plugin.id]
 
-    async def _stop_one(self, one: _One, *, again: bool) -> None:
-        assert one.task is not None and self._house is not None
+    async def _stop_one(self, one: _Started, *, again: bool) -> None:
+        assert one.task is not None and self._registry is not None
         one.stopping = True
         # First, so that nothing more is asked of it while it ends. Its fail-closed points stay closed until it is back.
-        self._guarded(one, "is being started again") if again else self._house.leave(one.wanted.plugin.id)
+        self._guarded(one, "is being started again") if again else self._registry.leave(one.wanted.plugin.id)
         try:
             if one.process is not None:
                 await one.process.stop()
@@ -258,13 +255,11 @@ class PluginManager:
             one.settled.set()
             await asyncio.gather(one.task, return_exceptions=True)
 
-    async def _live(self, one: _One) -> None:
+    async def _live(self, one: _Started) -> None:
         """Runs one plugin until it ends; its end is a status and one line in the log."""
         try:
-            if one.wanted.entry.isolation == "inprocess":
-                why = await self._inside(one)
-            else:
-                why = await self._apart(one)
+            inside = one.wanted.entry.isolation == "inprocess"
+            why = await (self._run_inside(one) if inside else self._run_process(one))
         except OpenClawError as error:
             why = error.message
         except OSError as error:
@@ -274,7 +269,7 @@ class PluginManager:
         if not one.stopping:
             self._put_away(one, why or "it ended by itself")
 
-    async def _apart(self, one: _One) -> str:
+    async def _run_process(self, one: _Started) -> str:
         """Runs it in a process of its own; gives why that ended."""
         launch = await asyncio.to_thread(self._launch, one.wanted)
         process = one.process = PluginProcess(launch, logging.getLogger(f"openclaw.plugin.{one.wanted.plugin.id}"))
@@ -310,29 +305,28 @@ class PluginManager:
             cwd=str(data),
         )
 
-    async def _inside(self, one: _One) -> str:
+    async def _run_inside(self, one: _Started) -> str:
         """Runs it in this process, because the operator trusts it, until it is stopped."""
         plugin, entry = one.wanted.plugin, one.wanted.entry
         data = self._data / plugin.id
         private_directory(data)
-        async with run_inprocess(
-            plugin, reveal_secrets(entry.config), data, one.wanted.limits.start_seconds
-        ) as brought:
+        seconds = one.wanted.limits.start_seconds
+        async with run_inprocess(plugin, reveal_secrets(entry.config), data, seconds) as brought:
             if isinstance(brought, str):
                 return brought
             self._join(one, brought, tuple(brought.services))
             forever: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             return await forever
 
-    def _join(self, one: _One, brought: PluginContributions, services: tuple[str, ...]) -> None:
-        assert self._house is not None
+    def _join(self, one: _Started, brought: PluginContributions, services: tuple[str, ...]) -> None:
+        assert self._registry is not None
         plugin = one.wanted.plugin
         if one.stopping:
             return
-        taken = {kind: frozenset(names) for kind, names in self._house.taken(plugin.id).items()}
+        taken = {kind: frozenset(names) for kind, names in self._registry.taken(plugin.id).items()}
         admitted, notes = admit(brought, plugin.manifest, taken)
-        self._house.leave(plugin.id)  # the refusing hooks of its last quarantine
-        notes = (*notes, *self._house.join(plugin, one.wanted.entry, admitted))
+        self._registry.leave(plugin.id)  # the refusing hooks of its last quarantine
+        notes = (*notes, *self._registry.join(plugin, one.wanted.entry, admitted))
         for note in notes:
             log.warning("plugin %s: %s", plugin.id, note)
         one.status = structs.replace(
@@ -345,24 +339,22 @@ class PluginManager:
         log.info("plugin %s is running", plugin.id)
         one.settled.set()
 
-    def _put_away(self, one: _One, why: str) -> None:
+    def _put_away(self, one: _Started, why: str) -> None:
         """Quarantines a plugin: nothing of it is used, and its fail-closed hook points refuse."""
         plugin = one.wanted.plugin
         guards = self._guarded(one, f"was put away: {why}")
-        one.status = structs.replace(
-            one.status, state="quarantined", why=why, brings={}, since=millis(self._clock), notes=one.status.notes
-        )
+        one.status = structs.replace(one.status, state="quarantined", why=why, brings={}, since=millis(self._clock))
         guarding = "; what it guards is refused until it runs again or is disabled" if guards else ""
         log.error("plugin %s was put away: %s%s", plugin.id, why, guarding)
 
-    def _guarded(self, one: _One, why: str) -> tuple[str, ...]:
+    def _guarded(self, one: _Started, why: str) -> tuple[str, ...]:
         """Replaces the plugin's fail-closed hooks by ones that refuse; gives their points."""
-        assert self._house is not None
+        assert self._registry is not None
         plugin = one.wanted.plugin
         guards = tuple(point for point in plugin.manifest.hooks if point in POINTS and POINTS[point].fails == "closed")
-        self._house.leave(plugin.id)
+        self._registry.leave(plugin.id)
         closed = PluginContributions(hooks=tuple(_refusing(plugin.id, point, why) for point in guards))
-        self._house.join(plugin, one.wanted.entry, closed)
+        self._registry.join(plugin, one.wanted.entry, closed)
         return guards
 
 
@@ -371,14 +363,6 @@ def _refusing(plugin: str, point: str, why: str) -> Hook:
         raise PluginFailed(f"the plugin {plugin} {why}")
 
     return Hook(point=point, run=run)
-
-
-def _idle(plugin: FoundPlugin, verdict: PluginVerdict) -> PluginStatus:
-    return PluginStatus(id=plugin.id, state="held" if verdict.held else "off", why=verdict.why, plugin=plugin)
-
-
-def _broken(unusable: UnusablePlugin) -> PluginStatus:
-    return PluginStatus(id=unusable.directory.name, state="broken", why=f"{unusable.why} ({unusable.directory})")
 
 
 def reveal_secrets(value: Any) -> Any:

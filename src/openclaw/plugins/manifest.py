@@ -61,7 +61,7 @@ class PluginManifest(Struct, frozen=True, kw_only=True, rename="camel"):
         return self.name or self.id
 
     def declared(self) -> dict[str, tuple[str, ...]]:
-        """What may be registered, by the kinds of `Brought.names`."""
+        """What may be registered, by the kinds of `PluginContributions.names`."""
         return {
             "tools": self.contracts.tools,
             "hooks": self.hooks,
@@ -123,29 +123,22 @@ def find_problem(schema: Mapping[str, Any], value: Mapping[str, Any], where: str
         return ""
     import fastjsonschema
 
+    def refuse(address: str) -> NoReturn:
+        raise fastjsonschema.JsonSchemaDefinitionException(f"it refers to {address}; put everything into the manifest")
+
     try:
         # Defaults of the schema are left to the plugin: the operator's file says what is set.
         check = fastjsonschema.compile(
             {"additionalProperties": False, **schema},
-            handlers={"http": _nowhere, "https": _nowhere, "file": _nowhere, "": _nowhere},
+            handlers=dict.fromkeys(("http", "https", "file", ""), refuse),
             use_default=False,
         )
         check(dict(value))
     except fastjsonschema.JsonSchemaValueException as error:
-        path = ".".join(str(part) for part in error.path[1:])
-        return f"{where}{f'.{path}' if path else ''}: {_said(error.message, error.name)}"
+        path = ".".join((where, *map(str, error.path[1:])))
+        return f"{path}: {error.message.removeprefix(str(error.name or '')).strip()}"
     except fastjsonschema.JsonSchemaDefinitionException as error:
         return f"the plugin's configSchema cannot be used: {error}"
     except RecursionError:
         return "the plugin's configSchema refers to itself without end"
     return ""
-
-
-def _said(message: str, name: str | None) -> str:
-    return message.removeprefix(str(name)).strip() if name else message
-
-
-def _nowhere(address: str) -> NoReturn:
-    import fastjsonschema
-
-    raise fastjsonschema.JsonSchemaDefinitionException(f"it refers to {address}; put everything into the manifest")

@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import math
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Callable
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
+import psutil  # type: ignore[import-untyped]
 from msgspec import Raw
 
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, Unavailable
@@ -27,32 +29,16 @@ class OutputMeter:
     """Counts bytes within a time window."""
 
     def __init__(self, most: int) -> None:
-        self.most = most
+        self._most = most
         self._since = -WINDOW
-        self._said = 0
+        self._count = 0
 
     def add(self, count: int, now: float) -> bool:
         """Counts; True when the limit is exceeded."""
         if now - self._since > WINDOW:
-            self._since, self._said = now, 0
-        self._said += count
-        return self._said > self.most
-
-
-async def log_output(stream: asyncio.StreamReader, meter: OutputMeter, tell: Callable[[str], None]) -> str:
-    """Passes each printed line to `tell`; returns only when too much was printed, with the reason."""
-    rest = b""
-    while data := await stream.read(65_536):
-        if meter.add(len(data), asyncio.get_running_loop().time()):
-            return f"it printed more than {meter.most >> 20} MiB within ten seconds"
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines[-LINES:]:
-            if line.strip():
-                tell(line[:LINE].decode("utf-8", "replace"))
-        rest = rest[-LINE:]
-    # It closed its output, which is no reason to end it.
-    forever: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    return await forever
+            self._since, self._count = now, 0
+        self._count += count
+        return self._count > self._most
 
 
 T = TypeVar("T")
@@ -74,12 +60,11 @@ class PluginFailed(OpenClawError):
         """It chose one of our errors to say something (`RateLimited`): an answer, and no fault of the plugin."""
 
 
-class _Waiting:
+class _Waiting(NamedTuple):
     """A call without an answer yet."""
 
-    def __init__(self, report: Callable[[Raw], None] | None) -> None:
-        self.answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        self.report = report
+    answer: asyncio.Future[Raw]
+    report: Callable[[Raw], None] | None
 
 
 class PluginProcess:
@@ -114,7 +99,7 @@ class PluginProcess:
         child = self._child = await spawn(self._launch)
         jobs = [
             asyncio.create_task(self._hear(child), name=f"{self._launch.start.id}: hear"),
-            asyncio.create_task(self._print(child), name=f"{self._launch.start.id}: printed"),
+            asyncio.create_task(self._log_output(child), name=f"{self._launch.start.id}: printed"),
             asyncio.create_task(self._watch(child), name=f"{self._launch.start.id}: watch"),
         ]
         why = "the gateway let go of it"
@@ -149,31 +134,12 @@ class PluginProcess:
         report: Callable[[Raw], None] | None = None,
     ) -> T:
         """Sends one request; gives the answer as `kind`."""
-        number, waiting = self._asked(report)
         limit = seconds or self._limits.call_seconds
-        try:
+        with self._exchange(name, limit, report) as (number, answer):
             async with asyncio.timeout(limit):
                 await self._write(wire.HostCall(number, op, name, payload))
-                answer = await waiting.answer
-            self._failures = 0
-            return wire.decode_payload(answer, kind)
-        except TimeoutError:
-            self._post(wire.Cancel(number))
-            self._failed(f"{name} took longer than {limit:g} s")
-            raise PluginFailed(f"{self._name} took longer than {limit:g} s", kind="Timeout") from None
-        except asyncio.CancelledError:
-            self._post(wire.Cancel(number))
-            raise
-        except ConnectionError:
-            raise PluginFailed(f"{self._name} is not running") from None
-        except wire.MalformedMessage as error:
-            self._condemn(f"it answered something else than was asked ({error})")
-            raise PluginFailed(f"{self._name} answered something else than was asked") from None
-        except PluginFailed as error:
-            self._failed(error.message, meant=error.meant)
-            raise
-        finally:
-            self._answered(number)
+                found = await answer
+            return wire.decode_payload(found, kind)
 
     async def stream(self, op: wire.Op, name: str, payload: Raw, kind: type[T]) -> AsyncIterator[T]:
         """Sends one request; yields the answers as they come."""
@@ -185,50 +151,51 @@ class PluginProcess:
             else:
                 queue.put_nowait(item)
 
-        number, waiting = self._asked(put)
-        done = False
-        try:
+        with self._exchange(name, math.inf, put) as (number, end):
             await self._write(wire.HostCall(number, op, name, payload))
-            while True:
-                item = await _either(queue, waiting.answer)
-                if item is None:
-                    break
+            while (item := await _either(queue, end)) is not None:
                 yield wire.decode_payload(item, kind)
                 await self._write(wire.Taken(number, 1))
-            done = True
+
+    @property
+    def _name(self) -> str:
+        return f"the plugin {self._launch.start.id}"
+
+    @contextlib.contextmanager
+    def _exchange(
+        self, name: str, limit: float, report: Callable[[Raw], None] | None
+    ) -> Iterator[tuple[int, asyncio.Future[Raw]]]:
+        """One request: its number and the answer to come. Translates failures, and cancels what was not answered."""
+        if self._child is None or self._verdict is None or self._verdict.done():
+            raise PluginFailed(f"{self._name} is not running")
+        number, answer = next(self._ids), asyncio.get_running_loop().create_future()
+        self._waiting[number] = _Waiting(answer, report)
+        self._busy.set()
+        answered = False
+        try:
+            yield number, answer
+            answered = True
             self._failures = 0
+        except TimeoutError:
+            self._failed(f"{name} took longer than {limit:g} s")
+            raise PluginFailed(f"{self._name} took longer than {limit:g} s", kind="Timeout") from None
         except ConnectionError:
             raise PluginFailed(f"{self._name} is not running") from None
         except wire.MalformedMessage as error:
             self._condemn(f"it answered something else than was asked ({error})")
             raise PluginFailed(f"{self._name} answered something else than was asked") from None
         except PluginFailed as error:
-            done = True
+            answered = True
             self._failed(error.message, meant=error.meant)
             raise
         finally:
-            self._answered(number)
-            if not done:
+            del self._waiting[number]
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # mark the exception as retrieved: nobody waits for it any more
+            if not self._waiting:
+                self._busy.clear()
+            if not answered:
                 self._post(wire.Cancel(number))
-
-    @property
-    def _name(self) -> str:
-        return f"the plugin {self._launch.start.id}"
-
-    def _asked(self, report: Callable[[Raw], None] | None) -> tuple[int, _Waiting]:
-        if self._child is None or self._verdict is None or self._verdict.done():
-            raise PluginFailed(f"{self._name} is not running")
-        number = next(self._ids)
-        self._waiting[number] = waiting = _Waiting(report)
-        self._busy.set()
-        return number, waiting
-
-    def _answered(self, number: int) -> None:
-        waiting = self._waiting.pop(number, None)
-        if waiting is not None and waiting.answer.done() and not waiting.answer.cancelled():
-            waiting.answer.exception()  # mark the exception as retrieved: nobody waits for it any more
-        if not self._waiting:
-            self._busy.clear()
 
     def _post(self, value: wire.Cancel | wire.HostStop) -> None:
         """Writes a small message without waiting until it is read, so that a cancelled caller is not held up."""
@@ -310,30 +277,42 @@ class PluginProcess:
                 waiting = self._waiting.get(number)
                 if waiting is not None and waiting.report is not None:
                     waiting.report(payload)
-            case wire.HostDone(id=number, payload=payload):
-                waiting = self._waiting.get(number)
+            case wire.HostDone() | wire.HostFailed():
+                waiting = self._waiting.get(said.id)
                 if waiting is not None and not waiting.answer.done():
-                    waiting.answer.set_result(payload)
-            case wire.HostFailed(id=number):
-                waiting = self._waiting.get(number)
-                if waiting is not None and not waiting.answer.done():
-                    waiting.answer.set_exception(_error(said, self._name))
+                    if isinstance(said, wire.HostDone):
+                        waiting.answer.set_result(said.payload)
+                    else:
+                        waiting.answer.set_exception(_error(said, self._name))
             case wire.Pong():
                 self._pinged = 0.0
             case wire.HostNote(level=level, text=text):
                 if self._meter.add(len(text) + 100, asyncio.get_running_loop().time()):
                     return f"it wrote more than {self._limits.output_mb} MiB to the log within ten seconds"
-                self._log.log(max(10, min(level, 40)), "%s", self._hidden(text))
+                self._log_line(text, max(10, min(level, 40)))
         return ""
 
-    async def _print(self, child: Process) -> str:
+    def _log_line(self, text: str, level: int = logging.INFO) -> None:
+        self._log.log(level, "%s", redact(text, *self._launch.env.values()))
+
+    async def _log_output(self, child: Process) -> str:
+        """Logs each printed line; returns only when too much was printed, with the reason."""
         assert child.stderr is not None
-        return await log_output(child.stderr, self._meter, lambda line: self._log.info("%s", self._hidden(line)))
+        rest = b""
+        while data := await child.stderr.read(65_536):
+            if self._meter.add(len(data), asyncio.get_running_loop().time()):
+                return f"it printed more than {self._limits.output_mb} MiB within ten seconds"
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines[-LINES:]:
+                if line.strip():
+                    self._log_line(line[:LINE].decode("utf-8", "replace"))
+            rest = rest[-LINE:]
+        # It closed its output, which is no reason to end it.
+        forever: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await forever
 
     async def _watch(self, child: Process) -> str:
         """Checks memory and liveness: every second while a call is open, rarely otherwise."""
-        import psutil  # type: ignore[import-untyped]
-
         loop, numbers = asyncio.get_running_loop(), itertools.count(1)
         assert self._ready is not None
         born = loop.time()
@@ -357,9 +336,6 @@ class PluginProcess:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(IDLE_BEAT):
                         await self._busy.wait()
-
-    def _hidden(self, text: str) -> str:
-        return redact(text, *self._launch.env.values())
 
 
 def _error(failed: wire.HostFailed, name: str) -> OpenClawError:

@@ -1,28 +1,19 @@
 """Wraps what a plugin's process brings as tools, hooks, channels and providers that call through its pipe."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
-from msgspec import structs
+from msgspec import Raw, structs
 
 from openclaw.core import errors
-from openclaw.core.channel import Address, Channel, Inbound, Outbound, Receipt
-from openclaw.core.embedder import Embedder, EmbedderEndpoint, Traits, Vector
+from openclaw.core.channel import Address, Inbound, Outbound, Receipt
+from openclaw.core.embedder import EmbedderEndpoint, Traits, Vector
 from openclaw.core.events import ModelEvent
-from openclaw.core.plugin import (
-    Command,
-    CommandCall,
-    CommandReply,
-    Hook,
-    HttpAnswer,
-    HttpRequest,
-    HttpRoute,
-    Method,
-    PluginContributions,
-)
-from openclaw.core.provider import Endpoint, ModelRequest, Provider
-from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.core.plugin import Command, CommandReply, Hook, HttpAnswer, HttpRoute, Method, PluginContributions
+from openclaw.core.provider import Endpoint, ModelRequest
+from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.plugins import wire
 from openclaw.plugins.process import PluginFailed, PluginProcess
 from openclaw.plugins.wire import encode_payload, encode_with_credentials
@@ -35,14 +26,37 @@ def make_proxies(process: PluginProcess, ready: wire.Ready) -> PluginContributio
     return PluginContributions(
         tools=tuple(ProxiedTool(process, tool) for tool in ready.tools),
         optional_tools=frozenset(tool.spec.name for tool in ready.tools if tool.optional),
-        hooks=tuple(_hook(process, number, hook) for number, hook in enumerate(ready.hooks)),
-        commands=tuple(_command(process, command) for command in ready.commands),
-        methods=tuple(_method(process, method) for method in ready.methods),
-        routes=tuple(_route(process, route) for route in ready.routes),
-        channels=tuple(_channel(process, channel) for channel in ready.channels),
-        providers={name: _provider(process, name) for name in ready.providers},
-        embedders={name: _embedder(process, name) for name in ready.embedders},
+        hooks=tuple(
+            Hook(run=partial(_ask_hook, process, str(number)), **structs.asdict(each))
+            for number, each in enumerate(ready.hooks)
+        ),
+        commands=tuple(
+            Command(run=partial(_ask, process, "command", each.name, CommandReply), **structs.asdict(each))
+            for each in ready.commands
+        ),
+        methods=tuple(
+            Method(run=partial(_ask, process, "method", each.name, object), **structs.asdict(each))
+            for each in ready.methods
+        ),
+        routes=tuple(
+            HttpRoute(run=partial(_ask, process, "route", each.path, HttpAnswer), **structs.asdict(each))
+            for each in ready.routes
+        ),
+        channels=tuple(
+            (TypingChannel if each.types else ProxiedChannel)(process, each.name) for each in ready.channels
+        ),
+        providers={name: partial(ProxiedProvider, process, name) for name in ready.providers},
+        embedders={name: partial(ProxiedEmbedder, process, name) for name in ready.embedders},
     )
+
+
+async def _ask(process: PluginProcess, op: wire.Op, name: str, answer: type[Any], asked: Any) -> Any:
+    return await process.call(op, name, encode_payload(asked), answer)
+
+
+async def _ask_hook(process: PluginProcess, number: str, event: Any, context: Any) -> Any:
+    asked = wire.HookInput(encode_payload(event), encode_payload(context))
+    return await process.call("hook", number, encode_payload(asked), object)
 
 
 class ProxiedTool:
@@ -50,13 +64,9 @@ class ProxiedTool:
 
     def __init__(self, process: PluginProcess, declared: wire.ToolDeclared) -> None:
         self._process = process
-        self._spec = declared.spec
+        self.spec = declared.spec
         # Unknown flags are dropped; a number out of range counts as all of them.
         self._effects = Effects(declared.effects & (~Effects.NONE).value) if declared.effects >= 0 else ~Effects.NONE
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         return self._effects
@@ -78,10 +88,10 @@ class ProxiedTool:
         try:
             found = await self._process.call(
                 "tool",
-                self._spec.name,
+                self.spec.name,
                 encode_payload(asked),
                 wire.ToolOutput,
-                report=lambda text: context.report(wire.decode_payload(text, str)),
+                report=partial(_report, context),
             )
         except errors.OpenClawError as error:
             return Output.failed(error.message)
@@ -90,39 +100,8 @@ class ProxiedTool:
         )
 
 
-def _hook(process: PluginProcess, number: int, declared: wire.HookDeclared) -> Hook:
-    async def run(event: Any, context: Any) -> Any:
-        asked = wire.HookInput(encode_payload(event), encode_payload(context))
-        return await process.call("hook", str(number), encode_payload(asked), object)
-
-    return Hook(
-        point=declared.point,
-        run=run,
-        priority=declared.priority,
-        timeout_ms=declared.timeout_ms,
-        matcher=declared.matcher,
-    )
-
-
-def _command(process: PluginProcess, declared: wire.CommandDeclared) -> Command:
-    async def run(call: CommandCall) -> CommandReply:
-        return await process.call("command", declared.name, encode_payload(call), CommandReply)
-
-    return Command(name=declared.name, description=declared.description, run=run, args=declared.args)
-
-
-def _method(process: PluginProcess, declared: wire.MethodDeclared) -> Method:
-    async def run(params: Mapping[str, Any]) -> Any:
-        return await process.call("method", declared.name, encode_payload(params), object)
-
-    return Method(name=declared.name, run=run, scope=declared.scope)
-
-
-def _route(process: PluginProcess, declared: wire.RouteDeclared) -> HttpRoute:
-    async def run(request: HttpRequest) -> HttpAnswer:
-        return await process.call("route", declared.path, encode_payload(request), HttpAnswer)
-
-    return HttpRoute(path=declared.path, run=run, auth=declared.auth, match=declared.match, scope=declared.scope)
+def _report(context: ToolContext, progress: Raw) -> None:
+    context.report(wire.decode_payload(progress, str))
 
 
 class ProxiedChannel:
@@ -147,10 +126,6 @@ class TypingChannel(ProxiedChannel):
         await self._process.call("typing", self.name, encode_payload(to), object, seconds=SEND_SECONDS)
 
 
-def _channel(process: PluginProcess, declared: wire.ChannelDeclared) -> Channel:
-    return (TypingChannel if declared.types else ProxiedChannel)(process, declared.name)
-
-
 class ProxiedProvider:
     """`Provider` in another process."""
 
@@ -170,10 +145,6 @@ class ProxiedProvider:
 
     async def close(self) -> None:
         """Does nothing: what the plugin keeps open ends with its process."""
-
-
-def _provider(process: PluginProcess, name: str) -> Callable[[Endpoint], Provider]:
-    return lambda endpoint: ProxiedProvider(process, name, endpoint)
 
 
 class ProxiedEmbedder:
@@ -217,10 +188,6 @@ class ProxiedEmbedder:
 
     async def close(self) -> None:
         """Does nothing: what the plugin keeps open ends with its process."""
-
-
-def _embedder(process: PluginProcess, name: str) -> Callable[[EmbedderEndpoint], Embedder]:
-    return lambda endpoint: ProxiedEmbedder(process, name, endpoint)
 
 
 def _provider_error(error: errors.OpenClawError) -> errors.ProviderError:

@@ -18,13 +18,13 @@ from openclaw.core.messages import Text
 from openclaw.core.plugin import Command, HttpRoute, Method, OpensEmbedder, OpensProvider, PluginContributions
 from openclaw.core.settings import Live
 from openclaw.core.text import make_origin
-from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
+from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.memory.settings import BUILT_IN as EMBEDDERS
 from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
 from openclaw.protocol.events import EventBus
 from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.tool_policy import GROUPS, ToolLayer
-from openclaw.skills.roots import PluginDirectory, expand_path
+from openclaw.skills.roots import PluginDirectory
 from openclaw.tools.settings import ToolsSettings
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class PluginRegistry:
         self._hooks = hooks
         self._here: dict[str, PluginContributions] = {}
         self._trusted: set[str] = set()
+        self.tools: tuple[Tool, ...] = ()
+        """The tools of plugins; results of those in other processes are wrapped as external text."""
         self._begun: asyncio.Event | None = None
         self.generation = 0
         """Grows with every change."""
@@ -67,12 +69,8 @@ class PluginRegistry:
     def plugins(self) -> "PluginManager":
         from openclaw.plugins.manager import PluginManager
 
-        home = self._home
-        return PluginManager(
-            self._state, lambda given: [expand_path(text, home, home) for text in given.load.paths], self._clock
-        )
+        return PluginManager(self._state, self._home, self._clock)
 
-    @property
     def _any(self) -> bool:
         """Whether there may be a plugin at all. Most people have none, and those load nothing for it."""
         settings = self._settings.current
@@ -80,13 +78,13 @@ class PluginRegistry:
         return "plugins" in self.__dict__ or named or (self._state / "extensions").is_dir()
 
     def statuses(self) -> "tuple[PluginStatus, ...]":
-        return self.plugins.statuses() if self._any else ()
+        return self.plugins.statuses() if self._any() else ()
 
     async def apply(self) -> None:
         """Starts and stops plugins until they match the settings."""
         begun = self._begun = self._begun or asyncio.Event()
         try:
-            if self._any and not self._off:
+            if self._any() and not self._off:
                 await self.plugins.apply(self._settings.current, self)
         except BaseException:
             # Leave it unstarted, so that nothing runs as if there were no plugins: the next caller tries again.
@@ -101,7 +99,7 @@ class PluginRegistry:
             await self._begun.wait()
         if self._begun is None:
             await self.apply()
-        if self._any:
+        if "plugins" in self.__dict__:
             await self.plugins.settled()
 
     async def reload(self, name: str) -> "PluginStatus":
@@ -159,7 +157,7 @@ class PluginRegistry:
                 )
             )
             notes += [refused] if refused else []
-        self._tell()
+        self._changed()
         return tuple(notes)
 
     def leave(self, plugin: str) -> None:
@@ -169,21 +167,18 @@ class PluginRegistry:
             return
         if gone.hooks:
             self._hooks.remove(plugin)
-        self._tell()
+        self._changed()
 
-    def _tell(self) -> None:
+    def _changed(self) -> None:
+        self.tools = tuple(
+            tool if plugin in self._trusted else ExternalTool(tool, plugin)
+            for plugin, brought in self._here.items()
+            for tool in brought.tools
+        )
         self.generation += 1
         self._bus.publish("plugins.changed", {"generation": self.generation})
 
     # Called by everyone else.
-
-    def tools(self) -> list[Tool]:
-        """The tools of plugins; results of those in other processes are wrapped as external text."""
-        return [
-            tool if plugin in self._trusted else ExternalTool(tool, plugin)
-            for plugin, brought in self._here.items()
-            for tool in brought.tools
-        ]
 
     def layers(self, settings: ToolsSettings, layers: Sequence[ToolLayer]) -> list[ToolLayer]:
         """`layers` with plugin ids and `group:plugins` expanded, and one more layer for optional tools.
@@ -254,12 +249,9 @@ class ExternalTool:
     """A tool whose results are wrapped as external text."""
 
     def __init__(self, tool: Tool, plugin: str) -> None:
+        self.spec = tool.spec
         self._tool = tool
         self._origin = make_origin("tool", f"plugin {plugin}: {tool.spec.name}")
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         return self._tool.effects(args)

@@ -95,13 +95,11 @@ STATES = {
 
 
 def plugins_methods(plugins: PluginRegistry) -> list[RpcMethod]:
-    extensions = plugins
-
-    async def listed(params: PluginsListParams, caller: Caller) -> Any:
-        await extensions.ready()
-        statuses = extensions.statuses()
+    async def list_plugins(params: PluginsListParams, caller: Caller) -> Any:
+        await plugins.ready()
+        statuses = plugins.statuses()
         return {
-            "generation": extensions.generation,
+            "generation": plugins.generation,
             "plugins": [plugin_row(status) for status in statuses],
             "diagnostics": [
                 {"pluginId": status.id, "level": "warn", "message": note}
@@ -115,18 +113,18 @@ def plugins_methods(plugins: PluginRegistry) -> list[RpcMethod]:
         warnings = []
         names = [target.plugin_id for target in params.plugins]
         for name in names:
-            status = await extensions.reload(name)
-            warnings += [f"{name}: {note}" for note in ([status.why] if status.why else []) + list(status.notes)]
+            status = await plugins.reload(name)
+            warnings += [f"{name}: {note}" for note in (status.why, *status.notes) if note]
         return {
             "ok": True,
             "pluginIds": names,
             "restartRequired": False,
-            "runtime": {"operationId": str(uuid.uuid4()), "generation": extensions.generation, "pluginIds": names},
+            "runtime": {"operationId": str(uuid.uuid4()), "generation": plugins.generation, "pluginIds": names},
             "warnings": warnings,
         }
 
     return [
-        RpcMethod("plugins.list", PluginsListParams, listed, READ),
+        RpcMethod("plugins.list", PluginsListParams, list_plugins, READ),
         RpcMethod("plugins.reload", PluginsReloadParams, reload, ADMIN),
     ]
 
@@ -164,24 +162,22 @@ def plugins_health(extensions: PluginRegistry) -> dict[str, Any]:
     }
 
 
-class AllMethods:
+class AllMethods(MethodRegistry):
     """The gateway's own methods, and those of the plugins that run; no plugin takes the place of one of ours."""
 
     def __init__(self, own: MethodRegistry, plugins: PluginRegistry) -> None:
-        self._own = own
+        super().__init__()
+        self._methods = own._methods
         self._plugins = plugins
 
-    def find(self, name: str) -> RpcMethod | None:
-        if (method := self._own.find(name)) is not None:
-            return method
+    def find_other(self, name: str) -> RpcMethod | None:
         brought = self._plugins.methods().get(name)
         return _served(brought) if brought is not None else None
 
     def advertised(self, role: Role = "operator") -> list[str]:
-        own = self._own.own()
-        brought = [_served(each) for name, each in self._plugins.methods().items() if name not in own]
+        brought = [_served(each) for name, each in self._plugins.methods().items() if name not in self._methods]
         theirs = [method.name for method in brought if method.advertised and role in method.roles]
-        return sorted([*self._own.advertised(role), *theirs])
+        return sorted([*super().advertised(role), *theirs])
 
 
 def _served(method: PluginMethod) -> RpcMethod:

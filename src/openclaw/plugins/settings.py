@@ -41,13 +41,6 @@ class InternalHooksSettings(Settings, frozen=True):
     entries: Annotated[Mapping[str, HookEntrySettings], doc("single hooks by key")] = field(default_factory=dict)
     timeout_ms: Annotated[Count, doc("longest run of a handler that names no limit of its own")] = 15_000
 
-    @property
-    def wanted(self) -> bool:
-        """Whether any hook at all can run; if not, nobody needs to search for them."""
-        if self.enabled is None:
-            return any(entry.enabled is not False for entry in self.entries.values()) or bool(self.load.extra_dirs)
-        return self.enabled
-
 
 MEMORY_CORE = "memory-core"
 

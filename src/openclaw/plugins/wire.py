@@ -4,6 +4,8 @@ The gateway sends `HostCall`; the plugin answers with `HostItem`s for a stream, 
 Payloads are decoded by whoever knows their type, so that a broken one fails its call and nothing else.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -182,13 +184,11 @@ def encode_with_credentials(value: Any) -> Raw:
 
 
 def decode_payload(payload: Raw, kind: type[T]) -> T:
-    """Decodes a payload as `kind` (`object` is anything); raises `Garbled` when it does not fit."""
-    try:
-        wanted: Any = Any if kind is object else kind
+    """Decodes a payload as `kind` (`object` is anything); raises `MalformedMessage` when it does not fit."""
+    wanted: Any = Any if kind is object else kind
+    with _malformed():
         found: T = msgspec.msgpack.decode(payload, type=wanted, dec_hook=_handle)
-        return found
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedMessage(str(error)) from None
+    return found
 
 
 def frame(value: ToPlugin | FromPlugin) -> bytes:
@@ -206,15 +206,19 @@ def length(header: bytes) -> int:
 
 
 def decode_to_plugin(body: bytes) -> ToPlugin:
-    try:
+    with _malformed():
         return _to_plugin.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedMessage(str(error)) from None
 
 
 def decode_from_plugin(body: bytes) -> FromPlugin:
-    try:
+    with _malformed():
         return _from_plugin.decode(body)
+
+
+@contextmanager
+def _malformed() -> Iterator[None]:
+    try:
+        yield
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(str(error)) from None
 

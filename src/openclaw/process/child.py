@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import signal
 import subprocess
+from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -54,8 +56,36 @@ class ChildEnded(Struct, frozen=True, kw_only=True):
     """How many processes it had when it was stopped for exceeding the limit."""
 
 
+async def start_subprocess(*argv: str, **options: Any) -> Process:
+    """`create_subprocess_exec`, which may be cancelled at any time: a start under way is completed, then undone.
+
+    Asyncio alone loses the process and its pipes when it is cancelled a second time before the process has started.
+    """
+    starting = asyncio.ensure_future(asyncio.create_subprocess_exec(*argv, **options))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await run_shielded(_undo_start(starting, leads_group=bool(options.get("start_new_session"))))
+        raise
+
+
+async def _undo_start(starting: "asyncio.Future[Process]", *, leads_group: bool) -> None:
+    try:
+        process = await starting
+    except OSError:
+        return
+    with suppress(ProcessLookupError):
+        if leads_group:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    if process.stdin is not None:
+        process.stdin.close()
+    await process.communicate()
+
+
 class PipedProcess:
-    """A process with piped output; its standard input is closed unless `fed`."""
+    """A process with piped output; its standard input is `stdin`, a pipe when `fed`, or else closed."""
 
     def __init__(
         self,
@@ -65,6 +95,7 @@ class PipedProcess:
         env: Mapping[str, str],
         merged: bool = True,
         fed: bool = False,
+        stdin: int = subprocess.DEVNULL,
         after: Sequence[str] = (),
     ) -> None:
         self.after = after
@@ -74,7 +105,7 @@ class PipedProcess:
                 argv,
                 cwd=cwd,
                 env=env,
-                stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
+                stdin=subprocess.PIPE if fed else stdin,
                 bufsize=0,
                 stdout=pairs[0][1],
                 stderr=pairs[-1][1],
@@ -211,26 +242,18 @@ async def _outcome(
 
 
 async def _exited(child: ChildProcess) -> int:
-    await _ending(child.pid)
+    with suppress(AttributeError, OSError):  # pidfds are not supported everywhere
+        watch = os.pidfd_open(child.pid)
+        loop, gone = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(watch, gone.set)
+        try:
+            await gone.wait()
+        finally:
+            loop.remove_reader(watch)
+            os.close(watch)
     while (code := child.poll()) is None:  # noqa: ASYNC110 (where the system cannot tell us, we have to ask)
         await asyncio.sleep(0.02)
     return code
-
-
-async def _ending(pid: int) -> None:
-    """Waits until `pid` has ended; returns at once where pidfds are not supported."""
-    try:
-        watch = os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return
-    loop = asyncio.get_running_loop()
-    gone = asyncio.Event()
-    loop.add_reader(watch, gone.set)
-    try:
-        await gone.wait()
-    finally:
-        loop.remove_reader(watch)
-        os.close(watch)
 
 
 async def _leave(crowded: "asyncio.Task[int] | None", after: Sequence[str]) -> None:

@@ -54,13 +54,20 @@ async def terminate_group(leader: int, grace: float = GRACE) -> bool:
     return False
 
 
-def _signal(leader: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, number)
+def _signal(leader: int, number: signal.Signals) -> set[int]:
+    """Signals the group and what is left of its session; returns the members that were left."""
+    _signal_group(leader, number)
     # Job control moves children to their own groups; they are still in the session.
-    for pid in members(leader):
+    left = members(leader)
+    for pid in left:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
+    return left
+
+
+def _signal_group(leader: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
 
 
 async def _gone(leader: int, within: float) -> bool:
@@ -95,16 +102,11 @@ async def wait_until_outgrown(leader: int, most: int) -> int:
         base = min(base, now)
         if now - base <= most:
             continue
-        _signal_all(leader, signal.SIGSTOP)
+        _signal_group(leader, signal.SIGSTOP)
         if (count := len(members(leader))) > most:
             return count
-        _signal_all(leader, signal.SIGCONT)
+        _signal_group(leader, signal.SIGCONT)
         base = now  # other processes account for the growth
-
-
-def _signal_all(leader: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, number)
 
 
 def _everything() -> int:
@@ -118,11 +120,6 @@ def _everything() -> int:
 async def kill_group(leader: int) -> None:
     """Kills the group with SIGKILL at once: a fork bomb would use any grace period to multiply."""
     for _ in range(200):
-        _signal_all(leader, signal.SIGKILL)
-        left = members(leader)
-        if not left:
+        if not _signal(leader, signal.SIGKILL):
             return
-        for pid in left:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
         await asyncio.sleep(0.02)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, TextIO
 
 import msgspec
@@ -53,7 +54,9 @@ LAST_WORDS = 1_500
 FAREWELL = 7.0
 """Seconds for an orderly shutdown after the input has ended."""
 
-Questions = "asyncio.Queue[Ask | None]"
+
+def ignore(news: Any) -> None:
+    """For whoever wants to hear nothing."""
 
 
 class WorkerOutput:
@@ -99,7 +102,7 @@ class RequestLoop:
         self,
         voice: WorkerOutput,
         answer: Callable[[WorkerRequest], Awaitable[WorkerMessage]],
-        heard: Callable[[Any], None] = lambda news: None,
+        heard: Callable[[Any], None] = ignore,
     ) -> None:
         self._voice = voice
         self._answer = answer
@@ -118,7 +121,7 @@ class RequestLoop:
                     continue
                 task = asyncio.create_task(self._run(ask))
                 self._tasks[ask.id] = task
-                task.add_done_callback(lambda done, number=ask.id: self._tasks.pop(number, None))  # type: ignore[misc]
+                task.add_done_callback(partial(self._tasks.pop, ask.id))
         finally:
             tasks = list(self._tasks.values())
             for task in tasks:
@@ -136,12 +139,12 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:1000] if str(error) else type(error).__name__
 
 
-def descendants() -> set[int]:
-    """All descendants of this process."""
+def descendants(pid: int | None = None) -> set[int]:
+    """All descendants of a process, or of this one."""
     import psutil  # type: ignore[import-untyped]
 
     try:
-        return {child.pid for child in psutil.Process().children(recursive=True)}
+        return {child.pid for child in psutil.Process(pid).children(recursive=True)}
     except psutil.Error:
         return set()
 

@@ -12,19 +12,16 @@ from openclaw.core.errors import Unavailable
 
 
 class SystemClock:
-    def now(self) -> float:
-        return time.time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+    now = staticmethod(time.time)
+    sleep = staticmethod(asyncio.sleep)
 
 
 T = TypeVar("T")
 
 
-async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
+async def run_shielded(work: Awaitable[T]) -> T:
     """Runs `work` to its end even if the caller is cancelled meanwhile; the cancellation is re-raised after it."""
-    return await _outlast(asyncio.ensure_future(work), lambda: None)
+    return await _outlast(asyncio.ensure_future(work))
 
 
 async def run_in_thread(work: Callable[[Event], T]) -> T:
@@ -33,14 +30,15 @@ async def run_in_thread(work: Callable[[Event], T]) -> T:
     return await _outlast(asyncio.get_running_loop().run_in_executor(None, work, stop), stop.set)
 
 
-async def _outlast(future: asyncio.Future[T], cancelled: Callable[[], None]) -> T:
+async def _outlast(future: asyncio.Future[T], cancelled: Callable[[], None] | None = None) -> T:
     pending: asyncio.CancelledError | None = None
     while not future.done():
         try:
             await asyncio.wait({future})
         except asyncio.CancelledError as error:
             pending = error
-            cancelled()
+            if cancelled is not None:
+                cancelled()
     if pending is not None:
         # Retrieving the exception keeps asyncio from logging it as never retrieved.
         if not future.cancelled():

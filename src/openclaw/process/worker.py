@@ -4,8 +4,6 @@
 """
 
 import asyncio
-import os
-import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Mapping
@@ -17,8 +15,16 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.secret import Secret, redact
-from openclaw.process import group
-from openclaw.process.stdio_rpc import LONGEST_LINE, WorkerMessage, WorkerRequest, encode_line
+from openclaw.process.child import start_subprocess
+from openclaw.process.stdio_rpc import (
+    LONGEST_LINE,
+    WorkerMessage,
+    WorkerRequest,
+    descendants,
+    encode_line,
+    ignore,
+    kill,
+)
 from openclaw.process.tasks import run_shielded
 
 STOP_SECONDS = 9.0
@@ -56,7 +62,7 @@ class Worker:
         *,
         idle: float,
         environ: Mapping[str, str],
-        heard: Callable[[Any], None] = lambda news: None,
+        heard: Callable[[Any], None] = ignore,
     ) -> None:
         self._role = role
         self._body = start
@@ -84,7 +90,7 @@ class Worker:
         """The process id, while it runs."""
         return self._child.pid if self._child is not None and self._child.returncode is None else None
 
-    async def ask(self, body: Any, seconds: float, report: Callable[[str], None] = lambda text: None) -> Any:
+    async def ask(self, body: Any, seconds: float, report: Callable[[str], None] = ignore) -> Any:
         """Sends a request and returns the answer; raises when there is none."""
         await self._running()
         self._last += 1
@@ -135,11 +141,11 @@ class Worker:
                     await child.wait()
         finally:
             if child.returncode is None:
-                _kill_family(child.pid)
-                await run_shielded(_reaped(child))
+                kill(descendants(child.pid) | {child.pid})
+                await run_shielded(child.wait())
             if reader is not None:
                 reader.cancel()
-                await run_shielded(_gathered(reader))
+                await run_shielded(asyncio.gather(reader, return_exceptions=True))
 
     async def _running(self) -> None:
         async with self._starting:
@@ -152,7 +158,7 @@ class Worker:
 
     async def _start(self) -> None:
         body = self._body()
-        self._child = await asyncio.create_subprocess_exec(
+        self._child = await start_subprocess(
             *(sys.executable, "-P", "-m", self._role.module),
             stdin=PIPE,
             stdout=PIPE,
@@ -200,8 +206,14 @@ class Worker:
             async for text in child.stdout:
                 tell = msgspec.json.decode(text, type=WorkerMessage)
                 self._over = self._over or tell.over
+                waiting = self._waiting.get(tell.id)
                 if tell.id:
-                    self._take(tell)
+                    if waiting is None or waiting.answer.done():
+                        continue
+                    if tell.progress:
+                        waiting.report(tell.progress)
+                    else:
+                        waiting.answer.set_result(tell)
                 elif tell.error:
                     reason = tell.error
                 elif tell.ready and not ready.done():
@@ -218,15 +230,6 @@ class Worker:
                     future.set_exception(failure)
                     future.exception()  # marks the exception as retrieved, since the caller may have stopped waiting
 
-    def _take(self, tell: WorkerMessage) -> None:
-        waiting = self._waiting.get(tell.id)
-        if waiting is None or waiting.answer.done():
-            return
-        if tell.progress:
-            waiting.report(tell.progress)
-        else:
-            waiting.answer.set_result(tell)
-
     def _named(self, reason: str) -> str:
         return redact(f"{self._role.name}: {reason}", *self._role.secrets)
 
@@ -241,24 +244,3 @@ class Worker:
         task = asyncio.create_task(self.stop(), name=f"idle:{self._role.name}")
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
-
-
-async def _reaped(child: Process) -> None:
-    await child.wait()
-
-
-async def _gathered(task: "asyncio.Task[None]") -> None:
-    await asyncio.gather(task, return_exceptions=True)
-
-
-def _kill_family(pid: int) -> None:
-    """Kills a process and all its descendants, including orphans in the sessions they led."""
-    import psutil  # type: ignore[import-untyped]
-
-    with suppress(psutil.Error):
-        parent = psutil.Process(pid)
-        leaders = {process.pid for process in parent.children(recursive=True)}
-        doomed = leaders.union(*(group.members(leader) for leader in leaders), {pid})
-        for each in doomed:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(each, signal.SIGKILL)

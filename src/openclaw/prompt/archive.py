@@ -70,20 +70,14 @@ class PromptArchive:
 
     async def keep(self, run_id: str, session_key: str, now: int, prompt: Prompt, report: PromptReport) -> None:
         """Stores the prompt of a run."""
-        digests = {_digest(section.text): section.text for section in prompt.sections}
-
-        def put(text: str) -> str:
-            digest = _digest(text)
-            digests[digest] = text
-            return digest
-
-        told = msgspec.json.encode(report)
+        listed = _listed(prompt.sections)
+        parts = [listed, *(section.text for section in prompt.sections)]
+        row: PromptReport | _Dated = report
         if not report.changes:  # `witnessed` searches the report column, so a report with changes is stored whole
             plain = structs.replace(report, generated_at=0, session_id="", session_key="")
-            rest = put(msgspec.json.encode(plain).decode())
-            told = msgspec.json.encode(_Dated(report.generated_at, report.session_id, report.session_key, rest))
-        listed = put(_listed(prompt.sections))
-        texts = {digest: text for digest, text in digests.items() if digest not in self._stored}
+            parts.append(msgspec.json.encode(plain).decode())
+            row = _Dated(report.generated_at, report.session_id, report.session_key, _digest(parts[-1]))
+        texts = {digest: text for text in parts if (digest := _digest(text)) not in self._stored}
         await self._db.write_all(
             *(
                 (
@@ -99,8 +93,8 @@ class PromptArchive:
                     "run": run_id,
                     "key": session_key,
                     "now": now,
-                    "report": told.decode(),
-                    "sections": listed,
+                    "report": msgspec.json.encode(row).decode(),
+                    "sections": _digest(listed),
                 },
             ),
         )
@@ -141,11 +135,8 @@ class PromptArchive:
 
     async def latest(self, session_key: str) -> ArchivedPrompt | None:
         """The last prompt that was sent for a session."""
-        rows = await self._db.read(
-            "SELECT run_id FROM prompts WHERE session_key = :key ORDER BY created_at DESC, run_id LIMIT 1",
-            {"key": session_key},
-        )
-        return await self._load(rows[0]["run_id"]) if rows else None
+        run_id = await self.last_run(session_key)
+        return await self._load(run_id) if run_id else None
 
     async def recent(self, limit: int = 20, session_key: str | None = None) -> list[tuple[str, str, int]]:
         """Run, session and time of the latest prompts, of one session or of all."""
@@ -162,8 +153,9 @@ class PromptArchive:
         listed = row["sections"] if row["sections"].startswith("[") else await self._text(row["sections"])
         sections = []
         for item in msgspec.json.decode(listed, type=list[_Kept]):
-            fields = {name: value for name, value in structs.asdict(item).items() if name != "hash"}
-            sections.append(msgspec.convert({**fields, "text": await self._text(item.hash)}, Section))
+            fields = structs.asdict(item)
+            text = await self._text(fields.pop("hash"))
+            sections.append(msgspec.convert({**fields, "text": text}, Section))
         stable = tuple(section for section in sections if section.stable)
         dynamic = tuple(section for section in sections if not section.stable)
         return ArchivedPrompt(

@@ -1,11 +1,8 @@
 """Renders facts to a prompt: order of sections, modes, cache boundary. The same facts give the same bytes."""
 
-import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from threading import Lock
+from functools import lru_cache
 
-import msgspec
 from msgspec import Struct, structs
 
 from openclaw.core.provider import System
@@ -101,18 +98,20 @@ def build(facts: PromptFacts) -> Prompt:
         return Prompt(sections=only, stable=above.IDENTITY, dynamic="")
     if facts.mode != "minimal":
         facts = structs.replace(facts, mode="full")
-    stable_sections, stable = _memo.stable(stable_only(facts))
+    stable_sections, stable = render_stable(stable_only(facts))
     dynamic_sections = _render(DYNAMIC, facts)
     return Prompt(sections=stable_sections + dynamic_sections, stable=stable, dynamic=assemble(dynamic_sections))
 
 
-def build_agent_system_prompt(facts: PromptFacts) -> str:
-    """Renders the prompt for `facts` as text."""
-    return build(facts).text
-
-
 def assemble(sections: Iterable[Section]) -> str:
     return "\n".join(piece.rendered for piece in sections)
+
+
+@lru_cache(maxsize=MEMO_SIZE)
+def render_stable(facts: PromptFacts) -> tuple[tuple[Section, ...], str]:
+    """The sections above the boundary and their text; the last few are cached."""
+    sections = _render(STABLE, facts)
+    return sections, assemble(sections).rstrip()
 
 
 def _render(pieces: tuple[Piece, ...], facts: PromptFacts) -> tuple[Section, ...]:
@@ -120,50 +119,6 @@ def _render(pieces: tuple[Piece, ...], facts: PromptFacts) -> tuple[Section, ...
     made = (piece(facts) for piece in pieces)
     flat = (one for each in made for one in (each if isinstance(each, tuple) else (each,)))
     return tuple(one for one in flat if one is not None and one.id not in omitted)
-
-
-def _render_stable(facts: PromptFacts) -> tuple[tuple[Section, ...], str]:
-    sections = _render(STABLE, facts)
-    return sections, assemble(sections).rstrip()
-
-
-class _Memo:
-    """Caches the last few stable parts, by the facts they were rendered from."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._held: OrderedDict[bytes, tuple[tuple[Section, ...], str]] = OrderedDict()
-        self._lock = Lock()
-
-    def stable(self, facts: PromptFacts) -> tuple[tuple[Section, ...], str]:
-        try:
-            key = hashlib.sha256(msgspec.json.encode(facts)).digest()
-        except UnicodeEncodeError:
-            # Lone surrogates cannot be encoded for the key; the sections drop them, so render without caching.
-            return _render_stable(facts)
-        with self._lock:
-            held = self._held.get(key)
-            if held is not None:
-                self._held.move_to_end(key)
-                return held
-        made = _render_stable(facts)
-        with self._lock:
-            self._held[key] = made
-            while len(self._held) > self._size:
-                self._held.popitem(last=False)
-        return made
-
-    def clear(self) -> None:
-        with self._lock:
-            self._held.clear()
-
-
-_memo = _Memo(MEMO_SIZE)
-
-
-def clear_memo() -> None:
-    """Empties the memo."""
-    _memo.clear()
 
 
 _TEXTS = tuple(

@@ -10,11 +10,11 @@ import socket
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from openclaw.agent.settings import AgentDefaults, AgentEntry
+from openclaw.agent.settings import AgentDefaults, AgentEntry, ResolvedAgent
 from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.keys import MAIN, SessionKey
 from openclaw.core.provider import Model
@@ -34,8 +34,8 @@ from openclaw.prompt.facts import (
     clean,
     clean_line,
 )
-from openclaw.prompt.fit import Fitted, fit, token_budget
-from openclaw.prompt.report import ChangeLine, PromptReport, ReportHeader, TruncationPart, report
+from openclaw.prompt.fit import fit, token_budget
+from openclaw.prompt.report import ChangeLine, PromptReport, ReportHeader, SandboxPart, TruncationPart, report
 from openclaw.prompt.sections.tools import authorized_senders
 from openclaw.security import scan
 from openclaw.security.audit import AuditEntry
@@ -69,9 +69,9 @@ def apply(prompt: Prompt, additions: Additions, fence_id: str = "") -> Prompt:
     dynamic = [piece for piece in prompt.sections if not piece.stable]
     if additions.replace and clean(additions.replace):
         kept = {piece.id: piece for piece in stable if piece.id in IRREPLACEABLE}
-        theirs = _piece("system", 1, additions.replace, "", before="")
+        theirs = _pieces("system", (additions.replace,), "")
         identity = [kept.pop("identity")] if "identity" in kept else []
-        stable, dynamic = [*identity, theirs, *kept.values()], []
+        stable, dynamic = [*identity, *theirs, *kept.values()], []
     stable = [*_pieces("prepend", additions.prepend, fence_id, after="\n"), *stable]
     stable += _pieces("append", additions.append, fence_id, before="\n")
     return Prompt(sections=(*stable, *dynamic), stable=assemble(stable).rstrip(), dynamic=assemble(dynamic))
@@ -80,35 +80,21 @@ def apply(prompt: Prompt, additions: Additions, fence_id: str = "") -> Prompt:
 def _pieces(
     where: str, texts: tuple[PromptText, ...], fence_id: str, *, before: str = "", after: str = ""
 ) -> list[Section]:
-    return [
-        _piece(where, number, text, fence_id, before=before, after=after)
-        for number, text in enumerate(texts, 1)
-        if clean(text)
-    ]
-
-
-def _piece(
-    where: str,
-    number: int,
-    text: PromptText,
-    fence_id: str,
-    *,
-    before: str,
-    after: str = "",
-) -> Section:
-    body = clean(text)
-    if fence_id:
-        body = fence("PLUGIN_CONTEXT", clean_line(fence_id), body, source=text.source)
-    return Section(
-        id=f"hook:{where}:{number}",
-        heading="",
-        text=f"{before}{body}{after}",
-        source=text.source,
-        label=text.label,
-    )
+    pieces = []
+    for number, text in enumerate(texts, 1):
+        body = clean(text)
+        if not body:
+            continue
+        if fence_id:
+            body = fence("PLUGIN_CONTEXT", clean_line(fence_id), body, source=text.source)
+        name = f"hook:{where}:{number}"
+        pieces.append(Section(id=name, heading="", text=f"{before}{body}{after}", source=text.source, label=text.label))
+    return pieces
 
 
 # Options from the configuration.
+
+Citations = Literal["auto", "on", "off"]
 
 
 class PromptOptions(Struct, frozen=True, kw_only=True):
@@ -116,7 +102,7 @@ class PromptOptions(Struct, frozen=True, kw_only=True):
 
     senders: PromptText | None = None
     aliases: tuple[str, ...] = ()
-    citations: Literal["auto", "on", "off"] = "auto"
+    citations: Citations = "auto"
     delegation: Literal["suggest", "prefer"] = "suggest"
     heartbeat: PromptText | None = None
     """The heartbeat prompt, for the agent that has heartbeats."""
@@ -131,7 +117,7 @@ def resolve(
     *,
     is_default: bool,
     secret: Callable[[], Secret],
-    citations: Literal["auto", "on", "off"] = "auto",
+    citations: Citations = "auto",
 ) -> PromptOptions:
     """Resolves the options of `agent`; calls `secret` only when owner ids are hashed."""
     hashed = commands.owner_display == "hash" and any(
@@ -184,7 +170,7 @@ class PromptRequest(Struct, frozen=True, kw_only=True):
     model: Model
     default_model: str
     tools: Sequence[ToolSpec]
-    knobs: PromptOptions = PromptOptions()
+    options: PromptOptions = PromptOptions()
     mode: Mode | None = None
     """None leaves it to the kind of session."""
     thinking: str = "off"
@@ -217,8 +203,6 @@ class BuiltPrompt(Struct, frozen=True, kw_only=True):
     prompt: Prompt
     facts: PromptFacts
     report: PromptReport
-    cut: FileCut
-    about: ReportHeader
 
 
 def detect_machine(timezone: str, shell: str, fence_id: str, docs_path: str = "") -> PromptMachine:
@@ -234,33 +218,7 @@ def detect_machine(timezone: str, shell: str, fence_id: str, docs_path: str = ""
     )
 
 
-class PromptBuilder:
-    """Builds prompts. Reuses an agent's last one when its inputs are equal, with a new date and session."""
-
-    def __init__(self, about: PromptMachine, cache: FileCache) -> None:
-        self._about = about
-        self._cache = cache
-        self._last: dict[tuple[str, budget.Kind], tuple[_Ground, BuiltPrompt]] = {}
-
-    def make(self, what: PromptRequest, defaults: AgentDefaults) -> BuiltPrompt:
-        kind = (what.key.agent, budget.kind_of(what.key))
-        ground = _Ground(
-            # Of the key only agent and kind influence the prompt, and they are the cache key.
-            what=structs.replace(what, key=_ANYBODY, session_id="", now=0),
-            loaded=files.load(what.workspace, cache=self._cache),
-            defaults=defaults,
-            notes=_notes(what.workspace),
-            root=repo_root(defaults.repo_root, what.workspace),
-        )
-        last = self._last.get(kind)
-        if last is not None and last[0] == ground:
-            return _dated(last[1], what)
-        briefing = _brief(what, self._about, ground)
-        self._last[kind] = (ground, briefing)
-        return briefing
-
-
-class _Ground(Struct, frozen=True):
+class _Inputs(Struct, frozen=True):
     """All inputs of a prompt; compared to find out whether the last one can be reused."""
 
     what: PromptRequest
@@ -270,66 +228,105 @@ class _Ground(Struct, frozen=True):
     root: str
 
 
-_ANYBODY = SessionKey("main", MAIN)
+_ANY_KEY = SessionKey("main", MAIN)
+_COMMIT = (PromptText("This workspace is a git repository: commit after edits.", "openclaw"),)
 
 
-def _dated(briefing: BuiltPrompt, what: PromptRequest) -> BuiltPrompt:
-    key = str(what.key)
-    about = structs.replace(briefing.about, generated_at=what.now, session_id=what.session_id, session_key=key)
-    told = structs.replace(briefing.report, generated_at=what.now, session_id=what.session_id, session_key=key)
-    return structs.replace(briefing, about=about, report=told)
+class PromptBuilder:
+    """Builds prompts. Reuses an agent's last one when its inputs are equal, with a new date and session."""
+
+    def __init__(self, about: PromptMachine, cache: FileCache) -> None:
+        self._about = about
+        self._cache = cache
+        self._last: dict[tuple[str, bool, bool, bool], tuple[_Inputs, BuiltPrompt]] = {}
+        self._options: dict[str, tuple[tuple[Any, ...], PromptOptions]] = {}
+
+    def options(
+        self,
+        agent: ResolvedAgent,
+        defaults: AgentDefaults,
+        commands: CommandsSettings,
+        secret: Callable[[], Secret],
+        citations: Citations = "auto",
+    ) -> PromptOptions:
+        """The options of `agent`, resolved anew when the configuration changed."""
+        given = (agent.entry, agent.is_default, defaults, commands, citations)
+        known = self._options.get(agent.id)
+        if known is None or known[0] != given:
+            options = resolve(
+                agent.entry, defaults, commands, is_default=agent.is_default, secret=secret, citations=citations
+            )
+            known = self._options[agent.id] = (given, options)
+        return known[1]
+
+    def make(self, what: PromptRequest, defaults: AgentDefaults) -> BuiltPrompt:
+        key, workspace = what.key, what.workspace
+        inputs = _Inputs(
+            # Of the key only agent and kind influence the prompt, and they are the cache key.
+            what=structs.replace(what, key=_ANY_KEY, session_id="", now=0),
+            loaded=files.load(workspace, cache=self._cache),
+            defaults=defaults,
+            notes=_COMMIT if (workspace / ".git").exists() else (),
+            root=repo_root(defaults.repo_root, workspace),
+        )
+        kind = (key.agent, key.is_subagent, key.is_cron, key.is_group)
+        last = self._last.get(kind)
+        if last is None or last[0] != inputs:
+            last = self._last[kind] = (inputs, _build(what, self._about, inputs))
+        built = last[1]
+        dated = structs.replace(built.report, generated_at=what.now, session_id=what.session_id, session_key=str(key))
+        return structs.replace(built, report=dated)
 
 
-def _brief(what: PromptRequest, about: PromptMachine, ground: _Ground) -> BuiltPrompt:
+def _build(what: PromptRequest, about: PromptMachine, inputs: _Inputs) -> BuiltPrompt:
     """Builds the prompt for `what`, reduced to fit its model."""
-    loaded, defaults = ground.loaded, ground.defaults
+    loaded, defaults = inputs.loaded, inputs.defaults
     found = budget.select_files(
         loaded if what.files is None else what.files,
         budget.kind_of(what.key, group=what.shared),
-        heartbeats=what.knobs.heartbeats,
+        heartbeats=what.options.heartbeats,
         known=loaded,
     )
     cut = budget.fit(found, FileBudget(per_file=defaults.bootstrap_max_chars, total=defaults.bootstrap_total_max_chars))
     warning = defaults.bootstrap_prompt_truncation_warning
-    told, seen = budget.should_warn(cut, warning, what.warned)
-    fitted = fit(_facts(what, about, ground, cut, told), _room(what))
-    prompt = build(fitted.facts)
+    warned, seen = budget.should_warn(cut, warning, what.warned)
+    schemas = sum(len(tool.schema) + len(tool.description) for tool in what.tools)
+    room = max(500, token_budget(what.model.context_window) - estimate_tokens(schemas))
+    fitted = fit(_facts(what, about, inputs, cut, warned), room)
     truncation = TruncationPart(
         warning_mode=warning,
-        warning_shown=told,
+        warning_shown=warned,
         prompt_warning_signature=cut.signature if cut.shortened else "",
         warning_signatures_seen=seen,
         truncated_files=sum(file.truncated for file in cut.files),
         near_limit_files=len(cut.near_limit),
         total_near_limit=cut.total_near_limit,
     )
-    told_of = _about(what, cut, truncation, fitted, found)
-    return BuiltPrompt(
-        prompt=prompt,
-        facts=fitted.facts,
-        report=report(prompt, fitted.facts, told_of, what.tools),
-        cut=cut,
-        about=told_of,
+    header = ReportHeader(
+        source=what.source,
+        provider=what.model.provider,
+        model=what.model.id,
+        sandbox=SandboxPart(mode=what.sandbox_mode, sandboxed=what.sandbox is not None),
+        bootstrap_max_chars=cut.limits.per_file,
+        bootstrap_total_max_chars=cut.limits.total,
+        bootstrap_truncation=truncation if cut.shortened or cut.near_limit else None,
+        degraded=fitted.degraded,
+        findings=tuple(_findings(found)),
     )
+    prompt = build(fitted.facts)
+    return BuiltPrompt(prompt=prompt, facts=fitted.facts, report=report(prompt, fitted.facts, header, what.tools))
 
 
 def with_changes(
-    briefing: BuiltPrompt, prompt: Prompt, changes: tuple[ChangeLine, ...], tools: Sequence[ToolSpec]
+    built: BuiltPrompt, prompt: Prompt, changes: tuple[ChangeLine, ...], tools: Sequence[ToolSpec]
 ) -> BuiltPrompt:
     """Replaces the prompt by the one plugins changed, and adds their changes to the report."""
-    about = structs.replace(briefing.about, changes=changes)
-    told = report(prompt, briefing.facts, about, tools)
-    return structs.replace(briefing, prompt=prompt, about=about, report=told)
+    header = structs.replace(built.report, changes=changes)
+    return structs.replace(built, prompt=prompt, report=report(prompt, built.facts, header, tools))
 
 
-def _room(what: PromptRequest) -> int:
-    """Tokens left for the prompt after the tools' schemas."""
-    schemas = sum(len(tool.schema) + len(tool.description) for tool in what.tools)
-    return max(500, token_budget(what.model.context_window) - estimate_tokens(schemas))
-
-
-def _facts(what: PromptRequest, about: PromptMachine, ground: _Ground, cut: FileCut, told: bool) -> PromptFacts:
-    key, model, knobs = what.key, what.model, what.knobs
+def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: FileCut, warned: bool) -> PromptFacts:
+    key, model, options = what.key, what.model, what.options
     return PromptFacts(
         workspace_dir=what.sandbox.container_workspace_dir if what.sandbox else str(what.workspace),
         sandbox=what.sandbox,
@@ -337,22 +334,22 @@ def _facts(what: PromptRequest, about: PromptMachine, ground: _Ground, cut: File
         tools=tuple(ToolLine(spec.name, spec.summary) for spec in what.tools),
         fence_id=about.fence_id,
         context_files=cut.files,
-        truncation_notice=told,
-        workspace_notes=ground.notes,
+        truncation_notice=warned,
+        workspace_notes=inputs.notes,
         skills=what.skills,
         docs_path=about.docs_path,
-        user_timezone=ground.defaults.user_timezone or about.timezone,
-        model_aliases=knobs.aliases,
-        memory_citations=knobs.citations,
-        delegation=knobs.delegation,
+        user_timezone=inputs.defaults.user_timezone or about.timezone,
+        model_aliases=options.aliases,
+        memory_citations=options.citations,
+        delegation=options.delegation,
         acp_enabled=what.external_agents,
-        authorized_senders=knobs.senders,
+        authorized_senders=options.senders,
         silent_replies="generic",
         contribution=prompt_fit.resolve(model.provider, model.id, context_window=model.context_window),
         runtime=RuntimeFacts(
             agent_id=key.agent,
             host=about.host,
-            repo_root=ground.root,
+            repo_root=inputs.root,
             os=about.os,
             arch=about.arch,
             python=about.python,
@@ -366,26 +363,7 @@ def _facts(what: PromptRequest, about: PromptMachine, ground: _Ground, cut: File
         reasoning_tags=bool(model.compat.reasoning_tags),
         extra=what.extra,
         terminal=what.terminal,
-        heartbeat=knobs.heartbeat,
-    )
-
-
-def _about(
-    what: PromptRequest, cut: FileCut, truncation: TruncationPart, fitted: Fitted, found: Sequence[WorkspaceFile]
-) -> ReportHeader:
-    return ReportHeader(
-        source=what.source,
-        generated_at=what.now,
-        session_id=what.session_id,
-        session_key=str(what.key),
-        provider=what.model.provider,
-        model=what.model.id,
-        sandbox_mode=what.sandbox_mode,
-        bootstrap_max_chars=cut.limits.per_file,
-        bootstrap_total_max_chars=cut.limits.total,
-        bootstrap_truncation=truncation if cut.shortened or cut.near_limit else None,
-        degraded=fitted.degraded,
-        findings=tuple(_findings(found)),
+        heartbeat=options.heartbeat,
     )
 
 
@@ -404,12 +382,6 @@ def _scanned(text: str) -> tuple[str, ...]:
     return tuple(str(finding) for finding in scan.scan(text)[:20])
 
 
-def _notes(workspace: Path) -> tuple[PromptText, ...]:
-    if not (workspace / ".git").exists():
-        return ()
-    return (PromptText("This workspace is a git repository: commit after edits.", "openclaw"),)
-
-
 def repo_root(configured: str | None, workspace: Path) -> str:
     """The repository the agent works in, if any."""
     if configured and Path(configured).expanduser().is_dir():
@@ -424,19 +396,9 @@ def repo_root(configured: str | None, workspace: Path) -> str:
 
 
 def entry_to_change(entry: AuditEntry) -> ChangeLine:
-    return ChangeLine(
-        plugin=entry.plugin,
-        hook=entry.hook,
-        field=entry.field,
-        before_chars=entry.before_chars,
-        after_chars=entry.after_chars,
-        refused=entry.refused,
-        note=entry.note,
-        seq=entry.seq,
-        hash=entry.hash,
-    )
+    return ChangeLine(**{name: getattr(entry, name) for name in ChangeLine.__struct_fields__})
 
 
-def with_audit_entries(briefing: BuiltPrompt, entries: Sequence[AuditEntry], tools: Sequence[ToolSpec]) -> BuiltPrompt:
+def with_audit_entries(built: BuiltPrompt, entries: Sequence[AuditEntry], tools: Sequence[ToolSpec]) -> BuiltPrompt:
     """Adds audit entries to the report: changes made before the prompt was built."""
-    return with_changes(briefing, briefing.prompt, tuple(map(entry_to_change, entries)), tools)
+    return with_changes(built, built.prompt, tuple(map(entry_to_change, entries)), tools)

@@ -1,17 +1,15 @@
 """Blames each line of a prompt on its source, and compares two prompts: sections changed, cached prefix kept."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Literal
 
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import CACHE_BOUNDARY, Label
-from openclaw.prompt.build import Prompt
+from openclaw.prompt.build import Prompt, assemble
 from openclaw.prompt.facts import OWN_SOURCE, Section
-from openclaw.prompt.report import PromptReport
 
 # Blame.
 
@@ -31,7 +29,7 @@ def blame(prompt: Prompt) -> tuple[BlamedLine, ...]:
     """Every line of `prompt.text` with its source."""
     stable = _lines(piece for piece in prompt.sections if piece.stable)
     # The stable part is trimmed at its end, and so are its lines.
-    traced = stable[: prompt.stable.count("\n") + 1]
+    traced = list(islice(stable, prompt.stable.count("\n") + 1))
     if prompt.dynamic:
         mark = Section(id="boundary", heading="", text=CACHE_BOUNDARY.strip())
         traced += _lines((mark, *(piece for piece in prompt.sections if not piece.stable)))
@@ -46,16 +44,13 @@ def blame_line(prompt: Prompt, number: int) -> BlamedLine:
     return lines[number - 1]
 
 
-def _lines(sections: Iterable[Section]) -> list[BlamedLine]:
-    return [line for piece in sections for line in _section_lines(piece)]
-
-
-def _section_lines(piece: Section) -> Iterator[BlamedLine]:
-    # Headings are ours even when the text is not.
-    ours = piece.heading.count("\n") + 1 if piece.heading else 0
-    for place, text in enumerate(piece.rendered.split("\n")):
-        line = BlamedLine(text=text, section=piece.id, source=piece.source, label=piece.label, stable=piece.stable)
-        yield structs.replace(line, source=OWN_SOURCE, label="system") if place < ours else line
+def _lines(sections: Iterable[Section]) -> Iterator[BlamedLine]:
+    for piece in sections:
+        # Headings are ours even when the text is not.
+        ours = piece.heading.count("\n") + 1 if piece.heading else 0
+        for place, text in enumerate(piece.rendered.split("\n")):
+            line = BlamedLine(text=text, section=piece.id, source=piece.source, label=piece.label, stable=piece.stable)
+            yield structs.replace(line, source=OWN_SOURCE, label="system") if place < ours else line
 
 
 # Comparison.
@@ -79,7 +74,7 @@ class PromptDiff(Struct, frozen=True, kw_only=True):
     broken_at: str = ""
     """The first section above the boundary that differs."""
     broken_at_byte: int | None = None
-    """The first differing UTF-8 byte of the prefix; between reports, the start of the differing section."""
+    """The first differing UTF-8 byte of the prefix."""
     prefix_bytes: int = 0
     """The size of the earlier prefix."""
 
@@ -95,92 +90,55 @@ class PromptDiff(Struct, frozen=True, kw_only=True):
         return "\n".join((*lines, verdict))
 
 
-class _Print(Struct, frozen=True):
-    """A section reduced to hash and size."""
-
-    id: str
-    hash: str
-    chars: int
-    bytes: int
-    stable: bool
-    source: str
-
-
-def diff(before: Prompt | PromptReport, after: Prompt | PromptReport) -> PromptDiff:
-    """Compares two prompts or reports; `broken_at_byte` is exact between two prompts only."""
-    old, new = _prints(before), _prints(after)
-    above_old, above_new = [one for one in old if one.stable], [one for one in new if one.stable]
-    part = _parting(above_old, above_new)
-    at = ""
-    byte = None
-    if part is not None:
-        here = (above_new[part : part + 1] or above_old[part : part + 1])[0]
-        at = here.id
-        byte = sum(one.bytes + 1 for one in above_old[:part])
-        if isinstance(before, Prompt) and isinstance(after, Prompt):
-            byte = _first_difference(before.stable.encode(), after.stable.encode())
+def diff(before: Prompt, after: Prompt) -> PromptDiff:
+    """Compares two prompts."""
+    old, new = ([piece for piece in prompt.sections if piece.stable] for prompt in (before, after))
+    broken = next(
+        (
+            now or was
+            for was, now in zip_longest(old, new)
+            if was is None or now is None or was.rendered != now.rendered
+        ),
+        None,
+    )
     return PromptDiff(
-        changes=tuple(_changes(old, new)),
-        prefix_kept=part is None,
-        broken_at=at,
-        broken_at_byte=byte,
-        prefix_bytes=max(0, sum(one.bytes + 1 for one in above_old) - 1),
+        changes=tuple(_changes(before.sections, after.sections)),
+        prefix_kept=broken is None,
+        broken_at=broken.id if broken else "",
+        broken_at_byte=_first_difference(before.stable.encode(), after.stable.encode()) if broken else None,
+        prefix_bytes=len(assemble(old).encode()),
     )
 
 
-def _prints(prompt: Prompt | PromptReport) -> list[_Print]:
-    if isinstance(prompt, PromptReport):
-        return [
-            _Print(line.id, line.hash, line.injected_chars, line.bytes, line.side == "stable", line.source)
-            for line in prompt.sections
-        ]
-    made = ((piece, piece.rendered.encode()) for piece in prompt.sections)
-    return [
-        _Print(piece.id, hashlib.sha256(raw).hexdigest(), piece.chars, len(raw), piece.stable, piece.source)
-        for piece, raw in made
-    ]
-
-
-def _parting(old: Sequence[_Print], new: Sequence[_Print]) -> int | None:
-    """The position of the first section that differs."""
-    for place, (one, other) in enumerate(zip_longest(old, new)):
-        if one is None or other is None or one.hash != other.hash:
-            return place
-    return None
-
-
-def _changes(old: Sequence[_Print], new: Sequence[_Print]) -> list[PromptDifference]:
+def _changes(old: Sequence[Section], new: Sequence[Section]) -> Iterator[PromptDifference]:
     before = {one.id: one for one in old}
     after = {one.id: one for one in new}
     # Positions count only sections in both prompts, so that an addition is not reported as moves.
     was_at = {name: place for place, name in enumerate(name for name in before if name in after)}
     is_at = {name: place for place, name in enumerate(name for name in after if name in before)}
-    changes = [
-        PromptDifference(id=one.id, kind="removed", stable=one.stable, before_chars=one.chars, source=one.source)
-        for one in old
-        if one.id not in after
-    ]
+    for one in old:
+        if one.id not in after:
+            yield PromptDifference(
+                id=one.id, kind="removed", stable=one.stable, before_chars=one.chars, source=one.source
+            )
     for now in new:
         was = before.get(now.id)
         if was is None:
             kind: Literal["added", "changed", "moved"] = "added"
-        elif was.hash != now.hash:
+        elif was.rendered != now.rendered:
             kind = "changed"
         elif was.stable != now.stable or was_at[now.id] != is_at[now.id]:
             kind = "moved"
         else:
             continue
-        changes.append(
-            PromptDifference(
-                id=now.id,
-                kind=kind,
-                stable=now.stable,
-                before_chars=was.chars if was else 0,
-                after_chars=now.chars,
-                source=now.source,
-            )
+        yield PromptDifference(
+            id=now.id,
+            kind=kind,
+            stable=now.stable,
+            before_chars=was.chars if was else 0,
+            after_chars=now.chars,
+            source=now.source,
         )
-    return changes
 
 
 def _first_difference(one: bytes, other: bytes) -> int:

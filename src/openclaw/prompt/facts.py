@@ -138,22 +138,7 @@ class PromptFacts(Struct, frozen=True, kw_only=True):
     """The directory of the terminal the person is at, when they are at one."""
 
 
-VOLATILE = (
-    "runtime",
-    "thinking",
-    "reasoning",
-    "extra",
-    "inherited_rules",
-    "inbound",
-    "message_tool_only",
-    "message_tool_hints",
-    "native_approvals",
-    "control_ui_embed",
-    "tts_hint",
-    "reactions",
-    "heartbeat",
-    "terminal",
-)
+VOLATILE = PromptFacts.__struct_fields__[PromptFacts.__struct_fields__.index("runtime") :]
 """Fields that may change between turns without breaking the cached prefix, besides `contribution.dynamic_suffix`."""
 
 _DEFAULTS = {item.name: item.default for item in structs.fields(PromptFacts) if item.name in VOLATILE}

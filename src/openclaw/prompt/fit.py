@@ -11,8 +11,8 @@ The reductions, in this order; `Fitted.degraded` lists those made:
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from msgspec import Struct, structs
 
@@ -86,26 +86,6 @@ def is_small(provider: str, model_id: str, context_window: int | None) -> bool:
     return provider.lower() in LOCAL_PROVIDERS and size is not None and float(size[1]) <= SMALL_BILLIONS
 
 
-def parse_contribution(answer: Mapping[str, Any], source: str) -> Contribution:
-    """Parses a plugin's answer; ignores unknown names and values that are not text."""
-    overrides = answer.get("sectionOverrides")
-    given = {**(overrides if isinstance(overrides, Mapping) else {})}
-    given = {key: given.get(key) for key in ("interaction_style", "tool_call_style", "execution_bias")}
-    given |= {"stable_prefix": answer.get("stablePrefix"), "dynamic_suffix": answer.get("dynamicSuffix")}
-    texts = {key: PromptText(value, source, "tool") for key, value in given.items() if _is_text(value)}
-    return Contribution(**texts)
-
-
-def merge(base: Contribution, over: Contribution) -> Contribution:
-    """`base` with every field that `over` sets."""
-    said = {field.name: getattr(over, field.name) for field in structs.fields(Contribution)}
-    return structs.replace(base, **{key: value for key, value in said.items() if value})
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
 def _ours(text: str, family: str) -> PromptText:
     return PromptText(text, f"model family {family}")
 
@@ -118,16 +98,7 @@ SHARE = 0.3
 CUT_TO = 1_000
 
 # From the least to the most important; files a hook added come before all of these.
-IMPORTANCE = (
-    "heartbeat.md",
-    "tools.md",
-    "memory.md",
-    "identity.md",
-    "user.md",
-    "bootstrap.md",
-    "soul.md",
-    "agents.md",
-)
+IMPORTANCE = ("heartbeat.md", "tools.md", "memory.md", "identity.md", "user.md", "bootstrap.md", "soul.md", "agents.md")
 _DETAILS = re.compile(r"\n[ \t]*<(description|version)>[^<]*</\1>")
 
 
@@ -137,11 +108,6 @@ class Fitted(Struct, frozen=True, kw_only=True):
     facts: PromptFacts
     degraded: tuple[str, ...] = ()
     tokens: int
-    max_tokens: int
-
-    @property
-    def fits(self) -> bool:
-        return self.tokens <= self.max_tokens
 
 
 def token_budget(context_window: int) -> int:
@@ -151,38 +117,34 @@ def token_budget(context_window: int) -> int:
 
 def fit(facts: PromptFacts, max_tokens: int) -> Fitted:
     """Reduces `facts` step by step until the prompt has at most `max_tokens`."""
-    cost = prompt_tokens(facts)
+    cost = _prompt_tokens(facts)
     degraded: list[str] = []
     for what, smaller in _steps(facts):
         if cost <= max_tokens:
             break
         changed = smaller(facts)
-        changed_cost = prompt_tokens(changed)
+        changed_cost = _prompt_tokens(changed)
         if changed_cost < cost:
             facts, cost = changed, changed_cost
             degraded.append(what)
-    return Fitted(facts=facts, degraded=tuple(degraded), tokens=cost, max_tokens=max_tokens)
+    return Fitted(facts=facts, degraded=tuple(degraded), tokens=cost)
 
 
-def prompt_tokens(facts: PromptFacts) -> int:
-    """Estimates the tokens of the prompt for `facts`."""
+def _prompt_tokens(facts: PromptFacts) -> int:
     return estimate_tokens(utf16_length(build(facts).text))
 
 
-Step = tuple[str, Callable[[PromptFacts], PromptFacts]]
-
-
-def _steps(facts: PromptFacts) -> Iterator[Step]:
+def _steps(facts: PromptFacts) -> Iterator[tuple[str, Callable[[PromptFacts], PromptFacts]]]:
     files = sorted(facts.context_files, key=_importance)
     yield "skills: names only", _skill_names
     yield "tools: names only", _tool_names
     for file in files:
-        yield f"{file.name}: only its beginning", _with_file(file.path, _beginning)
+        yield f"{file.name}: only its beginning", partial(_with_file, file.path, _beginning)
     for name in MAY_OMIT:
-        yield f"section left out: {name}", _without(name)
+        yield f"section left out: {name}", partial(_omit, name)
     for file in files:
-        yield f"{file.name}: only its name", _with_file(file.path, _name_only)
-    yield "skills: left out", lambda now: structs.replace(now, skills=None)
+        yield f"{file.name}: only its name", partial(_with_file, file.path, _name_only)
+    yield "skills: left out", partial(structs.replace, skills=None)
 
 
 def _skill_names(facts: PromptFacts) -> PromptFacts:
@@ -195,16 +157,13 @@ def _tool_names(facts: PromptFacts) -> PromptFacts:
     return structs.replace(facts, tools=tuple(ToolLine(tool.name, None) for tool in facts.tools))
 
 
-def _without(name: str) -> Callable[[PromptFacts], PromptFacts]:
-    return lambda facts: structs.replace(facts, omit=(*facts.omit, name))
+def _omit(name: str, facts: PromptFacts) -> PromptFacts:
+    return structs.replace(facts, omit=(*facts.omit, name))
 
 
-def _with_file(path: str, change: Callable[[ContextFile], ContextFile]) -> Callable[[PromptFacts], PromptFacts]:
-    def apply(facts: PromptFacts) -> PromptFacts:
-        files = tuple(change(file) if file.path == path else file for file in facts.context_files)
-        return structs.replace(facts, context_files=files, truncation_notice=True)
-
-    return apply
+def _with_file(path: str, change: Callable[[ContextFile], ContextFile], facts: PromptFacts) -> PromptFacts:
+    files = tuple(change(file) if file.path == path else file for file in facts.context_files)
+    return structs.replace(facts, context_files=files, truncation_notice=True)
 
 
 def _beginning(file: ContextFile) -> ContextFile:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
@@ -32,7 +33,7 @@ _QUOTED = re.compile(r"`([a-z][a-z_]{1,40})(?:\([^`]*\))?`")
 _COMMENT = re.compile(r"^\s*(?:#|<!--.*-->\s*$|$)")
 
 
-class LintFinding(Struct, frozen=True, kw_only=True):
+class LintFinding(Struct, frozen=True):
     kind: Kind
     where: str
     message: str
@@ -54,31 +55,20 @@ def lint(facts: PromptFacts, *, max_file_chars: int = 20_000) -> tuple[LintFindi
         _privacy(facts),
         _skills(facts),
     )
-    return tuple(finding for rule in rules for finding in _some(rule))
-
-
-def _some(findings: Iterator[LintFinding]) -> Iterator[LintFinding]:
-    for _, finding in zip(range(MAX_PER_RULE), findings, strict=False):
-        yield finding
+    return tuple(finding for rule in rules for finding in islice(rule, MAX_PER_RULE))
 
 
 def _sizes(facts: PromptFacts, limit: int) -> Iterator[LintFinding]:
     for file in facts.context_files:
         if file.missing:
-            yield LintFinding(kind="missing", where=file.name, message=f"not there; create {file.path}")
+            yield LintFinding("missing", file.name, f"not there; create {file.path}")
         elif file.problem:
-            yield LintFinding(kind="unreadable", where=file.name, message=file.problem)
+            yield LintFinding("unreadable", file.name, file.problem)
         elif file.truncated:
-            yield LintFinding(
-                kind="over-budget",
-                where=file.name,
-                message=f"{file.raw_chars:,} characters, {file.injected_chars:,} of them sent; "
-                "shorten it or move details to memory/",
-            )
+            sizes = f"{file.raw_chars:,} characters, {file.injected_chars:,} of them sent"
+            yield LintFinding("over-budget", file.name, f"{sizes}; shorten it or move details to memory/")
         elif file.raw_chars * 100 >= limit * 85:
-            yield LintFinding(
-                kind="near-limit", where=file.name, message=f"{file.raw_chars:,} of at most {limit:,} characters"
-            )
+            yield LintFinding("near-limit", file.name, f"{file.raw_chars:,} of at most {limit:,} characters")
 
 
 def _duplicates(facts: PromptFacts) -> Iterator[LintFinding]:
@@ -89,9 +79,7 @@ def _duplicates(facts: PromptFacts) -> Iterator[LintFinding]:
             continue
         name, at = first.setdefault(plain, (file.name, number))
         if (name, at) != (file.name, number):
-            yield LintFinding(
-                kind="duplicate", where=file.name, line=number, message=f"says again what {name}:{at} says; keep one"
-            )
+            yield LintFinding("duplicate", file.name, f"says again what {name}:{at} says; keep one", number)
 
 
 def _tools(facts: PromptFacts) -> Iterator[LintFinding]:
@@ -104,33 +92,22 @@ def _tools(facts: PromptFacts) -> Iterator[LintFinding]:
             name = found[1]
             if name in KNOWN_TOOLS - available and (file.name, name) not in seen:
                 seen.add((file.name, name))
-                yield LintFinding(
-                    kind="unavailable-tool",
-                    where=file.name,
-                    line=number,
-                    message=f"names the tool {name}, which this run does not have; check the tool policy",
-                )
+                message = f"names the tool {name}, which this run does not have; check the tool policy"
+                yield LintFinding("unavailable-tool", file.name, message, number)
 
 
 def _characters(facts: PromptFacts) -> Iterator[LintFinding]:
     for file in facts.context_files:
         text = file.content.text
-        codes = [code for _, code, _ in find_hidden(text)]
-        if codes:
-            first = next(find_hidden(text))[0]
-            yield LintFinding(
-                kind="hidden-characters",
-                where=file.name,
-                line=text.count("\n", 0, first) + 1,
-                message=f"{len(codes)} hidden characters ({', '.join(sorted(set(codes))[:5])}); they are not sent",
-            )
+        hidden = list(find_hidden(text))
+        if hidden:
+            codes = ", ".join(sorted({code for _, code, _ in hidden})[:5])
+            line = text.count("\n", 0, hidden[0][0]) + 1
+            message = f"{len(hidden)} hidden characters ({codes}); they are not sent"
+            yield LintFinding("hidden-characters", file.name, message, line)
         for start, _, _ in find_markers(text):
-            yield LintFinding(
-                kind="forged-marker",
-                where=file.name,
-                line=text.count("\n", 0, start) + 1,
-                message="imitates one of our markers; it is sent in a harmless form",
-            )
+            message = "imitates one of our markers; it is sent in a harmless form"
+            yield LintFinding("forged-marker", file.name, message, text.count("\n", 0, start) + 1)
 
 
 def _heartbeats(facts: PromptFacts) -> Iterator[LintFinding]:
@@ -139,11 +116,8 @@ def _heartbeats(facts: PromptFacts) -> Iterator[LintFinding]:
     for file in facts.context_files:
         lines = file.content.text.split("\n")
         if file.name.lower() == "heartbeat.md" and not file.missing and not all(map(_COMMENT.match, lines)):
-            yield LintFinding(
-                kind="heartbeat-off",
-                where=file.name,
-                message="has tasks, but this run gets no heartbeats; set agents.defaults.heartbeat.every",
-            )
+            message = "has tasks, but this run gets no heartbeats; set agents.defaults.heartbeat.every"
+            yield LintFinding("heartbeat-off", file.name, message)
 
 
 def _privacy(facts: PromptFacts) -> Iterator[LintFinding]:
@@ -151,18 +125,13 @@ def _privacy(facts: PromptFacts) -> Iterator[LintFinding]:
         return
     for file in facts.context_files:
         if file.name.lower() == "memory.md":
-            yield LintFinding(
-                kind="private-in-group", where=file.name, message="private memory is loaded in a shared conversation"
-            )
+            yield LintFinding("private-in-group", file.name, "private memory is loaded in a shared conversation")
 
 
 def _skills(facts: PromptFacts) -> Iterator[LintFinding]:
     if facts.skills and not facts.cli_backend and "read" not in tool_names(facts):
-        yield LintFinding(
-            kind="no-read-tool",
-            where="skills",
-            message="skills are installed, but without the read tool none can be used; allow read",
-        )
+        message = "skills are installed, but without the read tool none can be used; allow read"
+        yield LintFinding("no-read-tool", "skills", message)
 
 
 def _file_lines(facts: PromptFacts) -> Iterator[tuple[ContextFile, int, str]]:

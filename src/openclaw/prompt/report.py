@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Literal
 
 from msgspec import Struct
@@ -127,27 +128,19 @@ class ReportHeader(_Part, frozen=True, kw_only=True):
     bootstrap_max_chars: int = 20_000
     bootstrap_total_max_chars: int = 60_000
     bootstrap_truncation: TruncationPart | None = None
-    sandbox_mode: str = "off"
+    sandbox: SandboxPart = SandboxPart()
     degraded: tuple[str, ...] = ()
     """What was given up to fit the model's window."""
     findings: tuple[str, ...] = ()
     """What scanning the files found."""
     changes: tuple[ChangeLine, ...] = ()
-    """What plugins changed."""
+    """What plugins changed in the prompt and in the choice of the model."""
 
 
-class PromptReport(_Part, frozen=True, kw_only=True):
-    source: Literal["run", "estimate"]
-    generated_at: int
-    session_id: str = ""
-    session_key: str = ""
-    provider: str = ""
-    model: str = ""
+class PromptReport(ReportHeader, frozen=True, kw_only=True):
+    """A header, and the composition of its prompt."""
+
     workspace_dir: str
-    bootstrap_max_chars: int
-    bootstrap_total_max_chars: int
-    bootstrap_truncation: TruncationPart | None = None
-    sandbox: SandboxPart
     system_prompt: SizePart
     injected_workspace_files: tuple[FileLine, ...] = ()
     skills: SkillsPart = SkillsPart()
@@ -155,14 +148,13 @@ class PromptReport(_Part, frozen=True, kw_only=True):
     sections: tuple[SectionLine, ...] = ()
     hooks: tuple[str, ...] = ()
     """Sections a hook added or replaced, with who did."""
-    degraded: tuple[str, ...] = ()
-    findings: tuple[str, ...] = ()
-    changes: tuple[ChangeLine, ...] = ()
-    """What plugins changed in the prompt and in the choice of the model."""
 
 
 def report(prompt: Prompt, facts: PromptFacts, about: ReportHeader, specs: Sequence[ToolSpec] = ()) -> PromptReport:
-    """Makes the report of `prompt`, rendered from `facts`; `specs` are the tools as sent to the provider."""
+    """Makes the report of `prompt`, rendered from `facts`; `specs` are the tools as sent to the provider.
+
+    `about` may be an earlier report: its header is kept.
+    """
     text = prompt.text
     chars = utf16_length(text)
     lines = tuple(_section_line(piece, chars) for piece in prompt.sections)
@@ -171,30 +163,15 @@ def report(prompt: Prompt, facts: PromptFacts, about: ReportHeader, specs: Seque
         line.injected_chars + 1 for line in lines if line.id == "project_context" or line.id.startswith("file:")
     )
     return PromptReport(
-        source=about.source,
-        generated_at=about.generated_at,
-        session_id=about.session_id,
-        session_key=about.session_key,
-        provider=about.provider,
-        model=about.model,
+        **{name: getattr(about, name) for name in ReportHeader.__struct_fields__},
         workspace_dir=clean_line(facts.workspace_dir),
-        bootstrap_max_chars=about.bootstrap_max_chars,
-        bootstrap_total_max_chars=about.bootstrap_total_max_chars,
-        bootstrap_truncation=about.bootstrap_truncation,
-        sandbox=SandboxPart(mode=about.sandbox_mode, sandboxed=facts.sandbox is not None),
         system_prompt=SizePart(
             chars=chars, hash=_hash(text), project_context_chars=context, non_project_context_chars=chars - context
         ),
         injected_workspace_files=tuple(
             FileLine(
-                name=file.name,
                 path=clean_line(file.path),
-                missing=file.missing,
-                raw_chars=file.raw_chars,
-                injected_chars=file.injected_chars,
-                truncated=file.truncated,
-                problem=file.problem,
-                causes=file.causes,
+                **{name: getattr(file, name) for name in FileLine.__struct_fields__ if name != "path"},
             )
             for file in facts.context_files
         ),
@@ -202,9 +179,6 @@ def report(prompt: Prompt, facts: PromptFacts, about: ReportHeader, specs: Seque
         tools=_tools(facts.tools, specs),
         sections=lines,
         hooks=tuple(f"{piece.id}: {piece.source}" for piece in prompt.sections if piece.id.startswith("hook:")),
-        degraded=about.degraded,
-        findings=about.findings,
-        changes=about.changes,
     )
 
 
@@ -232,13 +206,13 @@ def _skills(catalog: PromptText | None) -> SkillsPart:
     if not catalog:
         return SkillsPart()
     blocks = [found.group() for found in _SKILL.finditer(catalog.text)]
-    entries = tuple(SkillLine(name=_skill_name(text), block_chars=utf16_length(text)) for text in blocks)
+    entries = tuple(
+        SkillLine(
+            name=found[1].strip() if (found := _NAME.search(text)) else "(unnamed)", block_chars=utf16_length(text)
+        )
+        for text in blocks
+    )
     return SkillsPart(prompt_chars=utf16_length(catalog.text), hash=_hash(catalog.text), entries=entries)
-
-
-def _skill_name(text: str) -> str:
-    found = _NAME.search(text)
-    return found[1].strip() if found else "(unnamed)"
 
 
 def _tools(lines: tuple[ToolLine, ...], specs: Sequence[ToolSpec]) -> ToolsPart:
@@ -286,28 +260,15 @@ _CAUSES = {
 }
 
 
-def render_list(report: PromptReport, *, session_tokens: int | None = None, context_tokens: int | None = None) -> str:
+def render_list(report: PromptReport, *, session_tokens: int | None = None) -> str:
     """The short form."""
-    return "\n".join(("🧠 Context breakdown", *_body(report), *_session(session_tokens, context_tokens)))
+    return "\n".join(("🧠 Context breakdown", *_body(report), _session(session_tokens)))
 
 
-def render_detail(
-    report: PromptReport,
-    *,
-    session_tokens: int | None = None,
-    context_tokens: int | None = None,
-    later: Sequence[ChangeLine] = (),
-) -> str:
+def render_detail(report: PromptReport, *, session_tokens: int | None = None, later: Sequence[ChangeLine] = ()) -> str:
     """The long form: every section with its source, the largest skills and tools, and plugin changes `later`."""
-    return "\n".join(
-        (
-            "🧠 Context breakdown (detailed)",
-            *_body(report),
-            *_details(report),
-            *map(change_line, later),
-            *_session(session_tokens, context_tokens),
-        )
-    )
+    lines = (*_body(report), *_details(report), *map(change_line, later), _session(session_tokens))
+    return "\n".join(("🧠 Context breakdown (detailed)", *lines))
 
 
 def _body(report: PromptReport) -> Iterator[str]:
@@ -316,13 +277,13 @@ def _body(report: PromptReport) -> Iterator[str]:
     yield f"Bootstrap max/file: {report.bootstrap_max_chars:,} chars"
     yield f"Bootstrap max/total: {report.bootstrap_total_max_chars:,} chars"
     yield f"Sandbox: mode={report.sandbox.mode} sandboxed={str(report.sandbox.sandboxed).lower()}"
-    yield (
-        f"System prompt ({report.source}): {_size(size.chars)} (Project Context {_size(size.project_context_chars)})"
-    )
+    yield f"System prompt ({report.source}): {_size(size.chars)} (Project Context {_size(size.project_context_chars)})"
     yield from _warnings(report)
     yield "Injected workspace files:"
     for file in report.injected_workspace_files:
-        yield f"- {file.name}: {_state(file)} | raw {_size(file.raw_chars)} | injected {_size(file.injected_chars)}"
+        marks = {"MISSING": file.missing, "UNREADABLE": file.problem, "TRUNCATED": file.truncated}
+        state = next((mark for mark, applies in marks.items() if applies), "OK")
+        yield f"- {file.name}: {state} | raw {_size(file.raw_chars)} | injected {_size(file.injected_chars)}"
     yield (
         f"Skills list (system prompt text): {_size(report.skills.prompt_chars)} ({len(report.skills.entries):,} skills)"
     )
@@ -373,29 +334,20 @@ def _details(report: PromptReport) -> Iterator[str]:
         )
     if report.skills.entries:
         yield "Largest skills:"
-        for skill in sorted(report.skills.entries, key=lambda skill: -skill.block_chars)[:TOP]:
+        for skill in sorted(report.skills.entries, key=attrgetter("block_chars"), reverse=True)[:TOP]:
             yield f"- {skill.name}: {_size(skill.block_chars)}"
     if report.tools.entries:
         yield "Largest tools (schema):"
-        for tool in sorted(report.tools.entries, key=lambda tool: (-tool.schema_chars, tool.name))[:TOP]:
+        by_name = sorted(report.tools.entries, key=attrgetter("name"))
+        for tool in sorted(by_name, key=attrgetter("schema_chars"), reverse=True)[:TOP]:
             yield (
                 f"- {tool.name}: {_size(tool.schema_chars)}, {tool.properties_count} parameters, "
                 f"listed with {tool.summary_chars:,} chars"
             )
 
 
-def _session(used: int | None, window: int | None) -> tuple[str, ...]:
-    total = "unknown" if used is None else f"{used:,}"
-    limit = "?" if window is None else f"{window:,}"
-    return (f"Session tokens (cached): {total} total / ctx={limit}",)
-
-
-def _state(file: FileLine) -> str:
-    if file.missing:
-        return "MISSING"
-    if file.problem:
-        return "UNREADABLE"
-    return "TRUNCATED" if file.truncated else "OK"
+def _session(used: int | None) -> str:
+    return f"Session tokens (cached): {'unknown' if used is None else f'{used:,}'} total / ctx=?"
 
 
 def _size(chars: int) -> str:

@@ -1,14 +1,21 @@
-"""RPC method `prompt.report`: the prompt of a run, section by section, and its diff to the run before."""
+"""RPC methods about the system prompt: `prompt.report` (of a run, with its diff to the run before), `prompt.preview`
+(what would be sent now) and `prompt.runs`."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal
 
 import msgspec
 
+from openclaw.agent.settings import AgentsSettings
 from openclaw.core.errors import NotFound
-from openclaw.core.keys import KeyResolver
+from openclaw.core.keys import KeyResolver, SessionKey
+from openclaw.core.settings import Live
+from openclaw.core.tool import ToolSpec
 from openclaw.prompt.archive import ArchivedPrompt, PromptArchive
+from openclaw.prompt.builder import BuiltPrompt
 from openclaw.prompt.diff import PromptDiff, diff
-from openclaw.protocol.params import NonEmpty, Params, exactly_one
+from openclaw.prompt.lint import lint
+from openclaw.protocol.params import NonEmpty, Params, Positive, exactly_one
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import READ
 
@@ -24,10 +31,57 @@ class PromptReportParams(Params, frozen=True, kw_only=True):
         exactly_one(runId=self.run_id, sessionKey=self.session_key)
 
 
+class PromptPreviewParams(Params, frozen=True, kw_only=True):
+    """Params of `prompt.preview`: whose prompt, or with `run_id` the one that a run on record was sent."""
+
+    run_id: NonEmpty | None = None
+    session_key: NonEmpty | None = None
+    agent_id: NonEmpty | None = None
+    model: NonEmpty | None = None
+    mode: Literal["full", "minimal", "none"] | None = None
+    channel: str = ""
+    cwd: str = ""
+    """Where the person at a terminal is; empty for any other client."""
+
+
+class PromptRunsParams(Params, frozen=True, kw_only=True):
+    """Params of `prompt.runs`."""
+
+    limit: Positive = 20
+
+
 RUNS = 30
+Preview = Callable[[SessionKey, PromptPreviewParams], Awaitable[BuiltPrompt]]
 
 
-def prompt_methods(sessions: KeyResolver, archive: PromptArchive) -> list[RpcMethod]:
+def prompt_methods(
+    sessions: KeyResolver,
+    archive: PromptArchive,
+    agents: Live[AgentsSettings],
+    make_preview: Preview,
+    tools: Callable[[], Sequence[ToolSpec]],
+) -> list[RpcMethod]:
+    async def preview(params: PromptPreviewParams, caller: Caller) -> Any:
+        if params.run_id is not None:
+            stored = await archive.find(params.run_id)
+            return {"prompt": msgspec.to_builtins(stored.prompt), "report": msgspec.to_builtins(stored.report)}
+        built = await make_preview(sessions.key(params.session_key, params.agent_id), params)
+        found = lint(built.facts, max_file_chars=agents.current.defaults.bootstrap_max_chars)
+        return {
+            "prompt": msgspec.to_builtins(built.prompt),
+            "report": msgspec.to_builtins(built.report),
+            "tools": [
+                {"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in tools()
+            ],
+            "findings": [
+                *({**msgspec.to_builtins(finding), "text": str(finding)} for finding in found),
+                *({"kind": "content", "text": text} for text in built.report.findings),
+            ],
+        }
+
+    async def list_runs(params: PromptRunsParams, caller: Caller) -> Any:
+        recent = await archive.recent(params.limit)
+        return {"runs": [{"runId": run_id, "sessionKey": key, "createdAt": at} for run_id, key, at in recent]}
 
     async def report(params: PromptReportParams, caller: Caller) -> Any:
         if params.run_id is not None:
@@ -53,7 +107,11 @@ def prompt_methods(sessions: KeyResolver, archive: PromptArchive) -> list[RpcMet
             **({"texts": {each.id: each.rendered for each in stored.prompt.sections}} if params.include_text else {}),
         }
 
-    return [RpcMethod("prompt.report", PromptReportParams, report, READ)]
+    return [
+        RpcMethod("prompt.report", PromptReportParams, report, READ),
+        RpcMethod("prompt.preview", PromptPreviewParams, preview, READ),
+        RpcMethod("prompt.runs", PromptRunsParams, list_runs, READ),
+    ]
 
 
 def cached(stored: ArchivedPrompt, change: PromptDiff | None) -> list[str]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
 from openclaw.protocol.connect import ConnectAuth, ConnectParams
-from openclaw.protocol.frames import HANDSHAKE_TIMEOUT_MS
+from openclaw.protocol.frames import HANDSHAKE_TIMEOUT_MS, MINIMUM_PROBE_PROTOCOL, PROTOCOL
 from openclaw.protocol.peer import BROWSER_CLIENTS, NoProxyUser, Peer, ProxyUser
 from openclaw.protocol.scopes import allows, covers, known
 
@@ -142,56 +142,24 @@ CODES: dict[Reason, str] = {
 }
 
 
-class SignedFields(Struct, frozen=True, kw_only=True):
-    """The fields covered by the signature."""
-
-    device_id: str
-    client_id: str
-    client_mode: str
-    role: str
-    scopes: tuple[str, ...]
-    signed_at: int
-    token: str
-    nonce: str
-    platform: str = ""
-    device_family: str = ""
-
-    def __repr__(self) -> str:
-        return f"Signed(device_id={self.device_id!r}, …)"
-
-    def text(self, version: Version) -> str:
-        fields = [
-            version,
-            self.device_id,
-            self.client_id,
-            self.client_mode,
-            self.role,
-            ",".join(self.scopes),
-            str(self.signed_at),
-            self.token,
-            self.nonce,
-        ]
-        if version == "v3":
-            fields += [redact_text(self.platform), redact_text(self.device_family)]
-        return "|".join(fields)
-
-
-def signed_fields(params: ConnectParams, device_id: str, signed_at: int, nonce: str) -> SignedFields:
-    """The fields a client with these connect params signs."""
-    auth = params.auth
+def signed_text(params: ConnectParams, device_id: str, signed_at: int, nonce: str, version: Version = "v3") -> str:
+    """The text a client with these connect params signs."""
+    auth, client = params.auth, params.client
     token = (auth.token or auth.device_token or auth.bootstrap_token) if auth else None
-    return SignedFields(
-        device_id=device_id,
-        client_id=params.client.id,
-        client_mode=params.client.mode,
-        role=params.role or "operator",
-        scopes=params.scopes or (),
-        signed_at=signed_at,
-        token=token or "",
-        nonce=nonce,
-        platform=params.client.platform,
-        device_family=params.client.device_family or "",
-    )
+    fields = [
+        version,
+        device_id,
+        client.id,
+        client.mode,
+        params.role or "operator",
+        ",".join(params.scopes or ()),
+        str(signed_at),
+        token or "",
+        nonce,
+    ]
+    if version == "v3":
+        fields += [redact_text(client.platform), redact_text(client.device_family or "")]
+    return "|".join(fields)
 
 
 def check_proof(params: ConnectParams, nonce: str, now_ms: int, verify: Verify) -> Reason | None:
@@ -211,10 +179,11 @@ def check_proof(params: ConnectParams, nonce: str, now_ms: int, verify: Verify) 
     if len(key) != KEY_BYTES:
         return "device-public-key"
     signature = from_base64url(device.signature) or b""
-    fields = signed_fields(params, device.id, device.signed_at, device.nonce)
-    if not any(verify(key, signature, _bytes(fields.text(version))) for version in VERSIONS):
-        return "device-signature"
-    return None
+    for version in VERSIONS:
+        text = signed_text(params, device.id, device.signed_at, device.nonce, version)
+        if verify(key, signature, text.encode("utf-8", "replace")):
+            return None
+    return "device-signature"
 
 
 def device_id(public_key: bytes) -> str:
@@ -235,10 +204,6 @@ def from_base64url(text: str) -> bytes | None:
         return base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return None
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
 
 
 # Decisions about credentials, pairing and scopes.
@@ -336,19 +301,17 @@ def judge_credential(policy: AuthPolicy, auth: ConnectAuth | None, has_device: b
 
 
 def secrets_equal(given: str, secret: Secret) -> bool:
-    """Compares in constant time; hashing first hides the length too."""
-    return hmac.compare_digest(_digest(given), _digest(secret.reveal()))
+    """Compares in constant time; hashing first hides the length too. An empty secret matches nothing."""
+    ours = secret.reveal()
+    left, right = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in (given, ours))
+    return hmac.compare_digest(left, right) and bool(ours)
 
 
-def protocol_fits(params: ConnectParams, current: int, oldest_probe: int) -> bool:
+def protocol_fits(params: ConnectParams) -> bool:
     """Whether the protocol versions overlap: probes and nodes may be one version behind."""
-    low, high = params.min_protocol, params.max_protocol
-    if low <= current <= high:
-        return True
-    if low > current:
-        return False
-    is_node = params.role == "node" and params.client.mode == "node"
-    return (params.client.mode == "probe" or is_node) and high >= oldest_probe
+    low, high, mode = params.min_protocol, params.max_protocol, params.client.mode
+    may_be_older = mode == "probe" or (mode == "node" and params.role == "node")
+    return low <= PROTOCOL and high >= (MINIMUM_PROBE_PROTOCOL if may_be_older else PROTOCOL)
 
 
 def needs_no_pairing(params: ConnectParams, method: AuthMethod) -> bool:
@@ -377,15 +340,15 @@ def requested_scopes(params: ConnectParams, peer: Peer) -> tuple[str, ...]:
     return tuple(scope for scope in asked if allows(peer.scopes_cap, scope))
 
 
-def pairing_reason(standing: DeviceState | None, claim: DeviceClaim) -> PairingReason | None:
+def pairing_reason(known: DeviceState | None, claim: DeviceClaim) -> PairingReason | None:
     """Why a person must approve this device; None when everything it requests was approved before."""
-    if standing is None:
+    if known is None:
         return "not-paired"
-    if claim.role not in standing.roles:
+    if claim.role not in known.roles:
         return "role-upgrade"
-    if not covers(standing.scopes, claim.scopes):
+    if not covers(known.scopes, claim.scopes):
         return "scope-upgrade"
-    for before, after in ((standing.platform, claim.platform), (standing.device_family, claim.device_family)):
+    for before, after in ((known.platform, claim.platform), (known.device_family, claim.device_family)):
         if before and redact_text(before) != redact_text(after):
             return "metadata-upgrade"
     return None
@@ -407,7 +370,3 @@ def approves_silently(reason: PairingReason, peer: Peer, client_id: str, method:
     if reason == "metadata-upgrade":
         return peer.origin is None and not in_browser
     return True
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "replace")).digest()

@@ -1,6 +1,6 @@
-"""An asyncio client of a gateway.
+"""An asyncio client of a gateway; `websocket.connect` and `memory.connect` make one.
 
-    async with connect("ws://127.0.0.1:18789", Introduction(…, token=token, scopes=(READ,))) as client:
+    async with connect("ws://127.0.0.1:18789", ConnectOptions(…, token=token, scopes=(READ,))) as client:
         health = await client.call("health")
         async for event in client.events(): …
 
@@ -8,26 +8,21 @@ It never reconnects: a lost connection ends every call and every reader with `Co
 """
 
 import asyncio
-import hashlib
-import hmac
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlsplit
+from typing import Any, Protocol
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.secret import Secret
-from openclaw.protocol.auth import Version, signed_fields
+from openclaw.protocol.auth import Version, signed_text
 from openclaw.protocol.connect import ClientId, ClientMode, ConnectAuth, ConnectClient, ConnectDevice, ConnectParams
 from openclaw.protocol.frames import (
     CLOSE_NORMAL,
     CLOSE_TICK_TIMEOUT,
     HANDSHAKE_TIMEOUT_MS,
-    MAX_PAYLOAD_BYTES,
     PROTOCOL,
     TICK_INTERVAL_MS,
     ErrorShape,
@@ -36,16 +31,8 @@ from openclaw.protocol.frames import (
     Response,
     encode,
     parse_from_server,
-    to_raw_json,
 )
-from openclaw.protocol.peer import is_loopback
 from openclaw.protocol.scopes import Role
-
-if TYPE_CHECKING:
-    import ssl
-
-    from websockets.asyncio.client import ClientConnection
-
 
 # The connect request.
 
@@ -110,16 +97,15 @@ def connect_request(
     """The `connect` request, signed when there is a signer."""
     params = _params(introduction)
     if signer is not None:
-        fields = signed_fields(params, signer.device_id, challenge.ts, challenge.nonce)
         device = ConnectDevice(
             id=signer.device_id,
             public_key=signer.public_key,
-            signature=signer.sign(fields.text(version)),
+            signature=signer.sign(signed_text(params, signer.device_id, challenge.ts, challenge.nonce, version)),
             signed_at=challenge.ts,
             nonce=challenge.nonce,
         )
         params = replace(params, device=device)
-    return RequestFrame(id=request_id, method="connect", params=to_raw_json(params))
+    return RequestFrame(id=request_id, method="connect", params=Raw(encode(params)))
 
 
 def _params(who: ConnectOptions) -> ConnectParams:
@@ -156,8 +142,6 @@ def _text(secret: Secret | None) -> str | None:
 
 
 # The connection.
-
-log = logging.getLogger(__name__)
 
 CALL_TIMEOUT = 30.0
 MAX_UNREAD_EVENTS = 10_000
@@ -207,32 +191,6 @@ class ClientSocket(Protocol):
     async def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None: ...
 
 
-class _WebSocket:
-    """A websocket as a `ClientSocket`."""
-
-    def __init__(self, socket: "ClientConnection") -> None:
-        self._socket = socket
-
-    async def send(self, data: str | bytes) -> None:
-        from websockets.exceptions import ConnectionClosed
-
-        try:
-            await self._socket.send(data, text=True)
-        except ConnectionClosed as error:
-            raise _lost(error) from error
-
-    async def receive(self) -> str | bytes:
-        from websockets.exceptions import ConnectionClosed
-
-        try:
-            return await self._socket.recv()
-        except ConnectionClosed as error:
-            raise _lost(error) from error
-
-    async def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None:
-        await self._socket.close(code, reason)
-
-
 class EventGap(Struct, frozen=True):
     """Events were lost between two sequence numbers: reload what you show."""
 
@@ -241,7 +199,7 @@ class EventGap(Struct, frozen=True):
 
 
 class GatewayClient:
-    """An open connection. Made by `connect`, or by `memory.connect` inside one process.
+    """An open connection. Made by `websocket.connect`, or by `memory.connect` inside one process.
 
     With `ticks` a gateway that sends nothing for two of its intervals is given up.
     """
@@ -249,10 +207,10 @@ class GatewayClient:
     def __init__(self, socket: ClientSocket, *, ticks: bool = True) -> None:
         self._socket = socket
         self._ticks = ticks
-        self._calls: dict[str, asyncio.Queue[Response]] = {}
-        self._events: asyncio.Queue[EventFrame | EventGap] = asyncio.Queue()
+        # A lost connection is the last item of every queue.
+        self._calls: dict[str, asyncio.Queue[Response | ConnectionLost]] = {}
+        self._events: asyncio.Queue[EventFrame | EventGap | ConnectionLost] = asyncio.Queue()
         self._lost: ConnectionLost | None = None
-        self._gone = asyncio.Event()
         self._seq: int | None = None
         self._next_id = 0
         self.hello: dict[str, Any] = {}
@@ -269,19 +227,21 @@ class GatewayClient:
                         return payload
         except TimeoutError:
             raise CallTimeout(f"no answer to {method} within {timeout:g} seconds") from None
-        raise self._loss()
 
     async def answers(self, method: str, params: Any = None) -> AsyncGenerator[Any, None]:
-        """Yields every answer to one request until the reader stops or the connection ends."""
+        """Yields every answer to one request until the reader stops. Ends with `ConnectionLost`."""
+        if self._lost is not None:
+            raise self._lost
         self._next_id += 1
         request_id = f"{self._next_id}:{method}"
         queue = self._calls[request_id] = asyncio.Queue()
         try:
-            await self._send(
-                RequestFrame(id=request_id, method=method, params=to_raw_json({} if params is None else params))
-            )
+            given = Raw(encode({} if params is None else params))
+            await self._socket.send(encode(RequestFrame(id=request_id, method=method, params=given)))
             while True:
-                response = await self._next(queue)
+                response = await queue.get()
+                if isinstance(response, ConnectionLost):
+                    raise response
                 if not response.ok:
                     raise _failed(response)
                 yield None if response.payload is UNSET else response.payload
@@ -291,134 +251,79 @@ class GatewayClient:
     async def events(self) -> AsyncGenerator[EventFrame | EventGap, None]:
         """Yields events without ticks, and an `EventGap` where some were lost. Ends with `ConnectionLost`."""
         while True:
-            yield await self._next(self._events)
+            event = await self._events.get()
+            if isinstance(event, ConnectionLost):
+                self._events.put_nowait(event)  # for the next reader
+                raise event
+            yield event
 
     async def close(self) -> None:
         await self._socket.close()
-
-    async def _next(self, queue: "asyncio.Queue[Any]") -> Any:
-        """The next item; items that arrived before the connection was lost are still delivered."""
-        if queue.empty() and not self._gone.is_set():
-            getting = asyncio.ensure_future(queue.get())
-            gone = asyncio.ensure_future(self._gone.wait())
-            try:
-                await asyncio.wait((getting, gone), return_when=asyncio.FIRST_COMPLETED)
-                if getting.done():
-                    return getting.result()
-            finally:
-                getting.cancel()
-                gone.cancel()
-        if queue.empty():
-            raise self._loss()
-        return queue.get_nowait()
-
-    def _loss(self) -> ConnectionLost:
-        return self._lost or ConnectionLost("the connection to the gateway is closed")
-
-    async def _send(self, request: RequestFrame) -> None:
-        if self._gone.is_set():
-            raise self._loss()
-        await self._socket.send(encode(request))
 
     async def greet(self, introduction: ConnectOptions, signer: Signer | None) -> None:
         """Answers the challenge and reads hello; a rejection raises `CallFailed`."""
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_MS / 1000):
-                answer = await self._introduce(introduction, signer)
+                first = parse_from_server(await self._socket.receive())
+                if not isinstance(first, EventFrame):
+                    raise InvalidRequest("the gateway sent no challenge: is this really an OpenClaw gateway?")
+                await self._socket.send(encode(connect_request(introduction, read_challenge(first), "connect", signer)))
+                while not isinstance(answer := parse_from_server(await self._socket.receive()), Response):
+                    pass
         except TimeoutError:
             raise CallTimeout("the gateway did not finish the handshake in time") from None
         if not answer.ok:
             raise _failed(answer)
         self.hello = answer.payload if isinstance(answer.payload, dict) else {}
 
-    async def _introduce(self, introduction: ConnectOptions, signer: Signer | None) -> Response:
-        first = await self._receive()
-        if not isinstance(first, EventFrame):
-            raise InvalidRequest("the gateway sent no challenge: is this really an OpenClaw gateway?")
-        await self._send(connect_request(introduction, read_challenge(first), "connect", signer))
-        while not isinstance(answer := await self._receive(), Response):
-            pass
-        return answer
-
     async def read(self) -> None:
         """Reads until the connection ends, and hands out what comes."""
         silence = 2 * self._tick_interval_ms() / 1000 if self._ticks else None
+        lost = ConnectionLost("the connection to the gateway is closed")
         try:
             while True:
                 try:
                     async with asyncio.timeout(silence):
-                        frame = await self._receive()
+                        data = await self._socket.receive()
                 except TimeoutError:
                     await self._socket.close(CLOSE_TICK_TIMEOUT, "tick timeout")
                     raise ConnectionLost("the gateway went silent", close_code=CLOSE_TICK_TIMEOUT) from None
-                self._take(frame)
-        except ConnectionLost as lost:
-            self._lost = lost
+                self._hand_out(parse_from_server(data))
+        except ConnectionLost as error:
+            lost = error
         finally:
-            self._gone.set()
+            self._lost = lost
+            self._events.put_nowait(lost)
+            for queue in self._calls.values():
+                queue.put_nowait(lost)
 
-    def _take(self, frame: Response | EventFrame | None) -> None:
+    def _hand_out(self, frame: Response | EventFrame | None) -> None:
         if isinstance(frame, Response):
             if queue := self._calls.get(frame.id):
                 queue.put_nowait(frame)
         elif isinstance(frame, EventFrame):
             if isinstance(frame.seq, int):
                 if self._seq is not None and frame.seq != self._seq + 1:
-                    self._offer(EventGap(self._seq + 1, frame.seq))
+                    self._events.put_nowait(EventGap(self._seq + 1, frame.seq))
                 self._seq = frame.seq
             if frame.event != "tick":
-                self._offer(frame)
+                self._events.put_nowait(frame)
+            if self._events.qsize() > MAX_UNREAD_EVENTS:
+                self._forget_events()
 
-    def _offer(self, item: EventFrame | EventGap) -> None:
-        # A consumer that stopped reading must not fill the memory; it finds a gap when it comes back.
-        if self._events.qsize() >= MAX_UNREAD_EVENTS:
-            seq = self._seq or 0
-            while not self._events.empty():
-                self._events.get_nowait()
-            self._events.put_nowait(EventGap(0, seq))
-        self._events.put_nowait(item)
-
-    async def _receive(self) -> Response | EventFrame | None:
-        return parse_from_server(await self._socket.receive())
+    def _forget_events(self) -> None:
+        """A consumer that stopped reading must not fill the memory; it finds a gap when it comes back."""
+        newest = None
+        while not self._events.empty():
+            newest = self._events.get_nowait()
+        self._events.put_nowait(EventGap(0, self._seq or 0))
+        if newest is not None:
+            self._events.put_nowait(newest)
 
     def _tick_interval_ms(self) -> int:
         policy = self.hello.get("policy")
         interval = policy.get("tickIntervalMs") if isinstance(policy, dict) else None
         return interval if isinstance(interval, int) and interval > 0 else TICK_INTERVAL_MS
-
-
-@asynccontextmanager
-async def connect(
-    url: str, introduction: ConnectOptions, signer: Signer | None = None, *, allow_plain: bool = False, pinned: str = ""
-) -> AsyncIterator[GatewayClient]:
-    """A connection after its handshake, for the length of the block. Plain `ws://` elsewhere needs `allow_plain`.
-
-    `pinned` is the SHA-256 of the certificate a `wss://` gateway must present, in hexadecimal; without it the system's
-    trust store decides.
-    """
-    import websockets.asyncio.client
-    from websockets.exceptions import InvalidHandshake, InvalidURI
-
-    check_url(url, allow_plain)
-    encryption: dict[str, Any] = {"ssl": _for_pinning()} if pinned else {}
-    try:
-        socket = await websockets.asyncio.client.connect(
-            url,
-            max_size=MAX_PAYLOAD_BYTES,
-            compression=None,
-            ping_interval=None,
-            proxy=None,
-            **encryption,
-        )
-    except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
-        raise ConnectionLost(f"cannot reach the gateway at {url}: {error}. Is it running?") from error
-    try:
-        if pinned:
-            _check_pin(socket, pinned)
-        async with greeted(GatewayClient(_WebSocket(socket)), introduction, signer) as client:
-            yield client
-    finally:
-        await socket.close()
 
 
 @asynccontextmanager
@@ -435,38 +340,6 @@ async def greeted(
         await asyncio.wait((reading,))
 
 
-def _for_pinning() -> "ssl.SSLContext":
-    import ssl
-
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # the one valid certificate is known by its digest
-    return context
-
-
-def _check_pin(socket: "ClientConnection", pinned: str) -> None:
-    """Checks the certificate's digest, before any secret is sent."""
-    shown = socket.transport.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
-    if not hmac.compare_digest(hashlib.sha256(shown).hexdigest(), pinned.replace(":", "").lower()):
-        raise ConnectionLost("the gateway shows another certificate than expected: something else answers there")
-
-
-def check_url(url: str, allow_plain: bool) -> None:
-    """Refuses to send a secret unencrypted to another machine."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("ws", "wss") or not parts.hostname:
-        raise InvalidRequest(f"not a gateway address: {url}; it looks like ws://127.0.0.1:18789")
-    if parts.scheme == "ws" and not is_loopback(parts.hostname) and not allow_plain:
-        raise InvalidRequest(f"{url} is not encrypted and not on this machine: use wss://, or allow it explicitly")
-
-
 def _failed(response: Response) -> CallFailed:
     error = response.error if isinstance(response.error, ErrorShape) else ErrorShape(code="UNAVAILABLE", message="?")
     return CallFailed(error, None if response.payload is UNSET else response.payload)
-
-
-def _lost(error: Any) -> ConnectionLost:
-    close = error.rcvd or error.sent
-    if close is None:
-        return ConnectionLost("the connection to the gateway broke")
-    return ConnectionLost(f"the gateway closed the connection: {close.reason or close.code}", close_code=close.code)

@@ -1,10 +1,10 @@
 """A client after its handshake: filters and numbers its events, and decides when to close it. It holds no socket.
 
 match connection.receive(data):
-    case Request() as request: …            # intake, then rpc.dispatch
+    case Request() as request: …            # rpc.dispatch
     case Send(data) | Close() as action: …  # answer, or end
 for action in connection.answer(response, buffered): …
-action = connection.hear(broadcast, buffered)   # Send, Close, or None when it is not for this client
+action = connection.hear(event, buffered)   # Send, Close, or None when it is not for this client
 """
 
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from openclaw.protocol.auth import AuthMethod, DeviceToken, SetupTokens
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, hello_ok
+from openclaw.protocol.events import BusEvent
 from openclaw.protocol.frames import (
     CLOSE_POLICY,
     CLOSE_TOO_BIG,
@@ -20,23 +21,15 @@ from openclaw.protocol.frames import (
     INVALID_REQUEST,
     MAX_BUFFERED_BYTES,
     MAX_PAYLOAD_BYTES,
-    MAX_WAITING_BYTES,
-    MAX_WAITING_REQUESTS,
-    UNAVAILABLE,
     ErrorShape,
-    EventFrame,
     NotARequest,
     NotJson,
     RequestFrame,
     Response,
-    StateVersion,
-    close_reason,
     encode,
     failure,
     parse_request,
     size,
-    success,
-    to_raw_json,
 )
 from openclaw.protocol.rpc import Caller
 from openclaw.protocol.scopes import ADMIN, is_wrong_role, receivable_events
@@ -57,71 +50,21 @@ class Close(Struct, frozen=True):
     reason: str = ""
 
 
-def make_close(code: int, message: str = "") -> Close:
-    return Close(code, close_reason(message))
+SLOW = Close(CLOSE_POLICY, "slow consumer")
 
 
-# Broadcasts.
+class Disconnected(Exception):
+    """The other side is gone; nothing more can be sent."""
+
+    def __init__(self, code: int = 1006, reason: str = "") -> None:
+        super().__init__(f"{code} {reason}".strip())
+        self.code = code
+        self.reason = reason
+
 
 MAX_ROLE_ERRORS = 10
 TOOL_EVENTS = "tool-events"
-
-_DROPPABLE = frozenset(("tick", "health", "presence", "heartbeat", "node.presence", "node.hostStats", "session.typing"))
 _PER_SESSION = frozenset(("session.message", "session.tool", "session.approval"))
-
-TOO_MANY = ErrorShape(code=UNAVAILABLE, message="too many requests are waiting; try again", retryable=True)
-
-
-class Broadcast:
-    """One event for all permitted clients. It is encoded once, for the first: only the sequence number differs."""
-
-    __slots__ = ("_head", "_payload", "_tail", "droppable", "event", "session_key", "stream")
-
-    def __init__(
-        self,
-        event: str,
-        payload: Any,
-        *,
-        droppable: bool,
-        session_key: str | None,
-        stream: str | None,
-        state_version: StateVersion | None,
-    ) -> None:
-        self.event = event
-        self.droppable = droppable
-        self.session_key = session_key
-        self.stream = stream
-        """Of an `agent` event; `tool` goes only to clients that asked for it."""
-        self._payload = payload
-        self._head = b""
-        self._tail = b"}" if state_version is None else b',"stateVersion":%b}' % bytes(to_raw_json(state_version))
-
-    def numbered(self, seq: int) -> bytes:
-        """The encoded frame with this sequence number."""
-        if not self._head:
-            self._head = encode(EventFrame(event=self.event, payload=self._payload))[:-1] + b',"seq":'
-        return b"%b%d%b" % (self._head, seq, self._tail)
-
-
-def broadcast(
-    event: str,
-    payload: Any,
-    *,
-    droppable: bool | None = None,
-    session_key: str | None = None,
-    stream: str | None = None,
-    state_version: StateVersion | None = None,
-) -> Broadcast:
-    """Makes a broadcast. `droppable` means that a slow client may miss it; by default only events that the next one
-    supersedes are."""
-    return Broadcast(
-        event,
-        payload,
-        droppable=event in _DROPPABLE if droppable is None else droppable,
-        session_key=session_key,
-        stream=stream,
-        state_version=state_version,
-    )
 
 
 # Withdrawn access.
@@ -199,12 +142,13 @@ class Connection:
             ]
             self._set_up = None
         payload = hello_ok(offer, snapshot, self.caller.conn_id, auth, self.caller.may(ADMIN))
-        return Send(encode(success(request_id, payload)))
+        return Send(encode(Response(id=request_id, ok=True, payload=payload)))
 
     def receive(self, data: bytes | str) -> RequestFrame | Send | Close | None:
         """The request in one frame, or the answer to a bad one; None for text that cannot be answered."""
-        if size(data) > MAX_PAYLOAD_BYTES:
-            return make_close(CLOSE_TOO_BIG)
+        # A character takes at most four bytes, so the size of a short message need not be counted.
+        if 4 * len(data) > MAX_PAYLOAD_BYTES and size(data) > MAX_PAYLOAD_BYTES:
+            return Close(CLOSE_TOO_BIG)
         match parse_request(data):
             case RequestFrame(method="connect") as request:
                 error = ErrorShape(code=INVALID_REQUEST, message="connect is only valid as the first request")
@@ -219,95 +163,50 @@ class Connection:
     def answer(self, response: Response, buffered: int) -> tuple[Send | Close, ...]:
         """Sends an answer; closes the connection of a client that keeps using the wrong role, or does not read."""
         if buffered > MAX_BUFFERED_BYTES:
-            return (_slow(),)
+            return (SLOW,)
         sent = Send(encode(response))
-        if not is_wrong_role(response.error):
+        if response.ok or not is_wrong_role(response.error):
             self._role_errors = 0
             return (sent,)
         self._role_errors += 1
         if self._role_errors <= MAX_ROLE_ERRORS:
             return (sent,)
-        return sent, make_close(CLOSE_POLICY, "repeated unauthorized role")
+        return sent, Close(CLOSE_POLICY, "repeated unauthorized role")
 
-    def wants(self, news: Broadcast) -> bool:
-        """Whether this client may receive `news` and subscribed to it."""
-        if news.event not in self._audible:
-            return False
-        if news.event == "agent" and news.stream == "tool":
-            return TOOL_EVENTS in self.caller.caps
-        if news.event == "sessions.changed":
-            return self.follows_sessions
-        if news.event in _PER_SESSION:
-            everywhere = self.follows_sessions and news.event == "session.message"
-            return everywhere or news.session_key in self.followed
-        return True
+    def hear(self, news: BusEvent, buffered: int) -> Send | Close | None:
+        """Numbers and sends `news` if this client may receive it and subscribed to it.
 
-    def hear(self, news: Broadcast, buffered: int) -> Send | Close | None:
-        """Numbers and sends `news`; `buffered` is what the socket still holds. A dropped event uses up its number."""
-        if not self.wants(news):
+        `buffered` is what the socket still holds; an event that is dropped because of it uses up its number.
+        """
+        event = news.event
+        if event not in self._audible:
+            return None
+        if event == "agent":
+            wanted = news.payload.get("stream") != "tool" or TOOL_EVENTS in self.caller.caps
+        elif event == "sessions.changed":
+            wanted = self.follows_sessions
+        elif event in _PER_SESSION:
+            everywhere = self.follows_sessions and event == "session.message"
+            wanted = everywhere or news.session_key in self.followed
+        else:
+            wanted = True
+        if not wanted:
             return None
         self.seq += 1
         if buffered > MAX_BUFFERED_BYTES:
             if not news.droppable:
-                return _slow()
+                return SLOW
             self.dropped += 1
             return None
         return Send(news.numbered(self.seq))
-
-    def tell(self, event: str, payload: Any, buffered: int) -> Send | Close:
-        """An event for this client only, without a sequence number."""
-        if buffered > MAX_BUFFERED_BYTES:
-            return _slow()
-        return Send(encode(EventFrame(event=event, payload=payload)))
 
     def withdrawn(self, change: AccessChange) -> Close | None:
         """The close that `change` requires for this connection; None when it is not affected."""
         match change:
             case DeviceRemoved(device_id) if device_id == self.caller.device_id:
-                return make_close(CLOSE_WITHDRAWN, "device removed")
+                return Close(CLOSE_WITHDRAWN, "device removed")
             case TokenRevoked(device_id, role) if (device_id, role) == (self.caller.device_id, self.caller.role):
-                return make_close(CLOSE_WITHDRAWN, "device token withdrawn")
+                return Close(CLOSE_WITHDRAWN, "device token withdrawn")
             case GatewayAuthChanged() if self.method not in ("device-token", "bootstrap-token"):
-                return make_close(CLOSE_WITHDRAWN, "gateway auth changed")
+                return Close(CLOSE_WITHDRAWN, "gateway auth changed")
         return None
-
-
-# Waiting requests.
-
-
-class RequestIntake:
-    """Limits how many operator requests, and bytes of them, may wait to start."""
-
-    def __init__(self, requests: int = MAX_WAITING_REQUESTS, size: int = MAX_WAITING_BYTES) -> None:
-        self._requests = requests
-        self._size = size
-        self.waiting = 0
-        self.bytes = 0
-
-    def offer(self, size: int) -> "RequestSlot | None":
-        """A slot for a request of `size` bytes; None when the limit is reached."""
-        if self.waiting >= self._requests or self.bytes + size > self._size:
-            return None
-        return RequestSlot(self, size)
-
-
-class RequestSlot:
-    """One waiting request; leaving twice is harmless."""
-
-    __slots__ = ("_intake", "_size")
-
-    def __init__(self, intake: RequestIntake, size: int) -> None:
-        intake.waiting += 1
-        intake.bytes += size
-        self._intake: RequestIntake | None = intake
-        self._size = size
-
-    def leave(self) -> None:
-        if self._intake is not None:
-            self._intake.waiting -= 1
-            self._intake.bytes -= self._size
-            self._intake = None
-
-
-def _slow() -> Close:
-    return make_close(CLOSE_POLICY, "slow consumer")

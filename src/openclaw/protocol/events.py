@@ -5,35 +5,46 @@ from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
+
+from openclaw.protocol.frames import EventFrame, StateVersion, encode
 
 MOST_WAITING = 10_000
 
+_DROPPABLE = frozenset(("tick", "health", "presence", "heartbeat", "node.presence", "node.hostStats", "session.typing"))
+"""Events that the next one supersedes."""
 
-class BusEvent(Struct, frozen=True):
-    """One event, with the wire's name and payload."""
+
+class BusEvent(Struct):
+    """One event, with the wire's name and payload. It is encoded once: only the sequence number differs by client."""
 
     event: str
     payload: dict[str, Any] = field(default_factory=dict)
     session_key: str = ""
+    state_version: StateVersion | UnsetType = UNSET
+    _head: bytes = b""
+
+    @property
+    def droppable(self) -> bool:
+        """Whether a slow client may miss it; the next delta of an answer carries all the text before it."""
+        return self.event in _DROPPABLE or (self.event == "chat" and self.payload.get("state") == "delta")
+
+    def numbered(self, seq: int) -> bytes:
+        """The encoded frame with this sequence number."""
+        if not self._head:
+            frame = EventFrame(event=self.event, payload=self.payload, state_version=self.state_version)
+            self._head = encode(frame)[:-1] + b',"seq":'
+        return b"%b%d}" % (self._head, seq)
 
 
 class BusListener:
     """One subscriber of the bus."""
 
     def __init__(self, only: Collection[str] = ()) -> None:
-        self._only = frozenset(only)
+        self.only = frozenset(only)
         self.queue: asyncio.Queue[BusEvent] = asyncio.Queue(MOST_WAITING)
         self.missed = 0
         """How many events were dropped while it lagged; whoever recovers from that resets it."""
-
-    def put(self, notice: BusEvent) -> None:
-        if self._only and notice.event not in self._only:
-            return
-        try:
-            self.queue.put_nowait(notice)
-        except asyncio.QueueFull:
-            self.missed += 1
 
     async def __aiter__(self) -> AsyncIterator[BusEvent]:
         while True:
@@ -51,10 +62,21 @@ class EventBus:
     def __init__(self) -> None:
         self._listeners: set[BusListener] = set()
 
-    def publish(self, event: str, payload: dict[str, Any], session_key: str = "") -> None:
-        notice = BusEvent(event, payload, session_key)
+    def publish(
+        self,
+        event: str,
+        payload: dict[str, Any],
+        session_key: str = "",
+        state_version: StateVersion | UnsetType = UNSET,
+    ) -> None:
+        notice = BusEvent(event, payload, session_key, state_version)
         for listener in self._listeners:
-            listener.put(notice)
+            if listener.only and event not in listener.only:
+                continue
+            try:
+                listener.queue.put_nowait(notice)
+            except asyncio.QueueFull:
+                listener.missed += 1
 
     @contextmanager
     def listening(self, only: Collection[str] = ()) -> Iterator[BusListener]:

@@ -23,23 +23,18 @@ MAX_WAITING_REQUESTS = 256
 MAX_WAITING_BYTES = 52_428_800
 
 HANDSHAKE_TIMEOUT_MS = 15_000
-PING_INTERVAL_MS = 25_000
-PONG_TIMEOUT_MS = 25_000
 TICK_INTERVAL_MS = 30_000
-CLOSE_GRACE_MS = 1_000
 
 INVALID_REQUEST = "INVALID_REQUEST"
 UNAVAILABLE = "UNAVAILABLE"
 FORBIDDEN = "FORBIDDEN"
 NOT_PAIRED = "NOT_PAIRED"
-APPROVAL_NOT_FOUND = "APPROVAL_NOT_FOUND"
 
 CLOSE_NORMAL = 1000
 CLOSE_PROTOCOL = 1002
 CLOSE_POLICY = 1008
 CLOSE_TOO_BIG = 1009
 CLOSE_INTERNAL = 1011
-CLOSE_RESTART = 1012
 CLOSE_NOT_READY = 1013
 CLOSE_TICK_TIMEOUT = 4000
 CLOSE_WITHDRAWN = 4001
@@ -62,7 +57,14 @@ class ErrorShape(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 
 
 class RequestFrame(
-    Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, tag_field="type", tag="req"
+    Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="type",
+    tag="req",
 ):
     """A client's request; `params` is still JSON text, empty when there are none."""
 
@@ -114,10 +116,11 @@ class NotARequest(Struct, frozen=True):
 # A union, because decoding a single type would accept a frame without `type`.
 _request = msgspec.json.Decoder(RequestFrame | Response)
 _syntax = msgspec.json.Decoder(Raw)
-_encoder = msgspec.json.Encoder()
-
-
 _from_server = msgspec.json.Decoder(Response | EventFrame)
+
+
+encode = msgspec.json.Encoder().encode
+"""Encodes a frame, or the params and payload of one."""
 
 
 def parse_request(data: bytes | str) -> RequestFrame | NotJson | NotARequest:
@@ -147,24 +150,8 @@ def parse_from_server(data: bytes | str) -> Response | EventFrame | None:
     return frame
 
 
-def encode(frame: RequestFrame | Response | EventFrame) -> bytes:
-    """Encodes one frame as a text message."""
-    if isinstance(frame, RequestFrame) and not bytes(frame.params):
-        return _encoder.encode({"type": "req", "id": frame.id, "method": frame.method})
-    return _encoder.encode(frame)
-
-
-def success(request_id: str, payload: Any) -> Response:
-    return Response(id=request_id, ok=True, payload=payload)
-
-
 def failure(request_id: str, error: ErrorShape, payload: Any = UNSET) -> Response:
     return Response(id=request_id, ok=False, error=error, payload=payload)
-
-
-def to_raw_json(value: Any) -> Raw:
-    """`value` as JSON text, so that it is encoded once however many connections receive it."""
-    return value if isinstance(value, Raw) else Raw(_encoder.encode(value))
 
 
 def size(data: bytes | str) -> int:

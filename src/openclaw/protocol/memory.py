@@ -10,13 +10,12 @@ other.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from msgspec import Struct
-
 from openclaw.protocol.client import ConnectionLost, ConnectOptions, GatewayClient, greeted
+from openclaw.protocol.connection import Close, Disconnected
 from openclaw.protocol.frames import CLOSE_NORMAL
 from openclaw.protocol.peer import Peer
 
@@ -26,58 +25,44 @@ MAX_UNREAD_BYTES = 65_536
 """A sender waits while more than this is not read yet; one message may be larger."""
 
 
-class CloseReason(Struct, frozen=True):
-    """Why a connection ended."""
-
-    code: int
-    reason: str = ""
-
-
 class _Pipe:
     """Messages on their way in one direction, and then the end."""
 
     def __init__(self) -> None:
         self.unread = 0
+        self.end: Close | None = None
+        self.writable = asyncio.Event()
+        """Set while little waits to be read, and when nobody will read it."""
+        self.writable.set()
         self._messages: deque[bytes] = deque()
-        self._end: CloseReason | None = None
         self._readable = asyncio.Event()
-        self._writable = asyncio.Event()
-        self._writable.set()
 
-    @property
-    def end(self) -> CloseReason | None:
-        return self._end
-
-    def put(self, message: bytes) -> None:
-        self._messages.append(message)
-        self.unread += len(message)
+    def put(self, *messages: bytes) -> None:
+        self._messages += messages
+        self.unread += sum(map(len, messages))
         self._readable.set()
         if self.unread > MAX_UNREAD_BYTES:
-            self._writable.clear()
+            self.writable.clear()
 
-    async def drained(self) -> None:
-        """Waits until most is read, or nobody will read it."""
-        await self._writable.wait()
-
-    async def get(self) -> bytes | CloseReason:
+    async def get(self) -> bytes | Close:
         """The next message; once all are read, the end."""
         await self._readable.wait()
         if not self._messages:
-            assert self._end is not None
-            return self._end
+            assert self.end is not None
+            return self.end
         message = self._messages.popleft()
         self.unread -= len(message)
         if self.unread <= MAX_UNREAD_BYTES:
-            self._writable.set()
-        if not self._messages and self._end is None:
+            self.writable.set()
+        if not self._messages and self.end is None:
             self._readable.clear()
         return message
 
-    def close(self, end: CloseReason) -> None:
+    def close(self, end: Close) -> None:
         """No more messages; what is here can still be read."""
-        self._end = self._end or end
+        self.end = self.end or end
         self._readable.set()
-        self._writable.set()
+        self.writable.set()
 
 
 class MemorySocket:
@@ -90,67 +75,73 @@ class MemorySocket:
     async def send(self, data: str | bytes) -> None:
         if self._outgoing.end is None:
             self._outgoing.put(data.encode() if isinstance(data, str) else data)
-            await self._outgoing.drained()
+            await self._outgoing.writable.wait()
         if self._outgoing.end is not None:
             raise _lost(self._outgoing.end)
 
     async def receive(self) -> bytes:
         found = await self._incoming.get()
-        if isinstance(found, CloseReason):
+        if isinstance(found, Close):
             raise _lost(found)
         return found
 
     async def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None:
         for pipe in (self._outgoing, self._incoming):
-            pipe.close(CloseReason(code, reason))
+            pipe.close(Close(code, reason))
 
 
-class MemoryLine:
-    """The gateway's end: what its `Transport` needs of a socket."""
+class MemoryTransport:
+    """The gateway's end."""
 
     def __init__(self, incoming: _Pipe, outgoing: _Pipe) -> None:
+        self.peer = PEER
+        self.closed = False
         self._incoming = incoming
         self._outgoing = outgoing
 
     @property
-    def waiting(self) -> int:
+    def buffered(self) -> int:
         return self._outgoing.unread
 
-    async def receive(self) -> dict[str, Any]:
+    async def receive(self) -> bytes:
         found = await self._incoming.get()
-        if isinstance(found, CloseReason):
-            return {"type": "websocket.disconnect", "code": found.code, "reason": found.reason}
-        return {"type": "websocket.receive", "bytes": found}
+        if isinstance(found, Close):
+            self.closed = True
+            raise Disconnected(found.code, found.reason)
+        return found
 
-    def write(self, messages: Sequence[bytes]) -> bool:
+    async def send(self, data: bytes) -> None:
+        self.post((data,))
+        await self._outgoing.writable.wait()
         if self._outgoing.end is not None:
-            return False
-        for message in messages:
-            self._outgoing.put(message)
-        return True
+            self.closed = True
+            raise Disconnected
 
-    async def drained(self) -> bool:
-        await self._outgoing.drained()
-        return self._outgoing.end is None
+    def post(self, messages: Sequence[bytes]) -> None:
+        if self._outgoing.end is not None:
+            self.closed = True
+            raise Disconnected
+        self._outgoing.put(*messages)
 
-    def say_goodbye(self, code: int, reason: str) -> None:
+    def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None:
+        self.closed = True
         for pipe in (self._outgoing, self._incoming):
-            pipe.close(CloseReason(code, reason))
+            pipe.close(Close(code, reason))
 
 
-def pair() -> tuple[MemorySocket, MemoryLine]:
+def pair() -> tuple[MemorySocket, MemoryTransport]:
     """Both ends of one connection."""
     up, down = _Pipe(), _Pipe()
-    return MemorySocket(down, up), MemoryLine(up, down)
+    return MemorySocket(down, up), MemoryTransport(up, down)
 
 
 @asynccontextmanager
 async def connect(
-    serve: Callable[[MemoryLine], Awaitable[None]], introduction: ConnectOptions
+    serve: Callable[[MemoryTransport], Coroutine[Any, Any, None]], introduction: ConnectOptions
 ) -> AsyncIterator[GatewayClient]:
     """A greeted client of `serve` for the length of the block; both ends have ended when the block has."""
-    socket, line = pair()
-    serving = asyncio.ensure_future(serve(line))
+    socket, transport = pair()
+    serving = asyncio.create_task(serve(transport))
     try:
         # No ticks: a gateway in this process is as silent as we are, also after Ctrl-Z and fg.
         async with greeted(GatewayClient(socket, ticks=False), introduction) as client:
@@ -160,5 +151,5 @@ async def connect(
         await serving
 
 
-def _lost(end: CloseReason) -> ConnectionLost:
+def _lost(end: Close) -> ConnectionLost:
     return ConnectionLost(f"the gateway closed the connection: {end.reason or end.code}", close_code=end.code)

@@ -136,7 +136,7 @@ def origin_problem(peer: Peer, client_id: str, allowed: Iterable[str], known_hos
     if (name, port) != _host(peer.host, _PORTS.get(scheme)):
         return "origin not allowed"
     # A name that resolves to us proves nothing: anyone can point a domain at 127.0.0.1.
-    if is_loopback(name) or _address(name) is not None or name in {host.lower() for host in known_hosts}:
+    if is_loopback(name) or parse_address(name) is not None or name in {host.lower() for host in known_hosts}:
         return None
     return "host not known"
 
@@ -144,7 +144,7 @@ def origin_problem(peer: Peer, client_id: str, allowed: Iterable[str], known_hos
 def is_loopback(name: str) -> bool:
     if name == "localhost" or name.endswith(".localhost"):
         return True
-    address = _address(name)
+    address = parse_address(name)
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         return address.ipv4_mapped.is_loopback
     return address is not None and address.is_loopback
@@ -153,6 +153,12 @@ def is_loopback(name: str) -> bool:
 def host_name(host: str) -> str:
     """The name in a `Host` header, without the port."""
     return _host(host, None)[0]
+
+
+def origin_host(origin: str) -> str:
+    """The name in an origin; empty when it has none."""
+    found = _origin(origin)
+    return found[1] if found else ""
 
 
 def _host(host: str, default_port: int | None) -> tuple[str, int | None]:
@@ -177,7 +183,7 @@ def _origin(text: str) -> tuple[str, str, int | None] | None:
 
 def _is_one_of(text: str, proxies: Iterable[str]) -> bool:
     """Whether an address is one of the proxies, given as addresses or networks."""
-    address = _address(text)
+    address = parse_address(text)
     if address is None:
         return False
     for proxy in proxies:
@@ -189,7 +195,7 @@ def _is_one_of(text: str, proxies: Iterable[str]) -> bool:
     return False
 
 
-def _address(text: str) -> IPv4Address | IPv6Address | None:
+def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     try:
         return ip_address(text.strip().strip("[]").split("%")[0])
     except ValueError:

@@ -2,12 +2,9 @@
 
 from typing import Any
 
-from msgspec import Struct
-
 from openclaw.protocol.auth import CODES, DeviceClaim, DeviceState, Mode, PairingReason, Reason, secret_kind
 from openclaw.protocol.connect import ConnectParams
 from openclaw.protocol.frames import (
-    CLOSE_INTERNAL,
     CLOSE_NOT_READY,
     CLOSE_POLICY,
     CLOSE_PROTOCOL,
@@ -30,18 +27,20 @@ _PAIRING = {
 }
 
 
-class Rejection(Struct, frozen=True):
+class Rejected(Exception):
     """An error answer to `connect`, and the close code that follows it."""
 
-    error: ErrorShape
-    close: int = CLOSE_POLICY
+    def __init__(self, error: ErrorShape, close: int = CLOSE_POLICY) -> None:
+        super().__init__(error.code)
+        self.error = error
+        self.close = close
 
 
-def _invalid(message: str, **details: Any) -> Rejection:
-    return Rejection(ErrorShape(code=INVALID_REQUEST, message=message, details=details or None))
+def invalid(message: str, **details: Any) -> Rejected:
+    return Rejected(ErrorShape(code=INVALID_REQUEST, message=message, details=details or None))
 
 
-def starting() -> Rejection:
+def starting() -> Rejected:
     error = ErrorShape(
         code=UNAVAILABLE,
         message="gateway starting; retry shortly",
@@ -49,22 +48,10 @@ def starting() -> Rejection:
         retryable=True,
         retry_after_ms=STARTUP_RETRY_MS,
     )
-    return Rejection(error, CLOSE_NOT_READY)
+    return Rejected(error, CLOSE_NOT_READY)
 
 
-def not_connect() -> Rejection:
-    return _invalid(CONNECT_FIRST)
-
-
-def invalid(message: str) -> Rejection:
-    return _invalid(message)
-
-
-def broken(error: ErrorShape) -> Rejection:
-    return Rejection(error, CLOSE_INTERNAL)
-
-
-def protocol_mismatch(params: ConnectParams) -> Rejection:
+def protocol_mismatch(params: ConnectParams) -> Rejected:
     details = {
         "code": "PROTOCOL_MISMATCH",
         "clientMinProtocol": params.min_protocol,
@@ -73,18 +60,18 @@ def protocol_mismatch(params: ConnectParams) -> Rejection:
         "minimumProbeProtocol": MINIMUM_PROBE_PROTOCOL,
     }
     error = ErrorShape(code=INVALID_REQUEST, message="protocol mismatch", details=details)
-    return Rejection(error, CLOSE_PROTOCOL)
+    return Rejected(error, CLOSE_PROTOCOL)
 
 
-def origin(reason: str) -> Rejection:
-    return _invalid(
+def origin(reason: str) -> Rejected:
+    return invalid(
         "origin not allowed: open the page from the gateway itself or add it to gateway.controlUi.allowedOrigins",
         code="CONTROL_UI_ORIGIN_NOT_ALLOWED",
         reason=reason,
     )
 
 
-def rate_limited(retry_after_ms: int) -> Rejection:
+def rate_limited(retry_after_ms: int) -> Rejected:
     error = ErrorShape(
         code=INVALID_REQUEST,
         message="unauthorized: too many failed attempts; wait and retry",
@@ -92,100 +79,83 @@ def rate_limited(retry_after_ms: int) -> Rejection:
         retryable=True,
         retry_after_ms=retry_after_ms,
     )
-    return Rejection(error)
+    return Rejected(error)
 
 
-def not_vouched(reason: str) -> Rejection:
-    return _invalid(
-        f"unauthorized: no trusted proxy vouches for this connection ({reason}); check gateway.trustedProxies and"
-        " gateway.auth.trustedProxy",
-        code="AUTH_UNAUTHORIZED",
+def _unauthorized(message: str, code: str, reason: str, next_step: str, *, retry: bool = False) -> Rejected:
+    return invalid(
+        f"unauthorized: {message}",
+        code=code,
         authReason=reason,
-        canRetryWithDeviceToken=False,
-        recommendedNextStep="update_auth_configuration",
+        canRetryWithDeviceToken=retry,
+        recommendedNextStep=next_step,
     )
 
 
-def wrong_secret(mode: Mode, has_device: bool) -> Rejection:
+def not_vouched(reason: str) -> Rejected:
+    return _unauthorized(
+        f"no trusted proxy vouches for this connection ({reason}); check gateway.trustedProxies and"
+        " gateway.auth.trustedProxy",
+        "AUTH_UNAUTHORIZED",
+        reason,
+        "update_auth_configuration",
+    )
+
+
+def wrong_secret(mode: Mode, has_device: bool) -> Rejected:
     kind = secret_kind(mode)
     retry = has_device and kind == "token"
-    return _invalid(
-        f"unauthorized: gateway {kind} mismatch; check gateway.auth.{kind}",
-        code=f"AUTH_{kind.upper()}_MISMATCH",
-        authReason=f"{kind}_mismatch",
-        canRetryWithDeviceToken=retry,
-        recommendedNextStep="retry_with_device_token" if retry else "update_auth_credentials",
-    )
+    message = f"gateway {kind} mismatch; check gateway.auth.{kind}"
+    step = "retry_with_device_token" if retry else "update_auth_credentials"
+    return _unauthorized(message, f"AUTH_{kind.upper()}_MISMATCH", f"{kind}_mismatch", step, retry=retry)
 
 
-def missing_secret(mode: Mode) -> Rejection:
+def missing_secret(mode: Mode) -> Rejected:
     kind = secret_kind(mode)
-    return _invalid(
-        f"unauthorized: gateway {kind} missing; send the value of gateway.auth.{kind}",
-        code=f"AUTH_{kind.upper()}_MISSING",
-        authReason=f"{kind}_missing",
-        canRetryWithDeviceToken=False,
-        recommendedNextStep="update_auth_configuration",
-    )
+    message = f"gateway {kind} missing; send the value of gateway.auth.{kind}"
+    return _unauthorized(message, f"AUTH_{kind.upper()}_MISSING", f"{kind}_missing", "update_auth_configuration")
 
 
-def device_required() -> Rejection:
+def device_required() -> Rejected:
     details = {"code": "DEVICE_IDENTITY_REQUIRED"}
-    return Rejection(ErrorShape(code=NOT_PAIRED, message="device identity required", details=details))
+    return Rejected(ErrorShape(code=NOT_PAIRED, message="device identity required", details=details))
 
 
-def control_ui_device_required() -> Rejection:
-    return _invalid(
+def control_ui_device_required() -> Rejected:
+    return invalid(
         "control ui needs a device identity: open it over https or on localhost",
         code="CONTROL_UI_DEVICE_IDENTITY_REQUIRED",
     )
 
 
-def bad_proof(reason: Reason) -> Rejection:
-    return _invalid(f"device proof refused: {reason}", code=CODES[reason], reason=reason)
+def bad_proof(reason: Reason) -> Rejected:
+    return invalid(f"device proof refused: {reason}", code=CODES[reason], reason=reason)
 
 
-def wrong_device_token() -> Rejection:
-    return _invalid(
-        "unauthorized: device token mismatch; pair this device again or rotate its token",
-        code="AUTH_DEVICE_TOKEN_MISMATCH",
-        authReason="device_token_mismatch",
-        canRetryWithDeviceToken=False,
-        recommendedNextStep="update_auth_credentials",
-    )
+def wrong_device_token() -> Rejected:
+    message = "device token mismatch; pair this device again or rotate its token"
+    return _unauthorized(message, "AUTH_DEVICE_TOKEN_MISMATCH", "device_token_mismatch", "update_auth_credentials")
 
 
-def narrow_device_token() -> Rejection:
-    return _invalid(
-        "unauthorized: the device token does not carry the scopes asked for",
-        code="AUTH_SCOPE_MISMATCH",
-        authReason="scope_mismatch",
-        canRetryWithDeviceToken=False,
-        recommendedNextStep="update_auth_credentials",
-    )
+def narrow_device_token() -> Rejected:
+    message = "the device token does not carry the scopes asked for"
+    return _unauthorized(message, "AUTH_SCOPE_MISMATCH", "scope_mismatch", "update_auth_credentials")
 
 
-def narrow_setup_code() -> Rejection:
-    return _invalid(
+def narrow_setup_code() -> Rejected:
+    return invalid(
         "this setup code is for less than the device asks for; make another one, or ask for less",
         code="AUTH_SCOPE_MISMATCH",
         authReason="scope_mismatch",
     )
 
 
-def wrong_setup_code() -> Rejection:
-    return _invalid(
-        "unauthorized: the setup code is not valid; make a new one",
-        code="AUTH_BOOTSTRAP_TOKEN_INVALID",
-        authReason="bootstrap_token_invalid",
-        canRetryWithDeviceToken=False,
-        recommendedNextStep="update_auth_credentials",
-    )
+def wrong_setup_code() -> Rejected:
+    message = "the setup code is not valid; make a new one"
+    return _unauthorized(message, "AUTH_BOOTSTRAP_TOKEN_INVALID", "bootstrap_token_invalid", "update_auth_credentials")
 
 
-def pairing_required(
-    reason: PairingReason, request_id: str, claim: DeviceClaim, standing: DeviceState | None
-) -> Rejection:
+def pairing_required(reason: PairingReason, request_id: str, claim: DeviceClaim, known: DeviceState | None) -> Rejected:
     what, hint = _PAIRING[reason]
     details: dict[str, Any] = {
         "code": "PAIRING_REQUIRED",
@@ -199,7 +169,7 @@ def pairing_required(
         "retryable": True,
         "pauseReconnect": False,
     }
-    if standing is not None:
-        details |= {"approvedRoles": list(standing.roles), "approvedScopes": list(standing.scopes)}
+    if known is not None:
+        details |= {"approvedRoles": list(known.roles), "approvedScopes": list(known.scopes)}
     message = f"pairing required: {what} (requestId: {request_id})"
-    return Rejection(ErrorShape(code=NOT_PAIRED, message=message, details=details))
+    return Rejected(ErrorShape(code=NOT_PAIRED, message=message, details=details))

@@ -24,11 +24,10 @@ from openclaw.protocol.frames import (
     ErrorShape,
     RequestFrame,
     Response,
+    encode,
     failure,
-    success,
-    to_raw_json,
 )
-from openclaw.protocol.params import Params, invalid_params
+from openclaw.protocol.params import invalid_params
 from openclaw.protocol.scopes import ADMIN, Role, allows, missing_scope, wrong_role
 
 
@@ -119,7 +118,11 @@ class MethodRegistry:
         self._methods[method.name] = method
 
     def find(self, name: str) -> RpcMethod | None:
-        return self._methods.get(name)
+        return self._methods.get(name) or self.find_other(name)
+
+    def find_other(self, name: str) -> RpcMethod | None:
+        """A method that was not added: there is none, unless a subclass knows more."""
+        return None
 
     def __iter__(self) -> Iterator[RpcMethod]:
         yield from self._methods.values()
@@ -137,9 +140,13 @@ async def dispatch(registry: FindsMethods, request: RequestFrame, caller: Caller
     try:
         method = authorize_method(registry, request.method, caller)
         params = read_params(method.name, method.params, request.params)
-        async with aclosing(_answers(method, params, caller)) as answers:
-            async for answer in answers:
-                yield _response(request.id, answer)
+        made = method.handler(params, caller)
+        if inspect.isasyncgen(made):
+            async with aclosing(made):
+                async for answer in made:
+                    yield _response(request.id, answer)
+        else:
+            yield _response(request.id, await made)  # type: ignore[misc]
     except OpenClawError as error:
         yield failure(request.id, to_error_shape(error))
     except Exception:
@@ -208,21 +215,12 @@ def refusal(error: ErrorShape) -> MethodRefusal:
     return refused
 
 
-async def _answers(method: RpcMethod, params: Params, caller: Caller) -> AsyncGenerator[Any, None]:
-    made = method.handler(params, caller)
-    if inspect.isasyncgen(made):
-        async with aclosing(made):
-            async for answer in made:
-                yield answer
-    else:
-        yield await made  # type: ignore[misc]
-
-
 def _response(request_id: str, answer: Any) -> Response:
     # Encoded here, so that a payload that cannot be encoded fails this request and not the connection.
     if isinstance(answer, MethodFailed):
-        return failure(request_id, answer.error, UNSET if answer.payload is UNSET else to_raw_json(answer.payload))
-    return success(request_id, to_raw_json(answer))
+        payload = UNSET if answer.payload is UNSET else Raw(encode(answer.payload))
+        return failure(request_id, answer.error, payload)
+    return Response(id=request_id, ok=True, payload=Raw(encode(answer)))
 
 
 def _null_at(value: Any, given: Any) -> str | None:

@@ -37,7 +37,8 @@ def known(scopes: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(scope for scope in scopes if scope in SCOPES))
 
 
-def allows(held: Iterable[str], needed: str | None) -> bool:
+@lru_cache(maxsize=1024)
+def allows(held: tuple[str, ...], needed: str | None) -> bool:
     """Whether `held` scopes permit what needs `needed`; None needs nothing."""
     return needed is None or any(needed in _IMPLIED.get(scope, (scope,)) for scope in held)
 

@@ -29,7 +29,7 @@ from openclaw.runs.toolset import Toolset
 from openclaw.runs.worker import RunService
 from openclaw.security.approvals import PendingApprovals
 from openclaw.security.audit_log import AuditLog
-from openclaw.security.sandboxes.service import SandboxService, read_elevation
+from openclaw.security.sandboxes.service import SandboxService
 from openclaw.security.settings import CommandsSettings
 from openclaw.security.tool_policy import LEVELS, identify_speaker, refuse_reason
 from openclaw.sessions.compaction.plan import compactions
@@ -368,7 +368,7 @@ class SlashCommands:
 
     async def _elevated(self, key: SessionKey, args: str) -> CommandResult:
         if not args:
-            chosen = read_elevation(await self._lifecycle.preferences(key))
+            chosen = await self._lifecycle.preferences(key)
             now = self._sandboxes.elevation(key, chosen, millis(self._clock))
             boxed = self._sandboxes.is_boxed(key)
             note = "" if boxed else " This session is in no sandbox, so it changes nothing here."

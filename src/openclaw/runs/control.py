@@ -113,8 +113,8 @@ class SessionControl:
 
     def take(self, event: RunEvent) -> None:
         """Hears of conversations that started over by themselves."""
-        if isinstance(event.event, SessionRenewed):
-            self._renewals.put_nowait((event.key, event.event))
+        assert isinstance(event.event, SessionRenewed)
+        self._renewals.put_nowait((event.key, event.event))
 
     async def follow_renewals(self) -> None:
         """Publishes them, and tells hooks."""

@@ -1,6 +1,7 @@
 """What runs publish: accepted, every event on the way, settled; and the publisher that tells the subscribers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from msgspec import Struct
 
@@ -38,10 +39,28 @@ class RunPublisher:
 
     def __init__(self, *subscribers: Callable[[RunEvent], None]) -> None:
         self._subscribers = list(subscribers)
+        self._some: dict[type, list[Callable[[RunEvent], None]]] = {}
+        self._of_run: dict[str, list[Callable[[RunEvent], None]]] = {}
 
-    def subscribe(self, subscriber: Callable[[RunEvent], None]) -> None:
-        self._subscribers.append(subscriber)
+    def subscribe(self, subscriber: Callable[[RunEvent], None], *kinds: type) -> None:
+        """From now on `subscriber` hears every event, or those of the given kinds."""
+        for kind in kinds:
+            self._some.setdefault(kind, []).append(subscriber)
+        if not kinds:
+            self._subscribers.append(subscriber)
+
+    @contextmanager
+    def following(self, run_id: str, subscriber: Callable[[RunEvent], None]) -> Iterator[None]:
+        """Tells `subscriber` what one run says, for as long as the block lasts."""
+        self._of_run.setdefault(run_id, []).append(subscriber)
+        try:
+            yield
+        finally:
+            self._of_run[run_id].remove(subscriber)
+            if not self._of_run[run_id]:
+                del self._of_run[run_id]
 
     def __call__(self, event: RunEvent) -> None:
-        for subscriber in self._subscribers:
+        some, followers = self._some.get(type(event.event), ()), self._of_run.get(event.run_id, ())
+        for subscriber in (*followers, *self._subscribers, *some):
             subscriber(event)

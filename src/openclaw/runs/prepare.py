@@ -30,7 +30,6 @@ from openclaw.models.service import ModelService
 from openclaw.plugins.hooks.files import HookFiles, bootstrap_files
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.process.environment import Environment
-from openclaw.prompt import builder
 from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.builder import (
     BuiltPrompt,
@@ -53,7 +52,7 @@ from openclaw.security.gates import ExecGate, SessionAllowlist
 from openclaw.security.label_service import LabelService
 from openclaw.security.redaction import secret_variables, secrets_in
 from openclaw.security.run_labels import RunLabels
-from openclaw.security.sandboxes.service import SandboxService, read_elevation
+from openclaw.security.sandboxes.service import SandboxService
 from openclaw.security.tool_policy import (
     NOT_ELEVATED,
     Elevation,
@@ -69,10 +68,9 @@ from openclaw.sessions.lifecycle import SessionLifecycle, SessionPreferences
 from openclaw.sessions.reply_text import ReplyOptions
 from openclaw.sessions.transcript import path_origins
 from openclaw.skills.catalog import shorten_path
-from openclaw.skills.gate import SkillList
 from openclaw.skills.invoke import SkillCall, Unknown, instruction
 from openclaw.skills.invoke import parse as parse_call
-from openclaw.skills.service import SkillGate, SkillService
+from openclaw.skills.service import AgentSkills, SkillGate, SkillService
 from openclaw.storage.keys import StateKeys
 from openclaw.workspace.files import FileCache, WorkspaceFile
 from openclaw.workspace.seed import Workspaces
@@ -163,7 +161,7 @@ class TurnPreparer:
         skills = self._skills.known(facts.agent.id, facts.workspace, place, first_use=True, here=True)
         if skills is None:
             skills = await asyncio.to_thread(self._skills_of, facts.agent.id, turn.place, first_use=True)
-        elevated = self._sandboxes.elevation(key, read_elevation(chosen), millis(self._clock))
+        elevated = self._sandboxes.elevation(key, chosen, millis(self._clock))
         labels = self._labels(key, skills, turn, session)
         # Ours come last: a caller's function never takes the place of a tool that policy looks after.
         layer = ToolLayer(name="turn", allow=turn.tools_allow, deny=turn.tools_deny)
@@ -173,7 +171,7 @@ class TurnPreparer:
         options = ReplyOptions.of(
             chosen.reasoning_level, chosen.verbose_level, enforce_final=bool(model.compat.reasoning_tags)
         )
-        files, changes = await self._bootstrap(key, session_id) if config.hooks.internal.wanted else (None, ())
+        files, changes = await self._bootstrap(key, session_id) if self._hook_files.on else (None, ())
         warned: tuple[str, ...] = ()
         if config.agents.defaults.bootstrap_prompt_truncation_warning == "once":
             warned = await self._last_truncation(key)
@@ -197,7 +195,7 @@ class TurnPreparer:
         elif told:
             built = with_audit_entries(built, told, runner.specs)
         await self._archive.keep(turn.run_id, str(key), what.now, built.prompt, built.report)
-        system = built.prompt.system
+        system = System(stable=built.prompt.stable, dynamic=built.prompt.dynamic)
         return PreparedTurn(
             system=system,
             route=route,
@@ -221,13 +219,8 @@ class TurnPreparer:
             loaded=loaded,
             agent=agent,
             workspace=self._workspaces.of(agent.id),
-            prompt_options=builder.resolve(
-                agent.entry,
-                config.agents.defaults,
-                config.commands,
-                is_default=agent.is_default,
-                secret=self._keys.owners,
-                citations=config.memory.citations,
+            prompt_options=self._prompts.options(
+                agent, config.agents.defaults, config.commands, self._keys.owners, config.memory.citations
             ),
             exec_gate=ExecGate(
                 security=security,
@@ -259,7 +252,7 @@ class TurnPreparer:
         model: Model,
         system: System,
         runner: ToolRunner,
-        skills: SkillList,
+        skills: AgentSkills,
         spending: RunMeter,
         labels: RunLabels,
     ) -> CompactionManager:
@@ -344,7 +337,7 @@ class TurnPreparer:
 
     async def bootstrap_files(self, key: SessionKey) -> tuple[WorkspaceFile, ...] | None:
         """The files of a prompt as hooks leave them; None when no hook has a say."""
-        return (await self._bootstrap(key))[0] if self._live.config.hooks.internal.wanted else None
+        return (await self._bootstrap(key))[0] if self._hook_files.on else None
 
     async def _bootstrap(
         self, key: SessionKey, session_id: str = ""
@@ -369,7 +362,7 @@ class TurnPreparer:
         return self._runner(key, tools, skills, None, labels=self._labels(key, skills))
 
     def _labels(
-        self, key: SessionKey, skills: SkillList, turn: RunRequest | None = None, session: OpenedSession | None = None
+        self, key: SessionKey, skills: AgentSkills, turn: RunRequest | None = None, session: OpenedSession | None = None
     ) -> RunLabels:
         """What follows text from elsewhere through a run, or through a call outside one."""
         stored = self._models.model_set(key.agent).keyring.stored
@@ -382,11 +375,10 @@ class TurnPreparer:
             )
             self._label_service.know(secret for group in secrets for secret in group)
         return self._label_service.labels(
-            str(key),
-            self._workspaces.of(key.agent),
+            self._facts_of(key.agent).workspace,
             place=turn.place if turn else "",
             boxes=self._sandboxes.root(self._sandboxes.rules(key.agent)) if self._sandboxes.is_boxed(key) else None,
-            skills=self._skills.labels(skills),
+            skills=skills.labels,
             origins=(*path_origins(session.known.path), *turn.origins) if turn and session else (),
             said=session.known.context.messages if session else (),
         )
@@ -403,11 +395,11 @@ class TurnPreparer:
             case _:
                 return None
 
-    def skills_of(self, agent_id: str) -> SkillList:
+    def skills_of(self, agent_id: str) -> AgentSkills:
         """The skills of an agent as they are now, without accepting new ones."""
         return self._skills_of(agent_id, "", first_use=False)
 
-    def _skills_of(self, agent_id: str, place: str, *, first_use: bool) -> SkillList:
+    def _skills_of(self, agent_id: str, place: str, *, first_use: bool) -> AgentSkills:
         """The skills of an agent, those of the project the person is in included."""
         workspace = self._workspaces.of(agent_id)
         return self._skills.look(agent_id, workspace, Path(place) if place else workspace, first_use=first_use)
@@ -416,7 +408,7 @@ class TurnPreparer:
         self,
         key: SessionKey,
         tools: Sequence[Tool],
-        skills: SkillList,
+        skills: AgentSkills,
         model: Model | None,
         *,
         labels: RunLabels,
@@ -436,7 +428,7 @@ class TurnPreparer:
                 tools=tuple(tool.spec.name for tool in tools),
                 agent_id=key.agent,
                 accepts_images=sees_images and (model is None or "image" in model.input),
-                env=self._skills.environment(skills).revealed(),
+                env=skills.variables.revealed() if skills.variables.env else {},
             ),
             SkillGate(gate, self._skills.guard(skills), self._approver),
             self._clock,
@@ -452,7 +444,7 @@ class TurnPreparer:
         key: SessionKey,
         model: Model,
         specs: tuple[ToolSpec, ...],
-        skills: SkillList,
+        skills: AgentSkills,
         elevated: Elevation,
     ) -> PromptRequest:
         config = facts.loaded.config
@@ -463,11 +455,11 @@ class TurnPreparer:
             sandbox_mode=self._sandboxes.rules(key.agent).mode,
             external_agents=config.acp.enabled and bool(config.acp.agents),
             workspace=facts.workspace,
-            skills=self._skills.snapshot(facts.agent.id, skills).text,
+            skills=skills.prompt,
             model=model,
-            default_model=str(self._models.model_set(facts.agent.id).default),
+            default_model=self._models.model_set(facts.agent.id).default_name,
             tools=specs,
-            knobs=facts.prompt_options,
+            options=facts.prompt_options,
             now=millis(self._clock),
         )
 

@@ -22,7 +22,7 @@ from openclaw.core.events import (
     ToolUpdated,
 )
 from openclaw.core.messages import Image, ToolResult
-from openclaw.protocol.events import BusEvent
+from openclaw.protocol.events import BusEvent, EventBus
 from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.reply import NoteShaped, ReplyShaped, TextShaped, ThoughtShaped
@@ -65,6 +65,11 @@ class EventProjection:
     def __init__(self, proofread: Proofread | None = None) -> None:
         self._runs: dict[str, _Run] = {}
         self._proofread = proofread
+
+    def publish(self, bus: EventBus, told: RunEvent) -> None:
+        """Puts a run's event on the bus, in the words of the wire."""
+        for notice in self.project(told):
+            bus.publish(notice.event, notice.payload, notice.session_key)
 
     def project(self, told: RunEvent) -> list[BusEvent]:
         run = self._runs.get(told.run_id) or self._runs.setdefault(told.run_id, _Run())

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Annotated, Literal
@@ -11,12 +11,13 @@ from typing import Annotated, Literal
 from msgspec import Struct, field, structs
 
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.events import AttemptFailed, Event, MessageEnded, ModelCalled, RunEnded, ToolEnded, ToolStarted
 from openclaw.core.harness import Steering
 from openclaw.core.keys import SessionKey
-from openclaw.core.messages import User
+from openclaw.core.messages import ToolCall, User
 from openclaw.core.text import merge_origins
 from openclaw.runs.inbox import RunOutcome
-from openclaw.runs.recovery import Activity, SessionActivity
+from openclaw.runs.recovery import SessionActivity, Work
 from openclaw.runs.request import Priority, RunRequest
 
 _ORDER: tuple[Priority, ...] = ("foreground", "normal", "background")
@@ -249,6 +250,46 @@ def _line(text: str) -> str:
 StopReason = Literal["user", "timeout", "shutdown", "interrupt", "stalled"]
 
 
+class Activity(Struct, eq=False):
+    """What a run is doing, read from its events."""
+
+    since: float
+    progress_at: float
+    deadline_of: Callable[[ToolCall], float | None] | None = None
+    asking: bool = False
+    tools: dict[str, tuple[str, float | None]] = field(default_factory=dict)
+    """The tools that run now, and when each ends by itself."""
+
+    def take(self, event: Event, now: float) -> None:
+        self.progress_at = now
+        match event:
+            case ModelCalled():
+                self.asking = True
+            case MessageEnded() | AttemptFailed() | RunEnded():
+                self.asking = False
+            case ToolStarted(call=call):
+                lasts = self.deadline_of(call) if self.deadline_of is not None else None
+                self.tools[call.id] = (call.name, None if lasts is None else now + lasts)
+            case ToolEnded(call=call):
+                self.tools.pop(call.id, None)
+            case _:
+                pass
+
+    @property
+    def work(self) -> Work:
+        return "tool_call" if self.tools else "model_call" if self.asking else "embedded_run"
+
+    @property
+    def tool(self) -> str:
+        return next((name for name, _ in self.tools.values()), "")
+
+    @property
+    def deadline(self) -> float | None:
+        """When the last of the running tools times out; None when one of them never does."""
+        ends = [end for _, end in self.tools.values()]
+        return max((end for end in ends if end is not None), default=None) if None not in ends else None
+
+
 class ActiveRun(Struct, eq=False):
     """The run a session is busy with."""
 
@@ -322,8 +363,8 @@ class SessionQueue(Struct, eq=False):
 
 def take_unheard(steering: Steering) -> list[User]:
     """What people added and the run did not get to."""
-    unheard = list(steering.messages)
-    steering.messages.clear()
+    unheard = list(steering.waiting)
+    steering.waiting.clear()
     return unheard
 
 

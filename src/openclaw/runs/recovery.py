@@ -9,9 +9,8 @@ from msgspec import Struct, field
 
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
-from openclaw.core.events import AttemptFailed, Event, MessageEnded, ModelCalled, RunEnded, ToolEnded, ToolStarted
 from openclaw.core.keys import SessionKey, parse_session_key
-from openclaw.core.messages import Assistant, Text, ToolCall
+from openclaw.core.messages import Assistant, Text
 from openclaw.runs.request import ResumedRun
 from openclaw.runs.turn import TurnRunner
 from openclaw.sessions.service import SessionService
@@ -113,46 +112,6 @@ class Recovery(Struct, frozen=True, kw_only=True):
     status: Literal["released", "aborted", "skipped", "failed"]
     action: Action
     reason: str
-
-
-class Activity(Struct, eq=False):
-    """What a run is doing, read from its events."""
-
-    since: float
-    progress_at: float
-    deadline_of: Callable[[ToolCall], float | None] | None = None
-    asking: bool = False
-    tools: dict[str, tuple[str, float | None]] = field(default_factory=dict)
-    """The tools that run now, and when each ends by itself."""
-
-    def take(self, event: Event, now: float) -> None:
-        self.progress_at = now
-        match event:
-            case ModelCalled():
-                self.asking = True
-            case MessageEnded() | AttemptFailed() | RunEnded():
-                self.asking = False
-            case ToolStarted(call=call):
-                lasts = self.deadline_of(call) if self.deadline_of is not None else None
-                self.tools[call.id] = (call.name, None if lasts is None else now + lasts)
-            case ToolEnded(call=call):
-                self.tools.pop(call.id, None)
-            case _:
-                pass
-
-    @property
-    def work(self) -> Work:
-        return "tool_call" if self.tools else "model_call" if self.asking else "embedded_run"
-
-    @property
-    def tool(self) -> str:
-        return next((name for name, _ in self.tools.values()), "")
-
-    @property
-    def deadline(self) -> float | None:
-        """When the last of the running tools times out; None when one of them never does."""
-        ends = [end for _, end in self.tools.values()]
-        return max((end for end in ends if end is not None), default=None) if None not in ends else None
 
 
 class _Said(Struct):

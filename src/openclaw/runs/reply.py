@@ -24,15 +24,12 @@ from openclaw.core.events import (
 )
 from openclaw.core.messages import Assistant, Thinking, ToolCall, Usage
 from openclaw.sessions import reply_text as shapes
-from openclaw.sessions.reply_parse import HEARTBEAT, AnswerText, DirectiveParser, ReasoningText, ThinkParser
+from openclaw.sessions.reply_parse import HEARTBEAT
 from openclaw.sessions.reply_text import (
-    CitationGate,
     ReplyOptions,
     ReplyPayload,
+    ReplyStream,
     ShapedReply,
-    Silence,
-    SilenceGate,
-    Visible,
     is_duplicate,
     normalise_media,
     shape,
@@ -85,20 +82,14 @@ class _Message:
     """One message being written."""
 
     def __init__(self, enforce_final: bool, quiet: bool, proofread: Callable[[str], str]) -> None:
-        self._think = ThinkParser(enforce_final)
-        self._directives = DirectiveParser()
-        self._gate = SilenceGate()
-        self._sources = CitationGate(proofread)
+        self._stream = ReplyStream(enforce_final, proofread)
         self._quiet = quiet
         """Nothing is shown before its end: it may only repeat what a tool has sent."""
         self._given: list[str] = []
 
     def feed(self, text: str) -> tuple[str, str]:
         """The words and the reasoning that `text` adds."""
-        pieces = self._think.feed(text)
-        words = "".join(piece.text for piece in pieces if isinstance(piece, AnswerText))
-        thoughts = "".join(piece.text for piece in pieces if isinstance(piece, ReasoningText))
-        shown = self._sources.feed(self._gate.feed(self._directives.feed(words))) if words else ""
+        shown, thoughts = self._stream.feed(text)
         if self._quiet or not shown:
             return "", thoughts
         self._given.append(shown)
@@ -179,10 +170,10 @@ class ReplyShaper:
         shaped = shape(message.text, enforce_final=self._manner.enforce_final, finished=finished)
         if HEARTBEAT in message.text.upper() and HEARTBEAT not in shaped.text.upper():
             log.info("took a stray %s out of an answer", HEARTBEAT)
-        if self._sent and shaped.text and is_duplicate(shaped.text, self._sent):
-            shaped = structs.replace(shaped, said=Silence())
-        elif isinstance(shaped.said, Visible) and shaped.text:
-            shaped = structs.replace(shaped, said=structs.replace(shaped.said, text=self._proofread(shaped.text)))
+        if self._sent and is_duplicate(shaped.text, self._sent):
+            shaped = structs.replace(shaped, text="", silent=True)
+        elif "#" in shaped.text:
+            shaped = structs.replace(shaped, text=self._proofread(shaped.text))
         self._silent = shaped.silent
         directives = shaped.directives
         if self._sent_media:

@@ -34,7 +34,7 @@ from openclaw.models.recording import RecordedCall
 from openclaw.models.refs import ModelRef
 from openclaw.models.registry import is_private_address
 from openclaw.models.service import ModelService
-from openclaw.models.timeouts import StreamTimeouts, stream_timeouts
+from openclaw.models.timeouts import stream_timeouts
 from openclaw.runs.replay import ModelComparison, compare
 from openclaw.runs.request import RunRequest
 from openclaw.sessions.lifecycle import SessionPreferences
@@ -66,7 +66,7 @@ class FailoverRoute:
         open_provider: OpenProvider,
         clock: Clock,
         thinking: Callable[[Model], ThinkingLevel],
-        patience: Callable[[Model], StreamTimeouts],
+        run_timeout: float | None,
         jitter: Callable[[], float],
         spending: RunMeter | None = None,
         probes: dict[str, float] | None = None,
@@ -76,13 +76,13 @@ class FailoverRoute:
         self._open = open_provider
         self._clock = clock
         self._thinking = thinking
-        self._patience = patience
+        self._run_timeout = run_timeout
         self._jitter = jitter
         self._spending = spending
         self._probes = {} if probes is None else probes
         """When a resting provider was last tried all the same, in this process."""
         self._probed: set[str] = set()
-        self._primary = self._chain[0].key if self._chain else ""
+        self._primary = self._chain[0] if self._chain else None
         self._good_at = clock.now()
         self._tries = 1
         self._rotations = 0
@@ -174,7 +174,7 @@ class FailoverRoute:
         last = self._probes.get(ref.provider)
         if failover.may_probe_cooling(
             reason,
-            is_primary=ref.key == self._primary,
+            is_primary=self._primary is not None and ref.key == self._primary.key,
             ends_in=ends_in,
             since_probe=None if last is None else self._clock.now() - last,
             probed_this_run=ref.provider in self._probed,
@@ -191,11 +191,10 @@ class FailoverRoute:
     def _attempt(self, model: Model) -> Attempt:
         self._tries = 1
         credential = self._credentials[0]
-        endpoint = self._situation.registry.endpoint(model, credential.key, bearer=credential.bearer)
-        patience = self._patience(model)
+        patience = stream_timeouts(model.provider, model.id, model.base_url, model.timeout_seconds, self._run_timeout)
         return Attempt(
             model=model,
-            provider=self._open(endpoint),
+            provider=self._open(self._situation.endpoint(model, credential)),
             reserve=None if self._spending is None else partial(self._spending.reserve, credential),
             thinking=self._thinking(model),
             first_event_timeout=patience.first,
@@ -260,7 +259,7 @@ class ModelRoutes:
             open_provider=opens,
             clock=self._clock,
             thinking=partial(self._models.thinking, asked=request.thinking, agent=agent, session=chosen.thinking_level),
-            patience=partial(stream_timeouts, run_timeout=request.timeout),
+            run_timeout=request.timeout,
             jitter=random.random,
             spending=meter,
             probes=self._budget.probes,

@@ -8,6 +8,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import structs
+
 from openclaw.agent.settings import AgentEntry, default_agent
 from openclaw.agent.tool_runner import ToolRunner
 from openclaw.config.live import LiveConfig
@@ -18,13 +20,10 @@ from openclaw.core.events import ToolEnded
 from openclaw.core.keys import MAIN, SessionKey, normalise_agent
 from openclaw.core.messages import Image, ToolCall, ToolResult
 from openclaw.core.sandbox import BoundSandbox
-from openclaw.core.secret import Secret
 from openclaw.core.tool import Approver, Tool, ToolSpec
 from openclaw.memory.service import MemoryService
 from openclaw.plugins.registry import PluginRegistry
-from openclaw.security import tool_policy
 from openclaw.security.exec_policy import MODES
-from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.sandboxes.service import SandboxService
 from openclaw.security.settings import AgentToolSettings, Ask, ExecOverride, Security
 from openclaw.security.tool_policy import (
@@ -32,12 +31,13 @@ from openclaw.security.tool_policy import (
     Level,
     RequestSender,
     ToolLayer,
+    ToolPolicy,
     ToolRequest,
     apply_layers,
     find_empty_allowlist,
     find_unknown_entries,
 )
-from openclaw.tools.settings import ExecSettings, ToolsSettings
+from openclaw.tools.settings import ExecSettings, FsSettings, ToolsSettings
 from openclaw.workspace.seed import Workspaces
 
 if TYPE_CHECKING:
@@ -69,55 +69,30 @@ def machine_tools(
 
     With `boxed` they work in a sandbox.
     """
-    from openclaw.tools.build import WebToolSettings, build_tools, build_web
-    from openclaw.tools.web_guard import AddressRules
+    from openclaw.tools.build import build_tools, build_web
 
     confined = settings.fs.workspace_only if own.fs.workspace_only is None else own.fs.workspace_only
     longest = settings.exec.timeout_seconds if own.exec.timeout_seconds is None else own.exec.timeout_seconds
+    settings = structs.replace(
+        settings,
+        fs=FsSettings(workspace_only=confined),
+        exec=structs.replace(
+            settings.exec,
+            timeout_seconds=longest,
+            background_ms=_yield_ms(settings.exec.background_ms, variables),
+        ),
+    )
     built = build_tools(
-        workspace_only=confined,
+        settings,
+        shell=variables.get("SHELL", "/bin/sh"),
+        env=variables,
+        background=standing.background if background else None,
+        look=look,
         boxed=boxed,
         workers=standing.workers,
         elevated=elevated,
-        most_processes=settings.exec.max_processes,
-        patch_workspace_only=settings.exec.apply_patch.workspace_only,
-        exec_timeout=longest,
-        shell=variables.get("SHELL", "/bin/sh"),
-        env=variables,
-        path_prepend=settings.exec.path_prepend,
-        background=standing.background if background else None,
-        yield_ms=_yield_ms(settings.exec.background_ms, variables),
-        look=look,
-        plan=settings.experimental.plan_tool,
     )
-    fetch, search = settings.web.fetch, settings.web.search
-    key = variables.get("BRAVE_API_KEY", "")
-    return built + build_web(
-        standing,
-        wrap_untrusted,
-        WebToolSettings(
-            fence=AddressRules(
-                allow_private=fetch.ssrf_policy.dangerously_allow_private_network,
-                allowed_hosts=fetch.ssrf_policy.allowed_hostnames,
-                blocked_hosts=fetch.ssrf_policy.blocked_hostnames,
-            ),
-            max_bytes=fetch.max_response_bytes,
-            fetch_seconds=fetch.timeout_seconds,
-            redirects=fetch.max_redirects,
-            user_agent=fetch.user_agent,
-            headers=fetch.headers,
-            max_chars=fetch.max_chars,
-            chars_cap=fetch.max_chars_cap,
-            fetch_cached_for=fetch.cache_ttl_minutes * 60,
-            readability=fetch.readability,
-            provider=search.provider,
-            brave_key=search.api_key or (Secret(key) if key else None),
-            searxng=search.base_url or variables.get("SEARXNG_BASE_URL") or None,
-            search_seconds=search.timeout_seconds,
-            search_cached_for=search.cache_ttl_minutes * 60,
-            results=search.max_results,
-        ),
-    )
+    return built + build_web(standing, settings.web, variables)
 
 
 @lru_cache(maxsize=256)
@@ -324,9 +299,9 @@ class MachineTools:
     @cached_property
     def mcp(self) -> "McpServers":
         """The tools of other programs; nothing of it is loaded before a server is configured."""
-        from openclaw.tools.mcp.servers import open_servers
+        from openclaw.tools.mcp.servers import McpServers
 
-        servers = open_servers(self._state, self._clock, self._approver, self._live.variables, self._default_workspace)
+        servers = McpServers(self._state, self._clock, self._approver, self._live.variables, self._default_workspace)
         servers.configure(self._live.config.mcp)
         return servers
 
@@ -355,6 +330,7 @@ class Toolset:
         self._plugins = plugins
         self._sandboxes = sandboxes
         self._live = live
+        self._policy = ToolPolicy()
 
     async def ready(self) -> None:
         """Waits for the tools of other programs, and for the limits that other processes set."""
@@ -376,11 +352,11 @@ class Toolset:
     def rules(self, key: SessionKey, model: str = "", caps: Sequence[ToolLayer] = ()) -> list[ToolLayer]:
         """Every layer that may take a tool from a session, in order."""
         config = self._live.config
-        own = self._sandboxes.tool_settings(key.agent)
         boxed = self._sandboxes.of(key)
         request = tool_request(key, model, boxed.box.access if boxed is not None else None)
-        found = tool_policy.build_layers(config.tools, own, request, config.channels)
-        return self._plugins.layers(config.tools, [*found, *self._session_tools.layers(key), *caps])
+        found = self._policy.layers(config.tools, config.agents, request, config.channels)
+        layers = [*found, *self._session_tools.layers(key), *caps]
+        return self._plugins.layers(config.tools, layers) if self._plugins.tools else layers
 
     def offered(self, key: SessionKey) -> tuple[str, ...]:
         """The names of all tools there are for a session, before policy."""
@@ -389,4 +365,4 @@ class Toolset:
     def _built(self, key: SessionKey, *, background: bool, level: Level = "off") -> list[Tool]:
         own = self._machine.of(key, background=background, level=level)
         lent = self._machine.mcp.tools() if self._live.config.mcp.servers else ()
-        return [*own, *self._session_tools.tools(key), *self._plugins.tools(), *lent]
+        return [*own, *self._session_tools.tools(key), *self._plugins.tools, *lent]

@@ -353,7 +353,7 @@ class TurnRunner:
         held = self._holding.take(path)
         if held is not None:
             known = held.conversation
-            transcript = TranscriptFile.resume(path, known.path[-1].id if known.path else None, held.ids)
+            transcript = TranscriptFile(path, known.path[-1].id if known.path else None, held.ids)
             problems: tuple[TranscriptProblem, ...] = ()
         elif path.exists():
             transcript, loaded = TranscriptFile.reopen(path, self._header(row))
@@ -434,8 +434,12 @@ class AutoReset:
 
     async def renew(self, turn: RunRequest, row: SessionRow) -> SessionRenewed | None:
         """A new conversation under the key of `turn`, when `row` is not to be gone on with."""
-        policy = reset.policy_of(self._settings.current, turn.key, turn.channel)
-        if policy is None or turn.trigger != "user" or not row.messages:
+        settings = self._settings.current
+        rules = settings.reset or settings.reset_by_channel or settings.reset_by_type != reset.NO_TYPES
+        if not rules or turn.trigger != "user" or not row.messages:
+            return None
+        policy = reset.policy_of(settings, turn.key, turn.channel)
+        if policy is None:
             return None
         why = reset.reset_reason(policy, await self._index.contact(row), millis(self._clock), self._zone)
         if why is None or await self._was_begun(turn, row):

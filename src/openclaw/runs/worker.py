@@ -28,6 +28,7 @@ from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome, failed_outcome
 from openclaw.runs.outbox import Outbox, replies
 from openclaw.runs.queue import (
     ActiveRun,
+    Activity,
     EnqueueMessage,
     InterruptRun,
     Lanes,
@@ -42,7 +43,7 @@ from openclaw.runs.queue import (
     run_of,
     take_unheard,
 )
-from openclaw.runs.recovery import SETTLE, Action, Activity, Recovery, SessionActivity
+from openclaw.runs.recovery import SETTLE, Action, Recovery, SessionActivity
 from openclaw.runs.reply import ReplyShaper, ShapedEvent
 from openclaw.runs.request import RecordedEvent, ResumedRun, RunRequest, SessionRenewed, SessionRepaired, Submission
 from openclaw.runs.toolset import Toolset
@@ -211,7 +212,7 @@ class RunService:
         if session is None:
             return []
         active = session.active
-        handed = [active.steered.get(run_of(user) or "") for user in active.steering.messages] if active else []
+        handed = [active.steered.get(run_of(user) or "") for user in active.steering.waiting] if active else []
         first = [active.item] if active and not (active.begun or active.brought_along) else []
         items = (*first, *(item for item in handed if item is not None), *session.waiting)
         return [(turn, item.arrived) for item in items for turn in (*item.turn.earlier, item.turn)]
@@ -384,8 +385,8 @@ class RunService:
                     session.touched = self._clock.now()
                     active.over.set()
                 # What came too late to be heard by the run becomes a turn of its own.
-                while active.steering.messages:
-                    late = active.steered.get(run_of(active.steering.messages.popleft()) or "")
+                while active.steering.waiting:
+                    late = active.steered.get(run_of(active.steering.waiting.popleft()) or "")
                     if late is not None:
                         self._enqueue(late)
         finally:

@@ -81,23 +81,23 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() if text else ""
 
 
-def chain_entry(deed: AuditChange, *, seq: int, previous: str, at: int, run_id: str, session_key: str) -> AuditEntry:
+def chain_entry(change: AuditChange, *, seq: int, previous: str, at: int, run_id: str, session_key: str) -> AuditEntry:
     """Makes the entry for a change, chained to the previous one."""
     entry = AuditEntry(
         seq=seq,
         at=at,
-        plugin=deed.plugin,
-        hook=deed.hook,
-        field=deed.field,
+        plugin=change.plugin,
+        hook=change.hook,
+        field=change.field,
         run_id=run_id,
         session_key=session_key,
-        priority=deed.priority,
-        before_chars=utf16_length(deed.before),
-        after_chars=utf16_length(deed.after),
-        before_sha256=digest(deed.before),
-        after_sha256=digest(deed.after),
-        refused=deed.refused,
-        note=deed.note,
+        priority=change.priority,
+        before_chars=utf16_length(change.before),
+        after_chars=utf16_length(change.after),
+        before_sha256=digest(change.before),
+        after_sha256=digest(change.after),
+        refused=change.refused,
+        note=change.note,
         previous=previous,
     )
     return structs.replace(entry, hash=_own_hash(entry))

@@ -44,26 +44,26 @@ class AuditLog:
         """The end of the chain after our last write: the file, its size, and the head."""
 
     async def record(
-        self, deeds: Sequence[AuditChange], *, run_id: str = "", session_key: str = ""
+        self, changes: Sequence[AuditChange], *, run_id: str = "", session_key: str = ""
     ) -> tuple[AuditEntry, ...]:
         """`append` from the event loop."""
-        return await asyncio.to_thread(self.append, deeds, run_id=run_id, session_key=session_key) if deeds else ()
+        return await asyncio.to_thread(self.append, changes, run_id=run_id, session_key=session_key) if changes else ()
 
     def append(
-        self, deeds: Sequence[AuditChange], *, run_id: str = "", session_key: str = ""
+        self, changes: Sequence[AuditChange], *, run_id: str = "", session_key: str = ""
     ) -> tuple[AuditEntry, ...]:
         """Records changes; they are on disk when this returns."""
-        if not deeds:
+        if not changes:
             return ()
         with self._mine, self._writing():
             now = millis(self._clock)
             path, head = self._place(datetime.fromtimestamp(now / 1000, UTC).date())
             entries: list[AuditEntry] = []
-            for deed in deeds:
+            for change in changes:
                 last = entries[-1] if entries else None
                 entries.append(
                     chain_entry(
-                        deed,
+                        change,
                         seq=(last.seq if last else head.seq) + 1,
                         previous=last.hash if last else head.hash,
                         at=now,
@@ -155,7 +155,7 @@ class AuditLog:
             try:
                 size = os.fstat(fd).st_size
                 # End a line that a kill truncated.
-                if size and _last_byte(fd) != b"\n":
+                if size and os.pread(fd, 1, size - 1) != b"\n":
                     data = b"\n" + data
                 whole = os.write(fd, data) == len(data)
                 if not whole:
@@ -176,11 +176,6 @@ class AuditLog:
             if not lock.wait(Holder(pid=os.getpid(), created_at=millis(self._clock), owner="audit"), LOCK_SECONDS):
                 raise StateError(f"{self.directory} is busy: another process has been writing to it for too long")
             yield
-
-
-def _last_byte(fd: int) -> bytes:
-    os.lseek(fd, -1, os.SEEK_END)
-    return os.read(fd, 1)
 
 
 def _lines(path: Path) -> list[bytes]:

@@ -65,10 +65,7 @@ MODES: dict[ExecMode, tuple[Security, Ask]] = {
 
 
 def stricter(one: tuple[Security, Ask], other: tuple[Security, Ask]) -> tuple[Security, Ask]:
-    return (
-        max(one[0], other[0], key=lambda value: _STRICTNESS[value]),
-        max(one[1], other[1], key=lambda value: _ASKING[value]),
-    )
+    return max(one[0], other[0], key=_STRICTNESS.__getitem__), max(one[1], other[1], key=_ASKING.__getitem__)
 
 
 def decide(
@@ -119,39 +116,23 @@ def _miss(
         path = resolve(segment.argv[0])
         if path is None:
             return f"{segment.argv[0]} was not found"
-        if why := _unlisted(segment, path, cwd, grants, safe_bins, identify, strict):
+        if is_safe(segment, path, safe_bins):
+            continue
+        why = f"{segment.argv[0]} is not on the allowlist"
+        for grant in grants:
+            if not matches(grant, segment, path, cwd):
+                continue
+            # A grant for exactly these arguments covers code in them: its approver saw all of it.
+            pinned = grant.arg_pattern is not None and grant.arg_pattern.startswith((_ARGV_PIN, _COMMAND_PIN))
+            if not _is_the_same(grant, segment.argv, identify):
+                why = f"{segment.argv[0]}, or the script it is given, is not what it was when it was allowed"
+            elif strict and not pinned and (more := find_inline_code(segment.argv, path)):
+                why = more
+            else:
+                break
+        else:
             return why
     return None
-
-
-def _unlisted(
-    segment: CommandSegment,
-    path: str,
-    cwd: str,
-    grants: Sequence[ExecGrant],
-    safe_bins: Sequence[str],
-    identify: Identify,
-    strict: bool,
-) -> str:
-    """Why no grant covers one program of a command; empty when one does."""
-    if is_safe(segment, path, safe_bins):
-        return ""
-    why = f"{segment.argv[0]} is not on the allowlist"
-    for grant in grants:
-        if not matches(grant, segment, path, cwd):
-            continue
-        if not _is_the_same(grant, segment.argv, identify):
-            why = f"{segment.argv[0]}, or the script it is given, is not what it was when it was allowed"
-        elif strict and not _is_pinned(grant) and (more := find_inline_code(segment.argv, path)):
-            why = more
-        else:
-            return ""
-    return why
-
-
-def _is_pinned(grant: ExecGrant) -> bool:
-    """Whether the grant is for exactly these arguments, all of which its approver saw."""
-    return grant.arg_pattern is not None and grant.arg_pattern.startswith((_ARGV_PIN, _COMMAND_PIN))
 
 
 def _is_the_same(grant: ExecGrant, words: Sequence[str], identify: Identify) -> bool:
@@ -208,9 +189,10 @@ def grants_for(
     """
     segments = parse_shell(command)
     if isinstance(segments, UnclearCommand):
-        if strict and _carries_code(command):
+        words = words_of(command)
+        if strict and any(find_inline_code(words[place:], words[place]) for place in range(len(words))):
             return ()
-        return (_granted(new_id(), "*", command_pin(command, cwd), command, None, identify(words_of(command))),)
+        return (_granted(new_id(), "*", command_pin(command, cwd), command, None, identify(words)),)
     paths = [(segment, resolve(segment.argv[0])) for segment in segments]
     if strict and any(path and find_inline_code(segment.argv, path) for segment, path in paths):
         return ()
@@ -219,12 +201,6 @@ def grants_for(
         for segment, path in paths
         if path is not None
     )
-
-
-def _carries_code(command: str) -> bool:
-    """Whether a command that cannot be parsed passes code to an interpreter."""
-    words = words_of(command)
-    return any(find_inline_code(words[place:], words[place]) for place in range(len(words)))
 
 
 def _granted(grant_id: str, pattern: str, pin: str, command: str, path: str | None, identity: str) -> ExecGrant:

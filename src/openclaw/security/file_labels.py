@@ -175,7 +175,9 @@ def label_of(path: str, places: TrustedPaths, *, name_only: bool = False) -> tup
     # The innermost of the owner's directories decides: a path he trusted inside a vendored tree is his choice.
     root = max(roots, key=len)
     parts = Path(path).relative_to(root).parts
-    if any(part.lower() in VENDORED | INBOXES for part in parts[:-1]) or _is_inbox(path, parts):
+    open_parts = [part.lower() in VENDORED | INBOXES for part in parts]
+    # In such a directory others chose the names: of it itself too, where it is one.
+    if any(open_parts[:-1]) or (any(open_parts[-1:]) and Path(path).is_dir()):
         return (make_origin("external", f"file {path}"),)
     inside = "/".join(parts)
     if any(fnmatch.fnmatch(inside, pattern) or fnmatch.fnmatch(path, pattern) for pattern in places.untrusted):
@@ -188,8 +190,3 @@ def label_of(path: str, places: TrustedPaths, *, name_only: bool = False) -> tup
 
 def _inside(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
-
-
-def _is_inbox(path: str, parts: Sequence[str]) -> bool:
-    """Whether it is such a directory itself: others chose the names in it."""
-    return bool(parts) and parts[-1].lower() in VENDORED | INBOXES and Path(path).is_dir()

@@ -9,12 +9,13 @@ import shutil
 import stat
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import StateError
@@ -112,44 +113,43 @@ ALWAYS_NOTE = "Always: you are not asked about exactly this command again in thi
 # The gate for commands.
 
 
-class _CommandRequest(Struct, frozen=True, kw_only=True):
-    """Everything about a command that an approver must see."""
+class _Command(Struct, frozen=True, kw_only=True):
+    """Everything about a command that an approver must see, and what it would start."""
 
     command: str
     cwd: str
-    security: Security = "full"
-    ask: Ask = "off"
+    path: str
+    limits: tuple[Security, Ask]
+
+    def resolve(self, word: str) -> str | None:
+        """The program that `word` starts, links resolved."""
+        places = [str(Path(self.cwd, place)) for place in self.path.split(os.pathsep)]
+        found = shutil.which(str(Path(self.cwd, word)) if "/" in word else word, path=os.pathsep.join(places))
+        return str(Path(found).resolve()) if found else None
+
+    def identify(self, words: Sequence[str]) -> str:
+        return digest_programs(words, self.cwd, self.resolve)
+
+    def exact(self) -> ExactCommand:
+        """The command with its programs and scripts as they are now."""
+        return ExactCommand(command=self.command, cwd=self.cwd, identity=self.identify(words_of(self.command)))
 
 
-class ExecGate:
+class ExecGate(Struct, kw_only=True):
     """Admits every call except commands, which need the allowlist or a person."""
 
-    def __init__(
-        self,
-        *,
-        security: Security,
-        ask: Ask,
-        safe_bins: tuple[str, ...],
-        approvals: ApprovalFile,
-        approver: Approver,
-        clock: Clock,
-        path: str,
-        agents: Mapping[str, tuple[Security, Ask]] | None = None,
-        strict: bool = True,
-        settled: SessionAllowlist | None = None,
-    ) -> None:
-        self._strict = strict
-        self._settled = settled or SessionAllowlist()
-        self._agents = agents or {}
-        self._security: Security = security
-        self._ask: Ask = ask
-        self._safe_bins = safe_bins
-        self._approvals = approvals
-        self._approver = approver
-        self._clock = clock
-        self._path = path
-        self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By session key, held while a request of that conversation is open; dropped with its last waiter."""
+    security: Security
+    ask: Ask
+    safe_bins: tuple[str, ...]
+    approvals: ApprovalFile
+    approver: Approver
+    clock: Clock
+    path: str
+    agents: Mapping[str, tuple[Security, Ask]] = {}
+    strict: bool = True
+    settled: SessionAllowlist = field(default_factory=SessionAllowlist)
+    asking: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    """By session key, held while a request of that conversation is open; dropped with its last waiter."""
 
     async def admit(
         self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str = "", bulk: str = ""
@@ -166,85 +166,82 @@ class ExecGate:
         cwd = _workdir(args, context)
         if not cwd.is_dir():
             return f"Not run: {cwd} is not a directory."
-        security, ask = _own_limits(args)
-        wish = _CommandRequest(command=_visible(args), cwd=str(cwd.resolve()), security=security, ask=ask)
+        wish = _Command(command=_visible(args), cwd=str(cwd.resolve()), path=self.path, limits=_own_limits(args))
         ruling = self._despite(wish, context, leaving, cause, bulk)
         if not isinstance(ruling, AskPerson):
             return _refusal(ruling)
         # One request per conversation at a time, since the last answer may have settled this one. Other conversations
         # do not wait: an unanswered request must not block them.
-        async with self._asking.setdefault(context.session_key, asyncio.Lock()):
+        async with self.asking.setdefault(context.session_key, asyncio.Lock()):
             ruling = self._despite(wish, context, leaving, cause, bulk)
             if not isinstance(ruling, AskPerson):
                 return _refusal(ruling)
-            fallback = "" if cause or bulk or leaving else self._fallback(context.agent_id)
-            return await self._asked(tool, wish, ruling.why, context, fallback, labelled=bool(cause))
+            plain = not (cause or bulk or leaving)
+            return await self._asked(tool, wish, ruling.why, context, plain=plain, labelled=bool(cause))
 
-    def _despite(self, wish: _CommandRequest, context: ToolContext, leaving: bool, cause: str, bulk: str) -> Ruling:
+    def _despite(self, wish: _Command, context: ToolContext, leaving: bool, cause: str, bulk: str) -> Ruling:
         """The allowlist's ruling, unless there is a cause to ask anyway."""
-        ruling = self._rule(wish, context.agent_id, leaving)
+        limits = self._limits(context.agent_id, wish.limits)
+        if leaving:  # the owner let this session leave its sandbox, and still approves each command
+            limits = stricter(limits, ("allowlist", "on-miss"))
+        ruling = self._rule(wish, context.agent_id, *limits)
         if isinstance(ruling, Deny):
             return ruling
-        if cause and self._is_settled(wish, context):
+        listed = bool(cause) and self._is_listed(wish, context.agent_id)
+        # A person said "always" to exactly this command here, and has not revoked it.
+        if listed and self.settled.knows(context.session_key, wish.exact()):
             cause = ""
         if isinstance(ruling, AskPerson):
             return AskPerson(_joined(ruling.why, cause, bulk))
-        if cause and self._is_listed(wish, context.agent_id):
+        if cause and listed:
             cause = f"you allowed it before, but {cause}"
         return AskPerson(_joined(cause, bulk)) if cause or bulk else ruling
-
-    def _is_settled(self, wish: _CommandRequest, context: ToolContext) -> bool:
-        """Whether a person said "always" to exactly this command here, and has not revoked it."""
-        what = ExactCommand(command=wish.command, cwd=wish.cwd, identity=self._seen(wish))
-        return self._settled.knows(context.session_key, what) and self._is_listed(wish, context.agent_id)
-
-    def _seen(self, wish: _CommandRequest) -> str:
-        return self._identity(words_of(wish.command), wish.cwd)
 
     async def _inside(
         self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str, bulk: str
     ) -> str | None:
         """In a sandbox its isolation limits a command, not the allowlist."""
-        security, ask = stricter(self._effective(context.agent_id), _own_limits(args))
+        security, ask = self._limits(context.agent_id, _own_limits(args))
         if security == "deny":
             return "Not run: tools.exec.security is deny."
         by_hand = "every command is approved by hand" if ask == "always" else ""
         what = ExactCommand(command=_visible(args), cwd=str(args.get("workdir") or ""), boxed=True)
         settles = bool(cause) and "command" in args and not by_hand
-        if settles and self._settled.knows(context.session_key, what):
+        if settles and self.settled.knows(context.session_key, what):
             cause = ""
         if not (by_hand or cause or bulk):
             return None
         why = _joined(by_hand, cause, bulk)
-        answer = await self._answer(tool, args, context, f"{why}. {ALWAYS_NOTE}" if settles else why, standing=settles)
+        why = f"{why}. {ALWAYS_NOTE}" if settles else why
+        answer = await self._answer(tool, context, why, _call_text(tool, args), standing=settles)
         if settles and answer.decision == "allow-always":
-            self._settled.add(context.session_key, what)
+            self.settled.add(context.session_key, what)
         return _denied(answer)
 
     async def _typed(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str) -> str | None:
         """Input to a running program can be anything, so the allowlist does not apply and a person decides."""
-        security, ask = self._effective(context.agent_id)
+        security, ask = self._limits(context.agent_id)
         if security == "deny":
             return "Not run: tools.exec.security is deny."
         if security == "full" and ask == "off" and not cause:
             return None
         if ask == "off" and not cause:
             return "Not run: it is typed to a running program, and tools.exec.ask is off."
-        return await self.ask(tool, args, context, cause or "it is typed to a running program")
+        return await self.ask_person(tool, args, context, cause or "it is typed to a running program")
 
-    async def ask(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str) -> str | None:
+    async def ask_person(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str) -> str | None:
         """Asks a person about a call that is not a command; the answer holds once."""
-        return _denied(await self._answer(tool, args, context, why))
+        return _denied(await self._answer(tool, context, why, _call_text(tool, args)))
 
     async def _answer(
-        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str, *, standing: bool = False
+        self, tool: Tool, context: ToolContext, why: str, command: str, cwd: str = "", *, standing: bool = False
     ) -> ApprovalAnswer:
-        return await self._approver.decide(
+        return await self.approver.decide(
             ApprovalRequest(
                 id=secrets.token_hex(4),
                 tool=tool.spec.name,
-                command=f"{tool.spec.name} {msgspec.json.encode(dict(args)).decode()}",
-                cwd=str(context.workspace),
+                command=command,
+                cwd=cwd or str(context.workspace),
                 agent_id=context.agent_id,
                 session_key=context.session_key,
                 why=why,
@@ -253,105 +250,58 @@ class ExecGate:
             )
         )
 
-    def _effective(self, agent_id: str) -> tuple[Security, Ask]:
-        """The stricter of the configuration and the approvals file."""
-        document = self._approvals.read()
-        security, ask = self._agents.get(agent_id, (self._security, self._ask))
+    def _limits(self, agent_id: str, own: tuple[Security, Ask] = ("full", "off")) -> tuple[Security, Ask]:
+        """The strictest of the configuration, the approvals file and the call's own limits."""
+        document = self.approvals.read()
+        limits = stricter(self.agents.get(agent_id, (self.security, self.ask)), own)
         for layer in (document.defaults, document.agents.get(agent_id)):
             if layer is not None:
-                security, ask = stricter((security, ask), (layer.security or "full", layer.ask or "off"))
-        return security, ask
+                limits = stricter(limits, (layer.security or "full", layer.ask or "off"))
+        return limits
 
-    def _rule(self, wish: _CommandRequest, agent_id: str, leaving: bool = False) -> Ruling:
-        agent = self._approvals.read().agents.get(agent_id)
-        security, ask = stricter(self._effective(agent_id), (wish.security, wish.ask))
-        if leaving:  # the owner let this session leave its sandbox, and still approves each command
-            security, ask = stricter((security, ask), ("allowlist", "on-miss"))
+    def _rule(self, wish: _Command, agent_id: str, security: Security, ask: Ask) -> Ruling:
+        agent = self.approvals.read().agents.get(agent_id)
         grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
-        return self._judge(wish, security, ask, grants)
-
-    def _judge(self, wish: _CommandRequest, security: Security, ask: Ask, grants: Sequence[ExecGrant]) -> Ruling:
         return decide(
-            wish.command,
-            wish.cwd,
-            security,
-            ask,
-            grants,
-            lambda word: self._resolve(word, wish.cwd),
-            self._safe_bins,
-            lambda words: self._identity(words, wish.cwd),
-            self._strict,
+            wish.command, wish.cwd, security, ask, grants, wish.resolve, self.safe_bins, wish.identify, self.strict
         )
 
-    def _identity(self, words: Sequence[str], cwd: str) -> str:
-        return digest_programs(words, cwd, lambda word: self._resolve(word, cwd))
-
-    def _fallback(self, agent_id: str) -> str:
-        """The approvals file's fallback for an unanswered request; deny when absent."""
-        document = self._approvals.read()
-        own = document.agents.get(agent_id)
-        return (own.ask_fallback if own else None) or document.defaults.ask_fallback or "deny"
+    def _is_listed(self, wish: _Command, agent_id: str) -> bool:
+        return isinstance(self._rule(wish, agent_id, "allowlist", "off"), Allow)
 
     async def _asked(
-        self, tool: Tool, wish: _CommandRequest, why: str, context: ToolContext, fallback: str, *, labelled: bool
+        self, tool: Tool, wish: _Command, why: str, context: ToolContext, *, plain: bool, labelled: bool
     ) -> str | None:
-        seen = self._seen(wish)
-        grants = self._grants(wish)
-        answer = await self._approver.decide(
-            ApprovalRequest(
-                id=secrets.token_hex(4),
-                tool=tool.spec.name,
-                command=wish.command,
-                cwd=wish.cwd,
-                agent_id=context.agent_id,
-                session_key=context.session_key,
-                why=f"{why}. {ALWAYS_NOTE}" if labelled and grants else why,
-                origins=context.origins,
-                standing=bool(grants),
-            )
+        seen = wish.exact()
+        # What "always" would grant; nothing for code in an argument.
+        grants = grants_for(
+            wish.command, wish.cwd, wish.resolve, partial(secrets.token_hex, 4), wish.identify, self.strict
         )
-        if answer.nobody and self._goes_on(wish, context.agent_id, fallback):
+        why = f"{why}. {ALWAYS_NOTE}" if labelled and grants else why
+        answer = await self._answer(tool, context, why, wish.command, wish.cwd, standing=bool(grants))
+        if answer.nobody and plain and self._goes_on(wish, context.agent_id):
             return None
         if answer.decision == "deny":
             return _denied(answer)
         # The files may have been swapped while the person was reading.
-        if self._seen(wish) != seen:
+        if wish.exact() != seen:
             return "Not run: a program or script in it was changed while the user was asked. Ask again."
         if answer.decision == "allow-always" and grants:
-            self._approvals.allow(
-                context.agent_id, [msgspec.to_builtins(grant) for grant in grants], millis(self._clock)
-            )
+            self.approvals.allow(context.agent_id, [msgspec.to_builtins(grant) for grant in grants], millis(self.clock))
             if labelled:
-                what = ExactCommand(command=wish.command, cwd=wish.cwd, identity=seen)
-                self._settled.add(context.session_key, what)
+                self.settled.add(context.session_key, seen)
         return None
 
-    def _grants(self, wish: _CommandRequest) -> tuple[ExecGrant, ...]:
-        """What "always" would grant; nothing for code in an argument."""
-        return grants_for(
-            wish.command,
-            wish.cwd,
-            lambda word: self._resolve(word, wish.cwd),
-            lambda: secrets.token_hex(4),
-            lambda words: self._identity(words, wish.cwd),
-            self._strict,
-        )
-
-    def _goes_on(self, wish: _CommandRequest, agent_id: str, fallback: str) -> bool:
-        """Whether a command runs although nobody answered: always with `full`, if listed with `allowlist`."""
+    def _goes_on(self, wish: _Command, agent_id: str) -> bool:
+        """Whether a command runs although nobody answered: by the approvals file's fallback, deny when absent."""
+        document = self.approvals.read()
+        own = document.agents.get(agent_id)
+        fallback = (own.ask_fallback if own else None) or document.defaults.ask_fallback
         return self._is_listed(wish, agent_id) if fallback == "allowlist" else fallback == "full"
 
-    def _is_listed(self, wish: _CommandRequest, agent_id: str) -> bool:
-        agent = self._approvals.read().agents.get(agent_id)
-        grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
-        ruling = self._judge(wish, "allowlist", "off", grants)
-        return isinstance(ruling, Allow)
 
-    def _resolve(self, word: str, cwd: str) -> str | None:
-        """The program that `word` starts in `cwd`, links resolved."""
-        places = [str(Path(cwd, place)) for place in self._path.split(os.pathsep)]
-        found = shutil.which(str(Path(cwd, word)) if "/" in word else word, path=os.pathsep.join(places))
-        return str(Path(found).resolve()) if found else None
+def _call_text(tool: Tool, args: Mapping[str, Any]) -> str:
+    return f"{tool.spec.name} {msgspec.json.encode(dict(args)).decode()}"
 
 
 def _joined(*reasons: str) -> str:
@@ -403,56 +353,55 @@ def _workdir(args: Mapping[str, Any], context: ToolContext) -> Path:
 # The gate for labels.
 
 SENDING: frozenset[ActionKind] = frozenset({"send", "fetch-composed"})
+IRREVERSIBLE = SENDING | {"delete"}
 
 
-class LabelGate:
+class LabelGate(Struct, frozen=True):
     """Applies the label policy and the circuit breaker to every call, then the exec gate."""
 
-    def __init__(self, inner: ExecGate, labels: RunLabels, table: Table, breaker: CircuitBreaker, clock: Clock) -> None:
-        self._inner = inner
-        self._labels = labels
-        self._table = table
-        self._breaker = breaker
-        self._clock = clock
+    inner: ExecGate
+    labels: RunLabels
+    table: Table
+    breaker: CircuitBreaker
+    clock: Clock
 
     async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
         effects = tool.effects(args)
-        deeds = self._labels.deeds(tool, args, context)
-        behind = self._labels.behind(tool, args, context)
+        runs = Effects.RUNS_CODE in effects
+        actions = self.labels.actions(tool, args, context)
+        behind = self.labels.behind(tool, args, context) if runs else self.labels.origins
         context = structs.replace(context, origins=behind)
-        ruling = labels_decide(deeds, behind, self._table)
+        ruling = labels_decide(actions, behind, self.table)
         if isinstance(ruling, Deny):
             return f"Not done: {ruling.why}. It is refused by the table of labels (security.externalContent)."
-        cause = self._because(ruling.why, tool, args) if isinstance(ruling, AskPerson) else ""
-        counts = _counts(deeds, effects, args)
-        now = self._clock.now()
-        tripped = [kind for kind, count in counts.items() if self._breaker.tripped(kind, count, now)]
-        bulk = "; ".join(why for kind in tripped if (why := self._breaker.tripped(kind, counts[kind], now)))
-        if Effects.RUNS_CODE in effects:
-            refusal = await self._inner.admit(tool, args, context, cause, bulk)
+        cause = self._because(ruling.why, args) if isinstance(ruling, AskPerson) else ""
+        counts = _counts(actions, args, runs=runs) if runs or not IRREVERSIBLE.isdisjoint(actions) else {}
+        now = self.clock.now()
+        tripped = {kind: why for kind, count in counts.items() if (why := self.breaker.tripped(kind, count, now))}
+        bulk = "; ".join(tripped.values())
+        if runs:
+            refusal = await self.inner.admit(tool, args, context, cause, bulk)
         else:
-            why = "; ".join(each for each in (cause, bulk) if each)
-            refusal = await self._inner.ask(tool, args, context, why) if why else None
+            asks = cause or bulk
+            refusal = await self.inner.ask_person(tool, args, context, _joined(cause, bulk)) if asks else None
         if refusal is None:
             if (cause or bulk) and Effects.WRITES_FILES in effects:
-                self._labels.vouch(context.call_id)
+                self.labels.vouch(context.call_id)
             for kind in tripped:
-                self._breaker.excused(kind)
+                self.breaker.excused(kind)
             for kind, count in counts.items():
-                self._breaker.count(kind, count, now)
+                self.breaker.count(kind, count, now)
         return refusal
 
-    def _because(self, why: str, tool: Tool, args: Mapping[str, Any]) -> str:
-        asked = self._labels.asked_by(" ".join(strings(args)))
+    def _because(self, why: str, args: Mapping[str, Any]) -> str:
+        asked = self.labels.asked_by(" ".join(strings(args)))
         return f"{why}. The text that seems to ask for it is from {asked}" if asked else why
 
 
-def _counts(deeds: tuple[ActionKind, ...], effects: Effects, args: Mapping[str, Any]) -> dict[Kind, int]:
+def _counts(actions: Sequence[ActionKind], args: Mapping[str, Any], *, runs: bool) -> dict[Kind, int]:
     """How many irreversible actions of each kind a call performs."""
-    command = args.get("command")
-    gone = deletes(command) if isinstance(command, str) and Effects.RUNS_CODE in effects else 0
-    if "delete" in deeds:
-        patch = args.get("input")
+    command, patch = args.get("command"), args.get("input")
+    gone = deletes(command) if runs and isinstance(command, str) else 0
+    if "delete" in actions:
         gone += max(1, patch.count("*** Delete File:") if isinstance(patch, str) else 1)
-    sent = int(any(deed in SENDING for deed in deeds))
-    return {"deletes": gone, "sends": sent}
+    return {"deletes": gone, "sends": int(not SENDING.isdisjoint(actions))}

@@ -140,22 +140,18 @@ def _talk(child: "subprocess.Popen[bytes]", question: bytes, limit: int, said: l
 
 def _end(child: "subprocess.Popen[bytes]", late: bool) -> int:
     """Waits for the program, or kills it with everything it started."""
-    try:
-        code = None if late else child.wait(timeout=1.0)
-    except subprocess.TimeoutExpired:
-        code = None
+    code: int | None = None
+    if not late:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = child.wait(timeout=1.0)
     if code is None:
         with contextlib.suppress(OSError):
-            _kill(child)
+            if hasattr(os, "killpg"):
+                os.killpg(child.pid, signal.SIGKILL)
+            else:
+                child.kill()
         child.wait()
         code = -1
     if child.stdout is not None:
         child.stdout.close()
     return code
-
-
-def _kill(child: "subprocess.Popen[bytes]") -> None:
-    if hasattr(os, "killpg"):
-        os.killpg(child.pid, signal.SIGKILL)
-    else:
-        child.kill()

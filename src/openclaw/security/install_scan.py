@@ -284,22 +284,7 @@ _MAGIC = (
 )
 _ARCHIVES = ((b"PK\x03\x04", "zip"), (b"\x1f\x8b", "gzip"), (b"7z\xbc\xaf", "7z"), (b"Rar!", "rar"))
 _OFFICE = (".docx", ".xlsx", ".pptx", ".odt", ".ods", ".epub")
-_RUNNABLE = (
-    ".exe",
-    ".scr",
-    ".msi",
-    ".lnk",
-    ".pyc",
-    ".pyo",
-    ".so",
-    ".dylib",
-    ".dll",
-    ".jar",
-    ".pkg",
-    ".dmg",
-    ".app",
-    ".hta",
-)
+_RUNNABLE = tuple(".exe .scr .msi .lnk .pyc .pyo .so .dylib .dll .jar .pkg .dmg .app .hta".split())
 _LOADED_BY_OTHERS = (".npmrc", ".pypirc", "sitecustomize.py", "usercustomize.py", ".envrc", "conftest.py", ".mcp.json")
 
 
@@ -359,9 +344,8 @@ def _words(path: str, text: str) -> Iterator[ScanFinding]:
 
 
 def _shapes(path: str, text: str) -> Iterator[ScanFinding]:
-    for found in _TAGS.finditer(text):
+    if found := _TAGS.search(text):
         yield _at("invisible-text", "critical", "hides text in invisible characters", path, text, found.start())
-        break
     if path.endswith(".md"):
         for start, inside in _comments(text):
             if _ORDERS.search(inside):
@@ -372,12 +356,10 @@ def _shapes(path: str, text: str) -> Iterator[ScanFinding]:
         if "data:image/" not in before and "data:font/" not in before and not path.endswith((".svg", ".pem", ".lock")):
             yield _at("encoded-blob", "warn", "holds a long encoded blob", path, text, found.start())
             break
-    for found in _HEX.finditer(text):
+    if found := _HEX.search(text):
         yield _at("encoded-blob", "warn", "holds a long run of hexadecimal digits", path, text, found.start())
-        break
-    for found in _PADDED.finditer(text):
+    if found := _PADDED.search(text):
         yield _at("padded-line", "warn", "pushes text out of sight with a long gap", path, text, found.start())
-        break
 
 
 def _comments(text: str) -> Iterator[tuple[int, str]]:

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import openclaw
@@ -19,8 +19,10 @@ from openclaw.security.note_marks import note_origins
 from openclaw.security.redaction import Redactor
 from openclaw.security.run_labels import LabelContext, RunLabels
 from openclaw.security.settings import SecuritySettings
-from openclaw.security.undo import MB, JournalBudget, RunJournal, UndoJournal
+from openclaw.security.undo import MB, JournalBudget, UndoJournal
 from openclaw.workspace.files import ALWAYS, WHEN_PRESENT
+
+PACKAGE = Path(openclaw.__file__).parent
 
 
 def open_journal(state: Path, settings: SecuritySettings, clock: Clock) -> UndoJournal:
@@ -68,12 +70,11 @@ class LabelService:
 
     def labels(
         self,
-        session_key: str,
         workspace: Path,
         *,
         place: str = "",
         boxes: Path | None = None,
-        skills: dict[str, tuple[Origin, ...]] | None = None,
+        skills: Mapping[str, tuple[Origin, ...]] | None = None,
         origins: Sequence[Origin] = (),
         said: Sequence[Message] = (),
     ) -> RunLabels:
@@ -81,40 +82,33 @@ class LabelService:
         if self._settings is not self._live.current:
             self._configure(self._live.current)
         external = self._settings.external_content
-        own = [workspace, Path(openclaw.__file__).parent, *(self._home / Path(each) for each in external.trusted_paths)]
+        own = [workspace, PACKAGE, *(self._home / Path(each) for each in external.trusted_paths)]
         own += [Path(place)] if place else []
         own += [boxes] if boxes is not None else []
+        reals = [self._reals.get(path) or self._real(path) for path in own]
+        # Workspace files that are part of the prompt bring their labels with them.
+        listed = self.files.of(*(f"{reals[0]}/{name}" for name in (*ALWAYS, *WHEN_PRESENT)))
+        notes = [note for name in ("MEMORY.md", "memory.md") if os.path.exists(note := f"{reals[0]}/{name}")]  # noqa: PTH110
         known = LabelContext(
             files=self.files,
-            places=TrustedPaths(
-                own=tuple(map(self._real, own)),
-                untrusted=external.untrusted_paths,
-                directories=skills or {},
-            ),
-            keepsakes=RunJournal(self._journal, session_key),
-            hide=self._redactor.known,
+            places=TrustedPaths(own=reals, untrusted=external.untrusted_paths, directories=skills or {}),
+            journal=self._journal,
+            redactor=self._redactor,
             jobs=self._jobs,
         )
-        return RunLabels(known, origins=merge_origins(origins, self._in_prompt(workspace)), said=said)
-
-    def _in_prompt(self, workspace: Path) -> tuple[Origin, ...]:
-        """The labels of workspace files that are part of the prompt."""
-        root = self._real(workspace)
-        listed = self.files.of(*(f"{root}/{name}" for name in (*ALWAYS, *WHEN_PRESENT)))
-        return merge_origins(listed, note_origins(f"{root}/MEMORY.md"), note_origins(f"{root}/memory.md"))
+        return RunLabels(known, origins=merge_origins(origins, listed, *map(note_origins, notes)), said=said)
 
     def _real(self, path: Path) -> str:
         """The real path of one of the owner's directories when it was first seen, so that replacing it with a link
         later does not make the target trusted."""
-        if path not in self._reals:
-            self._reals[path] = os.path.realpath(path.expanduser())
-        return self._reals[path]
+        return self._reals.setdefault(path, os.path.realpath(path.expanduser()))
 
     def gate(self, agent_id: str, inner: ExecGate, labels: RunLabels) -> LabelGate:
-        limits = self._settings.breaker
-        breaker = self._breakers.setdefault(
-            agent_id, CircuitBreaker({"deletes": limits.deletes_per_minute, "sends": limits.sends_per_minute})
-        )
+        breaker = self._breakers.get(agent_id)
+        if breaker is None:
+            limits = self._settings.breaker
+            breaker = CircuitBreaker({"deletes": limits.deletes_per_minute, "sends": limits.sends_per_minute})
+            self._breakers[agent_id] = breaker
         return LabelGate(inner, labels, self._table, breaker, self._clock)
 
 

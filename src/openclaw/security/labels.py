@@ -27,7 +27,7 @@ from openclaw.core.text import (
 )
 from openclaw.core.tool import Effects
 from openclaw.security.exec_policy import Allow, AskPerson, Deny, Ruling
-from openclaw.security.external import is_wrapped
+from openclaw.security.external import START
 
 # The circuit breaker.
 
@@ -112,14 +112,15 @@ class CallFacts(Struct, frozen=True, kw_only=True):
 
 def actions_of(effects: Effects, facts: CallFacts) -> tuple[ActionKind, ...]:
     """All actions of a call, the most serious first."""
-    found: list[ActionKind] = [deed for effect, deed in _BY_EFFECT if effect in effects]
+    found: list[ActionKind] = [action for effect, action in _BY_EFFECT if effect in effects]
     if Effects.FETCHES in effects:
         found.append("fetch" if facts.address_known else "fetch-composed")
     if Effects.RUNS_CODE not in effects:
         if Effects.WRITES_FILES in effects:
             found += [_writing(path, facts.workspace) for path in facts.writes] or ["write"]
         if Effects.READS_FILES in effects:
-            found += [_reading(path, facts.named) for path in facts.reads] or ["read"]
+            found += [_reading(path, facts.named) if is_secret_path(path) else "read" for path in facts.reads]
+            found += [] if facts.reads else ["read"]
     return tuple(dict.fromkeys(found))
 
 
@@ -134,8 +135,7 @@ def _writing(path: str, workspace: str) -> ActionKind:
 
 
 def _reading(path: str, named: Sequence[str]) -> ActionKind:
-    if not is_secret_path(path):
-        return "read"
+    """A secret file may be read when the owner named it."""
     name = path.rpartition("/")[2]
     asked = any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", said) for said in named)
     return "read" if asked else "read-secret"
@@ -204,52 +204,44 @@ DEFAULT_TABLE: Table = {
 def build_table(changes: Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]], mode: Mode = "approve") -> Table:
     """The table with the owner's changes; `mode` off ignores labels, `deny` denies where a label would ask."""
     made: dict[ActionKind, dict[LabelColumn, LabelDecision]] = {}
-    for deed in ACTION_KINDS:
-        made[deed] = {}
+    for action in ACTION_KINDS:
+        made[action] = {}
         for column in LABEL_COLUMNS:
-            word = DEFAULT_TABLE[deed][column]
+            word = DEFAULT_TABLE[action][column]
             if column != "none" and mode == "off":
-                word = DEFAULT_TABLE[deed]["none"]
-            elif column != "none" and mode == "deny" and word == "ask" and DEFAULT_TABLE[deed]["none"] == "allow":
+                word = DEFAULT_TABLE[action]["none"]
+            elif column != "none" and mode == "deny" and word == "ask" and DEFAULT_TABLE[action]["none"] == "allow":
                 word = "deny"
-            made[deed][column] = changes.get(column, {}).get(deed, word)
+            made[action][column] = changes.get(column, {}).get(action, word)
     return made
 
 
-def decide(deeds: Sequence[ActionKind], origins: Sequence[Origin], rules: Table) -> Ruling:
-    """The ruling on a call that does `deeds`, in a conversation that contains text from `origins`."""
+def decide(actions: Sequence[ActionKind], origins: Sequence[Origin], rules: Table) -> Ruling:
+    """The ruling on a call that does `actions`, in a conversation that contains text from `origins`."""
     here = merge_origins(origins)
-    columns: tuple[LabelColumn, ...] = tuple({_column(each) for each in here}) or ("none",)
-    ranked = [(rules[deed][column], deed) for deed in deeds for column in (*columns, "none")]
-    word, deed = max(ranked, key=lambda each: _STRICTNESS[each[0]], default=("allow", "read"))
+    columns = [column for column in LABEL_COLUMNS if any(each.label == column for each in here)]
+    ranked = [(rules[action][column], action) for action in actions for column in (*columns, "none")]
+    word, action = max(ranked, key=lambda each: _STRICTNESS[each[0]], default=("allow", "read"))
     if word == "allow":
         return Allow("nothing speaks against it")
-    plainly = rules[deed]["none"] == word
-    why = f"it {ACTION_WORDS[deed]}" if plainly and not here else explain(deed, here)
+    plainly = rules[action]["none"] == word
+    why = f"it {ACTION_WORDS[action]}" if plainly and not here else explain(action, here)
     return Deny(why) if word == "deny" else AskPerson(why)
 
 
-def explain(deed: ActionKind, origins: Sequence[Origin]) -> str:
+def explain(action: ActionKind, origins: Sequence[Origin]) -> str:
     """Why a person is asked, with the texts that may have caused it."""
-    named = [each.source for each in sorted(origins, key=lambda each: UNTRUSTED.index(each.label))]
+    named = [each.source for label in UNTRUSTED for each in origins if each.label == label]
     more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
-    return f"it {ACTION_WORDS[deed]}, and untrusted content was read before it: {'; '.join(named[:SHOWN])}{more}"
-
-
-def _column(each: Origin) -> LabelColumn:
-    match each.label:
-        case "skill" | "tool" | "external" | "stranger":
-            return each.label
-        case _:
-            return "none"
+    return f"it {ACTION_WORDS[action]}, and untrusted content was read before it: {'; '.join(named[:SHOWN])}{more}"
 
 
 def render_table(rules: Table) -> str:
     """The table as Markdown, for the documentation and the terminal."""
     lines = ["| what the call does | no label | skill | tool | external | stranger |", "|---|---|---|---|---|---|"]
     lines += [
-        f"| `{deed}`: {ACTION_WORDS[deed]} | {' | '.join(rules[deed][column] for column in LABEL_COLUMNS)} |"
-        for deed in ACTION_KINDS
+        f"| `{action}`: {ACTION_WORDS[action]} | {' | '.join(rules[action][column] for column in LABEL_COLUMNS)} |"
+        for action in ACTION_KINDS
     ]
     return "\n".join(lines)
 
@@ -348,7 +340,7 @@ def message_origins(message: Message) -> tuple[Origin, ...]:
     """The untrusted origins of one message."""
     if message.origins:
         return message.origins
-    if not isinstance(message, Assistant) and is_wrapped(message.text):
+    if not isinstance(message, Assistant) and START in message.text:
         what = message.tool_name if isinstance(message, ToolResult) else "a message"
         return (make_origin("external", f"{what} earlier in this conversation"),)
     return ()

@@ -4,7 +4,6 @@ A mark is an invisible Markdown comment: `<!-- label: external -->` before the l
 """
 
 import difflib
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,14 +18,10 @@ _MARK = re.compile(r"^<!--\s*label:\s*([a-z]+)\s*-->\s*$|^<!--\s*(/)label\s*-->\
 _NAMES = frozenset(get_args(Label))
 
 
-def start(label: Label) -> str:
-    return f"<!-- label: {label} -->"
-
-
 def wrap_lines(text: str, label: Label) -> str:
     """`text` between the marks of `label`; imitated marks inside are defused."""
     inner = "\n".join("\\" + line if _MARK.match(line.strip()) else line for line in text.split("\n"))
-    return f"{start(label)}\n{inner}\n{END}"
+    return f"<!-- label: {label} -->\n{inner}\n{END}"
 
 
 def by_line(text: str) -> list[str]:
@@ -108,7 +103,7 @@ def is_note(path: str, workspace: Path) -> bool:
 
 def note_origins(path: str) -> tuple[Origin, ...]:
     """The labels in a note itself."""
-    if not path.endswith(".md") or not os.path.exists(path):  # noqa: PTH110 (asked twice in every turn)
+    if not path.endswith(".md"):
         return ()
     try:
         with Path(path).open(encoding="utf-8", errors="replace") as file:
@@ -124,7 +119,7 @@ def mark_note(path: Path, before: str, origins: Sequence[Origin]) -> None:
         after = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return
-    worst = min(merge_origins(origins), key=lambda each: UNTRUSTED.index(each.label)).label
-    marked = mark_lines(before, after, worst)
+    labels = {each.label for each in merge_origins(origins)}
+    marked = mark_lines(before, after, next(label for label in UNTRUSTED if label in labels))
     if marked != after:
         atomic.replace_file(path, marked.encode(), mode=path.stat().st_mode & 0o777)

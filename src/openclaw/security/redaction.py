@@ -62,39 +62,35 @@ _LOOKS_SECRET = compile_lazily(
 def redact_shapes(text: str) -> str:
     """Removes the credentials that can be told by their shape."""
     text = _USERINFO.sub(REDACTED, text)
-    text = _QUERY.sub(lambda found: f"{found[1]}={REDACTED}", text)
+    text = _QUERY.sub(rf"\1={REDACTED}", text)
     return _LOOKS_SECRET.sub(REDACTED, text)
-
-
-class _Known(Struct, frozen=True):
-    values: frozenset[str]
-    pattern: re.Pattern[str] | None
 
 
 class Redactor:
     """Redacts credentials in text. Values are added as they become known and never returned."""
 
     def __init__(self) -> None:
-        self._known = _Known(frozenset(), None)
+        self._values: frozenset[str] = frozenset()
+        self.pattern: re.Pattern[str] | None = None
+        """Finds the known values; None while there are none."""
 
     def __repr__(self) -> str:
-        return f"Redactor({len(self._known.values)} values)"
+        return f"Redactor({len(self._values)} values)"
 
     def know(self, secrets: Iterable[Secret]) -> None:
         """Redacts these too from now on, also URL-encoded and JSON-escaped."""
-        values = set(self._known.values)
+        values = set(self._values)
         for secret in secrets:
             values |= _spellings(secret.reveal())
-        if values == self._known.values:
+        if values == self._values:
             return
         # The longest first, so that a value containing another is replaced as a whole.
         ordered = sorted(values, key=len, reverse=True)
-        self._known = _Known(frozenset(values), re.compile("|".join(map(re.escape, ordered))))
+        self._values, self.pattern = frozenset(values), re.compile("|".join(map(re.escape, ordered)))
 
     def known(self, text: str) -> str:
         """`text` without the known values; strings that only look like credentials stay."""
-        pattern = self._known.pattern
-        return text if pattern is None else pattern.sub(REDACTED, text)
+        return text if self.pattern is None else self.pattern.sub(REDACTED, text)
 
     def __call__(self, text: str) -> str:
         text = self.known(text)

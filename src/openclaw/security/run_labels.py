@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from openclaw.core.messages import Assistant, Image, Message, Text, User
 from openclaw.core.sandbox import SANDBOX_HOME, RunsInSandbox, SandboxSpec, to_host_path, to_sandbox_path
+from openclaw.core.secret import REDACTED
 from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.security.external import (
@@ -38,7 +39,9 @@ from openclaw.security.labels import (
     message_origins,
 )
 from openclaw.security.note_marks import is_note, mark_note, note_origins
-from openclaw.security.undo import RunJournal
+from openclaw.security.redaction import Redactor
+from openclaw.security.undo import UndoJournal
+from openclaw.security.undo_plan import FileBefore
 
 PATH_ARGUMENTS = ("path", "image", "images", "file", "files")
 SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/dev/", "/nix/")
@@ -81,7 +84,8 @@ def argument_paths(args: Mapping[str, Any], context: ToolContext, box: SandboxSp
     if box is not None:
         places = [_outside(each.strip(), box.workdir, box) for each in found]
         return [os.path.realpath(place) for place in places if place is not None]
-    return [os.path.realpath(context.workspace / _expanded(each.strip())) for each in found]
+    plain = [each.strip() for each in found]
+    return [os.path.realpath(context.workspace / (_expanded(each) if each.startswith("~") else each)) for each in plain]
 
 
 def command_files(command: str, cwd: str, box: SandboxSpec | None = None) -> list[str]:
@@ -121,9 +125,9 @@ class LabelContext(Struct, frozen=True, kw_only=True):
 
     files: LabelledFiles
     places: TrustedPaths
-    keepsakes: RunJournal
-    hide: Callable[[str], str] = lambda text: text
-    """Redacts known credentials."""
+    journal: UndoJournal
+    redactor: Redactor
+    """Knows the credentials."""
     jobs: dict[str, tuple[Origin, ...]]
     """The origins of background commands' output, by name. Shared by all runs of the process."""
 
@@ -133,7 +137,7 @@ class RunLabels:
 
     def __init__(self, known: LabelContext, *, origins: Sequence[Origin] = (), said: Sequence[Message] = ()) -> None:
         self._known = known
-        self._origins = merge_origins(origins, *(message_origins(message) for message in said))
+        self.origins = merge_origins(origins, *(message_origins(message) for message in said))
         self._given: list[str] = []
         """Text the model was given, that neither it nor another run wrote."""
         self._public: list[str] = []
@@ -144,13 +148,9 @@ class RunLabels:
         self._unheard = list(said)
         """Earlier messages, processed at the first call: most turns call nothing."""
 
-    @property
-    def origins(self) -> tuple[Origin, ...]:
-        return self._origins
-
     def heard(self, message: Message) -> None:
         """Adds a message that is now in the context."""
-        self._origins = merge_origins(self._origins, message_origins(message))
+        self.origins = merge_origins(self.origins, message_origins(message))
         self._unheard.append(message)
 
     def _catch_up(self) -> None:
@@ -160,7 +160,8 @@ class RunLabels:
             if isinstance(message, Assistant) and not message.origins:
                 continue
             found = message_origins(message)
-            self._remember(message.text, found)
+            if found:
+                self._remember(message.text, found)
             own = isinstance(message, User) and not found
             if is_verbatim(message, found):
                 self._given.append(message.text)
@@ -169,12 +170,11 @@ class RunLabels:
                 self._owner.append(message.text)
 
     def _remember(self, text: str, origins: Sequence[Origin]) -> None:
-        self._origins = merge_origins(self._origins, origins)
+        self.origins = merge_origins(self.origins, origins)
         self._untrusted += [(each, text) for each in origins]
 
     def asked_by(self, call: str) -> str:
         """The untrusted text that most resembles a call: its source and the matching words; empty when none does."""
-        self._catch_up()
         wanted = set(re.findall(r"[\w./:@-]{4,}", call.lower()))
         best, shared = None, 0
         for where, whole in self._untrusted:
@@ -191,19 +191,19 @@ class RunLabels:
         self._vouched.add(call_id)
 
     def cleaned(self, text: str) -> str:
-        return self._known.hide(sanitize_external_text(text))
+        return self._known.redactor.known(sanitize_external_text(text))
 
     # Before a call.
 
-    def deeds(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[ActionKind, ...]:
+    def actions(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[ActionKind, ...]:
         """The actions of a call, for the label policy."""
         self._catch_up()
-        effects = tool.effects(args)
-        writes = [path for path in tool.resources(args, context) if path.startswith("/")]
+        effects, box = tool.effects(args), sandbox_of(tool, args)
+        writes = Effects.WRITES_FILES in effects
         facts = CallFacts(
-            reads=argument_paths(args, context, sandbox_of(tool, args)),
-            writes=writes if Effects.WRITES_FILES in effects else (),
-            workspace=command_directory({}, context, sandbox_of(tool, args)),
+            reads=argument_paths(args, context, box) if Effects.READS_FILES in effects else (),
+            writes=[path for path in tool.resources(args, context) if path.startswith("/")] if writes else (),
+            workspace=command_directory({}, context, box) if writes else "",
             address_known=Effects.FETCHES not in effects
             or is_safe_to_send(args, self._given, self._public, self._owner),
             named=self._owner,
@@ -211,11 +211,12 @@ class RunLabels:
         return actions_of(effects, facts)
 
     def behind(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
-        """The origins that may have caused a call: those read so far, and those of files it would run."""
+        """The origins that may have caused a call that runs code: those read so far, and those of files it would
+        run."""
         command = args.get("command")
-        if Effects.RUNS_CODE not in tool.effects(args) or not isinstance(command, str):
-            return self._origins
-        return merge_origins(self._origins, *self._run_by(tool, command, args, context))
+        if not isinstance(command, str):
+            return self.origins
+        return merge_origins(self.origins, *self._run_by(tool, command, args, context))
 
     def _run_by(
         self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext
@@ -224,28 +225,30 @@ class RunLabels:
         box = sandbox_of(tool, args)
         for path in command_files(command, command_directory(args, context, box), box):
             if runner or os.access(path, os.X_OK):
-                yield self.of_file(path)
+                yield self._origins_of(path)
         if runner:
             yield self._known.files.code_below(command_directory(args, context, box))
 
     async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> "CallStart":
         """Snapshots files for undo and labels them before anything is written, so that a crash loses neither."""
-        effects = tool.effects(args)
-        began = CallStart()
+        effects, files = tool.effects(args), self._known.files
         if Effects.RUNS_CODE in effects:
             command = args.get("command")
-            if isinstance(command, str):
-                self._known.keepsakes.ran(context.run_id, command)
-                if self._origins or may_fetch(command):
-                    began = structs.replace(began, at=await asyncio.to_thread(self._known.files.now))
-        elif Effects.WRITES_FILES in effects:
-            paths = sorted(path for path in tool.resources(args, context) if path.startswith("/"))
-            kept = await asyncio.to_thread(self._known.keepsakes.keep, context.run_id, tool.spec.name, paths)
-            labelled = self._origins if context.call_id not in self._vouched else ()
-            if labelled:
-                await asyncio.to_thread(self._known.files.mark, paths, labelled)
-            began = structs.replace(began, paths=tuple(paths), kept=kept, origins=labelled)
-        return began
+            if not isinstance(command, str):
+                return CallStart()
+            self._known.journal.ran(context.run_id, context.session_key, command)
+            timed = bool(self.origins) or may_fetch(command)
+            return CallStart(at=await asyncio.to_thread(files.now) if timed else 0)
+        if Effects.WRITES_FILES not in effects:
+            return CallStart()
+        paths = sorted(path for path in tool.resources(args, context) if path.startswith("/"))
+        kept = await asyncio.to_thread(
+            self._known.journal.keep, context.run_id, context.session_key, tool.spec.name, paths
+        )
+        labelled = self.origins if context.call_id not in self._vouched else ()
+        if labelled:
+            await asyncio.to_thread(files.mark, paths, labelled)
+        return CallStart(paths=tuple(paths), kept=kept, origins=labelled)
 
     # After a call.
 
@@ -258,12 +261,13 @@ class RunLabels:
         found = await asyncio.to_thread(self._brought, tool, args, context, output)
         if began.at:
             self._close_span(tool, args, began.at, output, found)
-        output = self._cleaned(output, found, _source_of(tool))
-        self._remember(output.text, found)
+        output = self._cleaned(tool, output, found)
+        if found:
+            self._remember(output.text, found)
         if is_verbatim_result(tool.spec.name, found):
             self._given.append(output.text)
             self._public += [output.text] if found else []
-        return structs.replace(output, origins=found)
+        return output
 
     def _brought(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, output: Output) -> tuple[Origin, ...]:
         """The untrusted origins of a result."""
@@ -279,8 +283,8 @@ class RunLabels:
                 self._known.jobs[name] = merge_origins(*found)
         elif Effects.READS_FILES in effects:
             shown = output.touched or (() if output.listed else argument_paths(args, context, sandbox_of(tool, args)))
-            found += [self.of_file(path) for path in shown]
-            found += [self.of_name(path) for path in output.listed]
+            found += [self._origins_of(path) for path in shown]
+            found += [self._origins_of(path, name_only=True) for path in output.listed]
         named = args.get("sessionId")
         if isinstance(named, str):
             found.append(self._known.jobs.get(named, ()))
@@ -290,35 +294,30 @@ class RunLabels:
         """The origins of a command's output: pages it fetches, files it names."""
         box = sandbox_of(tool, args)
         named = command_files(command, command_directory(args, context, box), box)
-        files = [self.of_name(path) if Path(path).is_dir() else self.of_file(path) for path in named]
+        files = [self._origins_of(path, name_only=Path(path).is_dir()) for path in named]
         here = (make_origin("external", f"exec {command[:COMMAND_CHARS]}"),) if may_fetch(command) else ()
         return merge_origins(here, *files)
 
-    def of_file(self, path: str) -> tuple[Origin, ...]:
-        """The origins of a file's text: by location, by the list of labelled files, by marks in a note."""
+    def _origins_of(self, path: str, *, name_only: bool = False) -> tuple[Origin, ...]:
+        """The origins of a file: by location, by the list of labelled files, and of its text by marks in a note."""
         real = os.path.realpath(path)
         written = [copied_origin(each, real) for each in self._known.files.of(real)]
-        return merge_origins(label_of(real, self._known.places), written, note_origins(real))
-
-    def of_name(self, path: str) -> tuple[Origin, ...]:
-        """The origins of a file's name."""
-        real = os.path.realpath(path)
-        written = [copied_origin(each, real) for each in self._known.files.of(real)]
-        return merge_origins(label_of(real, self._known.places, name_only=True), written)
+        marked = () if name_only else note_origins(real)
+        return merge_origins(label_of(real, self._known.places, name_only=name_only), written, marked)
 
     def _settle(self, tool: Tool, context: ToolContext, began: "CallStart", output: Output) -> None:
         """Settles the labels of written files: notes carry theirs inside, unchanged files lose theirs."""
-        files, keepsakes = self._known.files, self._known.keepsakes
+        files, journal = self._known.files, self._known.journal
         for path in began.paths:
-            changed = keepsakes.settled(context.run_id, began.kept.get(path))
+            before = began.kept.get(path)
+            # A file that was not kept counts as changed.
+            if before is not None and not journal.settled(context.run_id, before):
+                continue
             if not began.origins:
-                if changed and tool.spec.name == "write" and not output.is_error:
+                if tool.spec.name == "write" and not output.is_error:
                     files.clear((path,))
-                continue
-            if not changed:
-                continue
-            if is_note(path, context.workspace):
-                mark_note(Path(path), keepsakes.text_before(began.kept.get(path)), began.origins)
+            elif is_note(path, context.workspace):
+                mark_note(Path(path), journal.text_before(before), began.origins)
                 files.clear((path,))
 
     def _close_span(
@@ -326,37 +325,35 @@ class RunLabels:
     ) -> None:
         running = (output.details or {}).get("status") == "running"
         end = self._known.files.now() + (LONGEST_JOB_NS if running else 0)
-        why = merge_origins(found, self._origins) or (make_origin("external", f"{tool.spec.name} {_about(args)}"),)
+        why = merge_origins(found, self.origins) or (make_origin("external", f"{tool.spec.name} {_about(args)}"),)
         self._known.files.ran(start, end, why)
 
-    def _cleaned(self, output: Output, found: tuple[Origin, ...], source: Source) -> Output:
+    def _cleaned(self, tool: Tool, output: Output, found: tuple[Origin, ...]) -> Output:
+        name = tool.spec.name
+        source: Source = name if name in SOURCE_NAMES else "unknown"
         content: list[Text | Image] = []
         for block in output.content:
             if not isinstance(block, Text):
                 content.append(block)
                 continue
-            text = self._known.hide(block.text)
+            known = self._known.redactor.pattern
+            text = block.text if known is None else known.sub(REDACTED, block.text)
             if output.enclosed:
                 content.append(Text(text))
             elif found and text.strip():
                 content.append(Text(wrap_external_content(text, source, marker_id=secrets.token_hex(8))))
             else:
                 content.append(Text(sanitize_own_text(text)))
-        return structs.replace(output, content=tuple(content))
+        return structs.replace(output, content=tuple(content), origins=found)
 
 
 class CallStart(Struct, frozen=True, kw_only=True):
     """The state noted before a call."""
 
     paths: tuple[str, ...] = ()
-    kept: Mapping[str, Any] = {}
+    kept: Mapping[str, FileBefore] = {}
     origins: tuple[Origin, ...] = ()
     at: int = 0
-
-
-def _source_of(tool: Tool) -> Source:
-    name = tool.spec.name
-    return name if name in SOURCE_NAMES else "unknown"
 
 
 def _about(args: Mapping[str, Any]) -> str:

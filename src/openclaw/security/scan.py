@@ -2,13 +2,15 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Literal
 
 from msgspec import Struct
 
 from openclaw.core.text import compile_lazily, find_hidden, find_markers, fold
+from openclaw.security.external import CONTROL_TOKENS
 
 Kind = Literal["hidden", "bidi", "pattern", "marker", "token"]
 Severity = Literal["warn", "critical"]
@@ -47,10 +49,7 @@ _COMMAND = compile_lazily(r"command\s*+=", re.I)
 # These override the prompt; the others may be honest notes about commands.
 _OVERRIDES = frozenset((*SUSPICIOUS[:3], SUSPICIOUS[10], SUSPICIOUS[11]))
 
-_TOKENS = compile_lazily(
-    r"<\|(?:im_start|im_end|endoftext|begin_of_text|end_of_text|start_header_id|end_header_id|eot_id|python_tag|eom_id|"
-    r"channel|message|return|call|reserved_special_token_\d{1,6})\|>|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>"
-)
+_TOKENS = compile_lazily(CONTROL_TOKENS)
 
 
 class TextFinding(Struct, frozen=True, kw_only=True):
@@ -67,8 +66,31 @@ class TextFinding(Struct, frozen=True, kw_only=True):
 
 def scan(text: str) -> tuple[TextFinding, ...]:
     """All findings in `text`, by line."""
-    found = [*_unseen(text), *_forged(text), *_orders(text), *_control_tokens(text)]
-    return tuple(sorted(found, key=lambda finding: finding.line))
+    folded = fold(text)
+    line_of, folded_line_of = _line_counter(text), _line_counter(folded)
+    found = [*_unseen(text, line_of)]
+    found += [
+        TextFinding(
+            kind="marker", severity="critical", line=line_of(start), detail=f"imitates a marker: {text[start:end]!r}"
+        )
+        for start, end, _ in find_markers(text)
+    ]
+    found += [
+        TextFinding(
+            kind="pattern",
+            severity="critical" if source in _OVERRIDES else "warn",
+            line=folded_line_of(at),
+            detail=f"matches {source}",
+        )
+        for source, at in _matches(folded)
+    ]
+    found += [
+        TextFinding(
+            kind="token", severity="warn", line=line_of(token.start()), detail=f"model control token {token.group()!r}"
+        )
+        for token in _TOKENS.finditer(text)
+    ]
+    return tuple(sorted(found, key=attrgetter("line")))
 
 
 def suspicious_patterns(text: str) -> tuple[str, ...]:
@@ -82,14 +104,13 @@ def is_critical(findings: tuple[TextFinding, ...]) -> bool:
     return any(finding.severity == "critical" for finding in findings)
 
 
-def _unseen(text: str) -> Iterator[TextFinding]:
-    line_of = _Lines(text)
+def _unseen(text: str, line_of: Callable[[int], int]) -> Iterator[TextFinding]:
     seen = (
         (line_of(at), "bidi" if bidi else "hidden", code)
         for at, code, bidi in find_hidden(text)
         if not _joins(text, at)
     )
-    for (line, kind), group in groupby(seen, key=lambda item: item[:2]):
+    for (line, kind), group in groupby(seen, key=itemgetter(0, 1)):
         codes = [code for _, _, code in group]
         names = ", ".join(dict.fromkeys(codes))
         what = "characters that reorder text" if kind == "bidi" else "hidden characters"
@@ -106,30 +127,6 @@ def _joins(text: str, at: int) -> bool:
     return text[at] == "\u200d" and 0 < at < len(text) - 1 and not text[at - 1].isascii() and ord(text[at + 1]) > 0x2000
 
 
-def _forged(text: str) -> Iterator[TextFinding]:
-    line_of = _Lines(text)
-    for start, end, _ in find_markers(text):
-        yield TextFinding(
-            kind="marker", severity="critical", line=line_of(start), detail=f"imitates a marker: {text[start:end]!r}"
-        )
-
-
-def _orders(text: str) -> Iterator[TextFinding]:
-    folded = fold(text)
-    line_of = _Lines(folded)
-    for source, at in _matches(folded):
-        severity: Severity = "critical" if source in _OVERRIDES else "warn"
-        yield TextFinding(kind="pattern", severity=severity, line=line_of(at), detail=f"matches {source}")
-
-
-def _control_tokens(text: str) -> Iterator[TextFinding]:
-    line_of = _Lines(text)
-    for found in _TOKENS.finditer(text):
-        yield TextFinding(
-            kind="token", severity="warn", line=line_of(found.start()), detail=f"model control token {found.group()!r}"
-        )
-
-
 def _matches(text: str) -> Iterator[tuple[str, int]]:
     for source, pattern in _COMPILED:
         for found in pattern.finditer(text):
@@ -142,11 +139,11 @@ def _matches(text: str) -> Iterator[tuple[str, int]]:
         start += len(line)
 
 
-class _Lines:
-    """Line numbers by position, counted once."""
+def _line_counter(text: str) -> Callable[[int], int]:
+    """Gives the line of a position; the lines are counted once."""
+    ends = [found.start() for found in re.finditer("\n", text)]
 
-    def __init__(self, text: str) -> None:
-        self._ends = [found.start() for found in re.finditer("\n", text)]
+    def line_of(at: int) -> int:
+        return bisect_left(ends, at) + 1
 
-    def __call__(self, at: int) -> int:
-        return bisect_left(self._ends, at) + 1
+    return line_of

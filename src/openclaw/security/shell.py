@@ -123,14 +123,10 @@ _RISKS = {
 
 def find_inline_code(argv: Sequence[str], path: str) -> str:
     """Why this call runs more than its program's name says; empty when it does not. `path` is the resolved program."""
-    for name in dict.fromkeys((_name(argv[0]), _name(path))):
+    for name in dict.fromkeys(word.rpartition("/")[2] for word in (argv[0], path)):
         if why := _hidden(name, argv[1:]):
             return why
     return ""
-
-
-def _name(word: str) -> str:
-    return word.rpartition("/")[2]
 
 
 def _hidden(name: str, arguments: Sequence[str]) -> str:
@@ -245,7 +241,7 @@ def parse_shell(command: str) -> tuple[CommandSegment, ...] | UnclearCommand:
         if kind not in ("blank", "operator"):
             if kind == "plain" and word is None and token["plain"].startswith("="):
                 return UnclearCommand("it expands the name of a program")
-            word = (word or "") + _literal(kind, token[kind])
+            word = (word or "") + (_ESCAPE.sub(r"\1", token[kind]) if kind == "double" else token[kind])
             continue
         if word is not None:
             segments[-1].append(word)
@@ -262,10 +258,6 @@ def parse_shell(command: str) -> tuple[CommandSegment, ...] | UnclearCommand:
         if operator not in (";", "\n"):
             return UnclearCommand("it ends in the middle")
     return _checked(segments)
-
-
-def _literal(kind: str, text: str) -> str:
-    return _ESCAPE.sub(r"\1", text) if kind == "double" else text
 
 
 def _checked(segments: list[list[str]]) -> tuple[CommandSegment, ...] | UnclearCommand:

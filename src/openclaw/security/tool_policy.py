@@ -6,8 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from openclaw.agent.settings import AgentsSettings
 from openclaw.channels.settings import ChannelSettings, GroupSettings
-from openclaw.core.keys import SessionKey, peer_part
+from openclaw.core.keys import SessionKey, normalise_agent, peer_part
 from openclaw.security.settings import (
     AgentElevated,
     AgentToolSettings,
@@ -130,14 +131,8 @@ ALIASES = {
     "progress_card": "update_plan",
     "bundle-mcp": "*__*",
 }
-SESSION_TOOLS = (
-    "sessions_list",
-    "sessions_history",
-    "sessions_send",
-    "sessions_spawn",
-    "sessions_yield",
-    "subagents",
-    "session_status",
+SESSION_TOOLS = tuple(
+    "sessions_list sessions_history sessions_send sessions_spawn sessions_yield subagents session_status".split()
 )
 GROUPS: dict[str, tuple[str, ...]] = {
     "fs": ("read", "write", "edit", "apply_patch", "grep", "find", "ls"),
@@ -159,17 +154,8 @@ GROUPS["plugins"] = ("*__*",)
 PROFILES: dict[str, tuple[str, ...]] = {
     "minimal": ("session_status", "gateway"),
     "messaging": ("message", "gateway", "bundle-mcp", *SESSION_TOOLS),
-    "coding": (
-        "group:fs",
-        "group:runtime",
-        "group:web",
-        "group:memory",
-        "group:sessions",
-        "cron",
-        "gateway",
-        "update_plan",
-        "image",
-        "bundle-mcp",
+    "coding": tuple(
+        "group:fs group:runtime group:web group:memory group:sessions cron gateway update_plan image bundle-mcp".split()
     ),
     "full": ("*",),
 }
@@ -197,16 +183,6 @@ class RemovedTool(Struct, frozen=True):
     tool: str
     by: str
     key: str = ""
-
-
-def profile_layer(profile: str, also_allow: Iterable[str] = ()) -> ToolLayer:
-    allow = PROFILES.get(profile)
-    return ToolLayer(
-        name=f"tools.profile {profile}",
-        key="tools.profile",
-        exact_key=True,
-        allow=None if allow is None else (*allow, *also_allow),
-    )
 
 
 def _expand(entries: Iterable[str]) -> set[str]:
@@ -262,27 +238,23 @@ def find_unknown_entries(tools: Sequence[str], layers: Sequence[ToolLayer]) -> t
     for layer in layers:
         for entry in (*(layer.allow or ()), *layer.deny) if layer.explicit else ():
             name = entry.strip().lower()
-            group = name.removeprefix("group:")
-            fits = group in GROUPS or group == "plugins" if name.startswith("group:") else _listed_any(name, known)
+            if name.startswith("group:"):
+                fits = name.removeprefix("group:") in GROUPS
+            else:
+                fits = bool(fnmatch.filter(known, ALIASES.get(name, name)))
             if not fits:
                 found.append(f"{layer.key or layer.name}: {entry}")
     return tuple(found)
 
 
-def _listed_any(entry: str, known: Iterable[str]) -> bool:
-    pattern = ALIASES.get(entry, entry)
-    return any(fnmatch.fnmatchcase(name, pattern) for name in known)
-
-
 # Layers from the configuration.
 
-SANDBOX_ALLOW = (
-    "exec process read ls grep find write edit apply_patch image sessions_list sessions_history sessions_send "
-    "sessions_spawn sessions_yield subagents session_status"
-).split()
+SANDBOX_ALLOW = (*"exec process read ls grep find write edit apply_patch image".split(), *SESSION_TOOLS)
 SANDBOX_DENY = ("browser", "canvas", "nodes", "cron", "gateway", "message")
 NO_CHANNELS: Mapping[str, ChannelSettings] = {}
 WRITE_TOOLS = ("write", "edit", "apply_patch")
+MOST_KNOWN = 512
+"""Requests whose layers are kept; a busy gateway has many senders."""
 
 
 class RequestSender(Struct, frozen=True, kw_only=True):
@@ -318,25 +290,16 @@ def build_layers(
 ) -> list[ToolLayer]:
     """The layers of the configuration, the widest rules first."""
     mine = f"agents.list[{asked.agent}].tools"
-    found = [_profile(shared, own, mine)]
-    found += [
-        _narrow("provider profile", f"{key}.profile", profile=rules.profile, also=rules.also_allow)
-        for key, rules in _of_provider(shared.by_provider, asked.model, "tools.byProvider")
+    providers = _of_provider(shared.by_provider, asked.model, "tools.byProvider")
+    found = [
+        _profile(shared, own, mine),
+        *(_narrow("provider profile", f"{key}.profile", rules.profile, rules.also_allow) for key, rules in providers),
+        _rules("tools.allow/deny", "tools", shared),
+        *(_rules("provider", key, rules) for key, rules in providers),
+        _rules(f"agent {asked.agent}", mine, own),
     ]
-    found.append(
-        ToolLayer(name="tools.allow/deny", key="tools", allow=shared.allow or None, deny=shared.deny, explicit=True)
-    )
-    found += [
-        _rules("provider", key, rules)
-        for key, rules in _of_provider(shared.by_provider, asked.model, "tools.byProvider")
-    ]
-    found.append(
-        ToolLayer(name=f"agent {asked.agent}", key=mine, allow=own.allow or None, deny=own.deny, explicit=True)
-    )
     for key, rules in _of_provider(own.by_provider, asked.model, f"{mine}.byProvider"):
-        found.append(
-            _narrow("agent's provider profile", f"{key}.profile", profile=rules.profile, also=rules.also_allow)
-        )
+        found.append(_narrow("agent's provider profile", f"{key}.profile", rules.profile, rules.also_allow))
         found.append(_rules("agent's provider", key, rules))
     tables = [(shared.tools_by_sender, "tools"), (own.tools_by_sender, mine)]
     if asked.sender and asked.group and (there := group_of(channels, asked.sender.channel, asked.group)):
@@ -352,19 +315,50 @@ def build_layers(
     return [layer for layer in found if layer.allow or layer.deny] + _switches(shared)
 
 
+class ToolPolicy:
+    """The layers of the configuration, built once for a configuration and request."""
+
+    def __init__(self) -> None:
+        self._known: dict[ToolRequest, tuple[ToolLayer, ...]] = {}
+        self._for: tuple[object, ...] = (None, None, None)
+
+    def layers(
+        self,
+        shared: ToolsSettings,
+        agents: AgentsSettings,
+        asked: ToolRequest,
+        channels: Mapping[str, ChannelSettings],
+    ) -> tuple[ToolLayer, ...]:
+        """The layers of the configuration, the widest rules first."""
+        now = (shared, agents, channels)
+        if any(one is not other for one, other in zip(now, self._for, strict=True)):
+            self._known, self._for = {}, now
+        found = self._known.get(asked)
+        if found is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            found = tuple(build_layers(shared, tool_settings(agents, asked.agent), asked, channels))
+            self._known[asked] = found
+        return found
+
+
+def tool_settings(agents: AgentsSettings, agent_id: str) -> AgentToolSettings:
+    """An agent's own settings of its tools."""
+    return next((entry.tools for entry in agents.list if normalise_agent(entry.id) == agent_id), AgentToolSettings())
+
+
 def _profile(shared: ToolsSettings, own: AgentToolSettings, mine: str) -> ToolLayer:
     if own.profile:
-        return _narrow(f"profile {own.profile}", f"{mine}.profile", profile=own.profile, also=own.also_allow)
-    also = (*shared.also_allow, *own.also_allow)
-    return _narrow(f"profile {shared.profile}", "tools.profile", profile=shared.profile, also=also)
+        return _narrow(f"profile {own.profile}", f"{mine}.profile", own.profile, own.also_allow)
+    return _narrow(f"profile {shared.profile}", "tools.profile", shared.profile, (*shared.also_allow, *own.also_allow))
 
 
-def _narrow(name: str, key: str, *, profile: str | None, also: Sequence[str]) -> ToolLayer:
+def _narrow(name: str, key: str, profile: str | None, also: Sequence[str]) -> ToolLayer:
     allow = PROFILES.get(profile or "")
     return ToolLayer(name=name, key=key, exact_key=True, allow=None if allow is None else (*allow, *also))
 
 
-def _rules(name: str, key: str, rules: NarrowSettings) -> ToolLayer:
+def _rules(name: str, key: str, rules: NarrowSettings | ToolsSettings | AgentToolSettings) -> ToolLayer:
     return ToolLayer(name=name, key=key, allow=rules.allow or None, deny=rules.deny, explicit=True)
 
 
@@ -388,13 +382,10 @@ def by_sender(table: Mapping[str, NarrowSettings], sender: RequestSender | None)
     if sender is None or not table:
         return None
     keys = [f"channel:{sender.channel}:{sender.id}"] if sender.channel and sender.id else []
-    keys += [f"{kind}:{value}" for kind, value in _names(sender) if value]
+    keys += [f"{kind}:{value}" for kind in ("id", "e164", "username", "name") if (value := getattr(sender, kind))]
     lowered = {spelled.lower(): name for name in table for spelled in (_in_key(name), name)}
-    for key in [*keys, "*"]:
-        if key.lower() in lowered:
-            name = lowered[key.lower()]
-            return name, table[name]
-    return None
+    name = next((lowered[key.lower()] for key in [*keys, "*"] if key.lower() in lowered), None)
+    return None if name is None else (name, table[name])
 
 
 def _in_key(name: str) -> str:
@@ -403,15 +394,10 @@ def _in_key(name: str) -> str:
     return f"{kind}:{peer_part(rest)}" if kind else name
 
 
-def _names(sender: RequestSender) -> tuple[tuple[str, str], ...]:
-    return ("id", sender.id), ("e164", sender.e164), ("username", sender.username), ("name", sender.name)
-
-
 def _boxed(shared: ToolsSettings, own: AgentToolSettings, mine: str, read_only: bool) -> list[ToolLayer]:
     """In a sandbox only tools that stay inside remain, unless the owner named others."""
-    rules, key = (
-        (own.sandbox.tools, f"{mine}.sandbox.tools") if own.sandbox else (shared.sandbox.tools, "tools.sandbox.tools")
-    )
+    rules = (own.sandbox or shared.sandbox).tools
+    key = f"{mine}.sandbox.tools" if own.sandbox else "tools.sandbox.tools"
     allow = rules.allow or (*SANDBOX_ALLOW, *rules.also_allow)
     named = {*rules.allow, *rules.also_allow}
     deny = (*(name for name in SANDBOX_DENY if name not in named), *rules.deny)

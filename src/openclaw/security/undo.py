@@ -8,7 +8,8 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -67,7 +68,7 @@ class UndoJournal:
         kept: dict[str, FileBefore] = {}
         for path in paths:
             self._numbers[run_id] += 1
-            kept[path] = self._photographed(self._numbers[run_id], tool, path)
+            kept[path] = self._snapshot(self._numbers[run_id], tool, path)
         self._append(run_id, *kept.values())
         return kept
 
@@ -95,7 +96,7 @@ class UndoJournal:
         self._numbers[run_id] = 0
         self._append(run_id, Run(run_id, session_key, millis(self._clock)))
 
-    def _photographed(self, number: int, tool: str, path: str) -> FileBefore:
+    def _snapshot(self, number: int, tool: str, path: str) -> FileBefore:
         try:
             info = Path(path).stat()
         except (OSError, ValueError):
@@ -153,6 +154,15 @@ class UndoJournal:
             raise NotFound(
                 "the file as it was is not kept any more (security.undo.maxMb): nothing was changed"
             ) from error
+
+    def text_before(self, before: FileBefore | None) -> str:
+        """The text of a file as it was; empty when it was absent or is not kept."""
+        if before is None or before.digest in (ABSENT, "?"):
+            return ""
+        try:
+            return self.content(before.digest).decode("utf-8", "replace")
+        except NotFound:
+            return ""
 
     def state(self, path: str) -> str:
         """The current digest of a file."""
@@ -236,32 +246,6 @@ def _records(data: bytes) -> Iterator[Record]:
                 continue
 
 
-class RunJournal:
-    """The journal, for one session. Without a run nothing can be undone, but a note still needs its old text."""
-
-    def __init__(self, journal: UndoJournal, session_key: str) -> None:
-        self._journal = journal
-        self._session = session_key
-
-    def keep(self, run_id: str, tool: str, paths: Sequence[str]) -> Mapping[str, FileBefore]:
-        return self._journal.keep(run_id, self._session, tool, paths)
-
-    def settled(self, run_id: str, before: FileBefore | None) -> bool:
-        """Whether the file was changed; one that was not kept counts as changed."""
-        return before is None or self._journal.settled(run_id, before)
-
-    def ran(self, run_id: str, command: str) -> None:
-        self._journal.ran(run_id, self._session, command)
-
-    def text_before(self, before: FileBefore | None) -> str:
-        if before is None or before.digest in (ABSENT, "?"):
-            return ""
-        try:
-            return self._journal.content(before.digest).decode("utf-8", "replace")
-        except NotFound:
-            return ""
-
-
 # Undoing a run.
 
 DIFF_LINES = 60
@@ -269,7 +253,7 @@ DIFF_LINES = 60
 
 def plan_undo(journal: UndoJournal, told: RunChanges) -> list[UndoStep]:
     """What undoing a run would do now."""
-    return plan_steps(told, journal.state, lambda path: journal.left_by(told.run.run_id, path))
+    return plan_steps(told, journal.state, partial(journal.left_by, told.run.run_id))
 
 
 def apply_undo(journal: UndoJournal, told: RunChanges, chosen: Sequence[UndoStep], run_id: str) -> list[str]:

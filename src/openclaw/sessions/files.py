@@ -9,7 +9,7 @@ import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -105,7 +105,7 @@ def load(path: Path) -> LoadedTranscript:
             if isinstance(value, TranscriptHeader):
                 header = header or value
             else:
-                entries.append(_placed(value, number, entries))
+                entries.append(_with_id(value, number, entries))
     except FileNotFoundError as error:
         raise NotFound(f"no transcript at {path}") from error
     except OSError as error:
@@ -128,7 +128,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes, int, bool]]:
             yield number, line if size == len(line) else b"too long", size, piece.endswith(b"\n")
 
 
-def _placed(entry: AnyEntry, number: int, before: list[AnyEntry]) -> AnyEntry:
+def _with_id(entry: AnyEntry, number: int, before: list[AnyEntry]) -> AnyEntry:
     """Fills in ids and parents for format version 1, whose entries have none and follow one another."""
     if isinstance(entry, Compaction) and isinstance(entry.first_kept_entry_index, int):
         kept = before[entry.first_kept_entry_index - 1 : entry.first_kept_entry_index]
@@ -153,44 +153,32 @@ def decode_line(line: bytes) -> tuple[TranscriptHeader | AnyEntry | None, str]:
         return None, ""
     if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
         return None, ""
-    return _salvaged(raw)
+    return _salvage(raw)
 
 
-def _salvaged(raw: dict[str, Any]) -> tuple[TranscriptHeader | AnyEntry, str]:
-    """Decodes an entry of another program: drops unknown blocks, keeps unknown kinds as `Opaque`."""
+def _salvage(raw: dict[str, Any]) -> tuple[TranscriptHeader | AnyEntry, str]:
+    """Decodes an entry of another program: drops unknown blocks, keeps unknown kinds as `UnknownEntry`."""
     parent = raw.get("parentId")
-    opaque = UnknownEntry(
+    unknown = UnknownEntry(
         type=raw["type"], id=str(raw.get("id") or ""), parent_id=parent if isinstance(parent, str) else None
     )
     message = raw.get("message")
-    if raw["type"] not in _KINDS or (isinstance(message, dict) and message.get("role") not in _BLOCKS):
-        return opaque, ""
     if not isinstance(message, dict):
         message = None
+    if raw["type"] not in _KINDS or (message is not None and message.get("role") not in _BLOCKS):
+        return unknown, ""
+    if message and isinstance(content := message.get("content"), list):
+        known = [block for block in content if isinstance(block, dict) and block.get("type") in _BLOCK_TYPES]
+        raw = raw | {"message": message | {"content": known}}
     try:
-        return _converted(raw | {"message": _without_unknown(message)} if message else raw), ""
+        return msgspec.convert(raw, TranscriptHeader | Entry, strict=False), ""
     except msgspec.ValidationError as error:
         trouble = str(error)
     if message:
-        bare = {"type": "message", "id": opaque.id, "parentId": opaque.parent_id, "message": _bare(message)}
-        try:
-            return _converted(bare), trouble
-        except msgspec.ValidationError:
-            pass
-    return opaque, trouble
-
-
-def _converted(raw: Mapping[str, Any]) -> TranscriptHeader | Entry:
-    value: TranscriptHeader | Entry = msgspec.convert(raw, TranscriptHeader | Entry, strict=False)
-    return value
-
-
-def _without_unknown(message: dict[str, Any]) -> dict[str, Any]:
-    content = message.get("content")
-    if not isinstance(content, list):
-        return message
-    known = [block for block in content if isinstance(block, dict) and block.get("type") in _BLOCK_TYPES]
-    return message | {"content": known}
+        bare = {"type": "message", "id": unknown.id, "parentId": unknown.parent_id, "message": _bare(message)}
+        with suppress(msgspec.ValidationError):
+            return msgspec.convert(bare, TranscriptHeader | Entry, strict=False), trouble
+    return unknown, trouble
 
 
 def _bare(message: dict[str, Any]) -> dict[str, Any]:
@@ -213,15 +201,21 @@ def _readable(block: Any, kind: Any) -> bool:
 
 
 class TranscriptFile:
-    """A transcript open for appending; the caller holds the session's write lock."""
+    """A transcript open for appending; the caller holds the session's write lock.
 
-    def __init__(self, path: Path, fd: int, leaf: str | None, ids: set[str]) -> None:
+    The constructor opens a file known to be unchanged since its last writer, without reading it.
+    """
+
+    def __init__(self, path: Path, leaf: str | None, ids: set[str], flags: int = 0) -> None:
         self.path = path
         self.leaf = leaf
         self.ids = ids
         self.added: list[Entry] = []
         """The entries written since the file was opened."""
-        self._fd: int | None = fd
+        try:
+            self._fd: int | None = os.open(path, os.O_RDWR | os.O_APPEND | _BINARY | flags, 0o600)
+        except OSError as error:
+            raise StateError(f"cannot open {path}: {error.strerror}. Check its owner and permissions.") from error
 
     @classmethod
     def create(cls, path: Path, header: TranscriptHeader) -> "TranscriptFile":
@@ -230,7 +224,7 @@ class TranscriptFile:
             private_directory(path.parent)
         except OSError as error:
             raise StateError(f"cannot create {path.parent}: {error.strerror}. Check its permissions.") from error
-        transcript = cls(path, _open(path, os.O_CREAT | os.O_EXCL), None, set())
+        transcript = cls(path, None, set(), os.O_CREAT | os.O_EXCL)
         try:
             transcript._write(header)
         except BaseException:
@@ -248,9 +242,7 @@ class TranscriptFile:
         """
         loaded = load(path)
         branch = path_to_leaf(loaded.entries)
-        transcript = cls(
-            path, _open(path, 0), branch[-1].id if branch else None, {entry.id for entry in loaded.entries}
-        )
+        transcript = cls(path, branch[-1].id if branch else None, {entry.id for entry in loaded.entries})
         try:
             if any(problem.kind == "torn" for problem in loaded.problems):
                 transcript._set_aside(loaded.good_bytes)
@@ -263,18 +255,15 @@ class TranscriptFile:
             raise
         return transcript, loaded
 
-    @classmethod
-    def resume(cls, path: Path, leaf: str | None, ids: set[str]) -> "TranscriptFile":
-        """Opens a file known to be unchanged since its last writer, without reading it."""
-        return cls(path, _open(path, 0), leaf, ids)
-
     def append(self, entry: E, now: float) -> E:
         """Appends `entry` after the current leaf; returns it with its id, parent and time."""
-        placed = structs.replace(entry, id=self._new_id(), parent_id=self.leaf, timestamp=iso(now))
+        while (fresh := secrets.token_hex(4)) in self.ids:
+            pass
+        placed = structs.replace(entry, id=fresh, parent_id=self.leaf, timestamp=iso(now))
         self._write(placed)
-        self.ids.add(placed.id)
+        self.ids.add(fresh)
         self.added.append(placed)
-        self.leaf = placed.target_id if isinstance(placed, Leaf) else placed.id
+        self.leaf = placed.target_id if isinstance(placed, Leaf) else fresh
         return placed
 
     def say(self, message: Message, now: float) -> MessageEntry:
@@ -290,14 +279,15 @@ class TranscriptFile:
             fd, self._fd = self._fd, None
             os.close(fd)
 
-    def _new_id(self) -> str:
-        while (fresh := secrets.token_hex(4)) in self.ids:
-            pass
-        return fresh
-
     def _write(self, value: TranscriptHeader | Entry) -> None:
+        raw: Any = value
+        if isinstance(value, TranscriptHeader):
+            raw = structs.replace(value, version=VERSION)
+        elif isinstance(value, MessageEntry):
+            raw = msgspec.to_builtins(value)
+            raw["message"] = {**_ALWAYS[raw["message"]["role"]], **raw["message"]}
         try:
-            line = msgspec.json.encode(_written(value)) + b"\n"
+            line = msgspec.json.encode(raw) + b"\n"
         except UnicodeEncodeError as error:
             raise InvalidRequest("the text holds half a character (a lone surrogate): send it as UTF-8") from error
         if len(line) > MAX_LINE_BYTES:
@@ -306,19 +296,20 @@ class TranscriptFile:
 
     def _append(self, data: bytes) -> None:
         """Writes all of `data` or nothing."""
-        fd = self._file()
-        start = os.fstat(fd).st_size
+        if self._fd is None:
+            raise RuntimeError(f"{self.path} is closed")
+        start = os.fstat(self._fd).st_size
         try:
-            _write_all(fd, data)
+            while data:
+                data = data[os.write(self._fd, data) :]
         except OSError as error:
-            os.ftruncate(fd, start)
+            os.ftruncate(self._fd, start)
             raise StateError(
                 f"cannot write {self.path}: {error.strerror}. Nothing was changed; free some space and try again."
             ) from error
 
     def _set_aside(self, good_bytes: int) -> None:
         """Copies the torn end to a file beside it, then truncates: in this order a crash loses nothing."""
-        fd = self._file()
         with self.path.open("rb") as file:
             file.seek(good_bytes)
             torn = file.read()
@@ -326,60 +317,22 @@ class TranscriptFile:
         while (aside := self.path.with_name(f"{self.path.name}.torn-{number}")).exists():
             number += 1
         try:
-            copy = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
-            try:
-                _write_all(copy, torn)
-                os.fsync(copy)
-            finally:
-                os.close(copy)
+            with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600), "wb") as copy:
+                copy.write(torn)
+                copy.flush()
+                os.fsync(copy.fileno())
         except OSError as error:
             aside.unlink(missing_ok=True)
             raise StateError(
                 f"cannot set the torn end of {self.path} aside: {error.strerror}. Nothing was changed."
             ) from error
-        os.ftruncate(fd, good_bytes)
-
-    def _file(self) -> int:
-        if self._fd is None:
-            raise RuntimeError(f"{self.path} is closed")
-        return self._fd
-
-
-def _written(value: TranscriptHeader | Entry) -> Any:
-    """`value` as it is encoded in a file."""
-    if isinstance(value, TranscriptHeader):
-        return structs.replace(value, version=VERSION)
-    if not isinstance(value, MessageEntry):
-        return value
-    raw = msgspec.to_builtins(value)
-    return raw | {"message": {**_ALWAYS[raw["message"]["role"]], **raw["message"]}}
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
-
-
-def _open(path: Path, flags: int) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_APPEND | _BINARY | flags, 0o600)
-    except OSError as error:
-        raise StateError(f"cannot open {path}: {error.strerror}. Check its owner and permissions.") from error
+        os.truncate(self.path, good_bytes)
 
 
 # Write locks.
 
 FIRST_WAIT = 0.01
 LONGEST_WAIT = 0.25
-
-
-class _Held:
-    __slots__ = ("depth", "lock", "writer")
-
-    def __init__(self, writer: str, lock: KernelLock) -> None:
-        self.writer = writer
-        self.lock = lock
-        self.depth = 1
 
 
 def lock_path(transcript: Path) -> Path:
@@ -392,38 +345,24 @@ class WriteLocks:
     def __init__(self, clock: Clock, acquire_timeout: float = 60.0) -> None:
         self._clock = clock
         self._timeout = acquire_timeout
-        self._held: dict[Path, _Held] = {}
+        self._writers: dict[Path, str] = {}
+        """The writers that hold a lock, by its path."""
 
     @asynccontextmanager
-    async def writing(self, transcript: Path, writer: str, *, reentrant: bool = False) -> AsyncIterator[None]:
+    async def writing(self, transcript: Path, writer: str) -> AsyncIterator[None]:
         """Holds the lock of `transcript` for `writer`; raises `SessionBusy` when it is not free in time."""
         path = lock_path(transcript)
-        held = self._held.get(path)
-        if held is not None and held.writer == writer:
-            if not reentrant:
-                raise SessionBusy(
-                    f"{writer} already holds the write lock of {transcript.name} and asked for it again", holder=writer
-                )
-            held.depth += 1
-        else:
-            held = await self._take(path, transcript, writer)
-        try:
-            yield
-        finally:
-            held.depth -= 1
-            if held.depth == 0:
-                del self._held[path]
-                held.lock.release()
-
-    async def _take(self, path: Path, transcript: Path, writer: str) -> _Held:
+        if self._writers.get(path) == writer:
+            raise SessionBusy(
+                f"{writer} already holds the write lock of {transcript.name} and asked for it again", holder=writer
+            )
         deadline = self._clock.now() + self._timeout
         wait = FIRST_WAIT
+        host = socket.gethostname()
         lock = KernelLock(path)
-        while True:
-            holder = Holder(pid=os.getpid(), created_at=millis(self._clock), host=socket.gethostname(), owner=writer)
-            if path not in self._held and lock.take(holder):
-                held = self._held[path] = _Held(writer, lock)
-                return held
+        while path in self._writers or not lock.take(
+            Holder(pid=os.getpid(), created_at=millis(self._clock), host=host, owner=writer)
+        ):
             if self._clock.now() >= deadline:
                 who = read_holder(path)
                 raise SessionBusy(
@@ -433,3 +372,9 @@ class WriteLocks:
                 )
             await self._clock.sleep(min(wait, max(0.0, deadline - self._clock.now())))
             wait = min(wait * 2, LONGEST_WAIT)
+        self._writers[path] = writer
+        try:
+            yield
+        finally:
+            del self._writers[path]
+            lock.release()

@@ -1,6 +1,5 @@
 """Pages of a conversation for clients, cached conversations for turns, and search in one conversation."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,8 @@ from openclaw.storage.digests import Identity, identity_at
 BLOCK_CHARS = 4_000
 TOTAL_BYTES = 262_144
 PLACEHOLDER = "[this message is too large to show here]"
+_SIGNATURES = ("thinkingSignature", "textSignature", "signature")
+"""For the provider alone."""
 
 
 class HistoryRow(Struct, frozen=True):
@@ -46,7 +47,6 @@ class HistoryPage(Struct, frozen=True, kw_only=True):
     rows: tuple[HistoryRow, ...]
     total: int
     next_offset: int | None
-    leaf: str | None
 
 
 def rows_of(entries: Sequence[AnyEntry]) -> list[HistoryRow]:
@@ -66,23 +66,17 @@ def page(entries: Sequence[AnyEntry], *, limit: int, offset: int = 0) -> History
     rows = rows_of(entries)
     end = max(0, len(rows) - offset)
     start = max(0, end - limit)
-    path = path_to_leaf(entries)
-    return HistoryPage(
-        rows=tuple(rows[start:end]),
-        total=len(rows),
-        next_offset=offset + (end - start) if start > 0 else None,
-        leaf=path[-1].id if path else None,
-    )
+    next_offset = offset + (end - start) if start > 0 else None
+    return HistoryPage(rows=tuple(rows[start:end]), total=len(rows), next_offset=next_offset)
 
 
 def around(entries: Sequence[AnyEntry], entry_id: str, *, limit: int) -> HistoryPage:
     """The `limit` rows around one message."""
-    place = next((each.number for each in rows_of(entries) if each.entry_id == entry_id), None)
-    if place is None:
+    rows = rows_of(entries)
+    after = next((len(rows) - each.number for each in rows if each.entry_id == entry_id), None)
+    if after is None:
         raise NotFound(f"there is no message {entry_id} in this conversation")
-    total = len(rows_of(entries))
-    after = min(total - place, limit // 2)
-    return page(entries, limit=limit, offset=total - place - after)
+    return page(entries, limit=limit, offset=after - min(after, limit // 2))
 
 
 def limit_rows(rows: Sequence[dict[str, Any]], max_bytes: int, max_chars: int = BLOCK_CHARS) -> list[dict[str, Any]]:
@@ -106,16 +100,11 @@ def limit_rows(rows: Sequence[dict[str, Any]], max_bytes: int, max_chars: int = 
 def _shortened(row: dict[str, Any], most: int) -> dict[str, Any]:
     content = row.get("content")
     if isinstance(content, str):
-        return {**row, "content": _cut(content, most)}
-    if not isinstance(content, list):
-        return row
-    return {
-        **row,
-        "content": [
-            {**block, **{name: _cut(block[name], most) for name in ("text", "thinking") if name in block}}
-            for block in content
-        ],
-    }
+        content = _cut(content, most)
+    elif isinstance(content, list):
+        texts = ("text", "thinking")
+        content = [{k: _cut(v, most) if k in texts else v for k, v in block.items()} for block in content]
+    return {**row, "content": content} if content is not None else row
 
 
 def _cut(text: str, most: int) -> str:
@@ -138,26 +127,30 @@ def message_to_json(
     proofread: Callable[[str], str] = lambda text: text,
 ) -> dict[str, Any]:
     """A message as a row of history and `session.message`, without runtime details and image data."""
-    made: dict[str, Any] = msgspec.to_builtins(_presentable(message, proofread))
+    if isinstance(message, Assistant):
+        shaped = shape(message.text)
+        text = proofread(shaped.text) if "#" in shaped.text else shaped.text  # most answers cite nothing
+        if text != message.text:
+            message = _reshaped(message, text, shaped.reasoning)
+    made: dict[str, Any] = msgspec.to_builtins(message)
     made.pop("details", None)
     if not isinstance(made.get("content"), str):
-        made["content"] = [_block(block) for block in made.get("content", ())]
+        made["content"] = [
+            {"type": "text", "text": f"[image {block.get('mimeType', '')}]"}
+            if block.get("type") == "image"
+            else {key: value for key, value in block.items() if key not in _SIGNATURES}
+            for block in made.get("content", ())
+        ]
     made["__openclaw"] = {"id": entry_id, "seq": number, **({"runId": run_id} if run_id else {})}
     if key := made.get("idempotencyKey"):
         made["__openclaw"]["idempotencyKey"] = key
     return made
 
 
-def _presentable(message: Message, proofread: Callable[[str], str]) -> Message:
-    """An assistant message without tags, directives, tokens and dangling citations."""
-    if not isinstance(message, Assistant):
-        return message
-    shaped = shape(message.text)
-    text = proofread(shaped.text)
-    if text == message.text:
-        return message
+def _reshaped(message: Assistant, text: str, reasoning: str) -> Assistant:
+    """`message` with `text` instead of its own, which had tags, directives, tokens or dangling citations."""
     before = [block for block in message.content if isinstance(block, Thinking)]
-    tagged = [Thinking(shaped.reasoning)] if shaped.reasoning.strip() else []
+    tagged = [Thinking(reasoning)] if reasoning.strip() else []
     said = [Text(text)] if text else []
     return structs.replace(message, content=(*before, *tagged, *said, *message.calls))
 
@@ -165,14 +158,6 @@ def _presentable(message: Message, proofread: Callable[[str], str]) -> Message:
 def visible_text(message: Message) -> str:
     """The text of a message, for previews."""
     return shape(message.text).text if isinstance(message, Assistant) else message.text
-
-
-def _block(block: dict[str, Any]) -> dict[str, Any]:
-    if block.get("type") == "image":
-        return {"type": "text", "text": f"[image {block.get('mimeType', '')}]"}
-    return {
-        key: value for key, value in block.items() if key not in ("thinkingSignature", "textSignature", "signature")
-    }
 
 
 def _said(text: str, at: int, reasoning: str = "") -> dict[str, Any]:
@@ -226,29 +211,22 @@ class ConversationCache:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
-        self._held: OrderedDict[str, CachedConversation] = OrderedDict()
-        self._bytes = 0
+        self._held: dict[str, CachedConversation] = {}
 
     def take(self, path: Path) -> CachedConversation | None:
         """Removes and returns the entry of an unchanged file; a turn that fails so leaves nothing cached."""
-        held = self._pop(str(path))
+        held = self._held.pop(str(path), None)
         return held if held is not None and held.identity == identity_at(path) else None
 
     def keep(self, path: Path, left: Conversation | None, ids: set[str]) -> None:
         """Caches the conversation after a turn, and evicts the oldest entries."""
-        self._pop(str(path))
+        self._held.pop(str(path), None)
         identity = identity_at(path)
         if left is None or left.context.problems or identity is None or identity[2] > self._most:
             return
         self._held[str(path)] = CachedConversation(left, ids, identity)
-        self._bytes += identity[2]
-        while self._bytes > self._most:
-            self._pop(next(iter(self._held)))
-
-    def _pop(self, path: str) -> CachedConversation | None:
-        held = self._held.pop(path, None)
-        self._bytes -= held.identity[2] if held is not None else 0
-        return held
+        while sum(held.identity[2] for held in self._held.values()) > self._most:
+            del self._held[next(iter(self._held))]
 
 
 # Search.

@@ -17,7 +17,7 @@ from openclaw.core.messages import Usage
 from openclaw.sessions.files import LoadedTranscript, load, lock_path
 from openclaw.sessions.reset import LastContact
 from openclaw.sessions.transcript import ConversationTotals, MessageEntry, TranscriptHeader, headline, tally, title_of
-from openclaw.storage.database import Database, Row, Transaction
+from openclaw.storage.database import Database, Transaction
 from openclaw.storage.locks import Holder, KernelLock
 
 
@@ -47,10 +47,6 @@ class SessionRow(Struct, frozen=True, kw_only=True):
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
-def _row(row: Row) -> SessionRow:
-    return msgspec.convert({name: row[name] for name in SessionRow.__struct_fields__}, SessionRow)
-
-
 _COLUMNS = SessionRow.__struct_fields__
 _NEW = f"INSERT INTO sessions ({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + name for name in _COLUMNS)})"  # noqa: S608
 _INSERT = (
@@ -59,6 +55,11 @@ _INSERT = (
 )
 
 
+# A transcript's size when it was last read or written.
+_REMEMBER = (
+    "INSERT INTO transcripts (session_id, session_key, agent_id, bytes) VALUES (:id, :key, :agent, :bytes) "
+    "ON CONFLICT (session_id) DO UPDATE SET bytes = excluded.bytes, session_key = excluded.session_key"
+)
 # Preferences are in no transcript, so the row stays when its transcript is gone.
 _EMPTIED = (
     "UPDATE sessions SET title = '', status = 'idle', updated_at = 0, messages = 0, input_tokens = 0, "
@@ -87,7 +88,7 @@ class SessionIndex:
 
     async def get(self, key: SessionKey) -> SessionRow | None:
         rows = await self._db.look("SELECT * FROM sessions WHERE session_key = :key", {"key": str(key)})
-        return _row(rows[0]) if rows else None
+        return msgspec.convert(rows[0], SessionRow) if rows else None
 
     async def find(self, text: str, default_agent: str = keys.DEFAULT_AGENT) -> SessionRow:
         """Finds a session by key, session id or a unique prefix of an id."""
@@ -111,7 +112,7 @@ class SessionIndex:
             "AND (agent_id = :agent OR :agent = '') ORDER BY updated_at DESC, session_key",
             {"agent": agent_id or ""},
         )
-        return [_row(row) for row in rows]
+        return msgspec.convert(rows, list[SessionRow])
 
     async def resolve(self, key: SessionKey) -> SessionRow:
         """The session of `key`; creates it when there is none."""
@@ -178,7 +179,7 @@ class SessionIndex:
                     "run": run_id,
                 },
             ),
-            _remembering(row.session_id, row.session_key, row.agent_id, size),
+            (_REMEMBER, {"id": row.session_id, "key": row.session_key, "agent": row.agent_id, "bytes": size}),
         )
 
     async def rebuild(self) -> Rebuilt:
@@ -212,24 +213,13 @@ class SessionIndex:
                 "SELECT session_id, updated_at FROM sessions WHERE session_key = :key", {"key": row.session_key}
             )
             if not current or current[0]["session_id"] == row.session_id or current[0]["updated_at"] <= row.updated_at:
-                await self._put(tx, row)
+                await tx.write(_INSERT, structs.asdict(row))
             await tx.write(
                 "UPDATE runs SET status = 'killed', ended_at = :at WHERE session_id = :id AND status = 'running'",
                 {"at": row.updated_at, "id": row.session_id},
             )
-        await tx.write(*_remembering(found.session_id, row.session_key if row else "", found.agent_id, found.size))
-
-    async def _put(self, tx: Transaction, row: SessionRow) -> None:
-        await tx.write(_INSERT, structs.asdict(row))
-
-
-def _remembering(session_id: str, key: str, agent_id: str, size: int) -> tuple[str, dict[str, str | int]]:
-    """The statement that records a transcript's size when it was last read or written."""
-    return (
-        "INSERT INTO transcripts (session_id, session_key, agent_id, bytes) VALUES (:id, :key, :agent, :bytes) "
-        "ON CONFLICT (session_id) DO UPDATE SET bytes = excluded.bytes, session_key = excluded.session_key",
-        {"id": session_id, "key": key, "agent": agent_id, "bytes": size},
-    )
+        key = row.session_key if row else ""
+        await tx.write(_REMEMBER, {"id": found.session_id, "key": key, "agent": found.agent_id, "bytes": found.size})
 
 
 class _Found(Struct, frozen=True):

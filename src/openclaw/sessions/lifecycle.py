@@ -56,7 +56,7 @@ class SessionLifecycle:
         clock: Clock,
         ended: Callable[[SessionRow, EndReason], None] = lambda row, why: None,
     ) -> None:
-        self._ended = ended
+        self._on_end = ended
         """Called with the row of a session that ended, and why."""
         self._db = db
         self._index = index
@@ -118,7 +118,7 @@ class SessionLifecycle:
                 "cache_write_tokens = 0, context_tokens = 0, cost_usd = NULL WHERE session_key = :key",
                 {"new": fresh.session_id, "now": now, "key": row.session_key},
             )
-        self._ended(row, why)
+        self._on_end(row, why)
         return fresh
 
     async def delete(self, key: SessionKey, expected: str | None = None) -> str | None:
@@ -128,7 +128,7 @@ class SessionLifecycle:
         async with self._db.transaction() as tx:
             await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
             await tx.write("DELETE FROM sessions WHERE session_key = :key", {"key": row.session_key})
-        self._ended(row, "deleted")
+        self._on_end(row, "deleted")
         return aside
 
     async def rewind(self, key: SessionKey, entry_id: str) -> User:

@@ -1,4 +1,7 @@
-"""Params of the `sessions.*` methods, and of the chat methods beside them."""
+"""Params of the `sessions.*` methods, and of the chat methods beside them.
+
+A type is named after its method: `SessionsListParams` is for `sessions.list`.
+"""
 
 from typing import Annotated, Literal
 
@@ -16,14 +19,19 @@ from openclaw.protocol.params import (
 )
 
 
+class KeyParams(Params, frozen=True, kw_only=True):
+    """For a method about one session."""
+
+    key: NonEmpty
+    agent_id: NonEmpty | None = None
+
+
 class ProfileRelation(Params, frozen=True, kw_only=True):
     profile_id: NonEmpty
     relationship: Literal["owned", "created", "involving"]
 
 
 class SessionsListParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.list`."""
-
     limit: Positive | None = None
     offset: NonNegative | None = None
     active_minutes: Positive | None = None
@@ -59,26 +67,15 @@ class SessionsListParams(Params, frozen=True, kw_only=True):
     archived: Literal["all"] | bool | None = None
 
 
-class SessionsMessagesSubscribeParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.messages.subscribe`."""
-
-    key: NonEmpty
-    agent_id: NonEmpty | None = None
+class SessionsMessagesSubscribeParams(KeyParams, frozen=True, kw_only=True):
     include_approvals: bool | None = None
 
 
-class SessionsMessagesUnsubscribeParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.messages.unsubscribe`."""
-
-    key: NonEmpty
-    agent_id: NonEmpty | None = None
+class SessionsMessagesUnsubscribeParams(KeyParams, frozen=True, kw_only=True):
+    pass
 
 
-class SessionsDescribeParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.describe`."""
-
-    key: NonEmpty
-    agent_id: NonEmpty | None = None
+class SessionsDescribeParams(KeyParams, frozen=True, kw_only=True):
     include_derived_titles: bool | None = None
     include_last_message: bool | None = None
 
@@ -89,8 +86,6 @@ class SessionReference(Params, frozen=True, kw_only=True):
 
 
 class SessionsResolveParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.resolve`."""
-
     key: NonEmpty | None = None
     session_id: NonEmpty | None = None
     label: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
@@ -105,16 +100,12 @@ class SessionsResolveParams(Params, frozen=True, kw_only=True):
 
 
 class SessionsPreviewParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.preview`."""
-
     keys: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
     limit: Positive | None = None
     max_chars: Annotated[int, Meta(ge=20)] | None = None
 
 
 class SessionsUsageParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.usage`."""
-
     key: NonEmpty | None = None
     agent_id: NonEmpty | None = None
     agent_scope: Literal["all"] | None = None
@@ -131,11 +122,15 @@ class SessionsUsageParams(Params, frozen=True, kw_only=True):
     include_context_weight: bool | None = None
 
 
-class SessionsBranchesListParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.branches.list`."""
+class SessionKeyParams(Params, frozen=True, kw_only=True):
+    """Like `KeyParams`, for the methods that call the key `sessionKey`."""
 
     session_key: NonEmpty
     agent_id: NonEmpty | None = None
+
+
+class SessionsBranchesListParams(SessionKeyParams, frozen=True, kw_only=True):
+    """The method is not served; the protocol's clients may still ask."""
 
 
 class SessionRepositorySource(Params, frozen=True, kw_only=True):
@@ -144,8 +139,6 @@ class SessionRepositorySource(Params, frozen=True, kw_only=True):
 
 
 class SessionsCreateParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.create`."""
-
     key: NonEmpty | None = None
     idempotency_key: NonEmpty | None = None
     agent_id: NonEmpty | None = None
@@ -185,11 +178,7 @@ class SessionsCreateParams(Params, frozen=True, kw_only=True):
     cwd: NonEmpty | None = None
 
 
-class SessionsSendParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.send`."""
-
-    key: NonEmpty
-    agent_id: NonEmpty | None = None
+class SessionsSendParams(KeyParams, frozen=True, kw_only=True):
     message: str
     mentions: Mentions | None = None
     thinking: str | None = None
@@ -199,19 +188,13 @@ class SessionsSendParams(Params, frozen=True, kw_only=True):
 
 
 class SessionsAbortParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.abort`."""
-
     key: NonEmpty | None = None
     run_id: NonEmpty | None = None
     agent_id: NonEmpty | None = None
     clear_queued: bool | None = None
 
 
-class SessionsPatchParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.patch`."""
-
-    key: NonEmpty
-    agent_id: NonEmpty | None = None
+class SessionsPatchParams(KeyParams, frozen=True, kw_only=True):
     expected_session_id: NonEmpty | None = None
     expected_lifecycle_revision: NonEmpty | None = None
     expected_permission_mode: PermissionMode | UnsetType | None = UNSET
@@ -258,20 +241,12 @@ class SessionsPatchParams(Params, frozen=True, kw_only=True):
     group_activation: Literal["mention", "always"] | UnsetType | None = UNSET
 
 
-class SessionsResetParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.reset`."""
-
-    key: NonEmpty
-    agent_id: NonEmpty | None = None
+class SessionsResetParams(KeyParams, frozen=True, kw_only=True):
     reason: Literal["new", "reset"] | None = None
     expected_session_id: NonEmpty | None = None
 
 
-class SessionsDeleteParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.delete`."""
-
-    key: NonEmpty
-    agent_id: NonEmpty | None = None
+class SessionsDeleteParams(KeyParams, frozen=True, kw_only=True):
     delete_transcript: bool | None = None
     expected_session_id: NonEmpty | None = None
     expected_lifecycle_revision: NonEmpty | None = None
@@ -280,25 +255,13 @@ class SessionsDeleteParams(Params, frozen=True, kw_only=True):
     archived_only: bool | None = None
 
 
-class SessionsCompactParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.compact`."""
-
-    key: NonEmpty
-    agent_id: NonEmpty | None = None
+class SessionsCompactParams(KeyParams, frozen=True, kw_only=True):
     max_lines: Positive | None = None
 
 
 class SessionsGetParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.get`."""
-
     key: str
     limit: int | None = None
-
-
-class SessionsViewersSetParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """Params of `sessions.viewers.set`; unknown fields are accepted."""
-
-    session_keys: tuple[str, ...] | None = None
 
 
 class SessionsSearchParams(Params, frozen=True, kw_only=True):
@@ -310,24 +273,15 @@ class SessionsSearchParams(Params, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=25)] | None = None
 
 
-class SessionsRewindParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.rewind`."""
-
-    session_key: NonEmpty
+class SessionsRewindParams(SessionKeyParams, frozen=True, kw_only=True):
     entry_id: NonEmpty
-    agent_id: NonEmpty | None = None
 
 
-class ProgressCardGetParams(Params, frozen=True, kw_only=True):
-    """Params of `progressCard.get`."""
-
-    session_key: NonEmpty
-    agent_id: NonEmpty | None = None
+class ProgressCardGetParams(SessionKeyParams, frozen=True, kw_only=True):
+    pass
 
 
-class ChatImagesGetParams(Params, frozen=True, kw_only=True):
-    """Params of `chat.images.get`, an extension of ours."""
+class ChatImagesGetParams(SessionKeyParams, frozen=True, kw_only=True):
+    """An extension of ours."""
 
-    session_key: NonEmpty
     message_id: NonEmpty
-    agent_id: NonEmpty | None = None

@@ -1,15 +1,20 @@
 """Streaming parsers of a reply: extract directives, and separate reasoning from the answer. No I/O.
 
-Models without a reasoning channel think in tags: `<think>…</think>`, then perhaps `<final>…</final>`. Tagged text
-leaves here as `ReasoningText`, a type of its own, so that no later step can send it as an answer.
+Models without a reasoning channel think in tags: `<think>…</think>`, then perhaps `<final>…</final>`.
 """
 
 import re
-from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.text import compile_lazily
+
+
+def beginnings(*words: str, between: str = "") -> str:
+    """A pattern for the beginnings of `words`, each whole word too."""
+    parts = {between.join(map(re.escape, word[:size])) for word in words for size in range(1, len(word) + 1)}
+    return "|".join(sorted(parts, key=len, reverse=True))
+
 
 # Directives.
 
@@ -47,19 +52,7 @@ class DirectiveParser:
         """Whether that part had text, not only white space."""
         self._tagged = False
         self._fence = ""
-        self._media: list[str] = []
-        self._reply_to: str | None = None
-        self._current = False
-        self._voice = False
-
-    @property
-    def found(self) -> Directives:
-        return Directives(
-            media=tuple(dict.fromkeys(self._media)),
-            reply_to=self._reply_to,
-            reply_to_current=self._current,
-            voice=self._voice,
-        )
+        self.found = Directives()
 
     def feed(self, text: str) -> str:
         """The text to pass on; holds back what may be part of a directive."""
@@ -67,31 +60,27 @@ class DirectiveParser:
         *whole, last = text.split("\n")
         for part in whole:
             self._line += part
-            out.append(self._finish("\n"))
+            out.append(self._end_line("\n"))
         self._line += last
-        out.append(self._advance())
+        if self._begun or not _may_be_special(self._line):
+            out.append(self._release(0 if self._fence else _open_tag(self._line), over=False))
         return "".join(out)
 
     def close(self) -> str:
-        return self._finish("")
+        return self._end_line("")
 
-    def _advance(self) -> str:
-        """The part of an unfinished line that can be passed on."""
-        if not self._begun and _may_be_special(self._line):
-            return ""
-        return self._given(0 if self._fence else _open_tag(self._line), over=False)
-
-    def _finish(self, end: str) -> str:
+    def _end_line(self, end: str) -> str:
         line = self._line
         if not self._begun and (found := _FENCE.fullmatch(line)):
             self._toggle(found["marker"], found["info"])
             self._line = ""
             return line + end
         if not (self._begun or self._fence) and (media := _MEDIA.fullmatch(line)):
-            self._media.append(media["source"])
+            known = self.found.media
+            self.found = structs.replace(self.found, media=tuple(dict.fromkeys((*known, media["source"]))))
             self._line = ""
             return ""
-        out = self._given(0, over=True)
+        out = self._release(0, over=True)
         # A line of directives only is removed with its line end.
         emptied = self._tagged and not self._worded
         self._begun = self._worded = self._tagged = False
@@ -103,10 +92,10 @@ class DirectiveParser:
         elif marker[0] == self._fence[0] and len(marker) >= len(self._fence) and not info.strip():
             self._fence = ""
 
-    def _given(self, held: int, over: bool) -> str:
+    def _release(self, held: int, over: bool) -> str:
         """The line without its tags, all but `held` characters."""
         ready, rest = self._line[: len(self._line) - held], self._line[len(self._line) - held :]
-        out = ready if self._fence else _DIRECTIVE.sub(self._noted, ready)
+        out = ready if self._fence else _DIRECTIVE.sub(self._note, ready)
         self._begun = self._begun or bool(ready)
         self._worded = self._worded or bool(out.strip())
         if not self._worded and not over:
@@ -114,20 +103,21 @@ class DirectiveParser:
         self._line = rest
         return out
 
-    def _noted(self, tag: "re.Match[str]") -> str:
-        self._current = self._current or tag["current"] is not None
-        self._reply_to = tag["id"].strip() if tag["id"] else self._reply_to
-        self._voice = self._voice or tag["voice"] is not None
+    def _note(self, tag: "re.Match[str]") -> str:
+        if tag["current"]:
+            self.found = structs.replace(self.found, reply_to_current=True)
+        elif tag["voice"]:
+            self.found = structs.replace(self.found, voice=True)
+        else:
+            self.found = structs.replace(self.found, reply_to=tag["id"].strip())
         self._tagged = True
         return ""
 
 
 def _may_be_special(line: str) -> bool:
     """Whether an unfinished line may be an attachment or a fence."""
-    start = line.lstrip(" \t")
-    if "MEDIA:".startswith(start[:6]) or start.startswith("MEDIA:"):
-        return True
-    return start[:1] in ("`", "~") and (len(set(start[:3])) == 1)
+    start = line.lstrip(" \t")[:6]
+    return "MEDIA:".startswith(start) or (start[0] in "`~" and len(set(start[:3])) == 1)
 
 
 def _open_tag(text: str) -> int:
@@ -156,26 +146,13 @@ _LONGEST_SPAN = 2_000
 """A code span that does not end within so many characters counts as a stray backtick."""
 
 
-class AnswerText(Struct, frozen=True):
-    """Text of the answer."""
-
-    text: str
-
-
-class ReasoningText(Struct, frozen=True):
-    """Text of the model's reasoning."""
-
-    text: str
-
-
-Piece = AnswerText | ReasoningText
-
-
 class ThinkParser:
-    """Separates reasoning from answer in one streamed message; the result does not depend on the chunking."""
+    """Separates answer and reasoning of one streamed message; the result does not depend on the chunking."""
 
     def __init__(self, enforce_final: bool = False) -> None:
         self._enforce = enforce_final
+        self._answer: list[str] = []
+        self._reasoning: list[str] = []
         self._rest = ""
         """Read, not yet decided."""
         self._thinking = False
@@ -196,50 +173,57 @@ class ThinkParser:
         self._span = 0
         """How many backticks opened a code span, 0 outside of one."""
 
-    def feed(self, text: str) -> list[Piece]:
-        """The pieces that `text` completes; holds back what is not certain yet."""
+    def feed(self, text: str) -> tuple[str, str]:
+        """The answer and the reasoning that `text` adds; holds back what is not certain yet."""
         self._rest += text
-        return _joined(self._read(over=False))
+        return self._read(over=False)
 
-    def close(self, finished: bool = True) -> list[Piece]:
+    def close(self, finished: bool = True) -> tuple[str, str]:
         """Ends the message. A `finished` one without any answer gives the text after its last tag."""
-        pieces = _joined(self._read(over=True))
+        answer, reasoning = self._read(over=True)
         fallback = "".join(self._since).strip()
         usable = self._closed > 0 or (self._enforce and not self._tags)
         if finished and not self._shown and usable and fallback:
             self._shown = True
-            pieces = [*pieces, AnswerText(fallback)]
-        elif not self._shown and not self._tags and self._lead:
-            pieces = [*pieces, AnswerText(self._lead)]
-        return pieces
+            answer += fallback
+        elif not self._shown and not self._tags:
+            answer += self._lead
+        return answer, reasoning
 
-    def _read(self, over: bool) -> Iterator[Piece]:
-        while self._rest:
+    def _read(self, over: bool) -> tuple[str, str]:
+        before = -1
+        while self._rest and len(self._rest) != before:
             before = len(self._rest)
-            yield from self._think(over) if self._thinking else self._speak(over)
-            if len(self._rest) == before:
-                return
+            if self._thinking:
+                self._think(over)
+            else:
+                self._speak(over)
+        found = "".join(self._answer), "".join(self._reasoning)
+        self._answer, self._reasoning = [], []
+        return found
 
-    def _think(self, over: bool) -> Iterator[Piece]:
+    def _think(self, over: bool) -> None:
         found = _CLOSE.search(self._rest)
         if found is not None:
-            yield from self._hidden(self._rest[: found.start()])
+            self._hide(self._rest[: found.start()])
             self._rest = self._rest[found.end() :]
             self._thinking = False
-            self._ended_tag()
+            self._end_tag()
             return
-        held = 0 if over else _unfinished_tag(self._rest)
-        yield from self._hidden(self._rest[: len(self._rest) - held])
-        self._rest = self._rest[len(self._rest) - held :]
+        ready = len(self._rest) - (0 if over else _unfinished_tag(self._rest))
+        self._hide(self._rest[:ready])
+        self._rest = self._rest[ready:]
 
-    def _speak(self, over: bool) -> Iterator[Piece]:
+    def _speak(self, over: bool) -> None:
         """Reads up to the next effective tag, or as far as is certain."""
         at = 0
         while (mark := _MARK.search(self._rest, at)) is not None:
             sign = mark.group()
             self._pass(self._rest[at : mark.start()])
             if sign == "\n":
-                self._newline()
+                if self._indent == "":
+                    self._span = 0  # a code span ends with its paragraph
+                self._indent, self._opener = "", False
                 at = mark.end()
             elif sign == "<":
                 stop = self._tag_at(mark.start(), over)
@@ -247,21 +231,18 @@ class ThinkParser:
                     self._pass("<")
                     at = mark.end()
                     continue
-                yield from self._visible(self._rest[: mark.start()])
-                self._rest = self._rest[mark.start() :]
+                self._show(mark.start())
                 if not isinstance(stop, str):
                     self._enter(stop)
                 return
             else:
                 end = self._run_at(mark, over)
                 if end is None:
-                    yield from self._visible(self._rest[: mark.start()])
-                    self._rest = self._rest[mark.start() :]
+                    self._show(mark.start())
                     return
                 at = end
         self._pass(self._rest[at:])
-        yield from self._visible(self._rest)
-        self._rest = ""
+        self._show(len(self._rest))
 
     def _tag_at(self, place: int, over: bool) -> "re.Match[str] | str | None":
         """The tag at `place`; "" when more must be read, None when there is none."""
@@ -290,11 +271,11 @@ class ThinkParser:
         if tag["name"].lower() == "final":
             self._final = not closes
         elif closes:
-            self._ended_tag()
+            self._end_tag()
         else:
             self._thinking = True
 
-    def _ended_tag(self) -> None:
+    def _end_tag(self) -> None:
         self._closed += 1
         self._since = []
         self._indent, self._span = "", 0
@@ -323,35 +304,30 @@ class ThinkParser:
         self._indent = None
         return mark.end()
 
-    def _newline(self) -> None:
-        if self._indent == "":
-            self._span = 0  # a code span ends with its paragraph
-        self._indent, self._opener = "", False
-
     def _pass(self, text: str) -> None:
         """Tracks the indentation of the current line."""
         if text and self._indent is not None:
             indent = self._indent + text
             self._indent = indent if len(indent) <= 3 and not indent.strip(" ") else None
 
-    def _visible(self, text: str) -> Iterator[Piece]:
-        if not text:
-            return
+    def _show(self, end: int) -> None:
+        """Takes the undecided text up to `end` as answer."""
+        text, self._rest = self._rest[:end], self._rest[end:]
         if self._enforce and not self._final:
-            yield from self._hidden(text)
+            self._hide(text)
             return
         if not self._shown:
             self._lead += text
-            if self._lead.isspace():
+            if not self._lead or self._lead.isspace():
                 return
             text = self._lead.lstrip() if self._tags else self._lead
             self._shown = True
-        yield AnswerText(text)
+        self._answer.append(text)
 
-    def _hidden(self, text: str) -> Iterator[Piece]:
+    def _hide(self, text: str) -> None:
         if text:
             self._since.append(text)
-            yield ReasoningText(text)
+            self._reasoning.append(text)
 
 
 def _unfinished_tag(text: str) -> int:
@@ -363,19 +339,14 @@ def _unfinished_tag(text: str) -> int:
     return len(tail) if _BEGINS_TAG.fullmatch(tail) else 0
 
 
-def _begins(names: tuple[str, ...]) -> str:
-    """A pattern for every prefix of one of `names`, or a whole name with anything after it."""
-    parts = {re.escape(name[:size]) for name in names for size in range(len(name))}
-    whole = "|".join(map(re.escape, names))
-    return rf"(?:(?:{whole})\b[^<>]*|(?:{'|'.join(sorted(parts, key=len, reverse=True))}))"
-
-
 _TAG_NAMES = tuple(
     prefix + name
     for prefix in ("", "antml:", "mm:")
     for name in ("thinking", "think", "thought", "antthinking", "final")
 )
-_BEGINS_TAG = compile_lazily(rf"<\s{{0,4}}/?\s{{0,4}}{_begins(_TAG_NAMES)}", re.IGNORECASE)
+_BEGINS_TAG = compile_lazily(
+    rf"<\s{{0,4}}/?\s{{0,4}}(?:(?:{'|'.join(_TAG_NAMES)})\b[^<>]*|(?:{beginnings(*_TAG_NAMES)})?)", re.IGNORECASE
+)
 
 
 def _span_end(text: str, start: int, ticks: int, over: bool) -> bool | None:
@@ -387,20 +358,3 @@ def _span_end(text: str, start: int, ticks: int, over: bool) -> bool | None:
         if len(run.group()) == ticks and (over or paragraph >= 0 or start + run.end() < len(text)):
             return True
     return False if over or paragraph >= 0 or len(text) - start >= _LONGEST_SPAN else None
-
-
-def _joined(pieces: Iterator[Piece]) -> list[Piece]:
-    """Merges adjacent pieces of the same kind."""
-    out: list[Piece] = []
-    parts: list[str] = []
-    for piece in pieces:
-        if out and type(out[-1]) is type(piece):
-            parts.append(piece.text)
-            continue
-        if parts and out:
-            out[-1] = type(out[-1])("".join(parts))
-        out.append(piece)
-        parts = [piece.text]
-    if parts and out:
-        out[-1] = type(out[-1])("".join(parts))
-    return out

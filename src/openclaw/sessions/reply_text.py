@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
@@ -12,11 +12,10 @@ from openclaw.core.text import compile_lazily
 from openclaw.sessions.reply_parse import (
     HEARTBEAT,
     SILENT,
-    AnswerText,
     DirectiveParser,
     Directives,
-    ReasoningText,
     ThinkParser,
+    beginnings,
 )
 
 # Duplicates.
@@ -55,19 +54,6 @@ def normalise_media(source: str) -> str:
 
 # Silence tokens.
 
-
-class Visible(Struct, frozen=True):
-    """Text to deliver."""
-
-    text: str
-
-
-class Silence(Struct, frozen=True):
-    """The model chose to say nothing."""
-
-
-Utterance = Visible | Silence
-
 _TOKEN = rf"(?:{SILENT}|{HEARTBEAT})"
 _PAD = r"[\s\"'`*_~.,;:!?()\[\]{}<>|…。！？—–-]"
 _ALONE = compile_lazily(rf"{_PAD}*(?:{_TOKEN}(?:{_PAD}+|(?={_TOKEN})|\Z))+", re.IGNORECASE)
@@ -79,102 +65,69 @@ _HEAD = compile_lazily(
 )
 _TAIL = compile_lazily(rf"(?:(?:(?<=[^\w`\"'])|\A)[*_]{{0,3}}{_TOKEN}{_AFTER}\s*)+\Z", re.IGNORECASE)
 _REASONED = compile_lazily(r"\s*(?:reasoning|thinking|thoughts?)\s*:", re.IGNORECASE)
-
-_BEGUN: Final = "|".join(
-    sorted({token[:size] for token in (SILENT, HEARTBEAT) for size in range(1, len(token))}, key=len)
-)
-_MAYBE_ALONE = compile_lazily(rf"{_PAD}*(?:{_TOKEN}{_PAD}*)*(?:{_BEGUN})?", re.IGNORECASE)
+_BEGUN = beginnings(SILENT, HEARTBEAT)
+_ACTION_BEGUN = beginnings(f'{{"action":"{SILENT}"}}', between=r"\s*")
 _MAYBE_TAIL = compile_lazily(rf"(?:[*_]{{0,3}}{_TOKEN}{_AFTER}\s*)*[*_]{{0,3}}(?:{_BEGUN})?\Z", re.IGNORECASE)
-_ACTION_TEXT = f'{{"action":"{SILENT}"}}'.lower()
-_REASONED_WORDS = ("reasoning", "thinking", "thoughts", "thought")
+# The beginning of a message that may turn out to be silence, or to be kept until its end.
+_MAYBE_SILENT = compile_lazily(
+    rf"{_PAD}*(?:{_TOKEN}{_PAD}*)*(?:{_BEGUN})?"
+    rf"|\s*(?:{_ACTION_BEGUN})\s*"
+    rf"|\s*(?:{beginnings('reasoning', 'thinking', 'thoughts')}|(?:reasoning|thinking|thoughts?)\s*)",
+    re.IGNORECASE,
+)
 _WINDOW = 512
 
 
-def strip_tokens(text: str) -> Utterance:
-    """Removes the silence tokens from a whole message."""
-    if _alone(text) or _ACTION.fullmatch(text):
-        return Silence()
-    if _REASONED.match(text) and _alone(text.rstrip().rpartition("\n")[2]):
-        return Silence()
+def strip_tokens(text: str) -> str | None:
+    """A whole message without its silence tokens; None when the model chose to say nothing."""
+    if _ALONE.fullmatch(text) or _ACTION.fullmatch(text):
+        return None
+    if _REASONED.match(text) and _ALONE.fullmatch(text.rstrip().rpartition("\n")[2]):
+        return None
     head = _HEAD.match(text)
     body = text[head.end() :] if head else text
     tail = _TAIL.search(body)
     if tail is not None:
         body = body[: tail.start()]
-    return Visible(body) if body.strip() else Visible("") if not text.strip() else Silence()
-
-
-def _alone(text: str) -> bool:
-    return _ALONE.fullmatch(text) is not None
+    return body if body.strip() else None if text.strip() else ""
 
 
 class SilenceGate:
-    """Streams a message without its silence tokens; the total output equals `settle` of the whole."""
+    """Streams the beginning of what `strip_tokens` leaves of the message; holds back what may be a token."""
 
     def __init__(self) -> None:
         self._text = ""
         """The held text."""
-        self._before = ""
-        """The last character passed on: whether a token counts depends on the one before it."""
         self._open = False
         self._waits = False
         """Whether everything is held until the message ends."""
 
     def feed(self, text: str) -> str:
         self._text += text
-        if self._waits:
-            return ""
         if not self._open:
-            if _REASONED.match(self._text):
-                self._waits = True
-                return ""
-            if _may_be_silent(self._text):
+            self._waits = self._waits or _REASONED.match(self._text) is not None
+            if self._waits or _MAYBE_SILENT.fullmatch(self._text):
                 return ""
             self._open = True
             head = _HEAD.match(self._text)
             self._text = self._text[head.end() :] if head else self._text
-        return self._release()
-
-    def _release(self) -> str:
-        """Passes on all but a suffix that may be a token."""
         start = max(0, len(self._text) - _WINDOW)
         held = _MAYBE_TAIL.search(self._text, start)
         cut = held.start() if held else len(self._text)
         if cut == start > 0:
             return ""  # the suffix may begin before the window searched
         ready, self._text = self._text[:cut], self._text[cut:]
-        self._before = ready[-1:] or self._before
         return ready
-
-    def close(self) -> Utterance:
-        """Ends the message: its rest, or `Silence` when it was only a token."""
-        if not self._open:
-            return strip_tokens(self._text)
-        known = len(self._before)
-        tail = _TAIL.search(self._before + self._text, known)
-        return Visible(self._text if tail is None else self._text[: tail.start() - known])
-
-
-def _may_be_silent(text: str) -> bool:
-    if _MAYBE_ALONE.fullmatch(text):
-        return True
-    squeezed = "".join(text.split()).lower()
-    if squeezed[:1] == "{" and (_ACTION_TEXT.startswith(squeezed)):
-        return True
-    start = text.lstrip().lower()
-    return any(
-        word.startswith(start) or (start.startswith(word) and not start[len(word) :].strip())
-        for word in _REASONED_WORDS
-    )
 
 
 # Payloads.
 
 ReasoningLevel = Literal["off", "on", "stream"]
 VerboseLevel = Literal["off", "on", "full"]
-REASONING: tuple[ReasoningLevel, ...] = ("off", "on", "stream")
-VERBOSE: tuple[VerboseLevel, ...] = ("off", "on", "full")
-Kind = Literal["answer", "reasoning", "tool", "error"]
+REASONING: tuple[ReasoningLevel, ...] = get_args(ReasoningLevel)
+VERBOSE: tuple[VerboseLevel, ...] = get_args(VerboseLevel)
+Kind = Literal["reasoning", "tool", "answer", "error"]
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 ARGUMENT_CHARS = 120
 OUTPUT_CHARS = 2_000
@@ -228,31 +181,81 @@ class ReplyPayload(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 class ShapedReply(Struct, frozen=True, kw_only=True):
     """A whole message split into answer, reasoning and directives."""
 
-    said: Utterance
+    text: str
+    silent: bool = False
+    """Whether the model chose to say nothing."""
     reasoning: str = ""
     directives: Directives = Directives()
 
-    @property
-    def text(self) -> str:
-        return self.said.text if isinstance(self.said, Visible) else ""
 
-    @property
-    def silent(self) -> bool:
-        return isinstance(self.said, Silence)
+# What sets text apart that has nothing to take out: no tag, directive, attachment, token or citation.
+_SPECIAL = compile_lazily(rf"<|\[\[|^[ \t]*MEDIA:|^Source:|(?<![\s#])#|{_TOKEN}", re.IGNORECASE | re.MULTILINE)
+# A suffix of such text that may become one of them, with the blank space that would go too.
+_MAYBE_SPECIAL = compile_lazily(
+    rf"(?:\A|(?<!\n)\n)\s*+(?-i:{beginnings('MEDIA:', 'Source:')})?\Z|[*_]{{0,3}}(?:{_BEGUN})?\[?\Z", re.IGNORECASE
+)
 
 
 def shape(raw: str, *, enforce_final: bool = False, finished: bool = True) -> ShapedReply:
     """Splits a message into what people may see and what they may not."""
+    if not enforce_final and not _SPECIAL.search(raw):
+        return ShapedReply(text=raw if raw.strip() else "")
+    words, reasoning = raw, ""
     if "<" in raw or enforce_final:
         parser = ThinkParser(enforce_final)
-        pieces = [*parser.feed(raw), *parser.close(finished)]
-        words = "".join(piece.text for piece in pieces if isinstance(piece, AnswerText))
-        reasoning = "".join(piece.text for piece in pieces if isinstance(piece, ReasoningText))
-    else:
-        words, reasoning = raw, ""
+        begun, ended = parser.feed(raw), parser.close(finished)
+        words, reasoning = begun[0] + ended[0], begun[1] + ended[1]
     directives = DirectiveParser()
-    plain = directives.feed(words) + directives.close()
-    return ShapedReply(said=strip_tokens(plain), reasoning=reasoning, directives=directives.found)
+    text = strip_tokens(directives.feed(words) + directives.close())
+    return ShapedReply(text=text or "", silent=text is None, reasoning=reasoning, directives=directives.found)
+
+
+class ReplyStream:
+    """Streams the beginning of what `shape` and then `check` leave of a message, and its reasoning."""
+
+    def __init__(self, enforce_final: bool, check: Callable[[str], str]) -> None:
+        self._enforce_final = enforce_final
+        self._check = check
+        self._parsers: tuple[ThinkParser, DirectiveParser, SilenceGate, CitationGate] | None = None
+        """Set from the first chunk on that may have something to take out."""
+        self._chunks: list[str] = []
+        self._given = 0
+        """How many characters were let through without the parsers."""
+        self._last = ""
+        """The last of them: what follows depends on it."""
+        self._held = ""
+
+    def feed(self, text: str) -> tuple[str, str]:
+        """The words and the reasoning that `text` adds."""
+        if self._parsers is not None:
+            return self._parse(text)
+        self._chunks.append(text)
+        known, whole = len(self._last), self._last + self._held + text
+        if self._enforce_final or _SPECIAL.search(whole) or (not known and _REASONED.match(whole)):
+            self._parsers = (
+                ThinkParser(self._enforce_final),
+                DirectiveParser(),
+                SilenceGate(),
+                CitationGate(self._check),
+            )
+            return self._parse("".join(self._chunks))
+        unsure = _MAYBE_SPECIAL.search(whole, known)
+        cut = unsure.start() if unsure else len(whole)
+        if not known and _MAYBE_SILENT.fullmatch(whole, 0, cut):
+            cut = 0
+        ready, self._held = whole[known:cut], whole[cut:]
+        self._last = ready[-1:] or self._last
+        self._given += len(ready)
+        return ready, ""
+
+    def _parse(self, text: str) -> tuple[str, str]:
+        assert self._parsers is not None
+        think, directives, silence, citations = self._parsers
+        words, thoughts = think.feed(text)
+        shown = citations.feed(silence.feed(directives.feed(words))) if words else ""
+        known = min(self._given, len(shown))
+        self._given -= known
+        return shown[known:], thoughts
 
 
 def answer_payload(text: str, directives: Directives) -> ReplyPayload | None:
@@ -283,7 +286,7 @@ def tool_summary(call: ToolCall, result: ToolResult, level: VerboseLevel) -> Rep
     if level != "full" or not output:
         return ReplyPayload(text=line, kind="tool")
     output = output if len(output) <= OUTPUT_CHARS else f"{output[:OUTPUT_CHARS]}…"
-    ticks = "`" * max(3, _longest_run(output, "`") + 1)
+    ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", output)), default=0))
     return ReplyPayload(text=f"{line}\n{ticks}\n{output}\n{ticks}", kind="tool")
 
 
@@ -296,16 +299,7 @@ def tool_failure(call: ToolCall, result: ToolResult, level: VerboseLevel) -> Rep
 
 def sort_payloads(payloads: Sequence[ReplyPayload]) -> tuple[ReplyPayload, ...]:
     """Sorts payloads: reasoning, tools, answers, errors; stable within a kind."""
-    rank: dict[Kind, int] = {"reasoning": 0, "tool": 1, "answer": 2, "error": 3}
-    return tuple(sorted(payloads, key=lambda payload: rank[payload.kind]))
-
-
-def _longest_run(text: str, char: str) -> int:
-    longest = run = 0
-    for each in text:
-        run = run + 1 if each == char else 0
-        longest = max(longest, run)
-    return longest
+    return tuple(payload for kind in _KINDS for payload in payloads if payload.kind == kind)
 
 
 # Unverified citations.
@@ -339,10 +333,6 @@ class CitationGate:
         ready, self._held = whole[:cut], whole[cut:]
         if "#" in ready:
             ready = self._check(ready)
-        self._word = _last_word(ready)
+        last = _LAST_WORD.search(ready, max(0, len(ready) - _NAME_CHARS))
+        self._word = last[0] if last else ""
         return ready[known:]
-
-
-def _last_word(text: str) -> str:
-    found = _LAST_WORD.search(text, max(0, len(text) - _NAME_CHARS))
-    return found[0] if found else ""

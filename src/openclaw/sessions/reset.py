@@ -6,9 +6,10 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from openclaw.core.keys import SessionKey
-from openclaw.sessions.settings import ResetSettings, SessionSettings
+from openclaw.sessions.settings import ResetByType, ResetSettings, SessionSettings
 
 AT_HOUR = 4
+NO_TYPES = ResetByType()
 Reason = Literal["daily", "idle"]
 
 
@@ -22,15 +23,19 @@ class LastContact(Struct, frozen=True):
 def policy_of(settings: SessionSettings, key: SessionKey, channel: str = "") -> ResetSettings | None:
     """The reset policy of a session; None when it never resets by itself.
 
-    A channel's policy replaces all others; one for a kind of conversation is merged over the general one.
+    A channel's policy replaces all others; one for a kind of conversation is merged over the general one. A policy
+    without a mode is `daily`.
     """
-    if channel and channel in settings.reset_by_channel:
-        return _named(settings.reset_by_channel[channel])
-    general, special = settings.reset, getattr(settings.reset_by_type, _kind(key))
-    if general is None or special is None:
-        return _named(special or general)
-    given = {name: value for name, value in structs.asdict(special).items() if value is not None}
-    return _named(structs.replace(general, **given))
+    policy = settings.reset_by_channel.get(channel) if channel else None
+    if policy is None:
+        policy = settings.reset
+        special = getattr(settings.reset_by_type, _kind(key)) if settings.reset_by_type != NO_TYPES else None
+        if special is not None:
+            given = {name: value for name, value in structs.asdict(special).items() if value is not None}
+            policy = structs.replace(policy or special, **given)
+    if policy is None or policy.mode == "none":
+        return None
+    return policy if policy.mode else structs.replace(policy, mode="daily")
 
 
 def reset_reason(policy: ResetSettings, contact: LastContact, now_ms: int, zone: tzinfo) -> Reason | None:
@@ -45,13 +50,6 @@ def reset_reason(policy: ResetSettings, contact: LastContact, now_ms: int, zone:
         if now_ms > ends:
             expired.append((ends, "idle"))
     return min(expired)[1] if expired else None
-
-
-def _named(policy: ResetSettings | None) -> ResetSettings | None:
-    """A policy without a mode is `daily`."""
-    if policy is None or policy.mode == "none":
-        return None
-    return policy if policy.mode else structs.replace(policy, mode="daily")
 
 
 def _kind(key: SessionKey) -> Literal["direct", "group", "thread"]:

@@ -84,7 +84,9 @@ def sessions_methods(
 
     async def patch(params: SessionsPatchParams, caller: Caller) -> Any:
         key = sessions.key(params.key, params.agent_id)
-        await _expect(index, key, params.expected_session_id)
+        before = await index.get(key) if params.expected_session_id is not None else None
+        if before is not None and before.session_id != params.expected_session_id:
+            raise InvalidRequest("the session has changed since you looked: reload and try again")
         changes = await _changes(models, key, params)
         chosen = await lifecycle.prefer(key, changes)
         await sessions.changed(key, "patch", changes)
@@ -95,7 +97,7 @@ def sessions_methods(
             "ok": True,
             "path": str(state_dir / "agents" / key.agent / "sessions"),
             "key": str(key),
-            "entry": {"sessionId": found.session_id, "updatedAt": found.updated_at, **_stored(chosen)},
+            "entry": {"sessionId": found.session_id, "updatedAt": found.updated_at, **msgspec.to_builtins(chosen)},
             "resolved": {"modelProvider": model.provider, "model": model.id},
         }
 
@@ -181,14 +183,6 @@ def _wanted(shown: dict[str, Any], params: SessionsListParams, now: int) -> bool
     )
 
 
-async def _expect(index: SessionIndex, key: SessionKey, session_id: str | None) -> None:
-    if session_id is None:
-        return
-    found = await index.get(key)
-    if found is not None and found.session_id != session_id:
-        raise InvalidRequest("the session has changed since you looked: reload and try again")
-
-
 async def _changes(models: ModelService, key: SessionKey, params: SessionsPatchParams) -> dict[str, Any]:
     """What a patch changes; a choice that cannot be is an error before anything is written."""
     given = structs.asdict(params)
@@ -200,11 +194,6 @@ async def _changes(models: ModelService, key: SessionKey, params: SessionsPatchP
     if isinstance(changes.get("thinking_level"), str):
         changes["thinking_level"] = thinking.parse(changes["thinking_level"])
     return changes
-
-
-def _stored(chosen: Any) -> dict[str, Any]:
-    stored: dict[str, Any] = msgspec.to_builtins(chosen)
-    return stored
 
 
 MOST_SESSIONS = 200

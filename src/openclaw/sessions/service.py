@@ -21,82 +21,8 @@ from openclaw.sessions.lifecycle import SessionLifecycle, SessionPreferences
 from openclaw.sessions.settings import SessionSettings
 from openclaw.sessions.transcript import path_origins, path_to_leaf
 
-
-def kind_of(key: SessionKey) -> str:
-    if key.rest in ("global", "unknown"):
-        return key.rest
-    return "group" if key.is_group else "direct"
-
-
-def session_to_json(
-    row: SessionRow,
-    key: SessionKey,
-    preferences: SessionPreferences,
-    *,
-    active: tuple[str, ...],
-    running: bool,
-    now: int,
-    default: Model,
-) -> dict[str, Any]:
-    """One session as a row of lists and events."""
-    shown: dict[str, Any] = {
-        "key": row.session_key,
-        "kind": kind_of(key),
-        "agentId": row.agent_id,
-        "sessionId": row.session_id,
-        "updatedAt": row.updated_at,
-        "createdAt": row.created_at,
-        "lastInteractionAt": row.updated_at,
-        "lastActivityAt": row.updated_at,
-        "snapshotAt": now,
-        "status": "running" if running else "queued" if active else _status(row.status),
-        "hasActiveRun": running,
-        "activeRunIds": list(active),
-        "modelProvider": row.provider or default.provider,
-        "model": row.model or default.id,
-        "contextTokens": default.context_window,
-        "inputTokens": row.input_tokens,
-        "outputTokens": row.output_tokens,
-        "totalTokens": row.context_tokens,
-        "totalTokensFresh": True,
-        "estimatedCostUsd": row.cost_usd,
-        "displayName": preferences.label or row.title or _unnamed(row, key),
-        "derivedTitle": row.title or None,
-        "isMain": key.is_main,
-        "isBackground": key.is_cron or key.is_subagent or key.is_hook,
-        "visibility": "shared",
-        "sharingRole": "admin",
-        "permissionModePending": False,
-        "effectiveQueueMode": preferences.queue_mode or "steer",
-        "agentRuntime": {"id": "openclaw", "source": "default"},
-        "abortedLastRun": row.status == "killed",
-        "systemSent": row.messages > 0,
-        "pinned": preferences.pinned,
-        "archived": preferences.archived,
-        "unread": preferences.unread,
-    }
-    optional = {
-        "label": preferences.label,
-        "thinkingLevel": preferences.thinking_level,
-        "verboseLevel": preferences.verbose_level,
-        "reasoningLevel": preferences.reasoning_level,
-        "parentSessionKey": preferences.parent_session_key,
-        "spawnedBy": preferences.spawned_by,
-        "category": preferences.category,
-        "icon": preferences.icon,
-        "color": preferences.color,
-    }
-    return {**shown, **{name: value for name, value in optional.items() if value is not None}}
-
-
-def _unnamed(row: SessionRow, key: SessionKey) -> str:
-    if key.is_main:
-        return key.rest
-    return "New conversation" if row.status == "new" else row.session_key
-
-
-def _status(status: str) -> str:
-    return status if status in ("queued", "running", "done", "failed", "killed", "timeout") else "done"
+_SESSION_ID = re.compile(r"[\w-]{1,64}")
+_STATUSES = ("queued", "running", "done", "failed", "killed", "timeout")
 
 
 def defaults_to_json(situation: ModelSet) -> dict[str, Any]:
@@ -178,15 +104,63 @@ class SessionService:
                 except NotFound:  # an agent that was taken out of the configuration; its sessions are still there
                     models = self._models.model_set(default_agent(self._agents.current))
                 defaults[found.agent_id] = models.model(models.default)
-            preferences = chosen.get(found.session_key, _NOTHING_CHOSEN)
+            preferences = chosen.get(found.session_key) or SessionPreferences()
             out.append(self._row(found, key, preferences, defaults[found.agent_id]))
         return out
 
-    def _row(
-        self, found: SessionRow, key: SessionKey, preferences: SessionPreferences, default: Model
-    ) -> dict[str, Any]:
+    def _row(self, row: SessionRow, key: SessionKey, preferences: SessionPreferences, default: Model) -> dict[str, Any]:
+        """One session as a row of lists and events."""
         active, running = self._runs.active(key), self._runs.is_running(key)
-        return session_to_json(found, key, preferences, active=active, running=running, now=self.now, default=default)
+        status = row.status if row.status in _STATUSES else "done"
+        unnamed = "New conversation" if row.status == "new" else row.session_key
+        shown: dict[str, Any] = {
+            "key": row.session_key,
+            "kind": key.rest if key.rest in ("global", "unknown") else "group" if key.is_group else "direct",
+            "agentId": row.agent_id,
+            "sessionId": row.session_id,
+            "updatedAt": row.updated_at,
+            "createdAt": row.created_at,
+            "lastInteractionAt": row.updated_at,
+            "lastActivityAt": row.updated_at,
+            "snapshotAt": self.now,
+            "status": "running" if running else "queued" if active else status,
+            "hasActiveRun": running,
+            "activeRunIds": list(active),
+            "modelProvider": row.provider or default.provider,
+            "model": row.model or default.id,
+            "contextTokens": default.context_window,
+            "inputTokens": row.input_tokens,
+            "outputTokens": row.output_tokens,
+            "totalTokens": row.context_tokens,
+            "totalTokensFresh": True,
+            "estimatedCostUsd": row.cost_usd,
+            "displayName": preferences.label or row.title or (key.rest if key.is_main else unnamed),
+            "derivedTitle": row.title or None,
+            "isMain": key.is_main,
+            "isBackground": key.is_cron or key.is_subagent or key.is_hook,
+            "visibility": "shared",
+            "sharingRole": "admin",
+            "permissionModePending": False,
+            "effectiveQueueMode": preferences.queue_mode or "steer",
+            "agentRuntime": {"id": "openclaw", "source": "default"},
+            "abortedLastRun": row.status == "killed",
+            "systemSent": row.messages > 0,
+            "pinned": preferences.pinned,
+            "archived": preferences.archived,
+            "unread": preferences.unread,
+        }
+        optional = {
+            "label": preferences.label,
+            "thinkingLevel": preferences.thinking_level,
+            "verboseLevel": preferences.verbose_level,
+            "reasoningLevel": preferences.reasoning_level,
+            "parentSessionKey": preferences.parent_session_key,
+            "spawnedBy": preferences.spawned_by,
+            "category": preferences.category,
+            "icon": preferences.icon,
+            "color": preferences.color,
+        }
+        return {**shown, **{name: value for name, value in optional.items() if value is not None}}
 
     async def load(self, key: SessionKey) -> tuple[str, LoadedTranscript | None]:
         """The transcript behind `key`, when something was said."""
@@ -229,7 +203,3 @@ def resolve_key(
         raise InvalidRequest(f"{text} belongs to the agent {key.agent}, not to {agent_id}")
     resolve_agent(agents, key.agent)
     return key
-
-
-_NOTHING_CHOSEN = SessionPreferences()
-_SESSION_ID = re.compile(r"[\w-]{1,64}")

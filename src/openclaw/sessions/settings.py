@@ -1,6 +1,7 @@
 """Settings of `session`."""
 
 import re
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
@@ -143,6 +144,7 @@ _BYTES = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 _SECONDS = {"ms": 0.001, "s": 1.0, "": 60.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
+@lru_cache
 def size_of(value: int | str) -> int:
     """Bytes: `2mb` is 2,097,152."""
     if isinstance(value, int):

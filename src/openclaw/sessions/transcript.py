@@ -143,12 +143,10 @@ class TranscriptProblem(Struct, frozen=True):
 
 
 class ModelContext(Struct, frozen=True, kw_only=True):
-    """The messages and settings a run starts from."""
+    """The messages a run starts from."""
 
     messages: tuple[Message, ...]
     summary: str | None = None
-    model: tuple[str, str] | None = None
-    thinking: str | None = None
     problems: tuple[TranscriptProblem, ...] = ()
     unanswered: tuple[ToolCall, ...] = ()
     """The calls at the end of the conversation that have no result yet."""
@@ -190,23 +188,9 @@ def walk_path(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[Transcr
 def build_context(entries: Sequence[AnyEntry]) -> ModelContext:
     """Builds the model's context: applies resets and compactions, and pairs calls with results."""
     path, broken = walk_path(entries)
-    model: tuple[str, str] | None = None
-    thinking: str | None = None
-    for entry in path:
-        if isinstance(entry, ModelChange):
-            model = (entry.provider, entry.model_id)
-        elif isinstance(entry, ThinkingChange):
-            thinking = entry.thinking_level
     shown, summary = visible_entries(path)
     paired = pair(message for entry in shown if (message := message_of(entry)) is not None)
-    return ModelContext(
-        messages=paired.messages,
-        summary=summary,
-        model=model,
-        thinking=thinking,
-        problems=(*broken, *paired.problems),
-        unanswered=paired.unanswered,
-    )
+    return structs.replace(paired, summary=summary, problems=(*broken, *paired.problems))
 
 
 def visible_entries(path: Sequence[AnyEntry]) -> tuple[list[AnyEntry], str | None]:
@@ -239,77 +223,45 @@ def message_of(entry: AnyEntry) -> Message | None:
             return None
 
 
-class PairedCalls(Struct, frozen=True):
-    """Messages with calls and results paired, and the problems repaired."""
-
-    messages: tuple[Message, ...]
-    problems: tuple[TranscriptProblem, ...]
-    unanswered: tuple[ToolCall, ...]
-
-
-class _Open:
-    """A call without a result yet; `asked` is its id as the model gave it."""
-
-    __slots__ = ("answer", "asked", "call")
-
-    def __init__(self, asked: str, call: ToolCall) -> None:
-        self.asked = asked
-        self.call = call
-        self.answer: ToolResult | None = None
-
-
-def pair(messages: Iterable[Message]) -> PairedCalls:
+def pair(messages: Iterable[Message]) -> ModelContext:
     """Pairs calls with results: every call gets exactly one, directly after it, in the order of the calls."""
-    out: list[Message] = []
-    problems: list[TranscriptProblem] = []
-    waiting: list[_Open] = []
-    between: list[Message] = []
-
-    def settle() -> tuple[ToolCall, ...]:
-        missing = tuple(slot.call for slot in waiting if slot.answer is None)
-        problems.extend(TranscriptProblem("unanswered", f"{call.name} ({call.id})") for call in missing)
-        out.extend(slot.answer or interrupted_result(slot.call) for slot in waiting)
-        out.extend(between)
-        waiting.clear()
-        between.clear()
-        return missing
-
+    steps: list[tuple[Assistant | None, list[ToolResult], list[User]]] = [(None, [], [])]
     for message in messages:
         match message:
-            case ToolResult():
-                problem = _answer(waiting, message)
-                if problem is not None:
-                    problems.append(problem)
             case Assistant():
-                settle()
-                asked = [call.id for call in message.calls]
-                message = _distinct(message)
-                waiting.extend(_Open(*each) for each in zip(asked, message.calls, strict=True))
-                out.append(message)
+                steps.append((message, [], []))
+            case ToolResult():
+                steps[-1][1].append(message)
             case User():
-                between.append(message)
-    unanswered = settle()
-    return PairedCalls(tuple(out), tuple(problems), unanswered)
+                steps[-1][2].append(message)
+    out: list[Message] = []
+    problems: list[TranscriptProblem] = []
+    missing: list[ToolCall] = []
+    for said, results, users in steps:
+        asked = [call.id for call in said.calls] if said else []
+        if said is not None:
+            said = said if len(set(asked)) == len(asked) else _with_distinct_ids(said)
+            out.append(said)
+        calls = said.calls if said else ()
+        answers: dict[str, ToolResult] = {}
+        for result in results:
+            ours = [call.id for call, own in zip(calls, asked, strict=True) if result.tool_call_id in (call.id, own)]
+            free = next((call_id for call_id in ours if call_id not in answers), None)
+            if free is not None:
+                answers[free] = result if free == result.tool_call_id else structs.replace(result, tool_call_id=free)
+                continue
+            kind: Literal["repeated-result", "stray-result"] = "repeated-result" if ours else "stray-result"
+            problems.append(TranscriptProblem(kind, f"{result.tool_name} ({result.tool_call_id})"))
+        missing = [call for call in calls if call.id not in answers]
+        problems.extend(TranscriptProblem("unanswered", f"{call.name} ({call.id})") for call in missing)
+        out.extend(answers.get(call.id) or interrupted_result(call) for call in calls)
+        out.extend(users)
+    return ModelContext(messages=tuple(out), problems=tuple(problems), unanswered=tuple(missing))
 
 
-def _answer(waiting: Sequence[_Open], result: ToolResult) -> TranscriptProblem | None:
-    """Assigns `result` to its call; returns a problem when there is none."""
-    ours = [slot for slot in waiting if result.tool_call_id in (slot.call.id, slot.asked)]
-    free = next((slot for slot in ours if slot.answer is None), None)
-    if free is not None:
-        free.answer = structs.replace(result, tool_call_id=free.call.id)
-        return None
-    return TranscriptProblem(
-        "repeated-result" if ours else "stray-result", f"{result.tool_name} ({result.tool_call_id})"
-    )
-
-
-def _distinct(message: Assistant) -> Assistant:
+def _with_distinct_ids(message: Assistant) -> Assistant:
     """Makes the call ids of `message` unique: some models give every call the same id."""
-    ids = [call.id for call in message.calls]
-    if len(set(ids)) == len(ids):
-        return message
-    taken: set[str] = set(ids)
+    taken = {call.id for call in message.calls}
     seen: set[str] = set()
     content = []
     for block in message.content:
@@ -383,18 +335,15 @@ def headline(text: str) -> str:
     return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"
 
 
-def context_origins(messages: Iterable[Message]) -> tuple[Origin, ...]:
-    """The origins of the untrusted text in `messages`; enclosed text without a label counts too."""
-    return merge_origins(*(message_origins(message) for message in messages))
-
-
 def path_origins(path: Sequence[AnyEntry]) -> tuple[Origin, ...]:
-    """The origins of a whole conversation since its last reset; a summary keeps those of what it replaced."""
+    """The origins of a whole conversation since its last reset; a summary keeps those of what it replaced.
+
+    Enclosed text without a label counts too.
+    """
     kept: list[AnyEntry] = []
     for entry in path:
         if isinstance(entry, ResetEntry):
-            first = entry.first_kept_entry_id
-            at = next((place for place, each in enumerate(kept) if first and each.id == first), len(kept))
-            kept = kept[at:]
+            kept = _from(kept, entry.first_kept_entry_id)
         kept.append(entry)
-    return context_origins(message for entry in kept if (message := message_of(entry)) is not None)
+    said = (message for entry in kept if (message := message_of(entry)) is not None)
+    return merge_origins(*map(message_origins, said))

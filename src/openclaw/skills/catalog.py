@@ -1,14 +1,13 @@
-"""Renders the skill list of the prompt within a budget, and the snapshot of it that a session stores. Pure."""
+"""Renders the skill list of the prompt within a budget. Pure."""
 
-import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 
-import msgspec
 from msgspec import Struct
 
 from openclaw.core.text import PromptText, head, sanitize_line, utf16_length
-from openclaw.skills.gate import ListedSkill, SkillList
+from openclaw.skills.gate import ListedSkill
 from openclaw.skills.manifest import MAX_DESCRIPTION
 
 # The list.
@@ -68,7 +67,7 @@ class _Piece:
 def compose(lines: Sequence[CatalogLine], max_skills: int, max_chars: int) -> SkillCatalog:
     """Renders `lines`: in full, else with shorter descriptions, else without, else only as many as fit."""
     total = len(lines)
-    ranked = [_Piece(line) for line in sorted(lines, key=lambda line: (line.rank, line.name))[: max(0, max_skills)]]
+    ranked = [_Piece(line) for line in sorted(lines, key=attrgetter("rank", "name"))[: max(0, max_skills)]]
     if not ranked:
         return SkillCatalog("", (), total)
     note = _note(len(ranked), total, "") if len(ranked) < total else ""
@@ -95,7 +94,7 @@ def _compact(ranked: list[_Piece], total: int, max_chars: int) -> SkillCatalog:
 
 
 def _made(ranked: list[_Piece], total: int, limit: int, note: str, shortened: int | None) -> SkillCatalog:
-    chosen = sorted(ranked, key=lambda piece: piece.line.name)
+    chosen = sorted(ranked, key=attrgetter("line.name"))
     return SkillCatalog(note + _block(chosen, limit), tuple(piece.line.name for piece in chosen), total, shortened)
 
 
@@ -140,64 +139,14 @@ def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-# The snapshot.
+# The list of an agent.
 
 
-class SnapshotSkill(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    name: str
-    skill_key: str
-    primary_env: str = ""
-    required_env: tuple[str, ...] = ()
-
-
-class SkillSnapshot(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The skill list stored with a session and reused each turn."""
-
-    prompt: str
-    skills: tuple[SnapshotSkill, ...] = ()
-    skill_filter: tuple[str, ...] | None = None
-    version: int = 0
-    """When it was made, in milliseconds."""
-    fingerprint: str = ""
-    """A hash of its inputs; equal fingerprints mean that nothing changed."""
-
-    @property
-    def text(self) -> PromptText | None:
-        """The list for the prompt; None when it is empty."""
-        return PromptText(self.prompt, "skills catalog", "skill") if self.prompt else None
-
-
-def take_snapshot(
-    shelf: SkillList,
-    *,
-    home: str,
-    max_skills: int,
-    max_chars: int,
-    now: int,
-    skill_filter: tuple[str, ...] | None = None,
-    previous: SkillSnapshot | None = None,
-) -> SkillSnapshot:
-    """Makes the snapshot of `shelf`; returns `previous` when nothing in it changed."""
-    usable = shelf.usable
-    fingerprint = _fingerprint(usable, skill_filter, max_skills, max_chars)
-    if previous is not None and previous.fingerprint == fingerprint:
-        return previous
-    lines = [line_of(item, home) for item in usable if item.model_visible]
-    return SkillSnapshot(
-        prompt=compose(lines, max_skills, max_chars).text,
-        skills=tuple(
-            SnapshotSkill(
-                name=item.skill.name,
-                skill_key=item.skill.manifest.key,
-                primary_env=item.skill.manifest.primary_env,
-                required_env=item.skill.manifest.requires.env,
-            )
-            for item in usable
-        ),
-        skill_filter=skill_filter,
-        version=now,
-        fingerprint=fingerprint,
-    )
+def catalog_text(items: Iterable[ListedSkill], home: str, max_skills: int, max_chars: int) -> PromptText | None:
+    """The list for the prompt; None when it is empty."""
+    lines = [line_of(item, home) for item in items if item.model_visible]
+    text = compose(lines, max_skills, max_chars).text
+    return PromptText(text, "skills catalog", "skill") if text else None
 
 
 def line_of(item: ListedSkill, home: str) -> CatalogLine:
@@ -215,20 +164,3 @@ def shorten_path(path: str, home: str) -> str:
     """`path` with the home directory as `~`."""
     top = home.rstrip("/\\")
     return f"~{path[len(top) :]}" if top and path.startswith((f"{top}/", f"{top}\\")) else path
-
-
-def _fingerprint(
-    items: tuple[ListedSkill, ...], skill_filter: tuple[str, ...] | None, max_skills: int, max_chars: int
-) -> str:
-    facts = [
-        (
-            item.skill.name,
-            item.skill.source,
-            item.skill.file_path,
-            item.skill.content_hash,
-            item.model_visible,
-            item.quiet,
-        )
-        for item in items
-    ]
-    return hashlib.sha256(msgspec.json.encode((facts, skill_filter, max_skills, max_chars))).hexdigest()[:32]

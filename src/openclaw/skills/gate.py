@@ -173,18 +173,14 @@ def _missing(manifest: SkillManifest, entry: SkillEntrySettings, machine: Machin
 
 
 def _sentences(missing: MissingRequirement) -> list[str]:
-    said = []
-    if missing.os:
-        said.append(f"only for {', '.join(missing.os)}")
-    if missing.env:
-        said.append(f"not set: {', '.join(missing.env)}")
-    if missing.config:
-        said.append(f"not configured: {', '.join(missing.config)}")
-    if missing.bins:
-        said.append(f"not installed: {', '.join(missing.bins)}")
-    if missing.any_bins:
-        said.append(f"none of these is installed: {', '.join(missing.any_bins)}")
-    return said
+    said = (
+        ("only for", missing.os),
+        ("not set:", missing.env),
+        ("not configured:", missing.config),
+        ("not installed:", missing.bins),
+        ("none of these is installed:", missing.any_bins),
+    )
+    return [f"{what} {', '.join(names)}" for what, names in said if names]
 
 
 def _remedies(
@@ -194,15 +190,9 @@ def _remedies(
         f"{step.label or f'get {step.id}'}: {describe_step(step, how)}" for step in steps_for(manifest, platform, how)
     ]
     said = steps if missing.bins or missing.any_bins else []
-    for name in missing.env:
-        key = f"skills.entries.{manifest.key}"
-        said.append(
-            f"openclaw config set {key}.apiKey …"
-            if name == manifest.primary_env
-            else f"openclaw config set {key}.env.{name} …"
-        )
-    said += [f"openclaw config set {path} …" for path in missing.config]
-    return said
+    names = ["apiKey" if name == manifest.primary_env else f"env.{name}" for name in missing.env]
+    unset = [*(f"skills.entries.{manifest.key}.{name}" for name in names), *missing.config]
+    return [*said, *(f"openclaw config set {path} …" for path in unset)]
 
 
 _PREFERRED = ("brew", "uv", "node", "go", "download")
@@ -212,7 +202,7 @@ def steps_for(manifest: SkillManifest, platform: str, how: DependencySettings) -
     """The install steps for this system, preferred one first."""
     order = _PREFERRED if how.prefer_brew and platform != "win32" else (*_PREFERRED[1:], "brew")
     fitting = [step for step in manifest.install if not step.os or platform in step.os]
-    return tuple(sorted(fitting, key=lambda step: order.index(step.kind)))
+    return tuple(step for kind in order for step in fitting if step.kind == kind)
 
 
 def command(step: Installer, how: DependencySettings) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Checks the tool calls of a run against its skills: files unchanged since acceptance, permissions as declared.
 
-One guard per run. It decides before a call; asking a person and logging are the caller's part.
+One guard per run. It decides before a call; asking a person and logging are the caller's part. Also selects the
+environment variables of skills.
 """
 
 import fnmatch
@@ -11,12 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from openclaw.core.secret import Secret
 from openclaw.core.tool import Effects
 from openclaw.skills.gate import ListedSkill, SkillList
 from openclaw.skills.record import Skill
-from openclaw.skills.settings import SkillsSettings
+from openclaw.skills.settings import SkillEntrySettings, SkillsSettings
 from openclaw.skills.store import FILE
 from openclaw.storage.digests import Hasher, Unverifiable
 
@@ -58,62 +60,63 @@ class GuardRefuses(Struct, frozen=True):
 Ruling = GuardAllows | GuardAsks | GuardRefuses
 
 
-class SkillGuard:
+class SkillGuard(Struct):
     """Judges the tool calls of one run."""
 
-    def __init__(self, shelf: SkillList, settings: SkillsSettings, hasher: Hasher, home: Path) -> None:
-        self._settings = settings
-        self._hasher = hasher
-        self._home = home
-        self._by_dir = {item.skill.base_dir: item for item in shelf.items}
-        self._active: dict[str, Skill] = {}
+    skills: SkillList
+    settings: SkillsSettings
+    hasher: Hasher
+    home: Path
+    read: dict[str, Skill] = field(default_factory=dict)
+    """The skills whose SKILL.md was read in this run, by directory."""
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Skills whose SKILL.md was read in this run."""
-        return tuple(sorted(skill.name for skill in self._active.values()))
+        """The names of the skills that were read."""
+        return tuple(sorted(skill.name for skill in self.read.values()))
 
     def rule(self, tool: str, effects: Effects, args: Mapping[str, Any], workspace: Path) -> Ruling:
         """Decides on a call before it happens."""
-        notes: list[str] = []
-        touched = [(path, self._owner(path)) for path in self._paths(args, workspace)]
+        paths = self._paths(args, workspace)
+        by_directory = {item.skill.base_dir: item for item in self.skills.items}
+        touched = [
+            (path, by_directory[owner])
+            for path in paths
+            if (owner := next((each for each in (path, *map(str, Path(path).parents)) if each in by_directory), None))
+        ]
         for path, item in touched:
-            ruling = self._touch(path, item, effects) if item else None
-            if isinstance(ruling, GuardRefuses | GuardAsks):
+            ruling = self._touch(path, item, effects)
+            if ruling is not None:
                 return ruling
-        for concern, strict in self._concerns(tool, effects, [path for path, _ in touched]):
+        notes: list[str] = []
+        for concern, strict in self._concerns(tool, effects, paths) if self.read else ():
             if strict:
                 return GuardAsks(concern)
             notes.append(concern)
         for path, item in touched:
-            if item and Path(path).name == FILE and item.verdict.eligible and Effects.READS_FILES in effects:
-                self._active[item.skill.base_dir] = item.skill
+            if Path(path).name == FILE and item.verdict.eligible and Effects.READS_FILES in effects:
+                self.read[item.skill.base_dir] = item.skill
         return GuardAllows(tuple(notes))
 
-    def _touch(self, path: str, item: ListedSkill, effects: Effects) -> Ruling | None:
+    def _touch(self, path: str, item: ListedSkill, effects: Effects) -> GuardAsks | GuardRefuses | None:
         """Checks that a skill's file, when read or run, is the accepted one."""
         skill, runs = item.skill, Effects.RUNS_CODE in effects
         if not (runs or Effects.READS_FILES in effects) or Path(path).is_dir() or Effects.WRITES_FILES in effects:
             return None
         if item.trust.held:
             why = f"the skill {skill.name} is {item.trust.state}: {item.trust.why}"
-            return (
-                GuardAsks(why)
-                if runs
-                else GuardRefuses(f"Not read: {why}.")
-                if item.trust.state in ("changed", "blocked")
-                else None
-            )
-        if not self._settings.verify or skill.tree is None or self._settings.trust == "off":
+            if runs:
+                return GuardAsks(why)
+            return GuardRefuses(f"Not read: {why}.") if item.trust.state in ("changed", "blocked") else None
+        if not self.settings.verify or skill.tree is None or self.settings.trust == "off":
             return None
         relative = os.path.relpath(path, skill.base_dir).replace(os.sep, "/")
         known = {file.path: file.sha256 for file in skill.tree.files}.get(relative)
         if known is None:
-            return (
-                GuardAsks(f"{relative} was not part of the skill {skill.name} when it was accepted") if runs else None
-            )
+            new = f"{relative} was not part of the skill {skill.name} when it was accepted"
+            return GuardAsks(new) if runs else None
         try:
-            now = self._hasher.file(path, os.lstat(path))
+            now = self.hasher.file(path, os.lstat(path))
         except (OSError, Unverifiable):
             return None  # gone or unreadable: the tool itself reports it
         if now == known:
@@ -125,50 +128,37 @@ class SkillGuard:
 
     def _concerns(self, tool: str, effects: Effects, paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
         """Yields what the active skills did not declare, and whether that stops the call."""
-        enforce = self._settings.permissions == "enforce"
-        for skill in self._active.values():
-            if self._settings.permissions != "off":
-                for why in _undeclared(skill, tool, effects, paths, self._home):
+        enforce = self.settings.permissions == "enforce"
+        for skill in self.read.values():
+            if self.settings.permissions != "off":
+                for why in _undeclared(skill, tool, effects, paths, self.home):
                     yield f"the skill {skill.name} {why}", enforce
             for path in paths:
                 if any(path == self._resolved(item.path, skill) for item in skill.outside):
                     said = f"the skill {skill.name} leads outside its directory, to {path}"
-                    yield said, self._settings.containment == "enforce"
+                    yield said, self.settings.containment == "enforce"
 
     def _resolved(self, reference: str, skill: Skill) -> str:
         text = reference.replace("{baseDir}", skill.base_dir)
-        text = re.sub(r"\A(?:\$\{?HOME\}?|~)(?=/)", lambda _: str(self._home), text)
-        return os.path.realpath(Path(skill.base_dir, text))
-
-    def _owner(self, path: str) -> ListedSkill | None:
-        for parent in (path, *map(str, Path(path).parents)):
-            if parent in self._by_dir:
-                return self._by_dir[parent]
-        return None
+        home = re.match(r"(?:\$\{?HOME\}?|~)(?=/)", text)
+        return os.path.realpath(Path(skill.base_dir, f"{self.home}{text[home.end() :]}" if home else text))
 
     def _paths(self, args: Mapping[str, Any], workspace: Path) -> list[str]:
         """Every path a call names, links resolved."""
         given: list[str] = []
         for name in PATH_ARGUMENTS:
             value = args.get(name)
-            given += (
-                [value]
-                if isinstance(value, str)
-                else [item for item in value if isinstance(item, str)]
-                if isinstance(value, list | tuple)
-                else []
-            )
-        base = workspace
-        if isinstance(args.get("workdir"), str):
-            base = workspace / self._expanded(args["workdir"])
+            values = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else ()
+            given += [each for each in values if isinstance(each, str)]
         if isinstance(args.get("command"), str):
+            workdir = args.get("workdir")
+            base = workspace / self._expanded(workdir) if isinstance(workdir, str) else workspace
             given += [str(base / self._expanded(word)) for word in _words(args["command"])]
-        return list(
-            dict.fromkeys(os.path.realpath(workspace / self._expanded(text)) for text in given if "\0" not in text)
-        )
+        expanded = [self.home / text[2:] if text.startswith("~/") else text for text in given if "\0" not in text]
+        return list(dict.fromkeys(os.path.realpath(workspace / path) for path in expanded))
 
     def _expanded(self, text: str) -> Path:
-        return self._home / text[2:] if text.startswith("~/") else Path(text)
+        return self.home / text[2:] if text.startswith("~/") else Path(text)
 
 
 def _words(command: str) -> list[str]:
@@ -205,3 +195,76 @@ def covers_tool(tools: Sequence[str], tool: str) -> bool:
     named = {item.partition("(")[0].strip().lower() for item in tools}
     ours = {_ALIASES.get(name, name) for name in named}
     return tool in ours or "*" in ours or any(tool in _IMPLIED.get(name, ()) for name in ours)
+
+
+# Environment variables.
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_SENSITIVE = re.compile(
+    r"(?:\A|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH|COOKIE|PRIVATE)(?:_|\Z)|KEY\Z"
+)
+
+# These change which program runs or what it loads, whoever sets them.
+_HIJACKS = frozenset(
+    "PATH HOME SHELL IFS ENV BASH_ENV SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND ZDOTDIR NODE_OPTIONS NODE_PATH PYTHONPATH "
+    "PYTHONHOME PYTHONSTARTUP PYTHONINSPECT PERL5LIB PERL5OPT RUBYOPT RUBYLIB LUA_PATH LUA_CPATH JAVA_TOOL_OPTIONS "
+    "_JAVA_OPTIONS CLASSPATH OPENSSL_CONF OPENSSL_MODULES SSLKEYLOGFILE SSL_CERT_FILE SSL_CERT_DIR "
+    "NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE CURL_CA_BUNDLE HTTP_PROXY HTTPS_PROXY ALL_PROXY EDITOR VISUAL PAGER "
+    "BROWSER SSH_ASKPASS SUDO_ASKPASS CC CXX CPP LD AR AS CFLAGS CXXFLAGS LDFLAGS MAKEFLAGS RUSTC RUSTC_WRAPPER "
+    "RUSTFLAGS GOFLAGS GCONV_PATH GLIBC_TUNABLES HOSTALIASES TERMINFO".split()
+)
+_HIJACK_PREFIXES = ("LD_", "DYLD_", "GIT_", "BASH_FUNC_", "NPM_CONFIG_", "PIP_", "UV_", "CARGO_", "OPENCLAW_")
+
+
+class SkillVariables(Struct, frozen=True):
+    """Variables for the run, and notes on those left out; no values in the notes or the repr."""
+
+    env: Mapping[str, Secret]
+    notes: tuple[str, ...] = ()
+
+    def revealed(self) -> dict[str, str]:
+        """The variables in plain text, for a child process."""
+        return {name: value.reveal() for name, value in self.env.items()}
+
+
+def collect_variables(
+    items: Sequence[ListedSkill], entries: Mapping[str, SkillEntrySettings], environ: Mapping[str, str]
+) -> SkillVariables:
+    """The configured variables of every usable skill that `environ` does not set already."""
+    found: dict[str, Secret] = {}
+    notes: list[str] = []
+    for item in items:
+        manifest = item.skill.manifest
+        entry = entries.get(manifest.key)
+        if entry is None or not entry.enabled or not item.verdict.eligible:
+            continue
+        declared = {manifest.primary_env, *manifest.requires.env}
+        wanted = dict(entry.env)
+        if entry.api_key and manifest.primary_env:
+            wanted.setdefault(manifest.primary_env, entry.api_key)
+        for name, value in wanted.items():
+            if environ.get(name) or name in found:
+                continue
+            why = variable_objection(name, value, declared)
+            if why:
+                notes.append(f"{item.skill.name}: {name} was not set: {why}")
+            else:
+                found[name] = value
+    if items and "PYTHONDONTWRITEBYTECODE" not in environ:
+        # Bytecode files written into the skill's directory would look like tampering.
+        found["PYTHONDONTWRITEBYTECODE"] = Secret("1")
+    return SkillVariables(found, tuple(notes))
+
+
+def variable_objection(name: str, value: Secret, declared: set[str]) -> str:
+    """Why a skill's entry may not set `name`; empty when it may."""
+    upper = name.upper()
+    if not _NAME.match(name):
+        return "that is not a variable name"
+    if upper in _HIJACKS or upper.startswith(_HIJACK_PREFIXES):
+        return "it can change which program runs"
+    if "\0" in value.reveal():
+        return "its value contains a NUL character"
+    if _SENSITIVE.search(upper) and name not in declared:
+        return "it looks like a credential, and the skill does not declare it (requires.env or primaryEnv)"
+    return ""

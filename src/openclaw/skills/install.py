@@ -22,14 +22,15 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
+from openclaw.security.install_scan import ScanFinding
 from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.gate import command
 from openclaw.skills.manifest import Installer, Reference, SkillManifest, find_outside_references
 from openclaw.skills.record import Skill, Source
 from openclaw.skills.settings import DependencySettings
-from openclaw.skills.store import FILE, Inspect, SkillNotice, read_manifest
+from openclaw.skills.store import FILE, Inspect, read_manifest
 from openclaw.storage import atomic
-from openclaw.storage.archives import read_package, recover_swaps, swap
+from openclaw.storage.archives import read_package, recover_swaps, swap, write_package
 from openclaw.storage.digests import Hasher, Unverifiable
 from openclaw.storage.locks import hold_lock
 
@@ -66,7 +67,7 @@ class StagedSkill(Struct, frozen=True, kw_only=True):
     spec: str
     tree_sha256: str
     files: int
-    findings: tuple[SkillNotice, ...] = ()
+    findings: tuple[ScanFinding, ...] = ()
     outside: tuple[Reference, ...] = ()
     replaces: bool = False
 
@@ -75,14 +76,18 @@ class StagedSkill(Struct, frozen=True, kw_only=True):
         return any(finding.severity == "critical" for finding in self.findings)
 
 
+def no_objection(staged: StagedSkill) -> str:
+    return ""
+
+
 class SkillReview(Struct, frozen=True, kw_only=True):
     """The reviewers of an install, in order; each returns a reason to stop, or an empty string."""
 
-    policy: Callable[[StagedSkill], str] = lambda staged: ""
+    policy: Callable[[StagedSkill], str] = no_objection
     """The operator's program."""
     hooks: tuple[Callable[[StagedSkill], str], ...] = ()
     """`before_install` of plugins."""
-    person: Callable[[StagedSkill], str] = lambda staged: ""
+    person: Callable[[StagedSkill], str] = no_objection
     """The person who asked for the install."""
 
 
@@ -132,8 +137,8 @@ def stage_skill(
         raise Conflict(f"{target} is already there: --force replaces it, --as gives another name")
     directory = root / f"{_STAGING}{secrets.token_hex(6)}"
     try:
-        _write(directory, found)
-        tree = Hasher(lambda: 0.0).tree(str(directory))
+        write_package(directory, found)
+        tree = Hasher(float).tree(str(directory))  # at the time 0.0 no digest is cached
         texts = {path: data for path, (data, _) in found.items()}
         yield StagedSkill(
             slug=name,
@@ -152,17 +157,6 @@ def stage_skill(
         raise StateError(f"cannot stage the skill below {root}: {error}") from error
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _write(directory: Path, found: "dict[str, tuple[bytes, bool]]") -> None:
-    directory.mkdir(parents=True, mode=0o700)
-    for path, (data, runs) in found.items():
-        target = directory / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755 if runs else 0o644), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def _put(
@@ -194,7 +188,7 @@ def repair_interrupted(root: Path) -> None:
 
 def _as_skill(ready: StagedSkill, source: Source) -> Skill:
     base = os.path.realpath(ready.target)
-    tree = Hasher(lambda: 0.0).tree(base)
+    tree = Hasher(float).tree(base)
     if tree.sha256 != ready.tree_sha256:
         raise StateError(f"{ready.target} changed while it was being installed: remove it and install it again")
     data = (ready.target / FILE).read_bytes()

@@ -45,7 +45,10 @@ def read(text: str) -> FrontMatter:
     if len(head) > MAX_CHARS:
         raise Malformed(f"the front matter has {len(head):,} characters; {MAX_CHARS:,} is the most")
     try:
-        fields = _mapping(head, notes)
+        found = _Builder(notes).build(head)
+        if not isinstance(found, dict):
+            raise Malformed("keys and values are expected")
+        fields = found
     except Malformed as error:
         fields = dict(_by_key(head))
         notes.append(f"not valid YAML ({_reason(error)}); read key by key")
@@ -70,13 +73,6 @@ def _split(text: str) -> tuple[str, str, int, list[str]]:
             above = text[: len(text) - len(trimmed)].count("\n") + number + 2
             return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :]), above, notes
     raise Malformed("its front matter does not end: close it with a line ---")
-
-
-def _mapping(head: str, notes: list[str]) -> dict[str, Value]:
-    found = _Builder(notes).build(head)
-    if not isinstance(found, dict):
-        raise Malformed("keys and values are expected")
-    return found
 
 
 class _Builder:
@@ -233,6 +229,14 @@ _PACKAGE = re.compile(r"(?:@[A-Za-z0-9][\w.~-]*/)?[A-Za-z0-9][\w.~-]*(?:\[[\w,-]
 _MODULE = re.compile(r"[A-Za-z0-9][\w.~/-]*(?:@[\w.+-]+)?\Z")
 _URL = re.compile(r"https?://[^\s\"'<>\\`$;|&]+\Z")
 _SHA = re.compile(r"[0-9a-fA-F]{64}\Z")
+_STEP_VALUES: dict[InstallKind, tuple[str, re.Pattern[str], str]] = {
+    "brew": ("formula", _FORMULA, "formula or cask"),
+    "node": ("package", _PACKAGE, "package"),
+    "uv": ("package", _PACKAGE, "package"),
+    "go": ("module", _MODULE, "module"),
+    "download": ("url", _URL, "url"),
+}
+"""What each kind of install step must name."""
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 
@@ -325,7 +329,7 @@ def parse(text: str, directory: str) -> SkillManifest:
         compatibility=_line(fields.get("compatibility"), MAX_LINE),
         emoji=_line(ours.get("emoji"), 8),
         skill_key=_line(ours.get("skillKey"), MAX_NAME),
-        primary_env=_first(_matching(ours.get("primaryEnv"), _ENV, "primaryEnv", notes)),
+        primary_env=next(iter(_matching(ours.get("primaryEnv"), _ENV, "primaryEnv", notes)), ""),
         requires=_requires(ours, notes),
         os=_oses(ours.get("os"), notes),
         always=_flag(ours.get("always"), False),
@@ -418,12 +422,10 @@ def _installer(given: dict[str, Value], fallback: str) -> Installer | str:
 
 def _objection(step: Installer) -> str:
     """Why a step cannot be offered; empty when it can."""
-    values = {"brew": step.formula, "node": step.package, "uv": step.package, "go": step.module, "download": step.url}
-    shapes = {"brew": _FORMULA, "node": _PACKAGE, "uv": _PACKAGE, "go": _MODULE, "download": _URL}
-    names = {"brew": "formula or cask", "node": "package", "uv": "package", "go": "module", "download": "url"}
-    value = values[step.kind]
-    if not shapes[step.kind].match(value) or (".." in value and step.kind != "download"):
-        return f"{value[:60]!r} is not a {names[step.kind]}"
+    field, shape, name = _STEP_VALUES[step.kind]
+    value: str = getattr(step, field)
+    if not shape.match(value) or (".." in value and step.kind != "download"):
+        return f"{value[:60]!r} is not a {name}"
     if step.sha256 and not _SHA.match(step.sha256):
         return "its sha256 is not 64 hexadecimal digits"
     if step.target_dir and (
@@ -461,10 +463,6 @@ def _matching(value: Value | None, shape: re.Pattern[str], what: str, notes: lis
     found = split_words(value)
     notes.extend(f"{what}: {item[:60]!r} is not a name and was left out" for item in found if not shape.match(item))
     return tuple(item for item in found if shape.match(item))
-
-
-def _first(items: tuple[str, ...]) -> str:
-    return items[0] if items else ""
 
 
 def _line(value: Value | None, limit: int = 16_000) -> str:

@@ -1,6 +1,6 @@
 """A skill as found on disk, and the sources of skills by precedence. Pure."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -18,17 +18,7 @@ Source = Literal[
     "openclaw-bundled",
     "openclaw-extra",
 ]
-PRECEDENCE: tuple[Source, ...] = (
-    "cli",
-    "openclaw-workspace",
-    "agents-skills-project",
-    "agents-skills-personal",
-    "package",
-    "plugin",
-    "openclaw-managed",
-    "openclaw-bundled",
-    "openclaw-extra",
-)
+PRECEDENCE: tuple[Source, ...] = get_args(Source)
 """Highest first: of two skills with one name, the one from the earlier source is used."""
 
 BUNDLED: Source = "openclaw-bundled"

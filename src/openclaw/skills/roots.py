@@ -1,5 +1,6 @@
 """The directories to search for skills, highest precedence first."""
 
+from operator import attrgetter
 from pathlib import Path
 
 from msgspec import Struct
@@ -85,7 +86,7 @@ def package_directories() -> tuple[Path, ...]:
     from importlib.metadata import entry_points
 
     found: list[Path] = []
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+    for point in sorted(entry_points(group=GROUP), key=attrgetter("name", "value")):
         top, *rest = point.value.partition(":")[0].strip().split(".")
         try:
             spec = PathFinder.find_spec(top)

@@ -1,41 +1,55 @@
-"""The skills of every agent: cached list, prompt snapshot, environment, guard, and the gate of a run."""
+"""The skills of every agent, cached with what a turn takes from them, and the skill gate of a run."""
 
 import logging
 import os
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentsSettings, resolve_agent
 from openclaw.core.harness import Gate
 from openclaw.core.settings import Live
-from openclaw.core.text import Origin, make_origin
+from openclaw.core.text import Origin, PromptText, make_origin
 from openclaw.core.tool import ApprovalRequest, Approver, Tool, ToolContext
 from openclaw.security import install_scan
-from openclaw.skills import catalog, invoke
 from openclaw.skills.accepted import AcceptedSkills
-from openclaw.skills.catalog import SkillSnapshot
+from openclaw.skills.catalog import catalog_text
 from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
-from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard
+from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard, SkillVariables, collect_variables
 from openclaw.skills.install import ORIGIN, RECORDS
-from openclaw.skills.invoke import SkillVariables
 from openclaw.skills.roots import PluginDirectory, SkillRoots, expand_path, package_directories
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.store import ScanDependencies, SkillStore
+from openclaw.storage.digests import identity_at
 
 log = logging.getLogger(__name__)
+
+
+MOST_HERE = 300
+"""Up to this many paths, checking them is faster than handing the work to a thread."""
+
+
+class AgentSkills(SkillList, frozen=True, kw_only=True):
+    """The skills of an agent, and what a turn takes from them."""
+
+    prompt: PromptText | None
+    """The list for the prompt; None when it is empty."""
+    variables: SkillVariables
+    """For the commands of a run."""
+    labels: Mapping[str, tuple[Origin, ...]]
+    """The origins of each skill directory."""
 
 
 class _Looked(Struct, frozen=True):
     """A cached scan result, with what decides whether it is still valid."""
 
-    shelf: SkillList
+    skills: AgentSkills
     first_use: bool
     plugins: tuple[PluginDirectory, ...]
     traces: ScanDependencies
@@ -58,11 +72,11 @@ class SkillService:
         plugins: Callable[[], tuple[PluginDirectory, ...]] = tuple,
     ) -> None:
         self._live = settings
-        self._agents_live = agents
+        self._agents = agents
         self._variables = variables
         self._is_set = is_set
         """Whether the configuration sets a path, for `requires.config`."""
-        self._for: tuple[Any, ...] = ()
+        self._for: tuple[object, ...] = (None, None, None)
         self.library = SkillStore(AcceptedSkills(state), install_scan.scan_files, now)
         self._state = state
         self._home = home_dir
@@ -71,23 +85,10 @@ class SkillService:
         self._plugins = plugins
         """The skill directories of running plugins."""
         self._looked: dict[tuple[str, Path, Path], _Looked] = {}
-        self._shown: dict[str, SkillSnapshot] = {}
 
     @property
     def settings(self) -> SkillsSettings:
         return self._live.current
-
-    @property
-    def _agents(self) -> AgentsSettings:
-        return self._agents_live.current
-
-    def _forget_stale(self) -> None:
-        """What was found under another configuration does not hold."""
-        now = (self._live.current, self._agents_live.current, self._variables.current)
-        if not self._for or any(one is not other for one, other in zip(now, self._for, strict=True)):
-            self._for = now
-            self._looked.clear()
-            self._shown.clear()
 
     @cached_property
     def _packages(self) -> tuple[Path, ...]:
@@ -106,63 +107,69 @@ class SkillService:
             plugins=self._plugins(),
         )
 
-    def look(self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool) -> SkillList:
+    def look(self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool) -> AgentSkills:
         """The skills of an agent now; with `skills.load.watch` off, as at the first scan."""
         known = self.known(agent_id, workspace, cwd, first_use=first_use)
         if known is not None:
             return known
-        started, traces, plugins = self._now(), ScanDependencies(), self._plugins()
+        started, traces, plugins, settings = self._now(), ScanDependencies(), self._plugins(), self.settings
         traces.note(self._variables.current.get("PATH", "").split(os.pathsep))  # where the programs of skills are
-        shelf = self.library.look(
+        agents = self._agents.current
+        own = resolve_agent(agents, agent_id).entry
+        found = self.library.look(
             self.places(workspace, cwd),
-            self.settings,
+            settings,
             self._machine(),
-            allowlist=self.allowlist(agent_id),
-            link_targets=tuple(expand_path(text, self._home, cwd) for text in self.settings.load.allow_symlink_targets),
+            allowlist=agents.defaults.skills if own.skills is None else own.skills,
+            link_targets=tuple(expand_path(text, self._home, cwd) for text in settings.load.allow_symlink_targets),
             first_use=first_use,
             traces=traces,
         )
-        self._looked[agent_id, workspace, cwd] = _Looked(shelf, first_use, plugins, traces, traces.settled(started))
-        return shelf
+        traces.note(str(_origin_file(item)) for item in found.items if not item.skill.bundled)
+        chars = own.skills_limits.max_skills_prompt_chars
+        skills = AgentSkills(
+            **structs.asdict(found),
+            prompt=catalog_text(
+                found.items,
+                str(self._home),
+                settings.limits.max_skills_in_prompt,
+                settings.limits.max_skills_prompt_chars if chars is None else chars,
+            ),
+            variables=collect_variables(found.usable, settings.entries, self._variables.current),
+            labels=_labels(found.items),
+        )
+        self._looked[agent_id, workspace, cwd] = _Looked(skills, first_use, plugins, traces, traces.settled(started))
+        return skills
 
     def known(
         self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool, here: bool = False
-    ) -> SkillList | None:
+    ) -> AgentSkills | None:
         """What was found last time, when that still holds; `here` only when that is told without a thread."""
-        self._forget_stale()
+        now = (self._live.current, self._agents.current, self._variables.current)
+        if any(one is not other for one, other in zip(now, self._for, strict=True)):
+            self._for = now  # what was found under another configuration does not hold
+            self._looked.clear()
         last = self._looked.get((agent_id, workspace, cwd))
         if last is None:
             return None
-        if not self.settings.load.watch:
-            return last.shelf
+        if not now[0].load.watch:
+            return self._relabelled((agent_id, workspace, cwd), last)
         if not last.settled or (first_use and not last.first_use) or last.plugins != self._plugins():
             return None
-        return last.shelf if (last.traces.few or not here) and last.traces.hold() else None
+        seen = last.traces.seen
+        if here and len(seen) > MOST_HERE:
+            return None
+        return last.skills if all(identity_at(path) == before for path, before in seen.items()) else None
 
-    def allowlist(self, agent_id: str) -> tuple[str, ...] | None:
-        own = resolve_agent(self._agents, agent_id).entry.skills
-        return self._agents.defaults.skills if own is None else own
+    def _relabelled(self, place: tuple[str, Path, Path], last: _Looked) -> AgentSkills:
+        """The list stays without watching, but a skill that was installed over one of the owner's is labelled."""
+        labels = _labels(last.skills.items)
+        if labels != last.skills.labels:
+            last = structs.replace(last, skills=structs.replace(last.skills, labels=labels))
+            self._looked[place] = last
+        return last.skills
 
-    def snapshot(self, agent_id: str, shelf: SkillList) -> SkillSnapshot:
-        """The snapshot for a session's prompt; the same object when nothing changed."""
-        own = resolve_agent(self._agents, agent_id).entry.skills_limits.max_skills_prompt_chars
-        limits = self.settings.limits
-        self._shown[agent_id] = taken = catalog.take_snapshot(
-            shelf,
-            home=str(self._home),
-            max_skills=limits.max_skills_in_prompt,
-            max_chars=limits.max_skills_prompt_chars if own is None else own,
-            now=round(self._now() * 1000),
-            skill_filter=self.allowlist(agent_id),
-            previous=self._shown.get(agent_id),
-        )
-        return taken
-
-    def environment(self, shelf: SkillList) -> SkillVariables:
-        """Variables for the commands of one run."""
-        return invoke.collect_variables(shelf.usable, self.settings.entries, self._variables.current)
-
-    def of(self, agent_id: str, workspace: Path) -> SkillList:
+    def of(self, agent_id: str, workspace: Path) -> AgentSkills:
         """The skills of an agent as they are now, without accepting new ones."""
         return self.look(agent_id, workspace, workspace, first_use=False)
 
@@ -171,19 +178,9 @@ class SkillService:
         shelf = self.of(agent_id, workspace)
         return [(item.skill.base_dir, str(Path(item.skill.file_path).parent)) for item in shelf.usable]
 
-    def guard(self, shelf: SkillList) -> SkillGuard:
+    def guard(self, skills: SkillList) -> SkillGuard:
         """A new guard for one run."""
-        return SkillGuard(shelf, self.settings, self.library.hasher, self._home)
-
-    def labels(self, shelf: SkillList) -> dict[str, tuple[Origin, ...]]:
-        """The origins of each skill directory; empty for the owner's and the bundled ones."""
-
-        return {
-            item.skill.base_dir: ()
-            if item.skill.bundled and not item.trust.held
-            else _origins(item, installed=Path(item.skill.base_dir, RECORDS, ORIGIN).exists())
-            for item in shelf.items
-        }
+        return SkillGuard(skills, self._live.current, self.library.hasher, self._home)
 
     def _machine(self) -> MachineFacts:
         path = self._variables.current.get("PATH")
@@ -201,24 +198,33 @@ class SkillService:
         )
 
 
-def _origins(item: ListedSkill, *, installed: bool) -> tuple[Origin, ...]:
-    skill = item.skill
-    if item.trust.held:
-        return (make_origin("external", f"skill {skill.name} ({item.trust.state})"),)
-    own = skill.owned and not installed
-    return () if own or item.trust.by == "owner" else (make_origin("skill", f"skill {skill.name}"),)
+def _origin_file(item: ListedSkill) -> Path:
+    return Path(item.skill.base_dir, RECORDS, ORIGIN)
 
 
-class SkillGate:
+def _labels(items: Iterable[ListedSkill]) -> dict[str, tuple[Origin, ...]]:
+    return {item.skill.base_dir: _origins(item) for item in items}
+
+
+def _origins(item: ListedSkill) -> tuple[Origin, ...]:
+    """The origins of a skill's directory; none for the owner's and the bundled ones."""
+    skill, trust = item.skill, item.trust
+    if trust.held:
+        return (make_origin("external", f"skill {skill.name} ({trust.state})"),)
+    if skill.bundled or trust.by == "owner" or (skill.owned and not _origin_file(item).exists()):
+        return ()
+    return (make_origin("skill", f"skill {skill.name}"),)
+
+
+class SkillGate(Struct, frozen=True):
     """A run's gate behind the skill guard: the guard judges a call first, then the wrapped gate."""
 
-    def __init__(self, gate: Gate, guard: SkillGuard, approver: Approver) -> None:
-        self._gate = gate
-        self._guard = guard
-        self._approver = approver
+    gate: Gate
+    guard: SkillGuard
+    approver: Approver
 
     async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
-        match self._guard.rule(tool.spec.name, tool.effects(args), args, context.workspace):
+        match self.guard.rule(tool.spec.name, tool.effects(args), args, context.workspace):
             case GuardRefuses(why):
                 return why
             case GuardAsks(why):
@@ -228,11 +234,11 @@ class SkillGate:
             case GuardAllows(notes):
                 for note in notes:
                     log.warning("%s: %s", context.session_key, note)
-        return await self._gate.admit(tool, args, context)
+        return await self.gate.admit(tool, args, context)
 
     async def _asked(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str) -> str | None:
         shown = args.get("command") or args.get("path") or args.get("url") or ""
-        answer = await self._approver.decide(
+        answer = await self.approver.decide(
             ApprovalRequest(
                 id=secrets.token_hex(4),
                 tool=tool.spec.name,

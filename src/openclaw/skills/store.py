@@ -10,13 +10,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import StateError
 from openclaw.core.text import sanitize_line
+from openclaw.security.install_scan import ScanFinding
 from openclaw.skills import gate
 from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.gate import AcceptedContent, JudgedSkill, ListedSkill, MachineFacts, SkillList, merge
@@ -39,33 +39,22 @@ from openclaw.storage.digests import (
 
 # Change detection.
 
-MOST_HERE = 300
-"""Up to this many paths, checking them is faster than handing the work to a thread."""
-
 
 class ScanDependencies:
-    """The identities of all files a scan depended on; tells whether its result is still valid."""
+    """The identities of all files a scan depended on: as long as they are the same, so is its result."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, Identity | None] = {}
+        self.seen: dict[str, Identity | None] = {}
 
     def note(self, paths: Iterable[str]) -> None:
         """Records files and directories, also missing ones."""
         for path in paths:
-            self._seen[path] = identity_at(path)
-
-    @property
-    def few(self) -> bool:
-        return len(self._seen) <= MOST_HERE
+            self.seen[path] = identity_at(path)
 
     def settled(self, started: float) -> bool:
         """Whether everything is older than the scan, so that any later change alters a timestamp."""
-        newest = max((max(seen[3], seen[4]) for seen in self._seen.values() if seen is not None), default=0)
+        newest = max((max(seen[3], seen[4]) for seen in self.seen.values() if seen is not None), default=0)
         return newest < (started - RACY) * 1e9
-
-    def hold(self) -> bool:
-        """Whether nothing changed."""
-        return all(identity_at(path) == before for path, before in self._seen.items())
 
 
 # The scan.
@@ -283,22 +272,7 @@ log = logging.getLogger(__name__)
 DIGESTS = "digests.json"
 
 
-class SkillNotice(Protocol):
-    """One finding of a scan of a skill's files."""
-
-    @property
-    def rule(self) -> str: ...
-    @property
-    def severity(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-    @property
-    def file(self) -> str: ...
-    @property
-    def line(self) -> int: ...
-
-
-Inspect = Callable[[Mapping[str, bytes]], Sequence[SkillNotice]]
+Inspect = Callable[[Mapping[str, bytes]], Sequence[ScanFinding]]
 """Scans files by path; a `critical` finding means that a person must review the skill."""
 
 
@@ -333,7 +307,12 @@ class SkillStore:
         if traces is not None:
             traces.note((str(self.ledger.path), *(str(path) for path in link_targets)))
         found, diagnostics = self._finder.find(roots(places), settings.limits, link_targets, traces)
-        ledger, broken = self._ledger()
+        ledger: Mapping[str, AcceptedContent] = {}
+        broken = ""
+        try:
+            ledger = self.ledger.read()
+        except StateError as error:
+            broken = error.message
         judged = [self._judged(skill, ledger, settings, broken) for skill in found]
         if first_use and not broken:
             diagnostics += self._first_use(judged, settings)
@@ -354,17 +333,11 @@ class SkillStore:
         shadowed = tuple(one for one in judged if id(one) not in chosen)
         return SkillList(items=items, shadowed=shadowed, collisions=collisions, diagnostics=diagnostics)
 
-    def findings(self, skill: Skill) -> tuple[SkillNotice, ...]:
+    def findings(self, skill: Skill) -> tuple[ScanFinding, ...]:
         """Scans the files of `skill`."""
         if skill.tree is None:
             return ()
         return tuple(self._inspect(contents(Path(skill.base_dir), skill.tree)))
-
-    def _ledger(self) -> tuple[Mapping[str, AcceptedContent], str]:
-        try:
-            return self.ledger.read(), ""
-        except StateError as error:
-            return {}, error.message
 
     def _judged(
         self, skill: Skill, ledger: Mapping[str, AcceptedContent], settings: SkillsSettings, broken: str

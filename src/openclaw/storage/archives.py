@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import operator
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import tarfile
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from openclaw.core.errors import InvalidRequest
@@ -47,7 +48,7 @@ def read_package(source: Path, marker: str) -> dict[str, tuple[bytes, bool]]:
             found = _from_zip(source)
         else:
             found = _from_tar(source)
-        return _beside(marker, _collected(found), source)
+        return _below_marker(marker, _collect(found), source)
     except OSError as error:
         raise ArchiveRefused(f"cannot read {source}: {error.strerror or error}") from error
 
@@ -61,7 +62,7 @@ def _regular(source: Path) -> Path:
     return source
 
 
-def _collected(found: Iterator[ArchiveMember]) -> dict[str, tuple[bytes, bool]]:
+def _collect(found: Iterator[ArchiveMember]) -> dict[str, tuple[bytes, bool]]:
     """All files within the limits; refuses two names that are the same file on some system."""
     kept: dict[str, tuple[bytes, bool]] = {}
     seen: set[str] = set()
@@ -82,7 +83,7 @@ def _collected(found: Iterator[ArchiveMember]) -> dict[str, tuple[bytes, bool]]:
     return kept
 
 
-def _beside(marker: str, kept: dict[str, tuple[bytes, bool]], source: Path) -> dict[str, tuple[bytes, bool]]:
+def _below_marker(marker: str, kept: dict[str, tuple[bytes, bool]], source: Path) -> dict[str, tuple[bytes, bool]]:
     """The files beside and below the single marker."""
     tops = sorted({path.rpartition("/")[0] for path in kept if path.rpartition("/")[2] == marker}, key=len)
     outer = [
@@ -127,7 +128,7 @@ def _from_directory(top: Path) -> Iterator[ArchiveMember]:
     while pending:
         prefix, directory = pending.pop()
         with os.scandir(directory) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
+            entries = sorted(listing, key=operator.attrgetter("name"))
         for entry in entries:
             if entry.name in LEFT_OUT:
                 continue
@@ -203,6 +204,18 @@ def _from_tar(source: Path) -> Iterator[ArchiveMember]:
                     yield path, stream.read(MAX_FILE_BYTES + 1), bool(member.mode & 0o100)
         except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile, ValueError) as error:
             raise ArchiveRefused(f"{source} is not an archive we can read (.tgz, .tar or .zip): {error}") from error
+
+
+def write_package(directory: Path, found: Mapping[str, tuple[bytes, bool]]) -> None:
+    """Writes what `read_package` gave to a new directory, and to disk."""
+    directory.mkdir(parents=True, mode=0o700)
+    for path, (data, runs) in found.items():
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755 if runs else 0o644), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 # Swapping a directory into place, and recovering when that was interrupted.

@@ -84,3 +84,20 @@ class JsonFile(Generic[T]):
 
     def write(self, document: T) -> None:
         replace_file(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2))
+
+
+def create_file(path: Path, data: bytes) -> None:
+    """Writes a private file unless it exists; of several processes that create it together, one wins."""
+    private_directory(path.parent)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)  # unlike a rename, it never replaces a file
+    finally:
+        draft.unlink(missing_ok=True)
+    sync_directory(path.parent)

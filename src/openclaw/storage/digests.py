@@ -4,6 +4,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -62,36 +63,23 @@ class Hasher:
         """The digest of `base`; raises `Unverifiable` for links, special files and oversized directories."""
         try:
             entries = _walk(base, uncounted)
-            signature = tuple((path, identity) for path, identity, _ in entries)
+            signature = tuple((path, identity_of(about) if about else None) for path, about in entries)
             known = self._trees.get(base)
             if known is not None and known[0] == signature:
                 return known[1]
-            found, steady = self._hashed(base, entries)
+            listed: list[_Entry] = []
+            for path, about in entries:
+                sha256 = self.file(f"{base}{os.sep}{path}", about) if about else ""
+                listed.append(_Entry(path, "file" if about else "directory", sha256))
         except OSError as error:
             raise Unverifiable(f"{error.filename or base} cannot be read: {error.strerror}") from error
-        if steady:
-            self._trees[base] = (signature, found)
-        else:
-            self._trees.pop(base, None)
-        return found
-
-    def _hashed(
-        self, base: str, entries: "list[tuple[str, Identity | None, os.stat_result | None]]"
-    ) -> tuple[TreeDigest, bool]:
-        listed: list[_Entry] = []
-        files: list[DigestedFile] = []
-        steady = True
-        for path, identity, about in entries:
-            if identity is None or about is None:
-                listed.append(_Entry(path, "directory"))
-                continue
-            full = f"{base}{os.sep}{path}"
-            sha256 = self.file(full, about)
-            steady = steady and full in self._files
-            listed.append(_Entry(path, "file", sha256))
-            files.append(DigestedFile(path, sha256))
         digest = hashlib.sha256(msgspec.json.encode(listed)).hexdigest()
-        return TreeDigest(f"sha256:{digest}", tuple(files)), steady
+        files = tuple(DigestedFile(entry.path, entry.sha256) for entry in listed if entry.sha256)
+        found = TreeDigest(f"sha256:{digest}", files)
+        self._trees.pop(base, None)
+        if all(f"{base}{os.sep}{file.path}" in self._files for file in files):  # none may change unnoticed
+            self._trees[base] = (signature, found)
+        return found
 
     def file(self, path: str, about: os.stat_result) -> str:
         """The digest of a regular file in its current state."""
@@ -116,8 +104,9 @@ class Hasher:
         return self._now() - max(about.st_mtime, about.st_ctime) > RACY
 
 
-def identity_of(about: os.stat_result) -> Identity:
-    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+identity_of: Callable[[os.stat_result], Identity] = attrgetter(
+    "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
+)
 
 
 def identity_at(path: "str | Path", *, follow: bool = True) -> Identity | None:
@@ -141,15 +130,15 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     return data, about
 
 
-def _walk(base: str, uncounted: frozenset[str]) -> "list[tuple[str, Identity | None, os.stat_result | None]]":
-    """All counted entries below `base`, sorted by name in each directory."""
-    found: list[tuple[str, Identity | None, os.stat_result | None]] = []
+def _walk(base: str, uncounted: frozenset[str]) -> list[tuple[str, os.stat_result | None]]:
+    """All counted entries below `base`, sorted by name in each directory; a directory is without a `stat` result."""
+    found: list[tuple[str, os.stat_result | None]] = []
     total = 0
 
     def visit(directory: str, prefix: str, depth: int) -> None:
         nonlocal total
         with os.scandir(directory) as listing:
-            entries = sorted((entry for entry in listing if entry.name not in uncounted), key=lambda entry: entry.name)
+            entries = sorted((entry for entry in listing if entry.name not in uncounted), key=attrgetter("name"))
         for entry in entries:
             path = prefix + entry.name
             about = entry.stat(follow_symlinks=False)
@@ -162,10 +151,10 @@ def _walk(base: str, uncounted: frozenset[str]) -> "list[tuple[str, Identity | N
             if stat.S_ISLNK(about.st_mode):
                 raise Unverifiable(f"{path} is a link: replace it with a copy")
             if stat.S_ISDIR(about.st_mode):
-                found.append((path, None, None))
+                found.append((path, None))
                 visit(entry.path, f"{path}/", depth + 1)
             elif stat.S_ISREG(about.st_mode):
-                found.append((path, identity_of(about), about))
+                found.append((path, about))
             else:
                 raise Unverifiable(f"{path} is not a regular file")
 

@@ -7,9 +7,8 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 
 import msgspec
 
@@ -45,15 +44,22 @@ class KernelLock:
         if self._fd is not None:
             raise RuntimeError(f"{self.path} is already held by this object")
         try:
-            private_directory(self.path.parent)
-            while (fd := _locked(self.path)) is not None:
-                if _same_file(fd, self.path):
-                    break
-                os.close(fd)  # the last owner removed the file between our open and our lock
+            if not self.path.parent.is_dir():
+                private_directory(self.path.parent)
+            held = False
+            while not held:
+                fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+                try:
+                    locked = _lock(fd)
+                    # The last owner may have removed the file between our open and our lock: then try its successor.
+                    held = locked and _same_file(fd, self.path)
+                finally:
+                    if not held:
+                        os.close(fd)
+                if not locked:
+                    return False
         except OSError as error:
             raise StateError(f"cannot lock {self.path}: {error.strerror}. Check its owner and permissions.") from error
-        if fd is None:
-            return False
         # Naming the holder is optional: on a full disk the lock holds without it.
         with contextlib.suppress(OSError):
             os.ftruncate(fd, os.write(fd, msgspec.json.encode(holder)))
@@ -86,9 +92,7 @@ class KernelLock:
     def __enter__(self) -> "KernelLock":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ended: object) -> None:
         self.release()
 
 
@@ -128,20 +132,6 @@ def read_holder(path: Path) -> Holder | None:
         return msgspec.json.decode(path.read_bytes(), type=Holder)
     except (OSError, ValueError):
         return None
-
-
-def _locked(path: Path) -> int | None:
-    """The open, locked file; None when another process holds it."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        got = _lock(fd)
-    except OSError:
-        os.close(fd)
-        raise
-    if got:
-        return fd
-    os.close(fd)
-    return None
 
 
 def _same_file(fd: int, path: Path) -> bool:
@@ -184,15 +174,9 @@ else:
 
 
 @contextlib.contextmanager
-def hold_lock(path: Path, what: str, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
+def hold_lock(path: Path, what: str) -> Iterator[None]:
     """Holds the lock file `path` during a change of `what`; on timeout raises an error that names the holder."""
-    lock, waited, pause = KernelLock(path), 0.0, 0.01
-    while not lock.take(Holder(pid=os.getpid(), created_at=0, owner=what)):
-        if waited >= HOLD_SECONDS:
+    with KernelLock(path) as lock:
+        if not lock.wait(Holder(pid=os.getpid(), created_at=0, owner=what), HOLD_SECONDS):
             raise StateError(f"{what} is being changed by {read_holder(path) or 'another process'}: try again")
-        wait(pause)
-        waited, pause = waited + pause, min(pause * 2, 0.25)
-    try:
         yield
-    finally:
-        lock.release()

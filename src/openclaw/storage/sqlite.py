@@ -13,15 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar, TypeVarTuple
 
 import apsw
+from msgspec import Struct
 
 from openclaw.core.errors import StateError
 from openclaw.storage.atomic import private_directory
 from openclaw.storage.database import Migration, Params, Row
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 BUSY_TIMEOUT_MS = 10_000
 PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON")
 LARGEST_HERE = 256 * 1024
@@ -59,7 +61,7 @@ def connect(path: Path, migrations: Sequence[Migration], admit: Admit | None = N
             connection.close()
             raise
     except apsw.Error as error:
-        raise _translated(error, path) from error
+        raise _to_state_error(error, path) from error
     return connection
 
 
@@ -106,7 +108,7 @@ def _version(connection: apsw.Connection) -> int:
     return int(str(connection.pragma("user_version")))
 
 
-def _translated(error: apsw.Error, path: Path) -> StateError:
+def _to_state_error(error: apsw.Error, path: Path) -> StateError:
     match error:
         case apsw.FullError():
             return StateError(f"the disk is full: {path} was not changed. Free some space and try again.")
@@ -128,7 +130,7 @@ def _translated(error: apsw.Error, path: Path) -> StateError:
 
 
 def _read(connection: apsw.Connection, sql: str, params: Params | None) -> list[Row]:
-    cursor = connection.execute(sql, dict(params or {}))
+    cursor = connection.execute(sql, params and dict(params))
     found: list[Row] = []
     names: tuple[str, ...] | None = None
     for values in cursor:
@@ -137,21 +139,26 @@ def _read(connection: apsw.Connection, sql: str, params: Params | None) -> list[
     return found
 
 
-def _write(connection: apsw.Connection, sql: str, params: Params | None) -> int:
-    before = connection.total_changes()
-    connection.execute(sql, dict(params or {})).fetchall()
-    return connection.total_changes() - before
-
-
-def _write_all(connection: apsw.Connection, statements: Sequence[tuple[str, Params]]) -> tuple[int, ...]:
-    connection.execute("BEGIN IMMEDIATE")
+def _write(connection: apsw.Connection, *statements: tuple[str, Params | None]) -> tuple[int, ...]:
+    """Runs statements, several in a transaction of their own; gives the rows each changed."""
+    grouped = len(statements) > 1
+    if grouped:
+        connection.execute("BEGIN IMMEDIATE")
     try:
-        changed = tuple(_write(connection, sql, params) for sql, params in statements)
-        connection.execute("COMMIT")
+        changed = []
+        before = connection.total_changes()
+        for sql, params in statements:
+            connection.execute(sql, params and dict(params)).fetchall()
+            after = connection.total_changes()
+            changed.append(after - before)
+            before = after
+        if grouped:
+            connection.execute("COMMIT")
     except BaseException:
-        _roll_back(connection)
+        if grouped:
+            _roll_back(connection)
         raise
-    return changed
+    return tuple(changed)
 
 
 def _roll_back(connection: apsw.Connection) -> None:
@@ -159,45 +166,30 @@ def _roll_back(connection: apsw.Connection) -> None:
         connection.execute("ROLLBACK")
 
 
-class _Transaction:
-    def __init__(self, db: "Sqlite", connection: apsw.Connection) -> None:
-        self._db = db
-        self._connection = connection
-        self.over = False
+class _Transaction(Struct):
+    db: "Sqlite"
+    connection: apsw.Connection | None
+    """None once the transaction is over."""
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
-        return await self._run(lambda connection: _read(connection, sql, params))
+        return await self.db.on(self.connection, _read, sql, params)
 
     async def write(self, sql: str, params: Params | None = None) -> int:
-        return await self._run(lambda connection: _write(connection, sql, params))
-
-    async def _run(self, work: Callable[[apsw.Connection], T]) -> T:
-        if self.over:
-            raise RuntimeError("this transaction is over: start another one")
-        return await self._db.on(self._connection, work)
+        return (await self.db.on(self.connection, _write, (sql, params)))[0]
 
 
-class _WriteLock:
+class _WriteLock(asyncio.Lock):
     """The write lock; raises in a task that would wait for itself."""
 
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-        self._owner: asyncio.Task[object] | None = None
+    _owner: asyncio.Task[object] | None = None
 
-    @property
-    def taken(self) -> bool:
-        return self._lock.locked()
-
-    async def __aenter__(self) -> None:
+    async def acquire(self) -> Literal[True]:
         me = asyncio.current_task()
-        if self._owner is not None and self._owner is me:
+        if self.locked() and self._owner is me:
             raise RuntimeError("this task has a transaction open: write through it")
-        await self._lock.acquire()
+        await super().acquire()
         self._owner = me
-
-    async def __aexit__(self, *ended: object) -> None:
-        self._owner = None
-        self._lock.release()
+        return True
 
 
 class Sqlite:
@@ -209,23 +201,23 @@ class Sqlite:
         self._writing = writing
         self._reading = ThreadPoolExecutor(1, "db-read")
         self._reader: apsw.Connection | None = None
-        self._turn = _WriteLock()
+        self._write_lock = _WriteLock()
         self._listeners: dict[str, set[asyncio.Queue[str]]] = {}
-        self._folding: asyncio.Task[None] | None = None
+        self._checkpointing: asyncio.Task[None] | None = None
 
     @cached_property
-    def _looker(self) -> apsw.Connection:
-        """Reads on the loop's thread while a transaction may be open in `_here`."""
+    def _loop_reader(self) -> apsw.Connection:
+        """Reads on the loop's thread while a transaction may be open in `_loop_writer`."""
         return _connect_reader(self.path)
 
     @cached_property
-    def _here(self) -> apsw.Connection:
+    def _loop_writer(self) -> apsw.Connection:
         """Writes on the loop's thread. It never waits and never checkpoints."""
         connection = apsw.Connection(str(self.path))
         connection.set_busy_timeout(0)
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").fetchall()
-        connection.set_wal_hook(self._grown)
+        connection.set_wal_hook(self._on_commit)
         return connection
 
     @classmethod
@@ -239,46 +231,52 @@ class Sqlite:
         return cls(path, writer, writing)
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
-        def work() -> Sequence[Row]:
-            if self._reader is None:
-                self._reader = _connect_reader(self.path)
-            return _read(self._reader, sql, params)
+        return await self._run_in(self._reading, self._read_in_thread, sql, params)
 
-        return await self._in(self._reading, work)
+    def _read_in_thread(self, sql: str, params: Params | None) -> Sequence[Row]:
+        if self._reader is None:
+            self._reader = _connect_reader(self.path)
+        return _read(self._reader, sql, params)
 
     async def look(self, sql: str, params: Params | None = None) -> Sequence[Row]:
         try:
-            if not self._turn.taken:
+            if not self._write_lock.locked():
                 # The latest writes are in this connection's cache; another connection would read them from the file
                 # again.
                 with suppress(apsw.BusyError):
-                    return _read(self._here, sql, params)
-            return _read(self._looker, sql, params)
+                    return _read(self._loop_writer, sql, params)
+            return _read(self._loop_reader, sql, params)
         except apsw.Error as error:
-            raise _translated(error, self.path) from error
+            raise _to_state_error(error, self.path) from error
 
     async def write(self, sql: str, params: Params | None = None) -> int:
-        async with self._turn:
-            return await self._do(lambda connection: _write(connection, sql, params), _size(params))
+        return (await self.write_all((sql, params)))[0]
 
-    async def write_all(self, *statements: tuple[str, Params]) -> tuple[int, ...]:
-        size = sum(_size(params) for _, params in statements)
-        async with self._turn:
-            return await self._do(lambda connection: _write_all(connection, statements), size)
+    async def write_all(self, *statements: tuple[str, Params | None]) -> tuple[int, ...]:
+        values = [value for _, params in statements if params for value in params.values()]
+        size = sum(len(value) for value in values if isinstance(value, str | bytes))
+        async with self._write_lock:
+            return await self.on(self._loop_writer if size <= LARGEST_HERE else self._writer, _write, *statements)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[_Transaction]:
-        async with self._turn:
-            connection = await self._do(_begin)
+        async with self._write_lock:
+            try:
+                await self.on(self._loop_writer, _write, ("BEGIN IMMEDIATE", None))
+            except asyncio.CancelledError:
+                # The thread waits on for the file, and would begin what nobody ends.
+                self._writing.submit(_roll_back, self._writer)
+                raise
+            connection = self._loop_writer if self._loop_writer.in_transaction else self._writer
             transaction = _Transaction(self, connection)
             try:
                 yield transaction
-                await self.on(connection, lambda connection: _write(connection, "COMMIT", None))
+                await self.on(connection, _write, ("COMMIT", None))
             except BaseException:
                 await self.on(connection, _roll_back)
                 raise
             finally:
-                transaction.over = True
+                transaction.connection = None
 
     async def notify(self, topic: str, payload: str = "") -> None:
         for queue in self._listeners.get(topic, ()):
@@ -296,66 +294,50 @@ class Sqlite:
                 del self._listeners[topic]
 
     async def close(self) -> None:
-        if self._folding is not None:
-            await asyncio.wait({self._folding})
-        for name in ("_looker", "_here"):
+        if self._checkpointing is not None:
+            await asyncio.wait({self._checkpointing})
+        for name in ("_loop_reader", "_loop_writer"):
             if name in self.__dict__:  # created at its first use
                 self.__dict__[name].close()
         if self._reader is not None:
-            await self._in(self._reading, self._reader.close)
+            await self._run_in(self._reading, self._reader.close)
         self._reading.shutdown()
         # The writer goes last: the last connection to close checkpoints the write-ahead log.
-        await self._in(self._writing, self._writer.close)
+        await self._run_in(self._writing, self._writer.close)
         self._writing.shutdown()
 
-    async def _do(self, work: Callable[[apsw.Connection], T], size: int = 0) -> T:
-        """Runs the atomic `work` on the loop's thread when it is small and nobody else writes, else in the writer
-        thread."""
-        if size <= LARGEST_HERE:
+    async def on(self, connection: apsw.Connection | None, work: Callable[[apsw.Connection, *Ts], T], *args: *Ts) -> T:
+        """Runs the atomic `work` on a writing connection, to its end even when the caller is cancelled.
+
+        What finds another process writing waits in the writer thread, so that the loop never blocks.
+        """
+        if connection is None:
+            raise RuntimeError("this transaction is over: start another one")
+        if connection is self._loop_writer:
             try:
-                return work(self._here)
-            except apsw.BusyError:
-                pass
+                return work(connection, *args)
             except apsw.Error as error:
-                raise _translated(error, self.path) from error
-        # Large, or another process is writing: wait in the thread, so that the loop never blocks.
-        return await self.on(self._writer, work)
+                if not isinstance(error, apsw.BusyError) or connection.in_transaction:
+                    raise _to_state_error(error, self.path) from error
+        return await asyncio.shield(self._run_in(self._writing, work, self._writer, *args))
 
-    async def on(self, connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
-        """Runs `work` on a writing connection, to its end even when the caller is cancelled."""
-        if connection is self._writer:
-            return await asyncio.shield(self._in(self._writing, lambda: work(connection)))
+    async def _run_in(self, thread: ThreadPoolExecutor, work: Callable[[*Ts], T], *args: *Ts) -> T:
         try:
-            return work(connection)
+            return await asyncio.get_running_loop().run_in_executor(thread, work, *args)
         except apsw.Error as error:
-            raise _translated(error, self.path) from error
+            raise _to_state_error(error, self.path) from error
 
-    async def _in(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(thread, work)
-        except apsw.Error as error:
-            raise _translated(error, self.path) from error
-
-    def _grown(self, connection: apsw.Connection, name: str, pages: int) -> int:
+    def _on_commit(self, connection: apsw.Connection, name: str, pages: int) -> int:
         """WAL hook: starts a checkpoint when the log is long; a checkpoint that fails must not fail the write."""
-        if pages >= LONGEST_LOG and (self._folding is None or self._folding.done()):
-            self._folding = asyncio.get_running_loop().create_task(self._fold(), name="write-ahead log")
+        if pages >= LONGEST_LOG and (self._checkpointing is None or self._checkpointing.done()):
+            self._checkpointing = asyncio.get_running_loop().create_task(self._checkpoint(), name="write-ahead log")
         return apsw.SQLITE_OK
 
-    async def _fold(self) -> None:
+    async def _checkpoint(self) -> None:
         # Under the write lock, so that nothing is appended meanwhile and the log restarts.
         with suppress(StateError):
-            async with self._turn:
-                await self.on(self._writer, lambda connection: connection.wal_checkpoint())
-
-
-def _begin(connection: apsw.Connection) -> apsw.Connection:
-    connection.execute("BEGIN IMMEDIATE")
-    return connection
-
-
-def _size(params: Params | None) -> int:
-    return sum(len(value) for value in (params or {}).values() if isinstance(value, str | bytes))
+            async with self._write_lock:
+                await self.on(self._writer, apsw.Connection.wal_checkpoint)
 
 
 def _connect_reader(path: Path) -> apsw.Connection:
@@ -363,7 +345,7 @@ def _connect_reader(path: Path) -> apsw.Connection:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     except apsw.Error as error:
-        raise _translated(error, path) from error
+        raise _to_state_error(error, path) from error
     return connection
 
 

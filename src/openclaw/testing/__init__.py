@@ -32,13 +32,15 @@ from openclaw.core.events import (
     ThinkingDelta,
     ToolEnded,
 )
+from openclaw.core.harness import Steering
 from openclaw.core.messages import AssistantBlock, Text, Thinking, ToolCall, ToolResult, Usage
-from openclaw.core.provider import ModelRequest, Provider, cost_of
+from openclaw.core.provider import Endpoint, ModelRequest, Provider, cost_of
 from openclaw.core.sandbox import RunningSandbox, SandboxLaunch, SandboxSpec, to_host_path
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Approver, Decision
+from openclaw.process.environment import Environment
+from openclaw.runs.request import RunRequest
 
 if TYPE_CHECKING:
-    from openclaw.core.harness import Steering
     from openclaw.gateway.app import App
     from openclaw.models.recording import RecordedCall
     from openclaw.runs.replay import Replay
@@ -370,13 +372,15 @@ class TemporaryHome:
     ) -> "AbstractAsyncContextManager[App]":
         """The whole assistant in this process. `model` answers for every provider, or each by its name."""
         from openclaw.gateway.app import open_app
-        from openclaw.process.environment import Environment
+
+        def open_provider(endpoint: Endpoint) -> Provider:
+            return model[endpoint.provider] if isinstance(model, Mapping) else model
 
         return open_app(
             Environment(environ=self.environ, home_dir=self.root, cwd=self.workspace),
             clock=clock or FakeClock(),
             approver=approver or ScriptedApprover("deny"),
-            open_provider=lambda endpoint: model[endpoint.provider] if isinstance(model, Mapping) else model,
+            open_provider=open_provider,
         )
 
     def transcripts(self, agent: str = "main") -> list[Path]:
@@ -409,12 +413,11 @@ async def ask(
     text: str,
     *,
     session: str = "main",
-    steering: "Steering | None" = None,
+    steering: Steering | None = None,
     into: Heard | None = None,
     **turn: Any,
 ) -> Heard:
     """Runs one turn to its end. Events so far are in `into`, for a test that stops it half way."""
-    from openclaw.runs.request import RunRequest
     from openclaw.runs.turn import TurnPrepared
 
     heard = Heard() if into is None else into

@@ -77,21 +77,17 @@ class OutputTail:
     def __init__(self, chars: int = KEPT_CHARS) -> None:
         self._chars = chars
         self._chunks: deque[bytes] = deque()
-        self._held = 0
+        self.size = 0
+        """Bytes buffered."""
         self.cut = False
 
     def add(self, chunk: bytes) -> None:
         self._chunks.append(chunk)
-        self._held += len(chunk)
+        self.size += len(chunk)
         # A character has at most four bytes, so this many always hold enough characters.
-        while self._held - len(self._chunks[0]) >= 4 * self._chars:
-            self._held -= len(self._chunks.popleft())
+        while self.size - len(self._chunks[0]) >= 4 * self._chars:
+            self.size -= len(self._chunks.popleft())
             self.cut = True
-
-    @property
-    def size(self) -> int:
-        """Bytes buffered."""
-        return self._held
 
     def last(self, chars: int) -> str:
         """Up to `chars` of the newest output, for progress reports."""
@@ -178,12 +174,9 @@ class BackgroundCommand:
         return isinstance(self.child, TerminalProcess)
 
     @property
-    def can_be_typed_to(self) -> bool:
-        return self.ended is None and self.child.input is not None
-
-    @property
     def seems_to_wait(self) -> bool:
-        return self.can_be_typed_to and self._loop.time() - self._quiet_since >= IDLE_AFTER
+        can_wait = self.ended is None and self.child.input is not None
+        return can_wait and self._loop.time() - self._quiet_since >= IDLE_AFTER
 
     def add(self, chunk: bytes) -> None:
         self.tail.add(chunk)
@@ -246,18 +239,17 @@ class Background:
         self._tasks[name] = asyncio.create_task(self._see_through(job, timeout, most), name=f"command:{name}")
         return job
 
-    async def wait(self, job: BackgroundCommand, seconds: float) -> bool:
-        """Whether `job` ends within `seconds`; cancelling the wait kills it and everything it started."""
+    async def wait(self, job: BackgroundCommand, seconds: float | None) -> None:
+        """Waits up to `seconds` for the end of `job`; cancelling the wait kills it and everything it started."""
         task = self._tasks.get(job.name)
         if task is None:
-            return True
+            return
         try:
-            done, _ = await asyncio.wait({task}, timeout=seconds)
+            await asyncio.wait({task}, timeout=seconds)
         except asyncio.CancelledError:
             await run_shielded(self.kill(job))
             self.forget(job)
             raise
-        return bool(done)
 
     def find(self, name: str, owner: str) -> BackgroundCommand:
         """The command called `name`, if it belongs to the session."""

@@ -1,17 +1,19 @@
-"""What tools share: parsing arguments, JSON output, a base class, specs, and turning errors into outputs."""
+"""What tools share: base classes, argument structs as JSON schemas, parsing them, JSON output, errors as outputs."""
 
 import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
+from msgspec import Meta, Struct
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 OWN_GATEWAY = "this tool works in the gateway it belongs to; leave it out"
 UNSUPPORTED_PARAMETERS = {
@@ -29,16 +31,87 @@ def json_output(result: Mapping[str, Any], *, failed: bool = False, ends_run: bo
     return msgspec.structs.replace(output, ends_run=ends_run)
 
 
+def parse_args(args: Mapping[str, Any], wanted: type[T]) -> T:
+    """Parses `args` as the frozen type `wanted`."""
+    try:
+        return msgspec.convert(dict(args), wanted, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"Invalid arguments: {error}") from error
+
+
+# Base classes.
+
+
 class SimpleTool:
-    """A tool without exclusive resources and without effects that policy watches, unless overridden."""
+    """A tool with the same effects whatever its arguments, and without exclusive resources, unless overridden."""
 
     spec: ToolSpec
+    usual_effects = Effects.NONE
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.NONE
+        return self.usual_effects
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset()
+
+
+class ArgsTool(SimpleTool, Generic[A]):
+    """A tool with arguments of one type; `run` raises expected errors, which become failed outputs."""
+
+    args_type: type[A]
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        try:
+            return await self.run(parse_args(args, self.args_type), context)
+        except OpenClawError as error:
+            return Output.failed(error.message)
+
+    async def run(self, wanted: A, context: ToolContext) -> Output:
+        raise NotImplementedError
+
+
+class FileTool(ArgsTool[A]):
+    """A tool over files, confined to the workspace on request."""
+
+    usual_effects = Effects.READS_FILES
+
+    def __init__(self, *, workspace_only: bool = False) -> None:
+        self.workspace_only = workspace_only
+
+
+# Specs.
+
+
+def param(about: str, **schema: Any) -> Meta:
+    """Describes a field of an argument struct; `schema` overrides what its type says, None leaves a key out."""
+    return Meta(description=about, extra_json_schema=schema)
+
+
+def properties_of(args: type[Struct]) -> dict[str, Any]:
+    """The JSON schemas of the fields of an argument struct, by their names on the wire."""
+    return {field.encode_name: _schema(field.type) for field in msgspec.structs.fields(args)}
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        about = inner[1]
+        found = {**_schema(inner[0]), "description": about.description, **(about.extra_json_schema or {})}
+        return {name: value for name, value in found.items() if value is not None}
+    if origin in (Union, UnionType):  # with None, which only says that it may be left out
+        return _schema(inner[0])
+    if origin is Literal:
+        return {"type": "string", "enum": list(inner)}
+    if origin is tuple:
+        return {"type": "array", "items": _schema(inner[0])}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _schema(inner[1])}
+    if kind is Any:
+        return {}
+    if issubclass(kind, Struct):
+        required = [field.encode_name for field in msgspec.structs.fields(kind) if field.required]
+        return {"type": "object", "properties": properties_of(kind), "required": required}
+    return {"type": {str: "string", bool: "boolean", int: "integer", float: "number"}[kind]}
 
 
 def tool_spec(
@@ -46,14 +119,18 @@ def tool_spec(
     label: str,
     summary: str,
     description: str,
-    properties: Mapping[str, Any],
+    properties: Mapping[str, Any] | type[Struct],
     *required: str,
     aliases: Mapping[str, str] | None = None,
     absent: Mapping[str, str] | None = None,
 ) -> ToolSpec:
-    parameters: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
-        parameters["required"] = list(required)
+    """A spec with parameters from an argument struct, or from written properties and the names of required ones."""
+    if isinstance(properties, Mapping):
+        parameters: dict[str, Any] = {"type": "object", "properties": properties, "required": list(required)}
+    else:
+        parameters = _schema(properties)
+    if not parameters["required"]:
+        del parameters["required"]
     return ToolSpec(
         name=name,
         label=label,
@@ -67,27 +144,3 @@ def tool_spec(
 
 def _takes_part(agents: Sequence[str], patterns: Sequence[str]) -> bool:
     return not patterns or all(any(fnmatchcase(agent, pattern) for pattern in patterns) for agent in agents)
-
-
-P = ParamSpec("P")
-
-
-def parse_args(args: Mapping[str, Any], wanted: type[T]) -> T:
-    """Parses `args` as the frozen type `wanted`."""
-    try:
-        return msgspec.convert(dict(args), wanted, strict=False)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(f"Invalid arguments: {error}") from error
-
-
-def errors_to_output(call: Callable[P, Coroutine[Any, Any, Output]]) -> Callable[P, Coroutine[Any, Any, Output]]:
-    """Decorates a call: expected errors become failed outputs; anything else is a bug and rises."""
-
-    @wraps(call)
-    async def answered(*args: P.args, **kwargs: P.kwargs) -> Output:
-        try:
-            return await call(*args, **kwargs)
-        except OpenClawError as error:
-            return Output.failed(error.message)
-
-    return answered

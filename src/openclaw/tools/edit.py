@@ -2,18 +2,21 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
+from contextlib import suppress
 from difflib import SequenceMatcher
+from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import Annotated, Any
 
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
-from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.process.tasks import run_in_thread
-from openclaw.tools.base import errors_to_output, parse_args
-from openclaw.tools.paths import encode_text, lock_name, quote_path, read_text, replace, resolve_confined
+from openclaw.tools.base import FileTool, param, parse_args, tool_spec
+from openclaw.tools.paths import encode_text, lock_name, quote_path, read_text, replace, resolve_path
 
 # The replacement, pure.
 
@@ -31,8 +34,8 @@ _LOOKALIKES = str.maketrans(
 
 
 class TextEdit(Struct, frozen=True, rename="camel"):
-    old_text: str
-    new_text: str
+    old_text: Annotated[str, param("Text to replace")]
+    new_text: Annotated[str, param("Text to put there")]
 
 
 class Edited(Struct, frozen=True, kw_only=True):
@@ -238,10 +241,10 @@ MAX_SHOWN = 4000
 
 
 class EditArgs(Struct, frozen=True, rename="camel"):
-    path: str
-    edits: tuple[TextEdit, ...] = ()
-    old_text: str | None = None
-    new_text: str | None = None
+    path: Annotated[str, param("File path, absolute or from the workspace")]
+    edits: Annotated[tuple[TextEdit, ...], param("The replacements")] = ()
+    old_text: Annotated[str | None, param("Text to replace, for a single edit without edits")] = None
+    new_text: Annotated[str | None, param("Text to put there")] = None
 
     def all(self) -> tuple[TextEdit, ...]:
         """Both forms of a call's edits, as one list."""
@@ -254,38 +257,17 @@ class EditArgs(Struct, frozen=True, rename="camel"):
         return found
 
 
-class EditTool:
+class EditTool(FileTool[EditArgs]):
     """The `edit` tool."""
 
-    spec = ToolSpec(
-        name="edit",
-        label="Edit",
-        summary="make precise changes to files",
-        description=(
-            "Replace pieces of a text file. Each oldText must occur exactly once in the file as it is now and the "
-            "pieces must not overlap; all are replaced together. Copy oldText from the file, with its indentation."
-        ),
-        parameters={
-            "type": "object",
-            "required": ["path"],
-            "properties": {
-                "path": {"type": "string", "description": "File path, absolute or from the workspace"},
-                "edits": {
-                    "type": "array",
-                    "description": "The replacements",
-                    "items": {
-                        "type": "object",
-                        "required": ["oldText", "newText"],
-                        "properties": {
-                            "oldText": {"type": "string", "description": "Text to replace"},
-                            "newText": {"type": "string", "description": "Text to put there"},
-                        },
-                    },
-                },
-                "oldText": {"type": "string", "description": "Text to replace, for a single edit without edits"},
-                "newText": {"type": "string", "description": "Text to put there"},
-            },
-        },
+    args_type = EditArgs
+    spec = tool_spec(
+        "edit",
+        "Edit",
+        "make precise changes to files",
+        "Replace pieces of a text file. Each oldText must occur exactly once in the file as it is now and the "
+        "pieces must not overlap; all are replaced together. Copy oldText from the file, with its indentation.",
+        EditArgs,
         aliases={
             "file_path": "path",
             "filePath": "path",
@@ -295,27 +277,22 @@ class EditTool:
             "new_text": "newText",
         },
     )
-
-    def __init__(self, *, workspace_only: bool = False) -> None:
-        self.workspace_only = workspace_only
-
-    def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.READS_FILES | Effects.WRITES_FILES
+    usual_effects = Effects.READS_FILES | Effects.WRITES_FILES
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        try:
-            return frozenset({lock_name(resolve_confined(_parse(args).path, context.workspace))})
-        except OpenClawError:
-            return frozenset()  # the call itself reports the error
+        with suppress(OpenClawError):  # the call itself reports the error
+            return frozenset({lock_name(resolve_path(parse_args(_renamed(args), EditArgs).path, context.workspace))})
+        return frozenset()
 
-    @errors_to_output
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = _parse(args)
+        return await super().call(_renamed(args), context)
+
+    async def run(self, wanted: EditArgs, context: ToolContext) -> Output:
         edits = wanted.all()
         for index, edit in enumerate(edits):
             _check(edit, _name(index, edits), wanted.path)
-        path = resolve_confined(wanted.path, context.workspace, workspace_only=self.workspace_only)
-        done = await run_in_thread(lambda stop: _edit(path, wanted.path, edits))
+        path = resolve_path(wanted.path, context.workspace, workspace_only=self.workspace_only)
+        done = await run_in_thread(partial(_edit, path, wanted.path, edits))
         return Output.of(
             f"Successfully replaced {len(edits)} block(s) in {quote_path(wanted.path)}.",
             path=str(path),
@@ -324,18 +301,18 @@ class EditTool:
         )
 
 
-def _parse(args: Mapping[str, Any]) -> EditArgs:
-    """Parses `args`, accepting other names that models use inside `edits`."""
+def _renamed(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`args` with other names that models use inside `edits` replaced by the real ones."""
     edits = args.get("edits")
     if not isinstance(edits, list | tuple):
-        return parse_args(args, EditArgs)
+        return args
     renamed = [
         {EditTool.spec.aliases.get(name, name): value for name, value in edit.items()}
         if isinstance(edit, Mapping)
         else edit
         for edit in edits
     ]
-    return parse_args({**args, "edits": renamed}, EditArgs)
+    return {**args, "edits": renamed}
 
 
 def _name(index: int, edits: tuple[TextEdit, ...]) -> str:
@@ -350,7 +327,7 @@ def _check(edit: TextEdit, name: str, path: str) -> None:
     encode_text(edit.new_text, "newText")
 
 
-def _edit(path: Path, given: str, edits: tuple[TextEdit, ...]) -> Edited:
+def _edit(path: Path, given: str, edits: tuple[TextEdit, ...], stop: Event) -> Edited:
     file = read_text(path, "edit")
     done = apply_edits(file.text, edits, file.newline)
     match done:

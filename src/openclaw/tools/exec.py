@@ -5,9 +5,10 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
 
 from msgspec import Struct, field, structs
 
@@ -15,11 +16,14 @@ from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.sandbox import SANDBOX_HOME, BoundSandbox, SandboxLaunch, SandboxSpec
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.process import group
-from openclaw.process.child import ChildEnded, ChildProcess, PipedProcess, TerminalProcess, wait_for_child
+from openclaw.process.child import ChildEnded, ChildProcess, PipedProcess, TerminalProcess
 from openclaw.process.environment import check_overrides
+from openclaw.process.tasks import SystemClock
+from openclaw.security.tool_policy import Level
 from openclaw.tools.background import Background, BackgroundCommand, OutputTail
-from openclaw.tools.base import errors_to_output, parse_args
+from openclaw.tools.base import ArgsTool, param, properties_of, tool_spec
 from openclaw.tools.paths import missing_error, quote_path, resolve_path
+from openclaw.tools.settings import ExecSettings
 
 # Commands that are refused.
 
@@ -70,23 +74,28 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
 def _tokens(command: str) -> Iterator[str]:
     """Words without their quotes, and operators; an unclosed quote is skipped, since the shell will complain."""
     for token in _TOKEN.finditer(command):
-        yield _QUOTED.sub(lambda quoted: "".join(part or "" for part in quoted.groups()), token[0])
+        yield _QUOTED.sub(r"\1\2\3", token[0])
 
 
 # The answer about an ended command.
 
+_TOO_MANY = (
+    "Command was stopped with everything it had started: it had {} processes at once, more than "
+    "tools.exec.maxProcesses allows. Start fewer at a time."
+)
+_TIMED_OUT = (
+    "Command timed out after {:g} seconds. It was stopped with everything it had started; "
+    "check what it already changed before you run it again, and give a larger timeoutSeconds if it needs longer."
+)
 
-def ended_output(ended: ChildEnded, text: str, cwd: Path, leader: int | None, **details: Any) -> Output:
-    """The output of an ended command, with `text` as what it printed.
 
-    `leader` is the first process of its group; None for one that leaves nothing behind.
-    """
-    number = -ended.code if ended.code is not None and ended.code < 0 else None
-    name = _signal_name(number) if number else None
+def ended_output(job: BackgroundCommand, ended: ChildEnded, text: str, **details: Any) -> Output:
+    """The output of an ended command, with `text` as what it printed."""
+    name = _signal_name(-ended.code) if ended.code is not None and ended.code < 0 else None
     if ended.crowd:
-        reason, note = "signal", _crowd_note(ended.crowd)
+        reason, note = "signal", _TOO_MANY.format(ended.crowd)
     elif ended.timed_out:
-        reason, note = "overall-timeout", _timeout_note(ended.limit)
+        reason, note = "overall-timeout", _TIMED_OUT.format(ended.limit)
     elif ended.code is None:
         reason, note = "signal", "(Command was stopped)"
     elif name:
@@ -94,8 +103,9 @@ def ended_output(ended: ChildEnded, text: str, cwd: Path, leader: int | None, **
     else:
         reason, note = "exit", f"(Command exited with code {ended.code})" if ended.code else ""
     notes = [note] if note else []
-    if reason != "overall-timeout" and leader is not None and group.has_members(leader):
-        notes.append(f"[Processes it started are still running; to stop them: kill -- -{leader}]")
+    # What ran in a sandbox leaves nothing behind.
+    if reason != "overall-timeout" and not job.contained and group.has_members(job.pid):
+        notes.append(f"[Processes it started are still running; to stop them: kill -- -{job.pid}]")
     # A shell says 126 and 127 when there was nothing it could run.
     failed = reason != "exit" or ended.code in (126, 127)
     about: dict[str, Any] = {
@@ -105,26 +115,12 @@ def ended_output(ended: ChildEnded, text: str, cwd: Path, leader: int | None, **
         "exitReason": reason,
         "durationMs": round(ended.seconds * 1000),
         "timedOut": ended.timed_out,
-        "cwd": str(cwd),
+        "cwd": str(job.cwd),
         **details,
     }
     said = "\n\n".join([text or "(no output)", *notes])
     output = Output.failed(said, **about) if failed else Output.of(said, **about)
     return structs.replace(output, end_matters=True)
-
-
-def _crowd_note(count: int) -> str:
-    return (
-        f"Command was stopped with everything it had started: it had {count} processes at once, more than "
-        "tools.exec.maxProcesses allows. Start fewer at a time."
-    )
-
-
-def _timeout_note(timeout: float) -> str:
-    return (
-        f"Command timed out after {timeout:g} seconds. It was stopped with everything it had started; "
-        "check what it already changed before you run it again, and give a larger timeoutSeconds if it needs longer."
-    )
 
 
 def _signal_name(number: int) -> str:
@@ -137,130 +133,93 @@ def _signal_name(number: int) -> str:
 # The tool.
 
 REPORT_EVERY = 0.2
-MOST_PROCESSES = 1000
 REPORTED_CHARS = 2000
-YIELD_MS = 10_000
 SHORTEST_YIELD_MS, LONGEST_YIELD_MS = 10, 120_000
 
 # Commands are written for these shells; others read them differently.
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "mksh"})
 
 
-Elevated = Literal["off", "on", "ask", "full"]
-"""Whether a sandboxed run may run commands outside; `full` adds no approval of its own."""
-
-
 class ExecArgs(Struct, frozen=True, rename="camel"):
-    command: str
-    workdir: str | None = None
-    env: dict[str, str] = field(default_factory=dict)
-    timeout_seconds: float | None = None
-    pty: bool = False
-    yield_ms: float | None = None
-    background: bool = False
-    host: str = "auto"
-    elevated: bool | None = None
+    """All parameters; people and policy read `title`, `security` and `ask` from the call itself."""
 
-
-def _with_background(spec: ToolSpec) -> ToolSpec:
-    """The spec with `process` available for background commands."""
-    return structs.replace(
-        spec,
-        description=(
-            "Run a shell command in the workspace; returns its output (stdout and stderr together) and exit code. "
-            "After yieldMs, or at once with background, it goes on in the background: look after it with process. "
-            "Only background and pty commands have input. Stopped at the timeout. pty gives a terminal."
-        ),
-        parameters={
-            **spec.parameters,
-            "properties": {
-                **spec.parameters["properties"],
-                "yieldMs": {
-                    "type": "number",
-                    "description": "Milliseconds to wait before it goes on in the background (default 10000)",
-                },
-                "background": {"type": "boolean", "description": "Do not wait: run it in the background"},
-            },
-        },
-        aliases={**spec.aliases, "yield_ms": "yieldMs"},
+    command: Annotated[str, param("Shell command")]
+    workdir: Annotated[str | None, param("Directory to run in (default: the workspace)")] = None
+    env: Annotated[dict[str, str], param("Extra environment variables")] = field(default_factory=dict)
+    timeout_seconds: Annotated[float | None, param("Stop after this long; 0 means never")] = None
+    pty: Annotated[bool, param("Run in a terminal")] = False
+    title: Annotated[str | None, param("A few words for people", maxLength=120)] = None
+    elevated: Annotated[bool | None, param("Outside the sandbox; there is none here")] = None
+    host: Annotated[str, param("Where it runs (default auto: here)", enum=["auto", "sandbox", "gateway", "node"])] = (
+        "auto"
     )
+    node: Annotated[str | None, param("host node: which; none is connected")] = None
+    security: Annotated[
+        str | None, param("Be stricter than the policy; never looser", enum=["deny", "allowlist", "full"])
+    ] = None
+    ask: Annotated[
+        str | None, param("Ask the owner more often than the policy; never less", enum=["off", "on-miss", "always"])
+    ] = None
+    yield_ms: Annotated[
+        float | None, param("Milliseconds to wait before it goes on in the background (default 10000)")
+    ] = None
+    background: Annotated[bool, param("Do not wait: run it in the background")] = False
 
 
-class ExecTool:
+_AWAITED = (
+    "Run a shell command in the workspace and return its output (stdout and stderr together) and exit code. "
+    "Input is closed; the command is stopped at the timeout. Set pty for programs that need a terminal."
+)
+_LASTING = (
+    "Run a shell command in the workspace; returns its output (stdout and stderr together) and exit code. "
+    "After yieldMs, or at once with background, it goes on in the background: look after it with process. "
+    "Only background and pty commands have input. Stopped at the timeout. pty gives a terminal."
+)
+_ALIASES = {"timeout": "timeoutSeconds", "timeout_seconds": "timeoutSeconds", "cwd": "workdir", "cmd": "command"}
+
+
+@cache
+def _spec(*, lasting: bool, boxed: bool) -> ToolSpec:
+    """The spec; `lasting` where `process` can manage background commands, `boxed` in a sandbox."""
+    properties = properties_of(ExecArgs)
+    aliases = _ALIASES
+    if lasting:
+        aliases = {**_ALIASES, "yield_ms": "yieldMs"}
+    else:
+        del properties["yieldMs"], properties["background"]
+    if boxed:
+        properties["elevated"]["description"] = "Run outside the sandbox, if the owner allowed it"
+        where = "Where it runs: in the sandbox (default), or on the gateway's machine if allowed"
+        properties["host"]["description"] = where
+    about = _LASTING if lasting else _AWAITED
+    return tool_spec("exec", "Exec", "run shell commands", about, properties, "command", aliases=aliases)
+
+
+class ExecTool(ArgsTool[ExecArgs]):
     """The `exec` tool. `env` is inherited unchanged, so it must contain no credentials (see `safe_env`).
 
     Without a `background` every command is awaited: nothing could manage it later.
     """
 
-    _spec = ToolSpec(
-        name="exec",
-        label="Exec",
-        summary="run shell commands",
-        description=(
-            "Run a shell command in the workspace and return its output (stdout and stderr together) and exit code. "
-            "Input is closed; the command is stopped at the timeout. Set pty for programs that need a terminal."
-        ),
-        parameters={
-            "type": "object",
-            "required": ["command"],
-            "properties": {
-                "command": {"type": "string", "description": "Shell command"},
-                "workdir": {"type": "string", "description": "Directory to run in (default: the workspace)"},
-                "env": {
-                    "type": "object",
-                    "additionalProperties": {"type": "string"},
-                    "description": "Extra environment variables",
-                },
-                "timeoutSeconds": {"type": "number", "description": "Stop after this long; 0 means never"},
-                "pty": {"type": "boolean", "description": "Run in a terminal"},
-                "title": {"type": "string", "maxLength": 120, "description": "A few words for people"},
-                "elevated": {"type": "boolean", "description": "Outside the sandbox; there is none here"},
-                "host": {
-                    "type": "string",
-                    "enum": ["auto", "sandbox", "gateway", "node"],
-                    "description": "Where it runs (default auto: here)",
-                },
-                "node": {"type": "string", "description": "host node: which; none is connected"},
-                "security": {
-                    "type": "string",
-                    "enum": ["deny", "allowlist", "full"],
-                    "description": "Be stricter than the policy; never looser",
-                },
-                "ask": {
-                    "type": "string",
-                    "enum": ["off", "on-miss", "always"],
-                    "description": "Ask the owner more often than the policy; never less",
-                },
-            },
-        },
-        aliases={"timeout": "timeoutSeconds", "timeout_seconds": "timeoutSeconds", "cwd": "workdir", "cmd": "command"},
-    )
-    _lasting_spec = _with_background(_spec)
+    args_type = ExecArgs
 
     def __init__(
         self,
+        settings: ExecSettings = ExecSettings(),  # noqa: B008 (immutable)
         *,
         shell: str,
         env: Mapping[str, str],
-        timeout: float = 1800.0,
-        path_prepend: Sequence[str] = (),
         background: Background | None = None,
-        yield_ms: float = YIELD_MS,
         boxed: BoundSandbox | None = None,
-        elevated: Elevated = "off",
-        most_processes: int = MOST_PROCESSES,
+        elevated: Level = "off",
     ) -> None:
-        self.most_processes = most_processes
-        self.background = background
-        self.yield_ms = yield_ms
-        self.boxed = boxed
-        self.elevated: Elevated = elevated
-        usual = self._spec if background is None else self._lasting_spec
-        self.spec = usual if boxed is None else _with_box(usual)
+        self.spec = _spec(lasting=background is not None, boxed=boxed is not None)
+        self.settings = settings
         self.shell = shell
         self.env = dict(env)
-        self.timeout = timeout
-        self.path_prepend = tuple(path_prepend)
+        self.background = background
+        self.boxed = boxed
+        self.elevated: Level = elevated
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         usual = Effects.RUNS_CODE | Effects.READS_FILES | Effects.WRITES_FILES
@@ -280,57 +239,34 @@ class ExecTool:
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset({"pty"} if args.get("pty") is True else ())
 
-    @errors_to_output
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse_args(args, ExecArgs)
+    async def run(self, wanted: ExecArgs, context: ToolContext) -> Output:
         if why := find_forbidden(wanted.command):
             raise InvalidRequest(why)
         check_overrides(wanted.env)
-        timeout = self.timeout if wanted.timeout_seconds is None else wanted.timeout_seconds
+        timeout = self.settings.timeout_seconds if wanted.timeout_seconds is None else wanted.timeout_seconds
         if timeout < 0:
             raise InvalidRequest("timeoutSeconds must be 0 (never) or more.")
         outside = self._outside(wanted.elevated, wanted.host)
         self._check_host(wanted, outside)
-        if self.boxed is not None and not outside:
-            cwd = _in_box(wanted.workdir, self.boxed.box)
-        else:
-            cwd = _directory(wanted.workdir, context.workspace)
-        if self.background is not None:
-            return await self._kept(self.background, wanted, cwd, context, timeout)
-        child = await self._start(wanted, cwd, context)
-        tail = OutputTail()
-        progress = _Progress(context.report, tail)
-
-        def take(chunk: bytes) -> None:
-            tail.add(chunk)
-            progress.add(chunk)
-
-        try:
-            ended = await wait_for_child(child, [take], timeout=timeout or None, most=self.most_processes)
-        finally:
-            progress.close()
-        return ended_output(ended, tail.text(), cwd, None if self.boxed is not None and not outside else child.pid)
-
-    async def _kept(
-        self, background: Background, wanted: ExecArgs, cwd: Path, context: ToolContext, timeout: float
-    ) -> Output:
-        """Waits for a while; a command that is still running then continues in the background."""
-        patience = 0.0 if wanted.background else self._patience(wanted.yield_ms)
+        box = None if outside else self.boxed
+        cwd = _directory(wanted.workdir, context.workspace) if box is None else _in_box(wanted.workdir, box.box)
+        # Without a background of the run nothing could manage the command later, so it is awaited.
+        background = self.background or Background(SystemClock())
         background.check_room()
         job = background.start(
-            await self._start(wanted, cwd, context),
+            await self._start(wanted, cwd, context, box),
             command=wanted.command,
             cwd=cwd,
             owner=context.session_key,
             timeout=timeout or None,
-            most=self.most_processes,
+            most=self.settings.max_processes,
         )
-        job.contained = self.boxed is not None and not self._outside(wanted.elevated, wanted.host)
+        job.contained = box is not None
         progress = _Progress(context.report, job.tail)
         job.also = progress.add
         try:
             # Once around the loop even without a wait, so that the output so far is shown.
-            await background.wait(job, patience)
+            await background.wait(job, self._patience(wanted))
         finally:
             progress.close()
             job.also = None
@@ -338,11 +274,14 @@ class ExecTool:
             job.backgrounded = True
             return _running(job)
         background.forget(job)
-        return ended_output(job.ended, job.tail.text(), cwd, None if job.contained else job.pid)
+        return ended_output(job, job.ended, job.tail.text())
 
-    def _patience(self, asked: float | None) -> float:
-        given = self.yield_ms if asked is None else asked
-        return min(max(given, SHORTEST_YIELD_MS), LONGEST_YIELD_MS) / 1000
+    def _patience(self, wanted: ExecArgs) -> float | None:
+        """Seconds before the command goes on in the background; None where it cannot."""
+        if self.background is None:
+            return None
+        yield_ms = self.settings.background_ms if wanted.yield_ms is None else wanted.yield_ms
+        return 0.0 if wanted.background else min(max(yield_ms, SHORTEST_YIELD_MS), LONGEST_YIELD_MS) / 1000
 
     def _check_host(self, wanted: ExecArgs, outside: bool) -> None:
         if outside and self.elevated == "off":
@@ -359,19 +298,21 @@ class ExecTool:
                 f"host {wanted.host} is not available: no {wanted.host} is connected. Leave host out to run here."
             )
 
-    async def _launch(self, wanted: ExecArgs, cwd: Path, context: ToolContext) -> SandboxLaunch:
-        """What to start on this machine: the command itself, or the sandbox with the command in it."""
-        if self.boxed is None or self._outside(wanted.elevated, wanted.host):
-            env = self._env(wanted, context)
+    async def _start(
+        self, wanted: ExecArgs, cwd: Path, context: ToolContext, boxed: BoundSandbox | None
+    ) -> ChildProcess:
+        """Starts the command itself, or the sandbox with the command in it."""
+        if boxed is None:
+            env = {**self.env, **context.env}
+            env["PATH"] = os.pathsep.join([*self.settings.path_prepend, env.get("PATH") or os.defpath])
+            env |= {**wanted.env, "OPENCLAW_SHELL": "exec"}
             argv = (pick_shell(self.shell, env.get("PATH")), "-c", wanted.command)
-            return SandboxLaunch(argv=argv, cwd=str(cwd), env=env)
-        given = {**wanted.env, "OPENCLAW_SHELL": "exec", **({"TERM": "xterm-256color"} if wanted.pty else {})}
-        return await self.boxed.sandbox.launch(
-            self.boxed.box, ("/bin/sh", "-lc", wanted.command), cwd=str(cwd), env=given, terminal=wanted.pty
-        )
-
-    async def _start(self, wanted: ExecArgs, cwd: Path, context: ToolContext) -> ChildProcess:
-        launch = await self._launch(wanted, cwd, context)
+            launch = SandboxLaunch(argv=argv, cwd=str(cwd), env=env)
+        else:
+            env = {**wanted.env, "OPENCLAW_SHELL": "exec", **({"TERM": "xterm-256color"} if wanted.pty else {})}
+            launch = await boxed.sandbox.launch(
+                boxed.box, ("/bin/sh", "-lc", wanted.command), cwd=str(cwd), env=env, terminal=wanted.pty
+            )
         place = Path(launch.cwd)
         try:
             if wanted.pty:
@@ -382,11 +323,6 @@ class ExecTool:
         except (OSError, UnicodeEncodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it holds half a surrogate pair"
             raise StateError(f"Could not start the command: {reason}.") from error
-
-    def _env(self, wanted: ExecArgs, context: ToolContext) -> dict[str, str]:
-        env = {**self.env, **context.env}
-        env["PATH"] = os.pathsep.join([*self.path_prepend, env.get("PATH") or os.defpath])
-        return {**env, **wanted.env, "OPENCLAW_SHELL": "exec"}
 
 
 def pick_shell(preferred: str, path: str | None) -> str:
@@ -415,25 +351,6 @@ def _directory(workdir: str | None, workspace: Path) -> Path:
     if path.exists():
         raise InvalidRequest(f"workdir {quote_path(path)} is not a directory.")
     raise missing_error(path, "Directory")
-
-
-def _with_box(spec: ToolSpec) -> ToolSpec:
-    """The spec in a sandbox."""
-    return structs.replace(
-        spec,
-        parameters={
-            **spec.parameters,
-            "properties": {
-                **spec.parameters["properties"],
-                "elevated": {"type": "boolean", "description": "Run outside the sandbox, if the owner allowed it"},
-                "host": {
-                    "type": "string",
-                    "enum": ["auto", "sandbox", "gateway", "node"],
-                    "description": "Where it runs: in the sandbox (default), or on the gateway's machine if allowed",
-                },
-            },
-        },
-    )
 
 
 class _Progress:

@@ -8,22 +8,25 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from io import RawIOBase
+from itertools import accumulate
+from os.path import lexists
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.messages import Image, Text
-from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.process.tasks import run_in_thread
-from openclaw.tools.base import errors_to_output, parse_args
+from openclaw.tools.base import FileTool, param, parse_args, tool_spec
 from openclaw.tools.paths import (
     SNIFFED,
     encode_text,
-    exists,
     format_size,
     lock_name,
     missing_error,
@@ -31,8 +34,8 @@ from openclaw.tools.paths import (
     quote_path,
     refuse_binary,
     replace,
-    resolve_confined,
     resolve_links,
+    resolve_path,
     translate_os_error,
 )
 
@@ -78,65 +81,60 @@ MAX_BYTES = 50 * 1024
 
 
 class LsArgs(Struct, frozen=True):
-    path: str = "."
-    limit: int = LIMIT
-    after: str = ""
+    path: Annotated[str, param("Directory, absolute or from the workspace (default: it)")] = "."
+    limit: Annotated[int, param(f"Most names to return (default {LIMIT})", type="number")] = LIMIT
+    after: Annotated[str, param("Start after this name, to read on")] = ""
 
 
-class LsTool:
+class LsTool(FileTool[LsArgs]):
     """The `ls` tool."""
 
-    spec = ToolSpec(
-        name="ls",
-        label="List",
-        summary="list directory contents",
-        description=f"List a directory: one JSON-quoted name a line, sorted, directories end in /, dotfiles included. "
+    args_type = LsArgs
+    spec = tool_spec(
+        "ls",
+        "List",
+        "list directory contents",
+        f"List a directory: one JSON-quoted name a line, sorted, directories end in /, dotfiles included. "
         f"At most {LIMIT} names unless limit says otherwise; read on with after.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": "Directory, absolute or from the workspace (default: it)"},
-                "limit": {"type": "number", "description": f"Most names to return (default {LIMIT})"},
-                "after": {"type": "string", "description": "Start after this name, to read on"},
-            },
-        },
+        LsArgs,
     )
 
-    def __init__(self, *, workspace_only: bool = False) -> None:
-        self.workspace_only = workspace_only
-
-    def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.READS_FILES
-
-    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        return frozenset()
-
-    @errors_to_output
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse_args(args, LsArgs)
+    async def run(self, wanted: LsArgs, context: ToolContext) -> Output:
         if wanted.limit < 1:
             raise InvalidRequest("limit starts at 1.")
-        path = resolve_confined(wanted.path or ".", context.workspace, workspace_only=self.workspace_only)
-        return await run_in_thread(lambda stop: _list(path, wanted, stop))
+        path = resolve_path(wanted.path or ".", context.workspace, workspace_only=self.workspace_only)
+        return await run_in_thread(partial(_list, path, wanted))
 
 
 def _list(path: Path, wanted: LsArgs, stop: Event) -> Output:
-    if not exists(path):
+    if not lexists(path):
         raise missing_error(path, "Directory")
     if not path.is_dir():
         raise InvalidRequest(f"{quote_path(path)} is not a directory: use read for a file.")
     after = os.fsencode(wanted.after.removesuffix("/"))
+    count = 0
+
+    def later(entries: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+        """Counts the entries after a name as they pass, so that a huge directory is never held in memory."""
+        nonlocal count
+        for entry in entries:
+            if stop.is_set():
+                return
+            if _order(entry) > after:
+                count += 1
+                yield entry
+
     try:
         with os.scandir(path) as entries:
-            counted = _Counted(entries, after, stop)
-            chosen = heapq.nsmallest(wanted.limit, counted, key=_order)
+            chosen = heapq.nsmallest(wanted.limit, later(entries), key=_order)
             lines = [_line(entry) for entry in chosen]
     except OSError as error:
         raise translate_os_error(path, "list", error) from error
     if not lines:
         return Output.of("(no entries after that name)" if after else "(empty directory)", entries=0)
-    lines = _fitting(lines)
-    left = counted.count - len(lines)
+    sizes = accumulate(len(line.encode("utf-8", "surrogateescape")) + 1 for line in lines)
+    lines = lines[: sum(size <= MAX_BYTES for size in sizes)]
+    left = count - len(lines)
     notice = []
     if left:
         name = json.dumps(chosen[len(lines) - 1].name, ensure_ascii=False)
@@ -144,24 +142,6 @@ def _list(path: Path, wanted: LsArgs, stop: Event) -> Output:
     text = "\n".join([*lines, *notice]).encode("utf-8", "backslashreplace").decode()
     output = Output.of(text, entries=len(lines), remaining=left)
     return structs.replace(output, listed=(str(path), *(entry.path for entry in chosen[: len(lines)])))
-
-
-class _Counted:
-    """Counts the entries after a name as they pass, so that a huge directory is never held in memory."""
-
-    def __init__(self, entries: Iterator[os.DirEntry[str]], after: bytes, stop: Event) -> None:
-        self._entries = entries
-        self._after = after
-        self._stop = stop
-        self.count = 0
-
-    def __iter__(self) -> Iterator[os.DirEntry[str]]:
-        for entry in self._entries:
-            if self._stop.is_set():
-                return
-            if _order(entry) > self._after:
-                self.count += 1
-                yield entry
 
 
 def _order(entry: os.DirEntry[str]) -> bytes:
@@ -174,16 +154,6 @@ def _line(entry: os.DirEntry[str]) -> str:
     except OSError:
         directory = False
     return json.dumps(entry.name + ("/" if directory else ""), ensure_ascii=False)
-
-
-def _fitting(lines: list[str]) -> list[str]:
-    """As many lines as fit one answer."""
-    total = 0
-    for index, line in enumerate(lines):
-        total += len(line.encode("utf-8", "surrogateescape")) + 1
-        if total > MAX_BYTES:
-            return lines[:index]
-    return lines
 
 
 # `read`: pages of text.
@@ -239,12 +209,9 @@ def read_page(
     source = _Source(stream, head.removeprefix(codecs.BOM_UTF8), stop)
     if end := _skip_lines(source, offset - 1):
         return end
-    damaged = False
-    if cursor:
-        skipped = _skip_characters(source, cursor)
-        if isinstance(skipped, int):
-            return BeyondEnd(offset, skipped)
-        damaged = skipped.damaged
+    damaged = _skip_characters(source, offset, cursor) if cursor else False
+    if isinstance(damaged, BeyondEnd):
+        return damaged
     return _cut(source, offset, cursor, min(limit or MAX_LINES, MAX_LINES), damaged)
 
 
@@ -257,35 +224,28 @@ def _skip_lines(source: _Source, lines: int) -> BeyondEnd | None:
             seen += here
             open_line = not chunk.endswith(b"\n")
             continue
-        position = 0
-        while seen < lines:
-            position = chunk.index(b"\n", position) + 1
-            seen += 1
-        if position < len(chunk):
-            source.push(chunk[position:])
+        end = _line_end(chunk, lines - seen)
+        if end < len(chunk):
+            source.push(chunk[end:])
             return None
-        open_line = False
+        seen, open_line = lines, False
     return BeyondEnd(seen + open_line)
 
 
-class _Skipped(Struct, frozen=True):
-    damaged: bool
-
-
-def _skip_characters(source: _Source, cursor: int) -> _Skipped | int:
-    """Advances `source` past `cursor` characters of its line; returns the line's length when it is shorter."""
+def _skip_characters(source: _Source, offset: int, cursor: int) -> bool | BeyondEnd:
+    """Advances `source` past `cursor` characters of line `offset`; returns whether they held invalid bytes."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     left = cursor
     for chunk in source.chunks():
         text = decoder.decode(chunk)
         line_end = text.find("\n", 0, left)
         if line_end >= 0:
-            return cursor - left + line_end
+            return BeyondEnd(offset, cursor - left + line_end)
         if len(text) > left:
             source.push(text[left:].encode() + decoder.getstate()[0])
-            return _Skipped("\ufffd" in text)
+            return "\ufffd" in text
         left -= len(text)
-    return cursor - left
+    return BeyondEnd(offset, cursor - left)
 
 
 def _cut(source: _Source, offset: int, cursor: int, limit: int, damaged: bool) -> TextPage:
@@ -325,7 +285,7 @@ def _page(data: bytes, damaged: bool, *, next_offset: int | None, remaining: int
     return TextPage(data=data, text=text, damaged=damaged, next_offset=next_offset, remaining=remaining)
 
 
-def _line_end(data: bytearray, lines: int) -> int:
+def _line_end(data: bytes | bytearray, lines: int) -> int:
     position = 0
     for _ in range(lines):
         position = data.index(b"\n", position) + 1
@@ -346,59 +306,33 @@ MAX_IMAGE_BYTES = 5 * 1024 * 1024
 
 
 class ReadArgs(Struct, frozen=True):
-    path: str
-    offset: int = 1
-    limit: int | None = None
-    cursor: int = 0
-    optional: bool = False
+    path: Annotated[str, param("File path, absolute or from the workspace")]
+    offset: Annotated[int, param("First line, counted from 1", minimum=1)] = 1
+    limit: Annotated[int | None, param("Most lines to return", type="number")] = None
+    cursor: Annotated[int, param("Characters of the first line to skip, to read on in a long line", minimum=0)] = 0
+    optional: Annotated[bool, param("A missing file is not an error", const=True)] = False
 
 
-class ReadTool:
+class ReadTool(FileTool[ReadArgs]):
     """The `read` tool."""
 
-    spec = ToolSpec(
-        name="read",
-        label="Read",
-        summary="read file contents",
-        description=(
-            f"Read a file. Text comes by whole lines, at most {MAX_LINES} lines or {format_size(MAX_BYTES)} a call; "
-            "follow the note at the end to read on. Images (jpg, png, gif, webp, bmp) are shown to you."
-        ),
-        parameters={
-            "type": "object",
-            "required": ["path"],
-            "properties": {
-                "path": {"type": "string", "description": "File path, absolute or from the workspace"},
-                "offset": {"type": "integer", "minimum": 1, "description": "First line, counted from 1"},
-                "limit": {"type": "number", "description": "Most lines to return"},
-                "cursor": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "description": "Characters of the first line to skip, to read on in a long line",
-                },
-                "optional": {"type": "boolean", "const": True, "description": "A missing file is not an error"},
-            },
-        },
+    args_type = ReadArgs
+    spec = tool_spec(
+        "read",
+        "Read",
+        "read file contents",
+        f"Read a file. Text comes by whole lines, at most {MAX_LINES} lines or {format_size(MAX_BYTES)} a call; "
+        "follow the note at the end to read on. Images (jpg, png, gif, webp, bmp) are shown to you.",
+        ReadArgs,
         aliases={"file_path": "path", "filePath": "path"},
     )
 
-    def __init__(self, *, workspace_only: bool = False) -> None:
-        self.workspace_only = workspace_only
-
-    def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.READS_FILES
-
-    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        return frozenset()
-
-    @errors_to_output
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse_args(args, ReadArgs)
+    async def run(self, wanted: ReadArgs, context: ToolContext) -> Output:
         if wanted.offset < 1 or wanted.cursor < 0 or (wanted.limit is not None and wanted.limit < 1):
             raise InvalidRequest("offset and limit start at 1, cursor at 0.")
-        path = resolve_confined(wanted.path, context.workspace, workspace_only=self.workspace_only)
+        path = resolve_path(wanted.path, context.workspace, workspace_only=self.workspace_only)
         try:
-            return await run_in_thread(lambda stop: _read(path, wanted, context, stop))
+            return await run_in_thread(partial(_read, path, wanted, context))
         except NotFound:
             if wanted.optional:
                 return Output.of(f"Optional file not found: {quote_path(wanted.path)}.", found=False)
@@ -411,19 +345,22 @@ def _read(path: Path, wanted: ReadArgs, context: ToolContext, stop: Event) -> Ou
         total = os.fstat(stream.fileno()).st_size
         if mime := image_type(head):
             if total <= MAX_IMAGE_BYTES and context.accepts_images:
-                data = head + (stream.readall() or b"")
-                return _image(path, "image/png", to_png(data)) if mime == "image/bmp" else _image(path, mime, data)
+                return _image(path, mime, head + (stream.readall() or b""))
             return _unseen_image(path, mime, total, context.accepts_images)
         refuse_binary(path, head, total, "read")
         page = read_page(stream, head, offset=wanted.offset, cursor=wanted.cursor, limit=wanted.limit, stop=stop)
     if isinstance(page, BeyondEnd):
         return _beyond(page, wanted)
     refuse_binary(path, page.data, total, "read")
-    output = Output.of(_text(page, wanted), **_details(path, page, wanted))
-    return structs.replace(output, touched=(str(path),))
+    return _shown(path, page, wanted)
 
 
-def _text(page: TextPage, wanted: ReadArgs) -> str:
+def _shown(path: Path, page: TextPage, wanted: ReadArgs) -> Output:
+    details: dict[str, Any] = {"path": str(path), "offset": wanted.offset, "truncated": page.next_offset is not None}
+    if page.next_offset is not None:
+        details["nextOffset"] = page.next_offset
+    if page.next_cursor:
+        details["nextCursor"] = page.next_cursor
     notes = []
     if page.next_offset is not None and page.remaining is not None:
         notes.append(f"[{page.remaining} more lines in file. Use offset={page.next_offset} to continue.]")
@@ -435,16 +372,8 @@ def _text(page: TextPage, wanted: ReadArgs) -> str:
         )
     if page.damaged:
         notes.append("[Bytes that are not valid UTF-8 are shown as \ufffd.]")
-    return "\n\n".join([page.text, *notes])
-
-
-def _details(path: Path, page: TextPage, wanted: ReadArgs) -> dict[str, Any]:
-    details: dict[str, Any] = {"path": str(path), "offset": wanted.offset, "truncated": page.next_offset is not None}
-    if page.next_offset is not None:
-        details["nextOffset"] = page.next_offset
-    if page.next_cursor:
-        details["nextCursor"] = page.next_cursor
-    return details
+    output = Output.of("\n\n".join([page.text, *notes]), **details)
+    return structs.replace(output, touched=(str(path),))
 
 
 def _beyond(end: BeyondEnd, wanted: ReadArgs) -> Output:
@@ -461,6 +390,8 @@ def _beyond(end: BeyondEnd, wanted: ReadArgs) -> Output:
 
 
 def _image(path: Path, mime: str, data: bytes) -> Output:
+    if mime == "image/bmp":
+        mime, data = "image/png", to_png(data)
     note = f"Image file {quote_path(path.name)} ({mime}, {format_size(len(data))})."
     return Output(
         content=(Text(note), Image(base64.b64encode(data).decode("ascii"), mime)),
@@ -499,50 +430,35 @@ def image_type(head: bytes) -> str | None:
 
 
 class WriteArgs(Struct, frozen=True):
-    path: str
-    content: str
+    path: Annotated[str, param("File path, absolute or from the workspace")]
+    content: Annotated[str, param("The complete new content")]
 
 
-class WriteTool:
+class WriteTool(FileTool[WriteArgs]):
     """The `write` tool."""
 
-    spec = ToolSpec(
-        name="write",
-        label="Write",
-        summary="create or overwrite files",
-        description="Create a file or replace all of its content. Missing parent directories are made. "
+    args_type = WriteArgs
+    spec = tool_spec(
+        "write",
+        "Write",
+        "create or overwrite files",
+        "Create a file or replace all of its content. Missing parent directories are made. "
         "To change part of a file use edit.",
-        parameters={
-            "type": "object",
-            "required": ["path", "content"],
-            "properties": {
-                "path": {"type": "string", "description": "File path, absolute or from the workspace"},
-                "content": {"type": "string", "description": "The complete new content"},
-            },
-        },
+        WriteArgs,
         aliases={"file_path": "path", "filePath": "path"},
     )
-
-    def __init__(self, *, workspace_only: bool = False) -> None:
-        self.workspace_only = workspace_only
-
-    def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.WRITES_FILES
+    usual_effects = Effects.WRITES_FILES
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        try:
-            return frozenset(
-                {lock_name(resolve_confined(parse_args(args, WriteArgs).path, context.workspace, creating=True))}
-            )
-        except OpenClawError:
-            return frozenset()  # the call itself reports the error
+        with suppress(OpenClawError):  # the call itself reports the error
+            wanted = parse_args(args, WriteArgs)
+            return frozenset({lock_name(resolve_path(wanted.path, context.workspace, creating=True))})
+        return frozenset()
 
-    @errors_to_output
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse_args(args, WriteArgs)
-        path = resolve_confined(wanted.path, context.workspace, workspace_only=self.workspace_only, creating=True)
+    async def run(self, wanted: WriteArgs, context: ToolContext) -> Output:
+        path = resolve_path(wanted.path, context.workspace, workspace_only=self.workspace_only, creating=True)
         data = encode_text(wanted.content, "content")
-        changed = await run_in_thread(lambda stop: _write(path, data))
+        changed = await run_in_thread(partial(_write, path, data))
         return Output.of(
             f"Successfully wrote {len(data)} bytes to {quote_path(wanted.path)}",
             path=str(path),
@@ -551,8 +467,8 @@ class WriteTool:
         )
 
 
-def _write(path: Path, data: bytes) -> bool:
-    """Writes the file; whether it had to be changed."""
+def _write(path: Path, data: bytes, stop: Event) -> bool:
+    """Writes the file, to its end even when stopped; whether it had to be changed."""
     if _holds(path, data):
         return False
     replace(path, data)
@@ -561,7 +477,7 @@ def _write(path: Path, data: bytes) -> bool:
 
 def _holds(path: Path, data: bytes) -> bool:
     target = resolve_links(path)
-    if not exists(target) or not target.is_file() or target.stat().st_size != len(data):
+    if not lexists(target) or not target.is_file() or target.stat().st_size != len(data):
         return False
     try:
         with open_regular(target) as stream:

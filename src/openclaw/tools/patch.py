@@ -2,22 +2,24 @@
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from os.path import lexists
 from pathlib import Path
 from stat import S_IMODE
 from threading import Event
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, OpenClawError, StateError
-from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.process.tasks import run_in_thread
-from openclaw.tools.base import errors_to_output, parse_args
+from openclaw.tools.base import FileTool, param, parse_args, tool_spec
 from openclaw.tools.edit import fold_lookalikes
 from openclaw.tools.paths import (
     confine,
     encode_text,
-    exists,
     lock_name,
     missing_error,
     open_regular,
@@ -88,9 +90,9 @@ def parse_patch(text: str) -> tuple[Section, ...]:
         raise InvalidRequest(f"The last line of the patch must be '{END}'")
     reader = _Reader(lines)
     sections = []
-    while not (reader.at_section() and reader.peek().startswith(END)):
+    while not reader.peek().startswith(END):
         sections.append(_section(reader))
-    if reader.number != len(lines) - 1:
+    if len(reader.left) > 1:
         raise reader.error(f"text after '{END}'")
     if not sections:
         raise InvalidRequest("The patch changes no file: add a section such as '*** Update File: path'.")
@@ -99,12 +101,8 @@ def parse_patch(text: str) -> tuple[Section, ...]:
 
 def paths_of(sections: tuple[Section, ...]) -> list[str]:
     """Every path the patch touches."""
-    found = []
-    for section in sections:
-        found.append(section.path)
-        if isinstance(section, UpdateFile) and section.move_to:
-            found.append(section.move_to)
-    return found
+    moved = [section.move_to for section in sections if isinstance(section, UpdateFile) and section.move_to]
+    return [*(section.path for section in sections), *moved]
 
 
 def _unwrap(lines: list[str]) -> list[str]:
@@ -118,47 +116,43 @@ class _Reader:
     """The lines after the first; `number` is the number of the last line taken."""
 
     def __init__(self, lines: list[str]) -> None:
-        self._lines = lines
-        self._gaps = _gaps(lines)
         self.number = 1
+        self.left: list[tuple[int, str]] = []
+        """The next line is the last one. Empty lines that only separate sections are left out."""
+        for number, line in reversed([*enumerate(lines, 1)][1:]):
+            if line or not self.left or not self.at_section():
+                self.left.append((number, line))
 
     def peek(self) -> str:
-        return self._lines[self.number]
+        return self.left[-1][1]
 
     def take(self) -> str:
-        line = self._lines[self.number]
-        self.number += 1
+        self.number, line = self.left.pop()
         return line
 
     def at_section(self) -> bool:
-        """Whether a section starts here; skips empty lines that only separate sections."""
-        while self.number in self._gaps:
-            self.number += 1
         return self.peek().startswith(_SECTIONS)
 
     def error(self, what: str) -> InvalidRequest:
         return InvalidRequest(f"Invalid patch, line {self.number}: {what}")
 
 
-def _gaps(lines: list[str]) -> set[int]:
-    gaps: set[int] = set()
-    for index in range(len(lines) - 1, 0, -1):
-        if not lines[index] and (index + 1 in gaps or lines[index + 1].startswith(_SECTIONS)):
-            gaps.add(index)
-    return gaps
-
-
 def _section(reader: _Reader) -> Section:
     line = reader.take()
     for keyword in (_ADD, _DELETE, _UPDATE):
         if line.startswith(keyword):
-            path = line.removeprefix(keyword).strip()
-            if not path:
-                raise reader.error(f"'{keyword}' needs a path.")
+            path = _path_after(keyword, line, reader)
             if keyword == _ADD:
                 return _added(reader, path)
             return DeleteFile(path) if keyword == _DELETE else _updated(reader, path)
     raise reader.error(f"expected '{_ADD}', '{_DELETE}' or '{_UPDATE}', got {line[:80]!r}.")
+
+
+def _path_after(keyword: str, line: str, reader: _Reader) -> str:
+    path = line.removeprefix(keyword).strip()
+    if not path:
+        raise reader.error(f"'{keyword}' needs a path.")
+    return path
 
 
 def _added(reader: _Reader, path: str) -> AddFile:
@@ -174,9 +168,7 @@ def _added(reader: _Reader, path: str) -> AddFile:
 def _updated(reader: _Reader, path: str) -> UpdateFile:
     move_to = None
     if reader.peek().startswith(_MOVE):
-        move_to = reader.take().removeprefix(_MOVE).strip()
-        if not move_to:
-            raise reader.error(f"'{_MOVE}' needs a path.")
+        move_to = _path_after(_MOVE, reader.take(), reader)
     hunks = []
     while not reader.at_section():
         hunks.append(_hunk(reader))
@@ -207,13 +199,13 @@ def _hunk(reader: _Reader) -> Hunk:
 
 # Applying hunks, pure.
 
+
+def _fold(line: str) -> str:
+    return fold_lookalikes(line).strip()
+
+
 # Normalisations from strictest to loosest; the first that finds the lines wins.
-_READINGS: tuple[Callable[[str], str], ...] = (
-    lambda line: line,
-    str.rstrip,
-    str.strip,
-    lambda line: fold_lookalikes(line).strip(),
-)
+_READINGS: tuple[Callable[[str], str], ...] = (str, str.rstrip, str.strip, _fold)
 
 
 class _Lines:
@@ -255,47 +247,35 @@ def apply_hunks(text: str, hunks: tuple[Hunk, ...], path: str) -> str:
 
     New lines get the ending most lines have, and a text without a final newline stays without one.
     """
-    bodies, endings = _split(text)
-    newline = "\r\n" if endings.count("\r\n") > endings.count("\n") else "\n"
-    lines = _Lines(bodies)
-    new_bodies: list[str] = []
-    new_endings: list[str] = []
+    old = _split(text)
+    newline = "\r\n" if 2 * sum(end == "\r\n" for _, end in old) > sum(end != "" for _, end in old) else "\n"
+    lines = _Lines([body for body, _ in old])
+    new: list[tuple[str, str]] = []
     done = 0
     for number, hunk in enumerate(hunks, 1):
-        at = _locate(lines, hunk, done, len(bodies), f"hunk {number} of {path}")
-        new_bodies += bodies[done:at]
-        new_endings += endings[done:at]
+        at = _locate(lines, hunk, done, len(old), f"hunk {number} of {path}")
+        new += old[done:at]
         done = at
         for line in hunk.lines:
             if line.mark == "+":
-                new_bodies.append(line.text)
-                new_endings.append(newline)
+                new.append((line.text, newline))
                 continue
             if line.mark == " ":
-                new_bodies.append(bodies[done])
-                new_endings.append(endings[done])
+                new.append(old[done])
             done += 1
-    new_bodies += bodies[done:]
-    new_endings += endings[done:]
+    new += old[done:]
     # Only the last line may lack its ending, and a hunk must not change whether it does.
-    new_endings = [ending or newline for ending in new_endings]
-    if new_endings and bodies and not endings[-1]:
-        new_endings[-1] = ""
-    return "".join(body + ending for body, ending in zip(new_bodies, new_endings, strict=True))
+    parts = [body + (ending or newline) for body, ending in new]
+    if new and old and not old[-1][1]:
+        parts[-1] = new[-1][0]
+    return "".join(parts)
 
 
-def _split(text: str) -> tuple[list[str], list[str]]:
-    """The lines and, separately, their endings; the last ending is empty when the text has no final newline."""
-    bodies = text.split("\n")
-    if not bodies[-1]:
-        bodies.pop()
-    endings = ["\n"] * len(bodies)
-    if bodies and not text.endswith("\n"):
-        endings[-1] = ""
-    for index, body in enumerate(bodies):
-        if endings[index] and body.endswith("\r"):
-            bodies[index], endings[index] = body[:-1], "\r\n"
-    return bodies, endings
+def _split(text: str) -> list[tuple[str, str]]:
+    """Each line and its ending; the last ending is empty when the text has no final newline."""
+    *lines, last = text.split("\n")
+    found = [(line[:-1], "\r\n") if line.endswith("\r") else (line, "\n") for line in lines]
+    return [*found, (last, "")] if last else found
 
 
 def _locate(lines: _Lines, hunk: Hunk, start: int, total: int, name: str) -> int:
@@ -324,69 +304,45 @@ def _locate(lines: _Lines, hunk: Hunk, start: int, total: int, name: str) -> int
 
 
 class PatchArgs(Struct, frozen=True):
-    input: str
+    input: Annotated[str, param("The whole patch")]
 
 
-class ApplyPatch:
+class ApplyPatch(FileTool[PatchArgs]):
     """The `apply_patch` tool."""
 
-    spec = ToolSpec(
-        name="apply_patch",
-        label="Apply patch",
-        summary="apply multi-file patches",
-        description=(
-            "Change several files with one patch: '*** Begin Patch', then sections '*** Add File: p' (lines with +), "
-            "'*** Delete File: p', '*** Update File: p' (optional '*** Move to: q', hunks '@@ context' with lines "
-            "prefixed by space, - or +), then '*** End Patch'."
-        ),
-        parameters={
-            "type": "object",
-            "required": ["input"],
-            "properties": {"input": {"type": "string", "description": "The whole patch"}},
-        },
+    args_type = PatchArgs
+    spec = tool_spec(
+        "apply_patch",
+        "Apply patch",
+        "apply multi-file patches",
+        "Change several files with one patch: '*** Begin Patch', then sections '*** Add File: p' (lines with +), "
+        "'*** Delete File: p', '*** Update File: p' (optional '*** Move to: q', hunks '@@ context' with lines "
+        "prefixed by space, - or +), then '*** End Patch'.",
+        PatchArgs,
         aliases={"patch": "input"},
     )
 
     def __init__(self, *, workspace_only: bool = True) -> None:
-        self.workspace_only = workspace_only
+        super().__init__(workspace_only=workspace_only)
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
-        deletes = "*** Delete File:" in str(args.get("input", ""))
+        deletes = _DELETE in str(args.get("input", ""))
         return Effects.READS_FILES | Effects.WRITES_FILES | (Effects.DELETES if deletes else Effects.NONE)
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        try:
+        with suppress(OpenClawError):  # the call itself reports the error
             paths = paths_of(parse_patch(parse_args(args, PatchArgs).input))
             return frozenset(lock_name(resolve_path(path, context.workspace, creating=True)) for path in paths)
-        except OpenClawError:
-            return frozenset()  # the call itself reports the error
+        return frozenset()
 
-    @errors_to_output
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        text = parse_args(args, PatchArgs).input
-        encode_text(text, "input")
-        sections = parse_patch(text)
+    async def run(self, wanted: PatchArgs, context: ToolContext) -> Output:
+        encode_text(wanted.input, "input")
         applier = _PatchApplier(context.workspace, self.workspace_only)
-        done, error = await run_in_thread(lambda stop: _apply(applier, sections, stop))
+        done, error = await run_in_thread(partial(applier.apply_all, parse_patch(wanted.input)))
         if error is None:
             return Output.of("Success. Updated the following files:\n" + "\n".join(done), files=done)
         applied = "These were already changed:\n" + "\n".join(done) if done else "No file was changed."
         return Output.failed(f"{error.message}\n{applied}", files=done)
-
-
-def _apply(
-    applier: "_PatchApplier", sections: tuple[Section, ...], stop: Event
-) -> tuple[list[str], OpenClawError | None]:
-    """Applies file by file up to the first failure; returns what was done and why it stopped."""
-    done: list[str] = []
-    for section in sections:
-        if stop.is_set():
-            break
-        try:
-            done.append(applier.apply(section))
-        except OpenClawError as error:
-            return done, error
-    return done, None
 
 
 class _PatchApplier:
@@ -396,12 +352,23 @@ class _PatchApplier:
         self._workspace = workspace
         self._workspace_only = workspace_only
 
-    def apply(self, section: Section) -> str:
+    def apply_all(self, sections: tuple[Section, ...], stop: Event) -> tuple[list[str], OpenClawError | None]:
+        """Applies file by file up to the first failure; returns what was done and why it stopped."""
+        done: list[str] = []
+        for section in sections:
+            if stop.is_set():
+                break
+            try:
+                done.append(self._apply(section))
+            except OpenClawError as error:
+                return done, error
+        return done, None
+
+    def _apply(self, section: Section) -> str:
         """Applies one section; returns the line that reports it."""
         match section:
             case AddFile(path, content):
-                target = self._free(path)
-                replace(target, content.encode())
+                replace(self._free(path), content.encode())
                 return f"A {quote_path(path)}"
             case DeleteFile(path):
                 self._delete(self._path(path, follow=False))
@@ -416,7 +383,7 @@ class _PatchApplier:
             self._move(source, self._free(section.move_to), section)
         elif section.hunks:
             replace(source, _patched(source, section))
-        elif not exists(source):
+        elif not lexists(source):
             raise missing_error(source)
 
     def _path(self, raw: str, *, follow: bool = True) -> Path:
@@ -427,7 +394,7 @@ class _PatchApplier:
 
     def _free(self, raw: str) -> Path:
         path = self._path(raw)
-        if exists(path):
+        if lexists(path):
             raise InvalidRequest(f"{quote_path(raw)} already exists: use '*** Update File:', or delete it first.")
         return path
 
@@ -441,7 +408,7 @@ class _PatchApplier:
             raise translate_os_error(source, "move", error) from error
 
     def _delete(self, path: Path) -> None:
-        if not exists(path):
+        if not lexists(path):
             raise missing_error(path)
         if path.is_dir() and not path.is_symlink():
             raise InvalidRequest(f"{quote_path(path)} is a directory: a patch deletes files only.")

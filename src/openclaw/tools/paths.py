@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from itertools import islice
+from os.path import lexists
 from pathlib import Path
 
 from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, StateError
+from openclaw.storage.atomic import sync_directory
 
 MAX_LISTED = 5000
 
@@ -32,16 +34,11 @@ def resolve_links(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def resolve_confined(raw: str, workspace: Path, *, workspace_only: bool = False, creating: bool = False) -> Path:
-    """The absolute path of `raw`; raises when it leaves a workspace it must stay in."""
-    path = resolve_path(raw, workspace, creating=creating)
-    if workspace_only:
-        confine(path, workspace)
-    return path
+def resolve_path(raw: str, workspace: Path, *, workspace_only: bool = False, creating: bool = False) -> Path:
+    """The absolute path of `raw`; raises when it leaves a workspace it must stay in.
 
-
-def resolve_path(raw: str, workspace: Path, *, creating: bool = False) -> Path:
-    """The absolute path of `raw`. An existing file with the literal name always wins."""
+    An existing file with the literal name always wins.
+    """
     if not raw.strip():
         raise InvalidRequest("The path is empty: name a file or directory.")
     if "\0" in raw:
@@ -50,14 +47,14 @@ def resolve_path(raw: str, workspace: Path, *, creating: bool = False) -> Path:
     plain = _SPACES.sub(" ", trimmed)
     spellings = dict.fromkeys((raw, trimmed, plain, trimmed.removeprefix("@"), plain.removeprefix("@")))
     candidates = [_absolute(spelling, workspace) for spelling in spellings if spelling]
-    for candidate in candidates:
-        if exists(candidate):
-            return candidate
-    if not creating:
-        for candidate in candidates:
-            if twin := _twin(candidate):
-                return twin
-    return _fresh(plain, workspace)
+    path = next(filter(lexists, candidates), None)
+    if path is None and not creating:
+        path = next(filter(None, map(_twin, candidates)), None)
+    if path is None:
+        path = _fresh(plain, workspace)
+    if workspace_only:
+        confine(path, workspace)
+    return path
 
 
 def confine(path: Path, workspace: Path, *, follow: bool = True) -> None:
@@ -73,14 +70,6 @@ def confine(path: Path, workspace: Path, *, follow: bool = True) -> None:
 def lock_name(path: Path) -> str:
     """One name for one file, however it is spelled."""
     return str(resolve_links(path))
-
-
-def exists(path: Path) -> bool:
-    try:
-        path.lstat()
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def missing_error(path: Path, kind: str = "File") -> NotFound:
@@ -128,9 +117,9 @@ def _fresh(text: str, workspace: Path) -> Path:
     if not text.startswith("@") or text == "@":
         return path
     mentioned = _absolute(text[1:], workspace)
-    if path.parent != workspace and exists(path.parent):
+    if path.parent != workspace and lexists(path.parent):
         return path
-    return mentioned if exists(mentioned.parent) else path
+    return mentioned if lexists(mentioned.parent) else path
 
 
 def _names(directory: Path) -> list[str]:
@@ -289,14 +278,17 @@ def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
     made: list[Path] = []
     try:
         old = _writable(path, target)
-        _make_parents(target.parent, made)
+        for parent in reversed([each for each in target.parents if not lexists(each)]):
+            with suppress(FileExistsError):
+                parent.mkdir()
+                made.append(parent)
         _swap_in(target, data, old, mode)
     except OSError as error:
         for directory in reversed(made):
             with suppress(OSError):
                 directory.rmdir()
         why = "Permission denied" if isinstance(error, PermissionError) else (error.strerror or str(error))
-        kept = "The file was left as it was" if exists(target) else "No file was created"
+        kept = "The file was left as it was" if lexists(target) else "No file was created"
         raise StateError(f"Could not write {quote_path(path)}: {why}. {kept}.") from error
 
 
@@ -311,14 +303,6 @@ def _writable(path: Path, target: Path) -> os.stat_result | None:
     if not os.access(target, os.W_OK):
         raise PermissionError
     return old
-
-
-def _make_parents(directory: Path, made: list[Path]) -> None:
-    needed = [parent for parent in (directory, *directory.parents) if not exists(parent)]
-    for parent in reversed(needed):
-        with suppress(FileExistsError):
-            parent.mkdir()
-            made.append(parent)
 
 
 def _swap_in(target: Path, data: bytes, old: os.stat_result | None, mode: int | None) -> None:
@@ -341,14 +325,4 @@ def _swap_in(target: Path, data: bytes, old: os.stat_result | None, mode: int | 
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _settle(target.parent)
-
-
-def _settle(directory: Path) -> None:
-    """Syncs the directory so that a rename survives a power cut; ignores filesystems that cannot, the data is safe."""
-    with suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    sync_directory(target.parent)

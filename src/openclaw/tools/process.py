@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.tools.background import Background, BackgroundCommand
-from openclaw.tools.base import errors_to_output, parse_args
+from openclaw.tools.base import ArgsTool, param, tool_spec
 from openclaw.tools.exec import ended_output
 
 # Keys and pastes.
@@ -23,28 +23,13 @@ _NAMED = {
     "space": " ",
     "backspace": "\x7f",
     "bspace": "\x7f",
-    "up": "\x1b[A",
-    "down": "\x1b[B",
-    "right": "\x1b[C",
-    "left": "\x1b[D",
-    "home": "\x1b[H",
-    "end": "\x1b[F",
     "insert": "\x1b[2~",
     "delete": "\x1b[3~",
     "pageup": "\x1b[5~",
     "pagedown": "\x1b[6~",
-    "f1": "\x1bOP",
-    "f2": "\x1bOQ",
-    "f3": "\x1bOR",
-    "f4": "\x1bOS",
-    "f5": "\x1b[15~",
-    "f6": "\x1b[17~",
-    "f7": "\x1b[18~",
-    "f8": "\x1b[19~",
-    "f9": "\x1b[20~",
-    "f10": "\x1b[21~",
-    "f11": "\x1b[23~",
-    "f12": "\x1b[24~",
+    **{name: f"\x1b[{code}" for name, code in zip("up down right left home end".split(), "ABCDHF", strict=True)},
+    **{f"f{number}": f"\x1bO{code}" for number, code in enumerate("PQRS", 1)},
+    **{f"f{number}": f"\x1b[{code}~" for number, code in enumerate((15, 17, 18, 19, 20, 21, 23, 24), 5)},
 }
 _COMBINED = re.compile(r"([CMS])-(.+)\Z", re.IGNORECASE | re.DOTALL)
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,2})\Z")
@@ -102,74 +87,38 @@ LONGEST_POLL_MS = 30_000
 COMMAND_CHARS = 80
 
 Action = Literal["list", "poll", "log", "write", "send-keys", "submit", "paste", "kill", "clear", "remove"]
-ACTIONS: tuple[Action, ...] = (
-    "list",
-    "poll",
-    "log",
-    "write",
-    "send-keys",
-    "submit",
-    "paste",
-    "kill",
-    "clear",
-    "remove",
-)
 TYPING = frozenset({"write", "send-keys", "submit", "paste"})
 
 
 class ProcessArgs(Struct, frozen=True, rename="camel"):
-    action: Action
-    session_id: str = ""
-    data: str = ""
-    keys: tuple[str, ...] = ()
-    hex: tuple[str, ...] = ()
-    literal: str = ""
-    text: str = ""
-    bracketed: bool = True
-    eof: bool = False
-    offset: int | None = None
-    limit: int | None = None
-    timeout: int = 0
+    action: Annotated[Action, param("What to do")]
+    session_id: Annotated[str, param("The name exec gave (all actions but list)")] = ""
+    data: Annotated[str, param("write: text for the input, as it is")] = ""
+    keys: Annotated[tuple[str, ...], param("send-keys: Enter, Tab, Escape, Up, F1, C-c, M-x, …")] = ()
+    hex: Annotated[tuple[str, ...], param("send-keys: bytes in hex")] = ()
+    literal: Annotated[str, param("send-keys: text sent before the keys")] = ""
+    text: Annotated[str, param("paste: the text")] = ""
+    bracketed: Annotated[bool, param("paste: mark it as a paste (default true)")] = True
+    eof: Annotated[bool, param("write: close the input afterwards")] = False
+    offset: Annotated[int | None, param("log: first line, counted from 0", type="number")] = None
+    limit: Annotated[int | None, param(f"log: number of lines (default the last {LOG_LINES})", type="number")] = None
+    timeout: Annotated[
+        int, param("poll: milliseconds to wait for something new, at most 30000", type="number", minimum=0)
+    ] = 0
 
 
-class ProcessTool:
+class ProcessTool(ArgsTool[ProcessArgs]):
     """The `process` tool."""
 
-    spec = ToolSpec(
-        name="process",
-        label="Process",
-        summary="watch, feed or stop commands running in the background",
-        description=(
-            "Commands that exec left running: list them, poll for new output (waits up to timeout), read the log, "
-            "write to their input, send keys, submit (Enter), paste, kill, clear finished output, remove. "
-            "You are told when one ends; do not poll in a loop."
-        ),
-        parameters={
-            "type": "object",
-            "required": ["action"],
-            "properties": {
-                "action": {"type": "string", "enum": list(ACTIONS), "description": "What to do"},
-                "sessionId": {"type": "string", "description": "The name exec gave (all actions but list)"},
-                "data": {"type": "string", "description": "write: text for the input, as it is"},
-                "keys": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "send-keys: Enter, Tab, Escape, Up, F1, C-c, M-x, …",
-                },
-                "hex": {"type": "array", "items": {"type": "string"}, "description": "send-keys: bytes in hex"},
-                "literal": {"type": "string", "description": "send-keys: text sent before the keys"},
-                "text": {"type": "string", "description": "paste: the text"},
-                "bracketed": {"type": "boolean", "description": "paste: mark it as a paste (default true)"},
-                "eof": {"type": "boolean", "description": "write: close the input afterwards"},
-                "offset": {"type": "number", "description": "log: first line, counted from 0"},
-                "limit": {"type": "number", "description": f"log: number of lines (default the last {LOG_LINES})"},
-                "timeout": {
-                    "type": "number",
-                    "minimum": 0,
-                    "description": "poll: milliseconds to wait for something new, at most 30000",
-                },
-            },
-        },
+    args_type = ProcessArgs
+    spec = tool_spec(
+        "process",
+        "Process",
+        "watch, feed or stop commands running in the background",
+        "Commands that exec left running: list them, poll for new output (waits up to timeout), read the log, "
+        "write to their input, send keys, submit (Enter), paste, kill, clear finished output, remove. "
+        "You are told when one ends; do not poll in a loop.",
+        ProcessArgs,
         aliases={"session_id": "sessionId", "session": "sessionId", "timeoutMs": "timeout"},
     )
 
@@ -186,30 +135,26 @@ class ProcessTool:
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset({f"process:{args.get('sessionId')}"} if args.get("sessionId") else ())
 
-    @errors_to_output
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse_args(args, ProcessArgs)
+    async def run(self, wanted: ProcessArgs, context: ToolContext) -> Output:
         if wanted.action == "list":
             return self._list(context.session_key)
         if not wanted.session_id.strip():
             raise InvalidRequest(f"sessionId is missing: {wanted.action} needs one (process list shows them).")
         job = self._background.find(wanted.session_id.strip(), context.session_key)
-        match wanted.action:
-            case "poll":
-                return await self._poll(job, wanted)
-            case "log":
-                return _log(job, wanted)
-            case "kill":
-                return await self._kill(job)
-            case "clear":
-                return self._clear(job)
-            case "remove":
-                return await self._remove(job)
-        return await self._type(job, wanted)
+        if wanted.action in TYPING:
+            return await self._type(job, wanted)
+        if wanted.action == "poll":
+            return await self._poll(job, wanted)
+        return _log(job, wanted) if wanted.action == "log" else await self._end(job, wanted.action)
 
     def _list(self, owner: str) -> Output:
         jobs = self._background.of(owner)
-        lines = [f"{job.name} {_status(job)} {_runtime(job)} :: {_short(job.command)}" for job in jobs]
+        lines = []
+        for job in jobs:
+            command = " ".join(job.command.split())
+            if len(command) > COMMAND_CHARS:
+                command = f"{command[: COMMAND_CHARS - 1]}…"
+            lines.append(f"{job.name} {_status(job)} {_runtime(job)} :: {command}")
         rows = [_row(job) for job in jobs]
         return Output.of("\n".join(lines) or "No running or recent sessions.", status="completed", sessions=rows)
 
@@ -218,7 +163,7 @@ class ProcessTool:
             raise InvalidRequest("timeout is in milliseconds and not negative.")
         fresh = await job.news(min(wanted.timeout, LONGEST_POLL_MS) / 1000)
         if job.ended is not None:
-            return ended_output(job.ended, fresh, job.cwd, None if job.contained else job.pid, sessionId=job.name)
+            return ended_output(job, job.ended, fresh, sessionId=job.name)
         notes = [fresh or "(no new output)", f"Process still running ({_runtime(job)})."]
         if job.seems_to_wait:
             notes.append("It has been quiet for a while and may be waiting for input.")
@@ -243,25 +188,20 @@ class ProcessTool:
         closed = " and closed its input" if wanted.eof else ""
         return Output.of(f"Sent {len(data)} bytes to {job.name}{closed}.", status="running", sessionId=job.name)
 
-    async def _kill(self, job: BackgroundCommand) -> Output:
-        if job.ended is not None:
-            return Output.of(f"Session {job.name} has ended already.", status="completed", sessionId=job.name)
-        await self._background.kill(job)
-        return Output.of(f"Killed session {job.name}.", status="killed", sessionId=job.name)
-
-    def _clear(self, job: BackgroundCommand) -> Output:
-        if job.ended is None:
+    async def _end(self, job: BackgroundCommand, action: Action) -> Output:
+        """Kills, clears or removes a command."""
+        running = job.ended is None
+        if action == "clear" and running:
             raise InvalidRequest(f"Session {job.name} is still running: kill it first, or use remove.")
-        self._background.forget(job)
-        return Output.of(f"Cleared session {job.name}.", status="completed", sessionId=job.name)
-
-    async def _remove(self, job: BackgroundCommand) -> Output:
-        was_running = job.ended is None
-        if was_running:
+        if action == "kill" and not running:
+            return Output.of(f"Session {job.name} has ended already.", status="completed", sessionId=job.name)
+        if running:
             await self._background.kill(job)
+        if action == "kill":
+            return Output.of(f"Killed session {job.name}.", status="killed", sessionId=job.name)
         self._background.forget(job)
-        how = "Killed and removed" if was_running else "Removed"
-        return Output.of(f"{how} session {job.name}.", status="completed", sessionId=job.name)
+        done = "Cleared" if action == "clear" else "Killed and removed" if running else "Removed"
+        return Output.of(f"{done} session {job.name}.", status="completed", sessionId=job.name)
 
 
 def _log(job: BackgroundCommand, wanted: ProcessArgs) -> Output:
@@ -290,11 +230,6 @@ def _status(job: BackgroundCommand) -> str:
 def _runtime(job: BackgroundCommand) -> str:
     seconds = round(job.seconds)
     return f"{seconds // 60}m{seconds % 60:02d}s" if seconds >= 60 else f"{seconds}s"
-
-
-def _short(command: str) -> str:
-    line = " ".join(command.split())
-    return line if len(line) <= COMMAND_CHARS else f"{line[: COMMAND_CHARS - 1]}…"
 
 
 def _row(job: BackgroundCommand) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO
 
@@ -50,7 +52,7 @@ def walk(top: Path) -> Iterator[Path]:
         directory, rules = stack.pop()
         try:
             with os.scandir(directory) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
+                entries = sorted(found, key=attrgetter("name"))
         except OSError:
             continue
         deeper = []
@@ -75,7 +77,7 @@ def search(path: Path, matches: Callable[[bytes], object], context: int, out: Bi
         if b"\0" in stream.read(8192):
             return
         stream.seek(0)
-        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), 1):
+        for number, line in enumerate(iter(partial(stream.readline, MAX_LINE), b""), 1):
             line = line.rstrip(b"\r\n")
             if matches(line):
                 for earlier, text in before:

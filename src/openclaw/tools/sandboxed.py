@@ -15,9 +15,10 @@ from msgspec import structs
 from openclaw.core.errors import InvalidRequest, StateError, Unavailable
 from openclaw.core.messages import Image
 from openclaw.core.sandbox import BoundSandbox, to_host_path, to_sandbox_path
-from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
+from openclaw.core.tool import Effects, Output, Tool, ToolContext
+from openclaw.process.child import start_subprocess
 from openclaw.process.tasks import run_shielded
-from openclaw.tools.base import errors_to_output
+from openclaw.tools.base import ArgsTool
 from openclaw.tools.image import DEFAULT_PROMPT, DescribeImages
 from openclaw.tools.sandboxed_worker import LONGEST_LINE, START, SandboxAnswer, SandboxRequest
 
@@ -75,7 +76,7 @@ class SandboxWorker:
             python = await sandbox.python(box)
             launch = await sandbox.launch(box, [python, "-I", "-c", START], cwd=box.workdir, env={})
             try:
-                self._process = await asyncio.create_subprocess_exec(
+                self._process = await start_subprocess(
                     *launch.argv,
                     cwd=launch.cwd,
                     env=dict(launch.env),
@@ -162,21 +163,20 @@ class SandboxWorkers:
         self._open.clear()
 
 
-class SandboxedTool:
+class SandboxedTool(ArgsTool[dict[str, Any]]):
     """A file tool whose calls run in a sandbox."""
+
+    args_type = dict[str, Any]
 
     def __init__(
         self, tool: Tool, boxed: BoundSandbox, workers: SandboxWorkers, *, confined: bool, patch_confined: bool
     ) -> None:
         self._tool = tool
+        self.spec = tool.spec
         self.boxed = boxed
         self._workers = workers
         self._confined = confined
         self._patch_confined = patch_confined
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         return self._tool.effects(args)
@@ -192,17 +192,16 @@ class SandboxedTool:
         places = (path if to_sandbox_path(box, path) else to_host_path(box, path) for path in named)
         return frozenset({f"box:{box.name}", *(place for place in places if place is not None)})
 
-    @errors_to_output
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+    async def run(self, args: dict[str, Any], context: ToolContext) -> Output:
         return await self.inside(args, images=context.accepts_images)
 
-    async def inside(self, args: Mapping[str, Any], *, images: bool) -> Output:
+    async def inside(self, args: dict[str, Any], *, images: bool) -> Output:
         box = self.boxed.box
         output = await self._workers.of(self.boxed).ask(
             SandboxRequest(
                 id=0,
                 tool=self.spec.name,
-                args=dict(args),
+                args=args,
                 workspace=box.workdir,
                 images=images,
                 confined=self._confined,
@@ -225,8 +224,7 @@ class SandboxedImage(SandboxedTool):
         super().__init__(tool, boxed, workers, confined=confined, patch_confined=True)
         self._look = look
 
-    @errors_to_output
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+    async def run(self, args: dict[str, Any], context: ToolContext) -> Output:
         loaded = await self.inside(args, images=True)
         if context.accepts_images or loaded.is_error:
             return loaded

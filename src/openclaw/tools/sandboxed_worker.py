@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field, structs
 
-from openclaw.core.messages import Text
+from openclaw.core.messages import Image, Text
 from openclaw.core.sandbox import RUNTIME
 from openclaw.core.tool import Output, Tool, ToolContext
 from openclaw.tools.edit import EditTool
@@ -45,13 +45,9 @@ class SandboxAnswer(Struct, frozen=True, kw_only=True):
     output: Output
 
 
-def tools(*, confined: bool, patch_confined: bool, env: Mapping[str, str]) -> dict[str, Tool]:
-    """The file tools, by name."""
-
-    async def unseen(agent: str, prompt: str, images: Any) -> str:
-        raise AssertionError("outside the box it is decided who looks")
-
-    built: list[Tool] = [
+def file_tools(env: Mapping[str, str], *, confined: bool, patch_confined: bool) -> list[Tool]:
+    """The tools over files, in the order of the prompt; confined ones stay in the workspace."""
+    return [
         ReadTool(workspace_only=confined),
         WriteTool(workspace_only=confined),
         EditTool(workspace_only=confined),
@@ -59,9 +55,11 @@ def tools(*, confined: bool, patch_confined: bool, env: Mapping[str, str]) -> di
         GrepTool(env=env, workspace_only=confined),
         FindTool(env=env, workspace_only=confined),
         LsTool(workspace_only=confined),
-        ImageTool(unseen, workspace_only=confined),
     ]
-    return {tool.spec.name: tool for tool in built}
+
+
+async def _unseen(agent: str, prompt: str, images: Sequence[Image]) -> str:
+    raise AssertionError("outside the box it is decided who looks")
 
 
 async def serve(reader: asyncio.StreamReader, write: Any) -> None:
@@ -69,10 +67,11 @@ async def serve(reader: asyncio.StreamReader, write: Any) -> None:
     running: dict[int, asyncio.Task[None]] = {}
 
     async def answer(ask: SandboxRequest) -> None:
-        chosen = tools(confined=ask.confined, patch_confined=ask.patch_confined, env=dict(os.environ))
+        tools = file_tools(dict(os.environ), confined=ask.confined, patch_confined=ask.patch_confined)
+        tools.append(ImageTool(_unseen, workspace_only=ask.confined))
         context = ToolContext(call_id=str(ask.id), workspace=Path(ask.workspace), accepts_images=ask.images)
         try:
-            output = await chosen[ask.tool].call(ask.args, context)
+            output = await next(tool for tool in tools if tool.spec.name == ask.tool).call(ask.args, context)
         except Exception as error:  # a bug in a tool fails this call only
             output = Output.failed(f"{type(error).__name__}: {error}")
         write(_line(SandboxAnswer(id=ask.id, output=output)))
@@ -112,7 +111,7 @@ def main() -> None:
     async def run() -> None:
         reader = asyncio.StreamReader(limit=LONGEST_LINE)
         loop = asyncio.get_running_loop()
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, reader), sys.stdin)
         await serve(reader, _send)
 
     asyncio.run(run())

@@ -5,17 +5,19 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from os.path import lexists
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+import pathspec
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import is_secret_path
-from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.process.child import ChildEnded, PipedProcess, wait_for_child
-from openclaw.tools.base import errors_to_output, parse_args
-from openclaw.tools.paths import exists, format_size, irregular, missing_error, quote_path, relative, resolve_confined
+from openclaw.core.tool import Output, ToolContext
+from openclaw.process.child import PipedProcess, wait_for_child
+from openclaw.tools.base import A, FileTool, param, tool_spec
+from openclaw.tools.paths import format_size, irregular, missing_error, quote_path, relative, resolve_path
 
 # Globs.
 
@@ -34,8 +36,6 @@ class Glob:
         if not body:
             raise InvalidRequest("The file pattern is empty: give one such as *.py or src/**/*.ts.")
         try:
-            import pathspec
-
             self._spec = pathspec.GitIgnoreSpec.from_lines(_plain(one) for one in expand(body))
         except (ValueError, re.error) as error:
             raise InvalidRequest(f"{pattern!r} is not a file pattern: {error}") from error
@@ -74,16 +74,8 @@ _BINARY = re.compile(rb"[^\n]*: (?:binary file matches|WARNING: stopped searchin
 _COMMON = ("--no-config", "--color=never", "--no-require-git", "--sort=path", "--null", "--no-messages")
 # ripgrep truncates long lines, so that none has to be held here.
 _MAX_COLUMNS = 2000
-
-
-class RipgrepQuery(Struct, frozen=True, kw_only=True):
-    """What to search for in the files under a path."""
-
-    pattern: str
-    glob: Glob | None = None
-    ignore_case: bool = False
-    literal: bool = False
-    context: int = 0
+# -P keeps Python from importing modules of the searched directory.
+_FALLBACK = (sys.executable, "-P", "-m", "openclaw.tools.ripgrep_fallback")
 
 
 class RipgrepMatch(Struct, frozen=True):
@@ -101,37 +93,22 @@ def find_program(env: Mapping[str, str]) -> str | None:
     return shutil.which("rg", path=env.get("PATH")) or (str(beside) if beside.is_file() else None)
 
 
-def grep_command(program: str | None, query: RipgrepQuery, where: str) -> list[str]:
+def grep_command(program: str | None, query: "GrepArgs", glob: Glob | None, where: str) -> list[str]:
     """The command that prints the matches of `query`; without ripgrep our slower fallback."""
+    context = min(query.context, MAX_CONTEXT)
     if program is None:
         flags = ("i" if query.ignore_case else "") + ("F" if query.literal else "") or "-"
-        return [*_fallback(), "grep", query.pattern, flags, str(query.context), where]
+        return [*_FALLBACK, "grep", query.pattern, flags, str(context), where]
     options = ["--no-heading", "--with-filename", "--line-number", "--no-context-separator"]
-    options += [f"--max-columns={_MAX_COLUMNS}", "--max-columns-preview", f"--context={query.context}"]
+    options += [f"--max-columns={_MAX_COLUMNS}", "--max-columns-preview", f"--context={context}"]
     if query.ignore_case:
         options.append("--ignore-case")
     if query.literal:
         options.append("--fixed-strings")
-    if query.glob is not None and query.glob.name not in ("", "**"):
-        options += _name_filter(query.glob)
+    # Narrows by file name. Unlike a glob option, a file type never includes ignored files.
+    if glob is not None and glob.name not in ("", "**") and not (glob.negated and glob.anchored):
+        options += [f"--type-add=wanted:{glob.name}", "--type-not=wanted" if glob.negated else "--type=wanted"]
     return [program, *_COMMON, *options, f"--regexp={query.pattern}", "--", where]
-
-
-def _name_filter(glob: Glob) -> list[str]:
-    """Narrows by file name. Unlike a glob option, a file type never includes ignored files."""
-    if glob.negated and glob.anchored:
-        return []
-    return [f"--type-add=wanted:{glob.name}", "--type-not=wanted" if glob.negated else "--type=wanted"]
-
-
-def files_command(program: str | None, where: str) -> list[str]:
-    """The command that prints the path of every file, each ended by NUL."""
-    return [program, *_COMMON, "--files", "--", where] if program else [*_fallback(), "files", where]
-
-
-def _fallback() -> list[str]:
-    # -P keeps Python from importing modules of the searched directory.
-    return [sys.executable, "-P", "-m", "openclaw.tools.ripgrep_fallback"]
 
 
 class RecordReader:
@@ -162,18 +139,6 @@ def _path(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape").removeprefix("./")
 
 
-class NameReader:
-    """Parses output into NUL-terminated names."""
-
-    def __init__(self) -> None:
-        self._held = b""
-
-    def feed(self, data: bytes) -> Iterator[str]:
-        *names, self._held = (self._held + data).split(b"\0")
-        for name in names:
-            yield _path(name)
-
-
 def trimmed_error(stderr: bytes) -> str:
     """The part of an error that helps whoever wrote the pattern."""
     lines = [line.removeprefix("rg: ") for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
@@ -193,22 +158,22 @@ _MAX_ERROR = 16 * 1024
 
 
 class GrepArgs(Struct, frozen=True, rename="camel"):
-    pattern: str
-    path: str = "."
-    glob: str | None = None
-    ignore_case: bool = False
-    literal: bool = False
-    context: int = 0
-    limit: int = GREP_LIMIT
+    pattern: Annotated[str, param("Regular expression, or text if literal")]
+    path: Annotated[str, param("File or directory (default: the workspace)")] = "."
+    glob: Annotated[str | None, param("Only files like this, e.g. *.py or src/**/*.ts")] = None
+    ignore_case: Annotated[bool, param("Upper and lower case are the same")] = False
+    literal: Annotated[bool, param("Pattern is plain text")] = False
+    context: Annotated[int, param("Lines to show around each match", type="number")] = 0
+    limit: Annotated[int, param(f"Most matches (default {GREP_LIMIT})", type="number")] = GREP_LIMIT
 
 
 class FindArgs(Struct, frozen=True):
-    pattern: str
-    path: str = "."
-    limit: int = FIND_LIMIT
+    pattern: Annotated[str, param("Name pattern; without / it matches at any depth")]
+    path: Annotated[str, param("Directory to look in (default: the workspace)")] = "."
+    limit: Annotated[int, param(f"Most files (default {FIND_LIMIT})", type="number")] = FIND_LIMIT
 
 
-class _Search:
+class _Search(FileTool[A]):
     """What both tools share: resolving the path and running the program."""
 
     def __init__(
@@ -219,26 +184,20 @@ class _Search:
         timeout: float = TIMEOUT,
         program: Callable[[Mapping[str, str]], str | None] = find_program,
     ) -> None:
+        super().__init__(workspace_only=workspace_only)
         self._env = dict(env)
         self._program = program
-        self._workspace_only = workspace_only
         self._timeout = timeout
 
-    def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.READS_FILES
-
-    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        return frozenset()
-
-    def _place(self, raw: str, context: ToolContext) -> Path:
-        path = resolve_confined(raw or ".", context.workspace, workspace_only=self._workspace_only)
-        if not exists(path):
+    def _resolve(self, raw: str, context: ToolContext) -> Path:
+        path = resolve_path(raw or ".", context.workspace, workspace_only=self.workspace_only)
+        if not lexists(path):
             raise missing_error(path, "Path")
         if (kind := irregular(path.stat().st_mode)) and kind != "a directory":
             raise InvalidRequest(f"{quote_path(path)} is {kind}: name a file or directory.")
         return path
 
-    async def _run(self, command: list[str], cwd: Path, page: "_Page", take: Callable[[bytes], None]) -> ChildEnded:
+    async def _search(self, command: list[str], cwd: Path, page: "_Page", take: Callable[[bytes], None]) -> None:
         """Runs the search program until it ends or `page` is full; an error without results is raised."""
         complaint = bytearray()
 
@@ -251,116 +210,92 @@ class _Search:
             raise StateError(f"Could not start the search: {error}.") from error
         ended = await wait_for_child(child, [take, complain], timeout=self._timeout, enough=page.full)
         if ended.timed_out:
-            page.note(f"[The search was stopped after {self._timeout:g} seconds. Search a smaller path.]")
+            page.notes.append(f"[The search was stopped after {self._timeout:g} seconds. Search a smaller path.]")
         elif ended.code not in (None, 0, 1) and complaint and not page.lines:
             raise InvalidRequest(f"Search failed: {trimmed_error(bytes(complaint))}")
-        return ended
 
 
-class GrepTool(_Search):
+class GrepTool(_Search[GrepArgs]):
     """The `grep` tool."""
 
-    spec = ToolSpec(
-        name="grep",
-        label="Grep",
-        summary="search file contents for patterns",
-        description=(
-            "Search file contents with a regular expression (ripgrep syntax); lines come as file:line: text. "
-            "Skips hidden and binary files and what .gitignore names; name a path to search inside a hidden one. "
-            f"At most {GREP_LIMIT} matches unless limit says otherwise."
-        ),
-        parameters={
-            "type": "object",
-            "required": ["pattern"],
-            "properties": {
-                "pattern": {"type": "string", "description": "Regular expression, or text if literal"},
-                "path": {"type": "string", "description": "File or directory (default: the workspace)"},
-                "glob": {"type": "string", "description": "Only files like this, e.g. *.py or src/**/*.ts"},
-                "ignoreCase": {"type": "boolean", "description": "Upper and lower case are the same"},
-                "literal": {"type": "boolean", "description": "Pattern is plain text"},
-                "context": {"type": "number", "description": "Lines to show around each match"},
-                "limit": {"type": "number", "description": f"Most matches (default {GREP_LIMIT})"},
-            },
-        },
+    args_type = GrepArgs
+    spec = tool_spec(
+        "grep",
+        "Grep",
+        "search file contents for patterns",
+        "Search file contents with a regular expression (ripgrep syntax); lines come as file:line: text. "
+        "Skips hidden and binary files and what .gitignore names; name a path to search inside a hidden one. "
+        f"At most {GREP_LIMIT} matches unless limit says otherwise.",
+        GrepArgs,
         aliases={"ignore_case": "ignoreCase"},
     )
 
-    @errors_to_output
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse_args(args, GrepArgs)
+    async def run(self, wanted: GrepArgs, context: ToolContext) -> Output:
         if not wanted.pattern or "\0" in wanted.pattern:
             raise InvalidRequest("The pattern is empty or contains a NUL character: give text to search for.")
         if wanted.limit < 1 or wanted.context < 0:
             raise InvalidRequest("limit starts at 1, context at 0.")
-        path = self._place(wanted.path, context)
-        top, where = (path, ".") if path.is_dir() else (path.parent, f"./{path.name}")
+        path = self._resolve(wanted.path, context)
+        is_directory = path.is_dir()
+        top, where = (path, ".") if is_directory else (path.parent, f"./{path.name}")
         glob = Glob(wanted.glob) if wanted.glob else None
-        query = RipgrepQuery(
-            pattern=wanted.pattern,
-            glob=glob,
-            ignore_case=wanted.ignore_case,
-            literal=wanted.literal,
-            context=min(wanted.context, MAX_CONTEXT),
-        )
         page = _Page(wanted.limit, "matches")
         reader = RecordReader()
 
         def take(chunk: bytes) -> None:
             for record in reader.feed(chunk):
+                if page.full.is_set():
+                    return
                 if glob is not None and not glob.matches(record.path):
                     continue
                 where_found = str(top / record.path)
-                if path.is_dir() and is_secret_path(where_found):
-                    page.withhold(where_found)
+                if is_directory and is_secret_path(where_found):
+                    page.withheld.add(where_found)
                 else:
                     page.add(_line(record, top, context.workspace), counts=record.matched, path=where_found)
 
-        await self._run(grep_command(self._program(self._env), query, where), top, page, take)
-        return structs.replace(page.output("No matches found"), touched=page.paths)
+        await self._search(grep_command(self._program(self._env), wanted, glob, where), top, page, take)
+        return structs.replace(page.output("No matches found"), touched=tuple(page.paths))
 
 
-class FindTool(_Search):
+class FindTool(_Search[FindArgs]):
     """The `find` tool."""
 
-    spec = ToolSpec(
-        name="find",
-        label="Find",
-        summary="find files by glob pattern",
-        description=(
-            "Find files by name pattern, e.g. *.py, **/*.test.ts or docs/*.md; paths come one a line. "
-            "Skips hidden files and what .gitignore names; name a path to look inside a hidden one. "
-            f"At most {FIND_LIMIT} files unless limit says otherwise."
-        ),
-        parameters={
-            "type": "object",
-            "required": ["pattern"],
-            "properties": {
-                "pattern": {"type": "string", "description": "Name pattern; without / it matches at any depth"},
-                "path": {"type": "string", "description": "Directory to look in (default: the workspace)"},
-                "limit": {"type": "number", "description": f"Most files (default {FIND_LIMIT})"},
-            },
-        },
+    args_type = FindArgs
+    spec = tool_spec(
+        "find",
+        "Find",
+        "find files by glob pattern",
+        "Find files by name pattern, e.g. *.py, **/*.test.ts or docs/*.md; paths come one a line. "
+        "Skips hidden files and what .gitignore names; name a path to look inside a hidden one. "
+        f"At most {FIND_LIMIT} files unless limit says otherwise.",
+        FindArgs,
     )
 
-    @errors_to_output
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse_args(args, FindArgs)
+    async def run(self, wanted: FindArgs, context: ToolContext) -> Output:
         if wanted.limit < 1:
             raise InvalidRequest("limit starts at 1.")
         glob = Glob(wanted.pattern)
-        top = self._place(wanted.path, context)
+        top = self._resolve(wanted.path, context)
         if not top.is_dir():
             raise InvalidRequest(f"{quote_path(top)} is a file: name a directory to look in.")
         page = _Page(wanted.limit, "files")
-        reader = NameReader()
+        held = b""
 
         def take(chunk: bytes) -> None:
-            for name in reader.feed(chunk):
+            nonlocal held
+            *names, held = (held + chunk).split(b"\0")
+            for name in map(_path, names):
+                if page.full.is_set():
+                    return
                 if glob.matches(name):
                     page.add(quote_path(relative(top / name, context.workspace)), path=str(top / name))
 
-        await self._run(files_command(self._program(self._env), "."), top, page, take)
-        return structs.replace(page.output("No files found matching pattern"), listed=page.paths)
+        program = self._program(self._env)
+        # Prints the path of every file, each ended by NUL.
+        command = [program, *_COMMON, "--files", "--", "."] if program else [*_FALLBACK, "files", "."]
+        await self._search(command, top, page, take)
+        return structs.replace(page.output("No files found matching pattern"), listed=tuple(page.paths))
 
 
 def _line(record: RipgrepMatch, top: Path, workspace: Path) -> str:
@@ -381,46 +316,35 @@ class _Page:
         self._what = what
         self._counted = 0
         self._bytes = 0
-        self._notes: list[str] = []
-        self._paths: dict[str, None] = {}
-        self._withheld: set[str] = set()
-
-    @property
-    def paths(self) -> tuple[str, ...]:
+        self.notes: list[str] = []
+        self.paths: dict[str, None] = {}
         """The files in the output."""
-        return tuple(self._paths)
-
-    def withhold(self, path: str) -> None:
-        """Counts a match in a file that usually holds credentials: it is shown only when the file is named."""
-        self._withheld.add(path)
-
-    def note(self, text: str) -> None:
-        self._notes.append(text)
+        self.withheld: set[str] = set()
+        """Files with matches that usually hold credentials: shown only when the file is named."""
 
     def add(self, line: str, *, counts: bool = True, path: str) -> None:
-        if self.full.is_set():
-            return
         # A line beyond the limit is what tells that there are more.
         if counts and self._counted == self._limit:
-            self.note(f"[{self._limit} {self._what} limit reached. Use limit={self._limit * 2} or a narrower pattern.]")
+            self.notes.append(
+                f"[{self._limit} {self._what} limit reached. Use limit={self._limit * 2} or a narrower pattern.]"
+            )
             self.full.set()
             return
         self._bytes += len(line.encode("utf-8", "replace")) + 1
         if self._bytes > MAX_BYTES:
-            self.note(f"[{format_size(MAX_BYTES)} output limit reached. Use a narrower pattern or path.]")
+            self.notes.append(f"[{format_size(MAX_BYTES)} output limit reached. Use a narrower pattern or path.]")
             self.full.set()
             return
         self._counted += counts
         self.lines.append(line)
-        self._paths[path] = None
+        self.paths[path] = None
 
     def output(self, nothing: str) -> Output:
         body = "\n".join(self.lines) if self.lines else nothing
-        if self._withheld:
-            names = ", ".join(quote_path(path) for path in sorted(self._withheld)[:5])
-            self.note(
+        if self.withheld:
+            names = ", ".join(quote_path(path) for path in sorted(self.withheld)[:5])
+            self.notes.append(
                 f"[Matches in files that usually hold credentials are not shown: {names}. Name one to search it.]"
             )
-        text = "\n\n".join([body, *self._notes])
-        details = {"count": self._counted, "truncated": bool(self._notes)}
-        return Output.of(text, **details)
+        text = "\n\n".join([body, *self.notes])
+        return Output.of(text, count=self._counted, truncated=bool(self.notes))

@@ -13,43 +13,20 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.tools.settings import SsrfSettings
 
 IpAddress = IPv4Address | IPv6Address
 
 _INTERNAL_NAMES = (
-    "localhost",
-    "*.localhost",
-    "*.local",
-    "*.localdomain",
-    "*.internal",
-    "*.intranet",
-    "*.lan",
-    "*.home.arpa",
-    "metadata",
-    "instance-data",
-)
+    "localhost *.localhost *.local *.localdomain *.internal *.intranet *.lan *.home.arpa metadata instance-data"
+).split()
 # Ranges that are reachable but not public, or that embed another address.
 _CLOSED = [
     ipaddress.ip_network(text)
     for text in (
-        "0.0.0.0/8",
-        "100.64.0.0/10",
-        "168.63.129.16/32",
-        "192.0.0.0/24",
-        "192.88.99.0/24",
-        "198.18.0.0/15",
-        "224.0.0.0/3",
-        "::/96",
-        "100::/64",
-        "2001::/23",
-        "2001:db8::/32",
-        "2002::/16",
-        "3fff::/20",
-        "5f00::/16",
-        "fc00::/7",
-        "fe00::/8",
-        "ff00::/8",
-    )
+        "0.0.0.0/8 100.64.0.0/10 168.63.129.16/32 192.0.0.0/24 192.88.99.0/24 198.18.0.0/15 224.0.0.0/3 ::/96 100::/64 "
+        "2001::/23 2001:db8::/32 2002::/16 3fff::/20 5f00::/16 fc00::/7 fe00::/8 ff00::/8"
+    ).split()
 ]
 _NAT64 = [ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48")]
 _METADATA = {ipaddress.ip_address(text) for text in ("169.254.169.254", "169.254.170.2", "100.100.100.200")}
@@ -70,6 +47,15 @@ class AddressRules(Struct, frozen=True, kw_only=True):
     blocked_hosts: tuple[str, ...] = ()
     section: str = "tools.web.fetch.ssrfPolicy"
     """Its setting, for messages to people."""
+
+
+def address_rules(settings: SsrfSettings, section: str) -> AddressRules:
+    return AddressRules(
+        allow_private=settings.dangerously_allow_private_network,
+        allowed_hosts=settings.allowed_hostnames,
+        blocked_hosts=settings.blocked_hostnames,
+        section=section,
+    )
 
 
 def parse_url(text: str) -> SplitResult:
@@ -93,32 +79,32 @@ def parse_url(text: str) -> SplitResult:
     return url
 
 
-def check_host(host: str, fence: AddressRules) -> None:
+def check_host(host: str, rules: AddressRules) -> None:
     """Refuses names that are never public, before they are resolved."""
     name = host.rstrip(".").lower()
-    if _listed(name, fence.blocked_hosts):
-        raise AddressBlocked(f"{name} is blocked by {fence.section}.blockedHostnames.")
-    if not is_trusted(host, fence) and not fence.allow_private and _listed(name, _INTERNAL_NAMES):
+    if _listed(name, rules.blocked_hosts):
+        raise AddressBlocked(f"{name} is blocked by {rules.section}.blockedHostnames.")
+    if not is_trusted(host, rules) and not rules.allow_private and _listed(name, _INTERNAL_NAMES):
         raise AddressBlocked(f"Blocked: {name} is a private or internal name.")
 
 
-def check_addresses(host: str, found: Sequence[str], fence: AddressRules) -> list[str]:
+def check_addresses(host: str, found: Sequence[str], rules: AddressRules) -> list[str]:
     """The addresses of `host`, if all are allowed; a single one that is not refuses them all."""
     if not found:
         raise AddressBlocked(f"{host} has no address.")
     for text in found:
         address = ipaddress.ip_address(text.partition("%")[0])
-        if any(inner in _METADATA for inner in (address, *_inside(address))) and not is_trusted(host, fence):
+        if any(inner in _METADATA for inner in (address, *_inside(address))) and not is_trusted(host, rules):
             raise AddressBlocked(f"Blocked: {host} is a cloud metadata service.")
-        if is_trusted(host, fence) or fence.allow_private:
+        if is_trusted(host, rules) or rules.allow_private:
             continue
         if not is_public(address) or "%" in text:
             raise AddressBlocked(f"Blocked: {host} is or resolves to a private, loopback or special address.")
     return list(found)
 
 
-def is_trusted(host: str, fence: AddressRules) -> bool:
-    return _listed(host.rstrip(".").lower(), fence.allowed_hosts)
+def is_trusted(host: str, rules: AddressRules) -> bool:
+    return _listed(host.rstrip(".").lower(), rules.allowed_hosts)
 
 
 def is_public(address: IpAddress) -> bool:
@@ -131,7 +117,7 @@ def is_public(address: IpAddress) -> bool:
         and not address.is_multicast
         and not address.is_reserved
         and not any(address.version == closed.version and address in closed for closed in _CLOSED)
-        and not _is_isatap(address)
+        and not (address.version == 6 and (int(address) >> 32) & 0xFDFFFFFF == 0x00005EFE)  # ISATAP
     )
 
 
@@ -146,10 +132,6 @@ def _inside(address: IpAddress) -> tuple[IPv4Address, ...]:
     if address in _NAT64[1]:
         return (IPv4Address(0),)  # a network-specific NAT64 prefix: never public
     return ()
-
-
-def _is_isatap(address: IpAddress) -> bool:
-    return isinstance(address, IPv6Address) and (int(address) >> 32) & 0xFDFFFFFF == 0x00005EFE
 
 
 def _listed(name: str, patterns: Sequence[str]) -> bool:

@@ -16,6 +16,8 @@ _BLOCKS = frozenset(
     "p div section article main header figure figcaption blockquote ul ol dl dt dd table tr pre address details "
     "summary h1 h2 h3 h4 h5 h6 hr li".split()
 )
+_CLOSING = {"pre": "\n```", "strong": "**", "b": "**", "em": "*", "i": "*"}
+_OPENING = {**_CLOSING, "pre": "```\n", "blockquote": "> ", **{f"h{level}": "#" * level + " " for level in range(1, 7)}}
 _INVISIBLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])|opacity\s*:\s*0(?![.\d])"
 )
@@ -39,23 +41,17 @@ def extract_readable(html: str, url: str, *, markdown: bool) -> Readable:
     page.feed(html)
     page.close()
     if importlib.util.find_spec("trafilatura") is not None:
-        text = _extracted(html, url, markdown=markdown)
+        text: str | None = importlib.import_module("trafilatura").extract(
+            html,
+            url=url,
+            output_format="markdown" if markdown else "txt",
+            include_links=markdown,
+            include_tables=True,
+            include_comments=False,
+        )
         if text and len(text) >= ENOUGH:
             return Readable(page.title, text, "trafilatura")
     return Readable(page.title, page.text, "builtin")
-
-
-def _extracted(html: str, url: str, *, markdown: bool) -> str | None:
-    trafilatura = importlib.import_module("trafilatura")
-    found: str | None = trafilatura.extract(
-        html,
-        url=url,
-        output_format="markdown" if markdown else "txt",
-        include_links=markdown,
-        include_tables=True,
-        include_comments=False,
-    )
-    return found
 
 
 class _Page(HTMLParser):
@@ -137,11 +133,11 @@ class _Page(HTMLParser):
         elif tag == "a":
             self._links.append((given.get("href") or "", len(self._all)))
         if self._markdown:
-            self._put(_opening(tag))
+            self._put(_OPENING.get(tag, ""))
 
     def _finish(self, tag: str) -> None:
         if self._markdown:
-            self._put(_closing(tag))
+            self._put(_CLOSING.get(tag, ""))
             if tag == "a" and self._links:
                 self._link(*self._links.pop())
         if tag in ("td", "th") and self._markdown:
@@ -186,16 +182,6 @@ class _Page(HTMLParser):
             self._all.append(text)
             if self._in_main:
                 self._main.append(text)
-
-
-def _opening(tag: str) -> str:
-    if len(tag) == 2 and tag[0] == "h" and tag[1].isdigit():
-        return "#" * int(tag[1]) + " "
-    return {"pre": "```\n", "strong": "**", "b": "**", "em": "*", "i": "*", "blockquote": "> "}.get(tag, "")
-
-
-def _closing(tag: str) -> str:
-    return {"pre": "\n```", "strong": "**", "b": "**", "em": "*", "i": "*"}.get(tag, "")
 
 
 def _is_hidden(given: dict[str, str | None]) -> bool:

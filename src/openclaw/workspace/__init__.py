@@ -1,6 +1,6 @@
 """The workspace: the directory of an agent's own files (AGENTS.md, SOUL.md, MEMORY.md and others).
 
-`locate` computes the directory, `seed` fills it on the first run, `files` reads the bootstrap files, `budget` selects
+`seed` finds the directory and fills it on the first run, `files` reads the bootstrap files, `budget` selects
 and shortens them for the prompt, `history` stores earlier versions; `agents.files.*` methods are in `rpc`.
 
 Start with `files.load`, then `budget.fit`.

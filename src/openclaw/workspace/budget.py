@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import ContextFile, PromptText, head, tail, utf16_length
@@ -30,11 +30,7 @@ class FileBudget(Struct, frozen=True, kw_only=True):
     """Most characters of a file with an untrusted label."""
 
     def effective(self) -> "FileBudget":
-        return FileBudget(
-            per_file=self.per_file if self.per_file > 0 else PER_FILE,
-            total=self.total if self.total > 0 else TOTAL,
-            untrusted=self.untrusted if self.untrusted > 0 else UNTRUSTED,
-        )
+        return FileBudget(**{name: limit for name, limit in structs.asdict(self).items() if limit > 0})
 
 
 DEFAULT_LIMITS = FileBudget()
@@ -52,10 +48,6 @@ class FileCut(Struct, frozen=True, kw_only=True):
     @property
     def shortened(self) -> bool:
         return any(file.truncated for file in self.files)
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        return tuple(file.name for file in self.files if file.spared)
 
     @property
     def signature(self) -> str:
@@ -147,15 +139,10 @@ def shorten(text: str, name: str, limit: int, total: int | None = None) -> str:
         return text
     total = size if total is None else total
     front, back = limit * 7 // 10, limit * 2 // 10
-    marker = "\n".join(
-        (
-            "",
-            f"[...truncated, read {name} for full content...]",
-            f"…(truncated {name}: kept {front}+{back} chars of {total})…",
-            "",
-        )
+    marker = (
+        f"[...truncated, read {name} for full content...]\n…(truncated {name}: kept {front}+{back} chars of {total})…"
     )
-    cut = "\n".join((head(text, front), marker, tail(text, back)))
+    cut = f"{head(text, front)}\n\n{marker}\n\n{tail(text, back)}"
     return cut if utf16_length(cut) <= limit else _shorten_tightly(text, limit, front, back, total)
 
 
@@ -197,7 +184,6 @@ def select_files(
     kind: Kind,
     *,
     heartbeats: bool = True,
-    skip: bool = False,
     known: Sequence[WorkspaceFile] = (),
 ) -> tuple[WorkspaceFile, ...]:
     """Selects the files for a session of `kind`.
@@ -205,8 +191,6 @@ def select_files(
     Call it again after hooks, with the loaded files as `known`: private memory stays out of a shared session whatever
     name a hook gives it.
     """
-    if skip:
-        return ()
     private = {mark for file in (*known, *files) if _is_memory(file) for mark in (file.path, file.inode) if mark}
     return tuple(file for file in files if _allowed(file, kind, heartbeats, private))
 

@@ -4,9 +4,7 @@ import errno
 import os
 import re
 import stat
-from collections import OrderedDict
 from pathlib import Path
-from threading import Lock
 
 from msgspec import Struct
 
@@ -38,32 +36,13 @@ class WorkspaceFile(Struct, frozen=True, kw_only=True):
 MAX_BYTES = 2_097_152
 MAX_REASON = 300
 CACHED_BYTES = 262_144
+CACHED_FILES = 256
 
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
-class FileCache:
-    """Contents by path, valid while the file's identity stays the same."""
-
-    def __init__(self, entries: int = 128) -> None:
-        self._entries = entries
-        self._held: OrderedDict[str, tuple[str, WorkspaceFile]] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, path: str, identity: str) -> WorkspaceFile | None:
-        with self._lock:
-            held = self._held.get(path)
-            if held is None or held[0] != identity:
-                return None
-            self._held.move_to_end(path)
-            return held[1]
-
-    def put(self, path: str, identity: str, file: WorkspaceFile) -> None:
-        with self._lock:
-            self._held[path] = (identity, file)
-            self._held.move_to_end(path)
-            while len(self._held) > self._entries:
-                self._held.popitem(last=False)
+FileCache = dict[str, tuple[str, WorkspaceFile]]
+"""Identity and content by path; a content is valid while the file's identity stays the same."""
 
 
 def load(
@@ -76,7 +55,8 @@ def load(
         file = _load(root, workspace, name, cache)
         if file.missing and name in WHEN_PRESENT:
             continue
-        if name == "memory.md" and any(_same(file, other) for other in found if other.name == "MEMORY.md"):
+        twins = [other.inode for other in found if other.name == "MEMORY.md"]
+        if name == "memory.md" and file.inode and file.inode in twins:
             continue
         found.append(file)
     return tuple(found)
@@ -85,10 +65,6 @@ def load(
 def read(workspace: Path, path: Path, *, cache: FileCache | None = None) -> WorkspaceFile:
     """Reads one file of `workspace`, with the same checks."""
     return _load(os.path.realpath(workspace), workspace, os.path.relpath(path, workspace), cache)
-
-
-def _same(one: WorkspaceFile, other: WorkspaceFile) -> bool:
-    return bool(one.inode) and one.inode == other.inode
 
 
 def _load(root: str, workspace: Path, name: str, cache: FileCache | None) -> WorkspaceFile:
@@ -101,13 +77,19 @@ def _load(root: str, workspace: Path, name: str, cache: FileCache | None) -> Wor
         if linked or os.sep in name:  # a parent directory may be a link too
             real = os.path.realpath(real, strict=True)
             about = Path(real).stat()
-        problem = _refusal(root, name, real, about)
+        problem = ""
+        if not (real == root or real.startswith(root.rstrip(os.sep) + os.sep)):
+            problem = "it is a link that leaves the workspace; copy the file into the workspace instead"
+        elif stat.S_ISDIR(about.st_mode):
+            problem = f"{name} is a directory; put a text file in its place"
+        elif not stat.S_ISREG(about.st_mode):
+            problem = f"{name} is not a regular file"
         if problem:
             return WorkspaceFile(name=name, path=shown, problem=problem)
         identity = f"{real}|{about.st_dev}:{about.st_ino}:{about.st_size}:{about.st_mtime_ns}:{about.st_ctime_ns}"
-        held = cache.get(shown, identity) if cache else None
-        if held is not None:
-            return held
+        held = cache.get(shown) if cache else None
+        if held is not None and held[0] == identity:
+            return held[1]
         file = _read(name, shown, real, about)
     except FileNotFoundError:
         if linked:
@@ -115,19 +97,11 @@ def _load(root: str, workspace: Path, name: str, cache: FileCache | None) -> Wor
         return WorkspaceFile(name=name, path=shown, missing=True)
     except OSError as error:
         return WorkspaceFile(name=name, path=shown, problem=_reason(error))
-    if cache and about.st_size <= CACHED_BYTES and not file.problem:
-        cache.put(shown, identity, file)
+    if cache is not None and about.st_size <= CACHED_BYTES and not file.problem:
+        if len(cache) >= CACHED_FILES:
+            cache.clear()
+        cache[shown] = (identity, file)
     return file
-
-
-def _refusal(root: str, name: str, real: str, about: os.stat_result) -> str:
-    if not (real == root or real.startswith(root.rstrip(os.sep) + os.sep)):
-        return "it is a link that leaves the workspace; copy the file into the workspace instead"
-    if stat.S_ISDIR(about.st_mode):
-        return f"{name} is a directory; put a text file in its place"
-    if not stat.S_ISREG(about.st_mode):
-        return f"{name} is not a regular file"
-    return ""
 
 
 def _read(name: str, shown: str, real: str, about: os.stat_result) -> WorkspaceFile:

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -92,7 +93,7 @@ class FileHistory:
                     by: By = match[2]  # type: ignore[assignment]
                     size = path.stat().st_size
                     found.append(Version(id=path.name, at=int(match[1]), by=by, size=size, hash=match[3]))
-        return sorted(found, key=lambda version: version.id, reverse=True)
+        return sorted(found, key=attrgetter("id"), reverse=True)
 
     def read(self, name: str, version: str) -> bytes:
         """The content of a version."""
@@ -109,6 +110,8 @@ class FileHistory:
 
 
 FOLDER = "workspace-history"
+_CHANGED_BY: dict[str, By] = {"start": "elsewhere", "end": "run", "error": "run"}
+"""Who made the changes noticed in a phase of a run."""
 
 
 class WorkspaceHistories:
@@ -147,10 +150,6 @@ class WorkspaceHistories:
             async for notice in listener:
                 if notice.event != "agent" or notice.payload.get("stream") != "lifecycle":
                     continue
-                match notice.payload["data"]["phase"]:
-                    case "start":
-                        await self.notice(notice.payload["agentId"], "elsewhere")
-                    case "end" | "error":
-                        await self.notice(notice.payload["agentId"], "run")
-                    case _:
-                        pass
+                by = _CHANGED_BY.get(notice.payload["data"]["phase"])
+                if by is not None:
+                    await self.notice(notice.payload["agentId"], by)

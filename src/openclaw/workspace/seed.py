@@ -15,30 +15,31 @@ from msgspec import Struct
 from openclaw.agent.settings import AgentsSettings, resolve_agent
 from openclaw.core.clock import Clock
 from openclaw.core.errors import StateError
+from openclaw.core.keys import normalise_agent
 from openclaw.core.settings import Live
 from openclaw.process.environment import Environment
+from openclaw.storage import atomic
 from openclaw.workspace.files import ALWAYS
-from openclaw.workspace.locate import AgentDirectory, WorkspaceRoots, locate
 
 
 def workspace_of(agents: AgentsSettings, agent_id: str, environment: Environment) -> Path:
     """The directory of an agent's files, whether or not it is there yet."""
     agent = resolve_agent(agents, agent_id)
-    environ = environment.environ
-    return Path(
-        locate(
-            AgentDirectory(id=agent.id, workspace=agent.workspace, default=agent.is_default),
-            WorkspaceRoots(
-                home=str(environment.home_dir),
-                state_dir=str(environment.home.state),
-                # Without a state directory of its own, a profile already has one that is named after it.
-                profile=environ.get("OPENCLAW_PROFILE", "") if "OPENCLAW_STATE_DIR" in environ else "",
-                override=environ.get("OPENCLAW_WORKSPACE_DIR", ""),
-            ),
-            default_workspace=agents.defaults.workspace,
-            exists=os.path.isdir,
-        )
-    )
+    environ, home, state = environment.environ, environment.home_dir, environment.home.state
+    named = (agent.workspace or "").strip()
+    if not named and not agent.is_default:
+        return state / f"workspace-{agent.id}"
+    named = named or (agents.defaults.workspace or "").strip() or environ.get("OPENCLAW_WORKSPACE_DIR", "").strip()
+    if named:
+        return home / named[2:] if named == "~" or named.startswith(("~/", "~\\")) else Path(named)
+    # Without a state directory of its own, a profile already has one that is named after it.
+    profile = environ.get("OPENCLAW_PROFILE", "").strip() if "OPENCLAW_STATE_DIR" in environ else ""
+    if profile.lower() in ("", "default"):
+        return state / "workspace"
+    ours = state / f"workspace-{normalise_agent(profile)}"
+    # The other layout has a state directory per profile; an existing workspace there stays in use.
+    other = home / f".openclaw-{normalise_agent(profile)}" / "workspace"
+    return other if other.is_dir() and not ours.is_dir() else ours
 
 
 class Workspaces:
@@ -150,20 +151,25 @@ def create(path: Path, text: str) -> bool:
     """Writes `path` atomically unless it exists; returns whether it was written."""
     if os.path.lexists(path):
         return False
-    draft = _draft(path, text)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
-        os.link(draft, path)
-    except FileExistsError:
-        return False
-    except OSError:
-        # No hard links on this file system; O_EXCL never overwrites either.
+        with draft.open("x", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
         try:
-            with path.open("x", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
+            os.link(draft, path)
         except FileExistsError:
             return False
+        except OSError:
+            # No hard links on this file system; O_EXCL never overwrites either.
+            with path.open("x", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+    except FileExistsError:
+        return False
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
     return True
 
 
@@ -183,26 +189,7 @@ def read_state(workspace: Path) -> tuple[SetupState, str]:
 def write_state(workspace: Path, state: SetupState) -> None:
     path = workspace / STATE
     path.parent.mkdir(exist_ok=True)
-    draft = _draft(path, msgspec.json.format(msgspec.json.encode(state)).decode() + "\n")
-    try:
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _draft(path: Path, text: str) -> Path:
-    """Writes `text` to a temporary file beside `path`, flushed to disk."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with draft.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError:
-        with suppress(OSError):
-            draft.unlink()
-        raise
-    return draft
+    atomic.replace_file(path, msgspec.json.format(msgspec.json.encode(state)) + b"\n", mode=0o666)
 
 
 def _git_init(workspace: Path, git: str) -> tuple[bool, str]:

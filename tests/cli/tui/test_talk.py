@@ -62,7 +62,7 @@ def fresh(*messages: dict[str, Any]) -> ChatConversation:
 
 def test_a_message_keeps_its_place_from_typing_to_the_record() -> None:
     talk = fresh()
-    talk.asks(Pending(run_id="r1", text="hello", sent=True))
+    talk.pending.append(Pending(run_id="r1", text="hello", sent=True))
     assert keys(talk.items()) == ["r1"]
     recorded(talk, user(1, "hello", "r1"), "r1")
     agent(talk, "r1", "assistant", text="Hi th", delta="Hi th")
@@ -115,7 +115,7 @@ def test_what_a_failed_attempt_said_is_taken_back() -> None:
 
 def test_a_reply_of_the_gateway_stays_where_it_was_given() -> None:
     talk = fresh(user(1, "a", "r1"), assistant(2, "b"))
-    talk.asks(Pending(run_id="r2", text="/status", sent=True))
+    talk.pending.append(Pending(run_id="r2", text="/status", sent=True))
     talk.answered("r2", "Model: x")
     recorded(talk, user(3, "c", "r3"), "r3")
     expected = [("you", "a"), ("assistant", "b"), ("you", "/status"), ("gateway", "Model: x"), ("you", "c")]

@@ -14,11 +14,11 @@ from openclaw.core.messages import Assistant, ToolCall, ToolResult
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.runs.events import RunSettled
 from openclaw.runs.inbox import Inbox, RunOutcome, State, Statement
+from openclaw.runs.queue import Activity
 from openclaw.runs.recovery import (
     FIRST_REPEAT,
     KEPT_FOR,
     MOST_KEPT,
-    Activity,
     Diagnosis,
     LongRunning,
     NotStuck,

@@ -10,12 +10,14 @@ from typing import Any
 import msgspec
 
 from openclaw.core.errors import OpenClawError
+from openclaw.core.keys import SessionKey
 from openclaw.gateway import daemon
 from openclaw.gateway.connections import Transport
 from openclaw.gateway.launch import GatewayLaunch, GatewayParts
 from openclaw.gateway.logs import log_context
 from openclaw.gateway.reload import Reload
 from openclaw.process.environment import Environment
+from openclaw.runs.request import RunRequest
 
 GIVEN: dict[str, Any] = json.loads(sys.argv[1])
 
@@ -33,9 +35,10 @@ async def compose(launch: GatewayLaunch) -> AsyncIterator[GatewayParts]:
 
     async def connection(transport: Transport) -> None:
         while True:
-            with log_context(run_id="run-1", session_key="agent:main:main"):
+            with log_context(RunRequest(run_id="run-1", key=SessionKey("main", "main"), text="")):
                 daemon.log.info("heard something")
-            await transport.send(await transport.receive())
+            heard = await transport.receive()
+            await transport.send(heard.encode() if isinstance(heard, str) else heard)
 
     async def reload(change: Reload) -> None:
         say("reloaded", changed=change.changed, kind=change.kind)
@@ -45,7 +48,7 @@ async def compose(launch: GatewayLaunch) -> AsyncIterator[GatewayParts]:
         await asyncio.sleep(GIVEN.get("drain", 0))
         say("drained")
 
-    yield GatewayParts(connection=connection, reload=reload, drains=(drain,))
+    yield GatewayParts(connection=connection, reload=reload, drain=drain)
     say("closed")
 
 

@@ -32,7 +32,7 @@ def environment(home: TemporaryHome, **environ: str) -> Environment:
 
 def findings(home: TemporaryHome, **environ: str) -> dict[str, DoctorFinding]:
     scene = doctor.collect_context(environment(home, **environ))
-    return {finding.id: finding for finding in doctor.run_checks(scene, doctor.CHECKS)}
+    return {finding.id: finding for finding in doctor.run_checks(scene)}
 
 
 def test_a_healthy_home_has_nothing_to_say(home: TemporaryHome) -> None:
@@ -44,7 +44,7 @@ def test_a_healthy_home_has_nothing_to_say(home: TemporaryHome) -> None:
 def test_a_home_that_is_not_there_yet_is_no_drama(tmp_path: Path) -> None:
     nowhere = {"OPENCLAW_STATE_DIR": str(tmp_path / "nowhere")}
     scene = doctor.collect_context(Environment(environ={**nowhere, **KEY}, home_dir=tmp_path, cwd=tmp_path))
-    assert [finding.id for finding in doctor.run_checks(scene, doctor.CHECKS)] == ["state.missing"]
+    assert [finding.id for finding in doctor.run_checks(scene)] == ["state.missing"]
     assert not (tmp_path / "nowhere").exists()
 
 

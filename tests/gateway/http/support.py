@@ -11,6 +11,7 @@ from openai import AsyncOpenAI
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from openclaw.config.settings import EndpointSettings, HttpEndpointsSettings
 from openclaw.core.provider import Provider
 from openclaw.core.secret import Secret
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
@@ -18,11 +19,13 @@ from openclaw.gateway.app import App, open_app
 from openclaw.gateway.http import routes as http_routes
 from openclaw.gateway.http.embeddings import Embed
 from openclaw.gateway.http.endpoint import HttpAuth
-from openclaw.gateway.http.routes import EndpointSwitches, parts_of, routes
+from openclaw.gateway.http.requests import HttpBackend
+from openclaw.gateway.http.routes import routes
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.services import build_services
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
+from openclaw.protocol.auth import AuthLimiter, RateLimits
 from openclaw.runs.events import RunEvent
 from openclaw.runs.queue import Lanes
 from openclaw.runs.worker import RunService
@@ -41,7 +44,8 @@ SCRIPTED: dict[str, Any] = {
     },
     "agents": {"defaults": {"model": "scripted/scripted"}, "list": [{"id": "main"}, {"id": "ops"}]},
 }
-BOTH = EndpointSwitches(chat_completions=True, responses=True)
+ON = EndpointSettings(enabled=True)
+BOTH = HttpEndpointsSettings(chat_completions=ON, responses=ON)
 
 
 class Nobody:
@@ -49,28 +53,16 @@ class Nobody:
         return ApprovalAnswer("deny")
 
 
-class Strict:
-    """Locks an address out after three failures."""
-
-    def __init__(self) -> None:
-        self.failures = 0
-
-    def locked_for(self, address: str) -> float:
-        return 30.0 if self.failures >= 3 else 0.0
-
-    def failed(self, address: str) -> None:
-        self.failures += 1
-
-    def succeeded(self, address: str) -> None:
-        self.failures = 0
+STRICT = RateLimits(max_attempts=3, lockout_ms=30_000)
+"""Locks an address out after three failures."""
 
 
 class House:
     """What a test looks at."""
 
-    def __init__(self, app: App, fanout: RunFanout) -> None:
+    def __init__(self, app: App) -> None:
         self.app = app
-        self.fanout = fanout
+        self.fanout: RunFanout
         self.secret: Secret | None = Secret(TOKEN)
         self.events: list[RunEvent] = []
         self.port = 0
@@ -79,7 +71,6 @@ class House:
         self._changed = asyncio.Event()
 
     def tell(self, told: RunEvent) -> None:
-        self.fanout.tell(told)
         self.events.append(told)
         self._changed.set()
 
@@ -133,7 +124,7 @@ async def house(
     home: TemporaryHome,
     model: Provider,
     *,
-    switches: EndpointSwitches = BOTH,
+    switches: HttpEndpointsSettings = BOTH,
     embed: Embed | None = None,
     config: Mapping[str, Any] | None = None,
     places: int = 8,
@@ -142,15 +133,19 @@ async def house(
     environment = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
     clock = SystemClock()
     async with open_app(environment, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
-        place = House(app, RunFanout())
+        place = House(app)
         services = build_services(app, place.tell, lanes=Lanes({"main": places}))
+        place.fanout = RunFanout(services.publish)
         async with services.serving() as runs:
             place.runs = runs
             how = HttpAuth(
-                secret=lambda: place.secret, limiter=Strict(), address=lambda scope: (scope.get("client") or ("",))[0]
+                secret=lambda: place.secret,
+                limiter=AuthLimiter(STRICT),
+                clock=clock,
+                address=lambda scope: (scope.get("client") or ("",))[0],
             )
-            parts = parts_of(app, services.toolset, runs, services.inbox, place.fanout, embed)
-            found = routes(parts, switches, how)
+            backend = HttpBackend(app, services.toolset, runs, services.inbox, place.fanout)
+            found = routes(backend, embed, switches, how)
             place.routes = found
             async with serving(Starlette(routes=http_routes.lazy_routes(lambda: found))) as port:
                 place.port = port

@@ -15,7 +15,7 @@ from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.requests import RequestText as SaidBefore
 from openclaw.gateway.http.requests import agent_in, compose_turn, image
 from openclaw.gateway.http.stream import MOST_WAITING, RunFanout, StreamedText
-from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
+from openclaw.runs.events import RunAccepted, RunEvent, RunPublisher, RunSettled
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.reply import ReplyShaped, ShapedEvent, TextShaped
 
@@ -71,30 +71,32 @@ def test_only_calls_that_were_handed_over_are_the_clients() -> None:
 
 @pytest.mark.anyio
 async def test_a_listener_hears_its_own_run_and_leaves_nothing_behind() -> None:
-    fanout = RunFanout()
+    publish = RunPublisher()
+    fanout = RunFanout(publish)
     with fanout.listening("r") as one, fanout.listening("r") as two:
-        fanout.tell(told(TextShaped("a")))
-        fanout.tell(told(TextShaped("other"), "another"))
-        fanout.tell(told(TextShaped("b")))
+        publish(told(TextShaped("a")))
+        publish(told(TextShaped("other"), "another"))
+        publish(told(TextShaped("b")))
         for listener in (one, two):
             event = await listener.next(1)
             assert event is not None and event.event == TextShaped("ab")
         assert await one.next(0.01) is None
         assert len(fanout) == 2
     assert len(fanout) == 0
-    fanout.tell(told(TextShaped("late")))
+    publish(told(TextShaped("late")))
 
 
 @pytest.mark.anyio
 async def test_a_reader_that_sleeps_is_given_up_and_does_not_fill_the_memory() -> None:
-    fanout = RunFanout()
+    publish = RunPublisher()
+    fanout = RunFanout(publish)
     with fanout.listening("r") as listener:
         for _ in range(MOST_WAITING * 2):
-            fanout.tell(told(TextShaped("x")))
-            fanout.tell(told(ToolUpdated(ToolCall(id="1", name="n"), "progress")))
+            publish(told(TextShaped("x")))
+            publish(told(ToolUpdated(ToolCall(id="1", name="n"), "progress")))
         assert await listener.next(1) is not None and await listener.next(0.01) is None
         for _ in range(MOST_WAITING + 1):
-            fanout.tell(told(CALLED))
+            publish(told(CALLED))
         for _ in range(MOST_WAITING):
             await listener.next(1)
         with pytest.raises(Unavailable, match="too slowly"):
@@ -103,7 +105,8 @@ async def test_a_reader_that_sleeps_is_given_up_and_does_not_fill_the_memory() -
 
 @pytest.mark.anyio
 async def test_closing_wakes_who_waits() -> None:
-    fanout = RunFanout()
+    publish = RunPublisher()
+    fanout = RunFanout(publish)
     with fanout.listening("r") as listener:
         waiting = asyncio.create_task(listener.next(10))
         await asyncio.sleep(0)

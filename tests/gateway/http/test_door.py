@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from openclaw.config.settings import HttpEndpointsSettings
 from openclaw.core.events import ModelCalled
 from openclaw.core.secret import Secret
 from openclaw.gateway.http import routes
-from openclaw.gateway.http.endpoint import is_secret
-from openclaw.gateway.http.routes import EndpointSwitches
+from openclaw.protocol.auth import secrets_equal
 from openclaw.testing import ScriptedModel, TemporaryHome, says, stalls
-from tests.gateway.http.support import TOKEN, House, house
+from tests.gateway.http.support import ON, TOKEN, House, house
 
 pytestmark = pytest.mark.anyio
 
@@ -75,11 +75,11 @@ async def test_declared_scopes_narrow_only_where_there_is_no_secret(
 async def test_interfaces_are_off_until_switched_on(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:
-    async with house(openclaw_home, scripted_model, switches=EndpointSwitches()) as place:
+    async with house(openclaw_home, scripted_model, switches=HttpEndpointsSettings()) as place:
         for method, path in (("POST", CHAT), ("POST", "/v1/responses"), ("GET", "/v1/models"), ("GET", "/v1/models/x")):
             status, _, body = await place.request(method, path, HELLO if method == "POST" else None)
             assert status == 404 and "gateway.http.endpoints" in body["error"]["message"]
-    async with house(openclaw_home, scripted_model, switches=EndpointSwitches(responses=True)) as place:
+    async with house(openclaw_home, scripted_model, switches=HttpEndpointsSettings(responses=ON)) as place:
         assert (await place.request("POST", CHAT, HELLO))[0] == 404
         assert (await place.request("GET", "/v1/models"))[0] == 200
 
@@ -237,7 +237,9 @@ async def _post(place: House, path: str, data: bytes) -> bytes:
 
 def test_an_empty_secret_fits_nothing() -> None:
     assert (
-        not is_secret("", Secret("")) and not is_secret("x", Secret("xy")) and is_secret("pässwört", Secret("pässwört"))
+        not secrets_equal("", Secret(""))
+        and not secrets_equal("x", Secret("xy"))
+        and secrets_equal("pässwört", Secret("pässwört"))
     )
 
 

@@ -11,14 +11,14 @@ from openclaw.core.messages import Assistant, Text, Thinking, ToolCall, Usage
 from openclaw.models.providers.anthropic import MessagesDecoder
 from openclaw.models.providers.errors import FaultOrigin
 from openclaw.models.providers.google import GoogleDecoder
-from openclaw.models.providers.http import Decoder, EventReader, Frame
+from openclaw.models.providers.http import Decoder, EventReader
 from openclaw.models.providers.ollama import OllamaDecoder
 from openclaw.models.providers.openai_chat import ChatDecoder
 from openclaw.models.providers.openai_responses import ResponsesDecoder
 from tests.models.providers.recorded import CHAT, DIALECTS, GEMINI, GREETING, MESSAGES, OLLAMA, RESPONSES, Dialect
 
 ORIGIN = FaultOrigin(provider="acme", model="m")
-KINDS: dict[str, type[Any]] = {
+KINDS: dict[str, type[Decoder]] = {
     "openai-completions": ChatDecoder,
     "openai-responses": ResponsesDecoder,
     "anthropic-messages": MessagesDecoder,
@@ -28,15 +28,14 @@ KINDS: dict[str, type[Any]] = {
 
 
 def decoder(dialect: Dialect) -> Decoder:
-    made: Decoder = KINDS[dialect.api](dialect.model(), ORIGIN)
-    return made
+    return KINDS[dialect.api](dialect.model(), ORIGIN)
 
 
 def heard(dialect: Dialect, events: Iterable[dict[str, Any]]) -> Assistant:
     """The message those events make."""
     reading = decoder(dialect)
     for event in events:
-        list(reading.read(Frame("", msgspec.json.encode(event))))
+        list(reading.read(msgspec.json.encode(event)))
     assert reading.ended
     return reading.message()
 
@@ -55,14 +54,14 @@ def tool(arguments: Any, **given: Any) -> dict[str, Any]:
 def test_what_is_not_known_is_passed_over(dialect: Dialect, data: bytes) -> None:
     reading = decoder(dialect)
 
-    assert list(reading.read(Frame("", data))) == []
+    assert list(reading.read(data)) == []
     assert not reading.ended
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda one: one.api)
 def test_what_cannot_be_read_is_an_error_of_reading(dialect: Dialect) -> None:
     with pytest.raises(msgspec.DecodeError):
-        list(decoder(dialect).read(Frame("", b"{oops")))
+        list(decoder(dialect).read(b"{oops"))
 
 
 def test_chat_calls_told_apart_by_id_when_the_index_repeats() -> None:

@@ -148,15 +148,6 @@ async def test_a_whole_document_instead_of_a_stream_is_not_understood(server: Lo
     assert type(await failure(CHAT.build(CHAT.endpoint(server.url)))) is BadResponse
 
 
-async def test_a_listing_in_another_shape_is_not_understood(server: Loopback) -> None:
-    server.will(Answer(pieces=(b'{"data":[{"name":"no id"}]}',)))
-    provider = CHAT.build(CHAT.endpoint(server.url))
-
-    with pytest.raises(BadResponse):
-        await provider.models()  # type: ignore[attr-defined]
-    await provider.close()
-
-
 async def test_talking_plainly_to_nobody_in_secret_says_what_is_wrong(server: Loopback) -> None:
     error = await failure(CHAT.build(CHAT.endpoint(server.url.replace("http:", "https:"))))
 

@@ -36,9 +36,7 @@ def put(
 
 
 def look(*places: tuple[Path, Source]) -> FoundHooks:
-    from openclaw.plugins.hooks.discover import read_front_matter
-
-    return find_hooks([HookRoot(path=path, source=source) for path, source in places], read_front_matter)
+    return find_hooks([HookRoot(path=path, source=source) for path, source in places])
 
 
 def command_event(action: str = "new", agent: str = "main", **context: Any) -> HookEvent:

@@ -181,7 +181,7 @@ async def test_a_handler_replaces_removes_and_adds_within_limits_and_filters(
     text = briefing.prompt.system.text
     assert "You are a pirate." in text and "extra words" in text and "renamed words" in text
     assert "tool words" not in text
-    soul = next(file for file in briefing.cut.files if file.name == "SOUL.md")
+    soul = next(file for file in briefing.facts.context_files if file.name == "SOUL.md")
     assert soul.truncated and soul.injected_chars <= 20_000
     assert "it is a link that leaves the workspace" in text or "leaves the workspace" in text
     assert any("without a path" in record.message for record in caplog.records)

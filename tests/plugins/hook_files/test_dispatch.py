@@ -37,7 +37,7 @@ class Someone:
 
 
 def among(*people: Someone) -> HookFileDispatcher:
-    return HookFileDispatcher([each.listener for each in people], lambda agent: f"/{agent}")
+    return HookFileDispatcher([each.listener for each in people], {"main": "/main", "work": "/work"})
 
 
 async def test_those_of_the_family_come_first_then_those_who_named_it() -> None:

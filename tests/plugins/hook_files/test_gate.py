@@ -1,12 +1,19 @@
 """Which hooks run: the settings, the machine, and the place they come from."""
 
+from datetime import UTC
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from openclaw.agent.settings import AgentsSettings
+from openclaw.core.settings import Fixed
+from openclaw.plugins.hooks.files import HookFiles
 from openclaw.plugins.hooks.manifest import HookDirectory, HookMachine, HookManifest, HookRequirements, Source, judge
 from openclaw.plugins.settings import InternalHooksSettings
+from openclaw.process.environment import Environment
+from openclaw.testing import FakeClock
 
 HERE = HookMachine(
     platform="linux", env={"HOME"}, has_bin=lambda name: name == "sh", has_config=lambda path: path == "tools.exec"
@@ -49,12 +56,20 @@ def test_the_settings_choose(given: dict[str, Any], bundled: bool, managed: bool
     assert found == [bundled, managed, extra, workspace]
 
 
+def looked_for(*, safe: bool = False, **given: Any) -> bool:
+    agents, variables = Fixed(AgentsSettings()), Fixed(dict[str, str]())
+    machine = Environment(environ={}, home_dir=Path("/"), cwd=Path("/"))
+    live = Fixed(settings(**given))
+    return HookFiles(live, agents, variables, bool, machine, FakeClock(), UTC, resting=safe).on
+
+
 def test_nobody_looks_for_hooks_that_nobody_wants() -> None:
-    assert not settings().wanted
-    assert not settings(entries={"x": {"enabled": False}}).wanted
-    assert not settings(enabled=False, entries={"x": {"enabled": True}}).wanted
-    assert settings(enabled=True).wanted and settings(entries={"x": {}}).wanted
-    assert settings(load={"extraDirs": ["/x"]}).wanted
+    assert not looked_for()
+    assert not looked_for(entries={"x": {"enabled": False}})
+    assert not looked_for(enabled=False, entries={"x": {"enabled": True}})
+    assert looked_for(enabled=True) and looked_for(entries={"x": {}})
+    assert looked_for(load={"extraDirs": ["/x"]})
+    assert not looked_for(safe=True, enabled=True) and not looked_for(safe=True, load={"extraDirs": ["/x"]})
 
 
 def test_everything_that_is_missing_is_named() -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from openclaw.models.service import deeds
+from openclaw.models.service import address_changes
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, says
 from openclaw.testing.server import MockModelServer
 from tests.e2e.test_command_line import run
@@ -50,9 +50,11 @@ async def test_what_a_hook_does_to_the_files_of_a_prompt_is_on_record(openclaw_h
 
 
 def test_no_credential_in_an_address_gets_on_record() -> None:
-    (deed,) = deeds({"mock": "https://me:secret@old.example/v1?key=secret"}, {"mock": "https://new.example:8443/v1"})
+    (deed,) = address_changes(
+        {"mock": "https://me:secret@old.example/v1?key=secret"}, {"mock": "https://new.example:8443/v1"}
+    )
     assert deed.note == "https://old.example -> https://new.example:8443"
-    (new,) = deeds({}, {"mock": "https://new.example/v1"})
+    (new,) = address_changes({}, {"mock": "https://new.example/v1"})
     assert new.note == "none -> https://new.example"
 
 

@@ -9,7 +9,14 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from openclaw.agent.settings import AgentDefaults, AgentEntry, SubagentDefaults, SubagentSettings
+from openclaw.agent.settings import (
+    AgentDefaults,
+    AgentEntry,
+    AgentsSettings,
+    SubagentDefaults,
+    SubagentSettings,
+    resolve_agent,
+)
 from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.errors import InvalidRequest, NotFound, StateError
 from openclaw.core.secret import Secret
@@ -175,6 +182,19 @@ def test_owner_ids_are_hashed_with_a_key_that_stays(tmp_path: Path) -> None:
         AgentEntry(id="main"), AgentDefaults(), given, is_default=True, secret=StateKeys(tmp_path).owners
     )
     assert resolved.senders is not None and "8cdcbcfec79e" in resolved.senders.text
+
+
+def test_options_are_kept_until_the_configuration_changes() -> None:
+    made = builder.PromptBuilder(builder.detect_machine("UTC", "sh", "beef"), {})
+    agent = resolve_agent(AgentsSettings(), "main")
+    commands = CommandsSettings(owner_allow_from=("a:1",), owner_display="raw")
+    first = made.options(agent, AgentDefaults(), commands, lambda: Secret("x"))
+    assert made.options(agent, AgentDefaults(), commands, lambda: Secret("x")) is first
+    changed = structs.replace(commands, owner_allow_from=("b:2",))
+    second = made.options(agent, AgentDefaults(), changed, lambda: Secret("x"))
+    assert second.senders is not None and "b:2" in second.senders.text
+    aliased = msgspec.convert({"models": {"p/m": {"alias": "fast"}}}, AgentDefaults)
+    assert made.options(agent, aliased, changed, lambda: Secret("x")).aliases == ("- fast: p/m",)
 
 
 def test_no_key_is_made_before_one_is_needed(tmp_path: Path) -> None:

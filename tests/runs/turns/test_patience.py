@@ -3,7 +3,7 @@
 import pytest
 
 from openclaw.core.provider import Model
-from openclaw.models.timeouts import StreamTimeouts, idle_limit, locate_model, stream_timeouts
+from openclaw.models.timeouts import StreamTimeouts, locate_model, stream_timeouts
 
 
 def model(
@@ -15,6 +15,10 @@ def model(
 CLOUD = model()
 LOCAL = model("http://127.0.0.1:8000/v1")
 HOSTED = model("https://gpu.example.com", provider="vllm")
+
+
+def timeouts(model: Model, run: float | None) -> StreamTimeouts:
+    return stream_timeouts(model.provider, model.id, model.base_url, model.timeout_seconds, run)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +39,7 @@ HOSTED = model("https://gpu.example.com", provider="vllm")
         ("http://[fe80::1]", "mine", "m", "local"),
         ("http://127.0.0.1:11434", "ollama", "big:cloud", "self-hosted"),
         ("http://127.0.0.1:11434", "mine", "big:cloud", "cloud"),
+        ("http://127.0.0.1:11434", "ollama", "gpt-oss:120b-cloud", "self-hosted"),
         ("https://gpu.example.com", "vllm", "m", "self-hosted"),
         ("https://gpu.example.com", "vllm-2", "m", "self-hosted"),
         ("https://gpu.example.com", "vllmish", "m", "cloud"),
@@ -42,43 +47,32 @@ HOSTED = model("https://gpu.example.com", provider="vllm")
     ],
 )
 def test_where_a_model_runs(url: str, provider: str, name: str, place: str) -> None:
-    assert locate_model(model(url, provider=provider, name=name)) == place
+    assert locate_model(provider, name, url) == place
 
 
 @pytest.mark.parametrize(
-    ("who", "run", "agent", "cron", "seconds"),
+    ("who", "run", "seconds"),
     [
         # nothing is set
-        (CLOUD, None, None, False, 120),
-        (HOSTED, None, None, False, 300),
-        (LOCAL, None, None, False, 0),
-        (CLOUD, None, None, True, 120),
+        (CLOUD, None, 120),
+        (HOSTED, None, 300),
+        (LOCAL, None, 0),
         # the run has a limit
-        (CLOUD, 600, None, False, 120),
-        (CLOUD, 30, None, False, 30),
-        (HOSTED, 600, None, False, 300),
-        (HOSTED, 30, None, False, 30),
-        (LOCAL, 600, None, False, 600),
-        # a run of cron has one
-        (CLOUD, 600, None, True, 60),
-        (CLOUD, 30, None, True, 30),
-        (HOSTED, 600, None, True, 600),
-        (LOCAL, 600, None, True, 600),
-        # the agent has one
-        (CLOUD, None, 600, False, 120),
-        (HOSTED, None, 600, False, 300),
-        (LOCAL, None, 600, False, 600),
-        (LOCAL, 0, 600, False, 600),  # 0 is no limit
+        (CLOUD, 600, 120),
+        (CLOUD, 30, 30),
+        (CLOUD, 0, 120),  # 0 is no limit
+        (HOSTED, 600, 300),
+        (HOSTED, 30, 30),
+        (LOCAL, 600, 600),
         # the provider has one, which goes first
-        (model(limit=500), None, None, False, 500),
-        (model(limit=500), 200, 900, False, 200),
-        (model(limit=500), None, 400, False, 400),
-        (model(limit=500), 0, None, False, 500),
-        (model("http://127.0.0.1:1/v1", limit=20), None, None, True, 20),
+        (model(limit=500), None, 500),
+        (model(limit=500), 200, 200),
+        (model(limit=500), 0, 500),
+        (model("http://127.0.0.1:1/v1", limit=20), None, 20),
     ],
 )
-def test_the_idle_limit(who: Model, run: float | None, agent: float | None, cron: bool, seconds: float) -> None:
-    assert idle_limit(who, run_timeout=run, agent_timeout=agent, cron=cron) == seconds
+def test_the_idle_limit(who: Model, run: float | None, seconds: float) -> None:
+    assert timeouts(who, run).idle == seconds
 
 
 @pytest.mark.parametrize(
@@ -96,4 +90,4 @@ def test_the_idle_limit(who: Model, run: float | None, agent: float | None, cron
 def test_the_first_word_may_take_longer_where_a_model_must_load(
     who: Model, run: float | None, expected: StreamTimeouts
 ) -> None:
-    assert stream_timeouts(who, run_timeout=run) == expected
+    assert timeouts(who, run) == expected

@@ -22,7 +22,6 @@ from openclaw.models import registry
 from openclaw.models.model_set import build_model_set
 from openclaw.models.profiles import AuthProfile, Profiles
 from openclaw.models.settings import AuthSettings, ModelsSettings
-from openclaw.models.timeouts import stream_timeouts
 from openclaw.runs.route import FailoverRoute
 from openclaw.testing import FakeClock, ScriptedModel
 
@@ -54,7 +53,7 @@ class Walk:
             open_provider=self.open,
             clock=self.clock,
             thinking=lambda model: "off",
-            patience=stream_timeouts,
+            run_timeout=None,
             jitter=lambda: 0.5,
         )
 

@@ -21,6 +21,7 @@ from openclaw.gateway.http.webhooks import WebhookEndpoint, routes
 from openclaw.gateway.services import Services, build_services
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
+from openclaw.protocol.auth import AuthLimiter
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.queue import Lanes
 from openclaw.runs.request import RunRequest
@@ -175,10 +176,10 @@ async def world(
         async with open_app(environment, clock=clock, approver=owner, open_provider=lambda endpoint: model) as app:
             services = build_services(app, lanes=Lanes({"main": 8, "subagent": 8, "cron": 4, "cron-nested": 4}))
             sessions, runs, automation = services.sessions, services.runs, services.automation
-            keeping = HttpAuth(secret=lambda: Secret("other"), limiter=None, address=lambda scope: "test")  # type: ignore[arg-type]
-            hooks = WebhookEndpoint(
-                sessions, runs, app.system_events, clock, app.bus, app.live.hooks, automation.heartbeats, keeping
+            keeping = HttpAuth(
+                secret=lambda: Secret("other"), limiter=AuthLimiter(), clock=clock, address=lambda scope: "test"
             )
+            hooks = WebhookEndpoint(app, services, keeping)
             async with services.serving():
                 await services.subagents.roster.load()
                 async with services.subagents.serving(), automation.serving(fires=False), asyncio.TaskGroup() as group:

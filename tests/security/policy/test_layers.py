@@ -1,10 +1,22 @@
 """Which tools remain, and who removed the rest."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.security.tool_policy import ALIASES, GROUPS, PROFILES, RemovedTool, ToolLayer, apply_layers, profile_layer
+from openclaw.security.settings import AgentToolSettings
+from openclaw.security.tool_policy import (
+    ALIASES,
+    GROUPS,
+    PROFILES,
+    RemovedTool,
+    ToolLayer,
+    ToolRequest,
+    apply_layers,
+    build_layers,
+)
+from openclaw.tools.settings import ToolsSettings
 
 ALL = tuple(sorted({name for group in GROUPS.values() for name in group if "*" not in name}))
 FILES = ("read", "write", "edit", "apply_patch", "grep", "find", "ls")
@@ -16,6 +28,11 @@ def kept(*layers: ToolLayer, tools: tuple[str, ...] = ALL) -> set[str]:
 
 def layer(allow: tuple[str, ...] | None = None, deny: tuple[str, ...] = ()) -> ToolLayer:
     return ToolLayer(name="test", allow=allow, deny=deny)
+
+
+def profile_layers(profile: str, *also: str) -> list[ToolLayer]:
+    settings = msgspec.convert({"profile": profile, "alsoAllow": also}, ToolsSettings)
+    return build_layers(settings, AgentToolSettings(), ToolRequest())
 
 
 @pytest.mark.parametrize(
@@ -41,11 +58,11 @@ def layer(allow: tuple[str, ...] | None = None, deny: tuple[str, ...] = ()) -> T
     ],
 )
 def test_a_profile_is_a_set_of_tools(profile: str, tools: set[str]) -> None:
-    assert kept(profile_layer(profile)) == tools
+    assert kept(*profile_layers(profile)) == tools
 
 
 def test_also_allow_adds_to_the_profile() -> None:
-    assert kept(profile_layer("minimal", ["read", "group:web"])) == {
+    assert kept(*profile_layers("minimal", "read", "group:web")) == {
         "session_status", "gateway", "read", "web_search", "web_fetch",
     }  # fmt: skip
 
@@ -111,4 +128,4 @@ def test_a_layer_can_only_take_away(before: list[ToolLayer], added: ToolLayer) -
 
 def test_every_profile_and_group_names_tools_that_exist() -> None:
     for profile in PROFILES:
-        assert kept(profile_layer(profile))
+        assert kept(*profile_layers(profile))

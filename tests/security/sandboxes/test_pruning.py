@@ -9,6 +9,7 @@ import pytest
 from openclaw.automation.cron.service import prune_sandboxes
 from openclaw.core.tool import ToolContext
 from openclaw.gateway.app import App
+from openclaw.gateway.services import build_services
 from openclaw.process.tasks import SystemClock
 from openclaw.security.sandboxes.policy import PruneRules, merge_prune_rules, prune_reason, resolve
 from openclaw.security.settings import HOUR, PruneSettings, SandboxSettings
@@ -55,7 +56,7 @@ def aged(box: Path, hours: float) -> None:
 
 
 async def sweep(app: App) -> None:
-    await prune_sandboxes(app.clock, app.sandboxes, app.machine_tools, app.live.agents)
+    await prune_sandboxes(build_services(app).automation.scheduler.context)
 
 
 async def swept(home: TemporaryHome) -> None:

@@ -154,15 +154,12 @@ def test_a_count_from_before_a_compaction_is_worth_nothing_any_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "reserve", "flush_at", "compact_at"),
-    [(32_768, 8_192, 20_576, 24_576), (200_000, 20_000, 176_000, 180_000), (4_000, 1_000, 1_500, 3_000)],
+    ("window", "flush_at", "compact_at"),
+    [(32_768, 20_576, 24_576), (200_000, 176_000, 180_000), (4_000, 1_500, 3_000)],
 )
-def test_the_thresholds(window: int, reserve: int, flush_at: int, compact_at: int) -> None:
-    assert compaction_plan.reserve(window) == reserve
-    assert compaction_plan.is_nearly_full(flush_at, window, 4_000) and not compaction_plan.is_nearly_full(
-        flush_at - 1, window, 4_000
-    )
-    assert compaction_plan.is_full(compact_at, window) and not compaction_plan.is_full(compact_at - 1, window)
+def test_the_thresholds(window: int, flush_at: int, compact_at: int) -> None:
+    assert compaction_plan.flush_threshold(window, 4_000) == flush_at
+    assert compaction_plan.capacity(window) == compact_at
 
 
 @pytest.mark.parametrize(

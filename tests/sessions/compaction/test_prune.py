@@ -8,16 +8,14 @@ from openclaw.core.messages import Assistant, Image, Message, Text, ToolCall, To
 from openclaw.sessions.compaction.plan import (
     CUSTOM_TYPE,
     REMOVED_IMAGE,
-    Pruning,
     apply_projections,
     prune,
     read_projections,
     without_old_images,
 )
+from openclaw.sessions.settings import PruningSettings, ToolFilter
 from openclaw.sessions.transcript import Custom
 from tests.sessions.compaction import conversations
-
-COLD = 1_000.0
 
 
 def steps(count: int, chars: int, tool: str = "read") -> list[Message]:
@@ -30,7 +28,7 @@ def steps(count: int, chars: int, tool: str = "read") -> list[Message]:
 
 def test_long_results_before_the_last_three_replies_are_trimmed() -> None:
     messages = steps(6, 6_000)
-    pruned = prune(messages, {}, Pruning(), window=20_000, idle=COLD)
+    pruned = prune(messages, {}, PruningSettings(), window=20_000, cold=True)
     assert pruned.shown == {"c0": "trim", "c1": "trim", "c2": "trim"}
     first = pruned.messages[2]
     assert isinstance(first, ToolResult)
@@ -39,7 +37,7 @@ def test_long_results_before_the_last_three_replies_are_trimmed() -> None:
 
 
 def test_the_oldest_are_cleared_when_trimming_is_not_enough() -> None:
-    pruned = prune(steps(30, 4_000), {}, Pruning(), window=30_000, idle=COLD)
+    pruned = prune(steps(30, 4_000), {}, PruningSettings(), window=30_000, cold=True)
     cleared = [call for call, how in pruned.shown.items() if how == "clear"]
     assert cleared and cleared == [f"c{number}" for number in range(len(cleared))]
     result = pruned.messages[2]
@@ -47,25 +45,25 @@ def test_the_oldest_are_cleared_when_trimming_is_not_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "window", "idle"),
+    ("rules", "window", "cold"),
     [
-        (Pruning(), 1_000_000, COLD),
-        (Pruning(), 20_000, 10.0),
-        (Pruning(deny=("re*",)), 20_000, COLD),
-        (Pruning(allow=("exec",)), 20_000, COLD),
+        (PruningSettings(), 1_000_000, True),
+        (PruningSettings(), 20_000, False),
+        (PruningSettings(tools=ToolFilter(deny=("re*",))), 20_000, True),
+        (PruningSettings(tools=ToolFilter(allow=("exec",))), 20_000, True),
     ],
     ids=["there is room", "the cache is warm", "denied", "not allowed"],
 )
-def test_nothing_is_pruned_when(rules: Pruning, window: int, idle: float) -> None:
+def test_nothing_is_pruned_when(rules: PruningSettings, window: int, cold: bool) -> None:
     messages = steps(6, 6_000)
-    assert prune(messages, {}, rules, window=window, idle=idle).messages == tuple(messages)
+    assert prune(messages, {}, rules, window=window, cold=cold).messages == tuple(messages)
 
 
 def test_what_was_trimmed_once_looks_the_same_while_the_cache_is_warm() -> None:
     messages = steps(6, 6_000)
-    first = prune(messages, {}, Pruning(), window=20_000, idle=COLD)
+    first = prune(messages, {}, PruningSettings(), window=20_000, cold=True)
     longer = [*messages, Assistant(content=(Text("ok"),)), User(content="more")]
-    again = prune(longer, first.shown, Pruning(), window=20_000, idle=1.0)
+    again = prune(longer, first.shown, PruningSettings(), window=20_000, cold=False)
     assert again.messages[: len(messages)] == first.messages
     assert again.shown == first.shown
 
@@ -75,19 +73,19 @@ def test_a_result_with_an_image_is_left_alone() -> None:
     messages[2] = ToolResult(
         tool_call_id="c0", tool_name="read", content=(Text("x" * 6_000), Image(data="", mime_type="image/png"))
     )
-    assert "c0" not in prune(messages, {}, Pruning(), window=20_000, idle=COLD).shown
+    assert "c0" not in prune(messages, {}, PruningSettings(), window=20_000, cold=True).shown
 
 
-@given(conversations.messages, st.sampled_from([0.0, COLD]), st.integers(1, 2_000))
-def test_only_results_change_and_their_order_and_ids_stay(messages: list[Message], idle: float, window: int) -> None:
-    pruned = prune(messages, {}, Pruning(), window=window, idle=idle)
+@given(conversations.messages, st.booleans(), st.integers(1, 2_000))
+def test_only_results_change_and_their_order_and_ids_stay(messages: list[Message], cold: bool, window: int) -> None:
+    pruned = prune(messages, {}, PruningSettings(), window=window, cold=cold)
     assert len(pruned.messages) == len(messages)
     for before, after in zip(messages, pruned.messages, strict=True):
         if isinstance(before, ToolResult):
             assert isinstance(after, ToolResult) and after.tool_call_id == before.tool_call_id
         else:
             assert after is before
-    assert apply_projections(messages, pruned.shown, Pruning()) == pruned.messages
+    assert apply_projections(messages, pruned.shown, PruningSettings()) == pruned.messages
 
 
 def test_the_record_of_it_is_read_back_and_nonsense_is_none() -> None:

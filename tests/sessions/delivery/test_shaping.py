@@ -1,6 +1,10 @@
 """A run as people see it: the same rules wherever its words go."""
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from openclaw.core.events import (
     AttemptFailed,
@@ -136,3 +140,39 @@ def test_a_message_that_was_not_streamed_is_said_at_its_end() -> None:
 def test_no_word_of_a_cut_message_is_shown_that_may_be_internal() -> None:
     said, shaper, _ = shaped(CALLED, *[TextDelta(each) for each in "Hi <think>secret"])
     assert said.strip() == "Hi" and shaper.payloads == ()
+
+
+PARTS = st.lists(
+    st.sampled_from(
+        """Hello|no|h|S|ME|word|.|:|*|_|`|```|~~~|[|[[|]]|[[reply_to_current]]|MEDIA:|MEDIA:/a|Source: |x.md|#L3|# Title
+        |<think>|</think>|<final>|</final>|a < b|NO_REPLY|HEARTBEAT_OK|NO_|{|"action":|Reasoning| |  |\n|\n\n""".split(
+            "|"
+        )
+    ),
+    max_size=14,
+).map("".join)
+
+
+def halves(text: str, cuts: list[int]) -> list[Event]:
+    places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
+    return [
+        CALLED,
+        *(TextDelta(text[a:b]) for a, b in pairwise(places)),
+        MessageEnded(Assistant(content=(Text(text),))),
+    ]
+
+
+@given(PARTS, st.lists(st.integers(0, 200), max_size=12), st.booleans())
+def test_however_a_message_arrives_what_streams_is_all_of_it(text: str, cuts: list[int], enforce: bool) -> None:
+    said, _, out = shaped(*halves(text, cuts), enforce_final=enforce)
+    (whole,) = [each.text for each in out if isinstance(each, ReplyShaped)]
+    assert said == whole
+
+
+def test_plain_words_are_shown_as_they_come() -> None:
+    shaper = ReplyShaper()
+    pieces = ["Painting ", "it red", ", So", " far. Me", "asure twice:\n", "- one\n", "- two", "\n\nDone."]
+    shown = [
+        "".join(each.text for each in shaper.take(TextDelta(piece)) if isinstance(each, TextShaped)) for piece in pieces
+    ]
+    assert shown == ["Painting ", "it red", ", So", " far. Me", "asure twice:", "\n- one", "\n- two", "\n\nDone."]

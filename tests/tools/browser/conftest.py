@@ -12,8 +12,8 @@ import pytest
 
 from openclaw.core.settings import Fixed
 from openclaw.core.tool import Output, ToolContext
-from openclaw.security.label_service import wrap_untrusted
-from openclaw.tools.browser.tool import NAMES, BrowserRules, Browsers, BrowserTool
+from openclaw.tools.browser.tool import NAMES, Browsers, BrowserTool
+from openclaw.tools.settings import BrowserSettings, SsrfSettings
 
 Look = Callable[..., Awaitable[Output]]
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/tmp", "OPENAI_API_KEY": "sk-canary-in-the-environment"}
@@ -80,8 +80,9 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def rules(tmp_path: Path) -> BrowserRules:
-    return BrowserRules(state=str(tmp_path / "browser"), no_sandbox=os.geteuid() == 0, allowed_hosts=("127.0.0.1",))
+def settings() -> BrowserSettings:
+    allowed = SsrfSettings(allowed_hostnames=("127.0.0.1",))
+    return BrowserSettings(no_sandbox=os.geteuid() == 0, ssrf_policy=allowed)
 
 
 @pytest.fixture
@@ -94,8 +95,8 @@ async def browsers() -> AsyncIterator[Browsers]:
 
 
 @pytest.fixture
-def tool(browsers: Browsers, rules: BrowserRules) -> BrowserTool:
-    return BrowserTool(browsers, rules, wrap_untrusted)
+def tool(browsers: Browsers, settings: BrowserSettings, tmp_path: Path) -> BrowserTool:
+    return BrowserTool(browsers, settings, tmp_path / "browser")
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 
 from openclaw.core.settings import Fixed
 from openclaw.core.tool import Effects, ToolContext
-from openclaw.security.label_service import wrap_untrusted
 from openclaw.tools.browser.schema import PARAMETERS
-from openclaw.tools.browser.tool import BrowserRules, Browsers, BrowserTool
+from openclaw.tools.browser.tool import Browsers, BrowserTool
+from openclaw.tools.settings import BrowserSettings
 from tests.tools.browser.conftest import ENVIRON
 
 pytestmark = pytest.mark.anyio
@@ -134,12 +134,12 @@ async def test_what_a_page_logs_can_be_read(site, look):
     assert "nowhere is not defined" in (await look("errors")).text
 
 
-async def test_cookies_are_kept_by_profile_and_nothing_runs_afterwards(site, rules, workspace: Path):
+async def test_cookies_are_kept_by_profile_and_nothing_runs_afterwards(site, settings, workspace: Path, tmp_path: Path):
     context = ToolContext(call_id="c", workspace=workspace)
 
     async def visit(profile: str, script: str) -> str:
         browsers = Browsers(Fixed(ENVIRON))
-        tool = BrowserTool(browsers, rules, wrap_untrusted)
+        tool = BrowserTool(browsers, settings, tmp_path)
         try:
             await tool.call({"action": "open", "targetUrl": site.url("/two"), "profile": profile}, context)
             started = {each.pid for each in psutil.Process().children(recursive=True)}
@@ -160,7 +160,7 @@ async def test_cookies_are_kept_by_profile_and_nothing_runs_afterwards(site, rul
     await visit("one", "() => { document.cookie = 'a=b; max-age=9999'; return 1 }")
     assert '"a=b"' in await visit("one", "() => document.cookie")
     assert '""' in await visit("two", "() => document.cookie")
-    assert (Path(rules.state) / "one" / "user-data").is_dir()
+    assert (tmp_path / "one" / "user-data").is_dir()
 
 
 def _lives(pid: int) -> bool:
@@ -191,23 +191,22 @@ async def test_what_cannot_be_done_says_why(tool, workspace, args, told):
 async def test_what_is_missing_says_what_to_install(tmp_path: Path, workspace: Path):
     context = ToolContext(call_id="c", workspace=workspace)
     nowhere = Browsers(Fixed({"PATH": str(tmp_path)}))
-    rules = BrowserRules(state=str(tmp_path / "b"), no_sandbox=True)
-    none = await BrowserTool(nowhere, rules, wrap_untrusted).call({"action": "open"}, context)
+    here = BrowserTool(nowhere, BrowserSettings(no_sandbox=True), tmp_path / "b")
+    none = await here.call({"action": "open"}, context)
     assert "apt install chromium" in none.text
-    wrong = BrowserRules(state=str(tmp_path / "b"), executable=str(tmp_path / "none"))
-    assert (
-        "executablePath" in (await BrowserTool(nowhere, wrong, wrap_untrusted).call({"action": "open"}, context)).text
-    )
-    told = json.loads((await BrowserTool(nowhere, rules, wrap_untrusted).call({"action": "status"}, context)).text)
+    wrong = BrowserSettings(executable_path=str(tmp_path / "none"))
+    tool = BrowserTool(nowhere, wrong, tmp_path / "b")
+    assert "executablePath" in (await tool.call({"action": "open"}, context)).text
+    told = json.loads((await here.call({"action": "status"}, context)).text)
     assert told["running"] is False
     assert "apt install chromium" in told["problem"]
     await nowhere.close()
 
 
-async def test_a_script_can_be_forbidden(site, browsers, rules, workspace):
+async def test_a_script_can_be_forbidden(site, browsers, settings, workspace, tmp_path):
     import msgspec
 
-    tool = BrowserTool(browsers, msgspec.structs.replace(rules, evaluate=False), wrap_untrusted)
+    tool = BrowserTool(browsers, msgspec.structs.replace(settings, evaluate_enabled=False), tmp_path)
     context = ToolContext(call_id="c", workspace=workspace)
     await tool.call({"action": "open", "targetUrl": site.url()}, context)
     output = await tool.call({"action": "act", "kind": "evaluate", "fn": "() => 1"}, context)

@@ -7,7 +7,7 @@ import pytest
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
 from openclaw.core.tool import OfferedTool
-from openclaw.security.tool_policy import ToolLayer, apply_layers, profile_layer
+from openclaw.security.tool_policy import PROFILES, ToolLayer, apply_layers
 from openclaw.tools.mcp import schema
 from openclaw.tools.mcp.schema import clean_schema, identity, launch
 from openclaw.tools.settings import McpServerSettings
@@ -110,5 +110,5 @@ def test_policy_knows_the_tools_of_all_servers_by_one_name():
     assert apply_layers(tools, [ToolLayer(name="x", deny=("bundle-mcp",))])[0] == ("read",)
     assert apply_layers(tools, [ToolLayer(name="x", deny=("group:plugins",))])[0] == ("read",)
     assert apply_layers(tools, [ToolLayer(name="x", allow=("shop__*",))])[0] == ("shop__add",)
-    assert apply_layers(tools, [profile_layer("coding")])[0] == ("read", "shop__add")
-    assert apply_layers(tools, [profile_layer("minimal")])[0] == ()
+    assert apply_layers(tools, [ToolLayer(name="x", allow=PROFILES["coding"])])[0] == ("read", "shop__add")
+    assert apply_layers(tools, [ToolLayer(name="x", allow=PROFILES["minimal"])])[0] == ()

@@ -31,11 +31,11 @@ import asyncio, os, sys
 from pathlib import Path
 from openclaw.core.settings import Fixed
 from openclaw.core.tool import ToolContext
-from openclaw.tools.browser.tool import BrowserRules, Browsers, BrowserTool
+from openclaw.tools.browser.tool import Browsers, BrowserTool
+from openclaw.tools.settings import BrowserSettings
 async def main():
     place = Path(sys.argv[1])
-    tool = BrowserTool(Browsers(Fixed(dict(os.environ))), BrowserRules(state=str(place), no_sandbox=os.geteuid() == 0),
-                       lambda text, source, warn=True: text)
+    tool = BrowserTool(Browsers(Fixed(dict(os.environ))), BrowserSettings(no_sandbox=os.geteuid() == 0), place)
     print((await tool.call({"action": "start"}, ToolContext(call_id="c", workspace=place))).text, file=sys.stderr)
     print("ready", flush=True)
     await asyncio.sleep(3600)

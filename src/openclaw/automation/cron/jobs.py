@@ -10,7 +10,7 @@ from msgspec import Meta, Struct, structs
 from openclaw.automation.cron.schedule import GRACE_MS, AtSchedule, Misfire, Schedule, validate_schedule
 from openclaw.automation.cron.watch import Watch
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.text import Origin
+from openclaw.core.text import Origin, clip
 
 NAME_CHARS = 60
 STARTING_MS = 120_000
@@ -127,7 +127,11 @@ class CronJob(JobShape, frozen=True, kw_only=True):
 
 
 _FIELDS = {field.encode_name for field in structs.fields(CronJob)} - {"id", "state", "createdAtMs", "updatedAtMs"}
-_FLAT = ("model", "thinking", "timeoutSeconds", "toolsAllow", "lightContext")
+_FLAT = {
+    "payload": ("message", "text", "model", "thinking", "timeoutSeconds", "toolsAllow", "lightContext"),
+    "schedule": ("at", "atMs", "everyMs", "expr", "tz", "staggerMs"),
+}
+"""Fields that people and models write beside the part they belong to."""
 
 
 # Building and patching.
@@ -158,7 +162,8 @@ def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: 
     kind = given["payload"].get("kind")
     given.setdefault("sessionTarget", "main" if kind == "systemEvent" else "isolated")
     given.setdefault("delivery", {"mode": "announce" if kind == "agentTurn" else "none"})
-    given.setdefault("name", _name(given["payload"]))
+    text = " ".join(str(given["payload"].get("message") or given["payload"].get("text") or "").split())
+    given.setdefault("name", clip(text, NAME_CHARS) or "unnamed")
     created = before.created_at_ms if before else now
     try:
         job = msgspec.convert(
@@ -185,17 +190,12 @@ def normalize_job(raw: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in raw.items() if value is not None}
     if isinstance(given.get("name"), str):
         given["name"] = given["name"].strip() or None
-    if "payload" not in given:
-        flat = {name: given.pop(name) for name in ("message", "text", *_FLAT) if name in given}
-        if flat:
-            given["payload"] = flat
+    for name, fields in _FLAT.items():
+        flat = {} if name in given else {field: given.pop(field) for field in fields if field in given}
+        given |= {name: flat} if flat else {}
     if isinstance(payload := given.get("payload"), dict) and "kind" not in payload:
         kind = "agentTurn" if "message" in payload else "systemEvent" if "text" in payload else None
         given["payload"] = {**payload, **({"kind": kind} if kind else {})}
-    if "schedule" not in given:
-        flat = {name: given.pop(name) for name in ("at", "atMs", "everyMs", "expr", "tz", "staggerMs") if name in given}
-        if flat:
-            given["schedule"] = flat
     if isinstance(schedule := given.get("schedule"), dict):
         given["schedule"] = _schedule(schedule)
     return {name: value for name, value in given.items() if value is not None}
@@ -242,11 +242,6 @@ def _iso(at_ms: Any) -> str:
         return datetime.fromtimestamp(float(at_ms) / 1000, UTC).isoformat()
     except (TypeError, ValueError, OverflowError, OSError):
         raise InvalidRequest(f"{at_ms!r} is not a moment: use milliseconds since 1970") from None
-
-
-def _name(payload: Mapping[str, Any]) -> str:
-    text = " ".join(str(payload.get("message") or payload.get("text") or "").split())
-    return (text if len(text) <= NAME_CHARS else text[: NAME_CHARS - 1] + "…") or "unnamed"
 
 
 def _check(job: CronJob) -> None:
@@ -296,23 +291,28 @@ class JobAfter(Struct, frozen=True, kw_only=True):
 
 def apply_result(job: CronJob, result: JobResult, following: int | None) -> JobAfter:
     """Applies a result to the job whose next slot is `following`."""
-    state = _recorded(job.state, result)
-    job = structs.replace(job, state=state)
-    if result.status == "error":
-        return _failed(job, result, following)
-    alert = f"The job {job.name!r} works again." if job.state.last_failure_alert_at_ms else ""
     state = structs.replace(
-        state, next_run_at_ms=following, consecutive_errors=0, last_failure_alert_at_ms=None, auto_disabled=None
+        job.state,
+        running_at_ms=None,
+        last_run_at_ms=result.started_at,
+        last_run_status=result.status,
+        last_error=result.error,
+        last_error_reason=result.error_kind,
+        last_duration_ms=max(0, result.ended_at - result.started_at),
+        consecutive_skipped=job.state.consecutive_skipped + 1 if result.status == "skipped" else 0,
+        seen=dict(result.seen) if result.seen is not None else job.state.seen,
     )
-    if result.status == "skipped":
-        state = structs.replace(state, last_failure_alert_at_ms=job.state.last_failure_alert_at_ms)
-        alert = ""
-    if isinstance(job.schedule, AtSchedule):
-        if job.removes_itself and result.status == "ok":
+    if result.status == "error":
+        return _failed(structs.replace(job, state=state), result, following)
+    alert = ""
+    state = structs.replace(state, next_run_at_ms=following, consecutive_errors=0, auto_disabled=None)
+    if result.status == "ok":
+        alert = f"The job {job.name!r} works again." if state.last_failure_alert_at_ms else ""
+        state = structs.replace(state, last_failure_alert_at_ms=None)
+        if job.removes_itself:
             return JobAfter(job=None, alert=alert)
+    if isinstance(job.schedule, AtSchedule):
         return JobAfter(job=structs.replace(job, enabled=False, state=structs.replace(state, next_run_at_ms=None)))
-    if job.removes_itself and result.status == "ok":
-        return JobAfter(job=None, alert=alert)
     return JobAfter(job=structs.replace(job, state=state), alert=alert)
 
 
@@ -320,18 +320,13 @@ def _failed(job: CronJob, result: JobResult, following: int | None) -> JobAfter:
     errors = job.state.consecutive_errors + 1
     pause = BACKOFF_MS[min(errors, len(BACKOFF_MS)) - 1]
     state = structs.replace(job.state, consecutive_errors=errors)
-    stop: Literal["", "permanent", "often"] = ""
     if isinstance(job.schedule, AtSchedule):
+        stops = result.error_kind not in TRANSIENT or errors >= ONCE_TRIES
         following = result.ended_at + pause
-        if result.error_kind not in TRANSIENT:
-            stop = "permanent"
-        elif errors >= ONCE_TRIES:
-            stop = "often"
-    elif errors >= MOST_FAILURES:
-        stop = "often"
-    elif following is not None:
-        following = max(following, result.ended_at + pause)
-    if stop:
+    else:
+        stops = errors >= MOST_FAILURES
+        following = None if following is None else max(following, result.ended_at + pause)
+    if stops:
         why = f"it failed {errors} time(s) in a row, last with: {result.error or 'no details'}"
         state = structs.replace(
             state,
@@ -339,15 +334,14 @@ def _failed(job: CronJob, result: JobResult, following: int | None) -> JobAfter:
             auto_disabled=AutoDisabled(reason=why, at_ms=result.ended_at, consecutive_errors=errors),
             last_failure_alert_at_ms=result.ended_at,
         )
-        job = structs.replace(job, enabled=False, state=state)
-        return JobAfter(job=job, alert=f"The job {job.name!r} was switched off: {why}. Switch it on with: "
-                     f"openclaw cron enable {job.id}")  # fmt: skip
+        alert = f"The job {job.name!r} was switched off: {why}. Switch it on with: openclaw cron enable {job.id}"
+        return JobAfter(job=structs.replace(job, enabled=False, state=state), alert=alert)
     state = structs.replace(state, next_run_at_ms=following)
-    if not _alerts(job, state, result.ended_at):
-        return JobAfter(job=structs.replace(job, state=state))
-    state = structs.replace(state, last_failure_alert_at_ms=result.ended_at)
-    text = f"The job {job.name!r} has failed {errors} times in a row: {result.error or 'no details'}"
-    return JobAfter(job=structs.replace(job, state=state), alert=text)
+    alert = ""
+    if _alerts(job, state, result.ended_at):
+        state = structs.replace(state, last_failure_alert_at_ms=result.ended_at)
+        alert = f"The job {job.name!r} has failed {errors} times in a row: {result.error or 'no details'}"
+    return JobAfter(job=structs.replace(job, state=state), alert=alert)
 
 
 def _alerts(job: CronJob, state: JobState, now: int) -> bool:
@@ -356,17 +350,3 @@ def _alerts(job: CronJob, state: JobState, now: int) -> bool:
     rule = job.failure_alert or FailureAlert()
     last = state.last_failure_alert_at_ms
     return state.consecutive_errors >= rule.after and (last is None or now - last >= rule.cooldown_ms)
-
-
-def _recorded(state: JobState, result: JobResult) -> JobState:
-    return structs.replace(
-        state,
-        running_at_ms=None,
-        last_run_at_ms=result.started_at,
-        last_run_status=result.status,
-        last_error=result.error,
-        last_error_reason=result.error_kind,
-        last_duration_ms=max(0, result.ended_at - result.started_at),
-        consecutive_skipped=state.consecutive_skipped + 1 if result.status == "skipped" else 0,
-        seen=dict(result.seen) if result.seen is not None else state.seen,
-    )

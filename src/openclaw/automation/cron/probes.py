@@ -8,9 +8,10 @@ import re
 import ssl
 from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
+from operator import attrgetter
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import structs
 
 from openclaw.automation.cron.watch import (
     CommandWatch,
@@ -21,12 +22,12 @@ from openclaw.automation.cron.watch import (
     SilenceWatch,
     Watch,
     WatchResult,
+    changed_results,
     due_lines,
     make_fingerprint,
     watch_name,
 )
-from openclaw.core.clock import Clock
-from openclaw.core.errors import Unavailable
+from openclaw.core.clock import Clock, millis
 from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.security.external import sanitize_external_text
 from openclaw.security.labels import may_fetch
@@ -35,6 +36,7 @@ MOST_ENTRIES = 2_000
 MOST_BYTES = 1_048_576
 SHOWN_CHARS = 600
 MOST_DUE = 50
+NETWORK_SECONDS = 30.0
 
 
 def watch_origins(watches: Sequence[Watch]) -> tuple[Origin, ...]:
@@ -55,36 +57,46 @@ class WatchProbes:
         self._last_contact = last_contact
         self._zone = zone
 
-    async def all(self, watches: Sequence[Watch]) -> list[WatchResult]:
-        return [await self.look(watch) for watch in watches]
+    async def changes(self, watches: Sequence[Watch], before: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+        """What is seen now, by watch, and the lines for the model about what differs from `before`."""
+        looks = [await self.look(watch) for watch in watches]
+        news = [f"Changed: {look.name}. {look.says}" for look in changed_results(looks, before)]
+        return {**before, **{look.name: look.mark for look in looks if look.mark}}, news
 
     async def look(self, watch: Watch) -> WatchResult:
         match watch:
             case FileWatch():
-                return await asyncio.to_thread(self._file, watch)
+                found = await asyncio.to_thread(self._file, watch)
             case CommandWatch():
-                return await self._command(watch)
+                found = await self._command(watch)
             case HttpWatch():
-                return await self._address(watch)
+                found = await _address(watch)
             case SilenceWatch():
-                quiet = round(self._clock.now() * 1000) - self._last_contact
-                over = self._last_contact > 0 and quiet >= watch.longer_than_ms
-                says = f"nobody has written for {quiet // 60_000} minutes" if over else "somebody wrote recently"
-                fingerprint = make_fingerprint("silent", self._last_contact) if over else "no"
-                return WatchResult(name=watch_name(watch), mark=fingerprint, says=says, news=over)
+                found = self._silence(watch)
             case MailWatch(host=""):
-                return await asyncio.to_thread(self._maildir, watch)
+                found = await asyncio.to_thread(self._maildir, watch)
             case MailWatch():
-                return await asyncio.to_thread(self._mailbox, watch)
+                found = await asyncio.to_thread(self._mailbox, watch)
             case DueWatch():
-                return await asyncio.to_thread(self._due, watch)
+                found = await asyncio.to_thread(self._due)
+        return structs.replace(found, name=watch_name(watch))
+
+    def _silence(self, watch: SilenceWatch) -> WatchResult:
+        quiet = millis(self._clock) - self._last_contact
+        if self._last_contact <= 0 or quiet < watch.longer_than_ms:
+            return WatchResult("no", "somebody wrote recently", news=False)
+        says = f"nobody has written for {quiet // 60_000} minutes"
+        return WatchResult(make_fingerprint("silent", self._last_contact), says)
+
+    def _absolute(self, path: str) -> Path:
+        return (self._workspace / Path(path).expanduser()).absolute()
 
     def _file(self, watch: FileWatch) -> WatchResult:
-        path = (self._workspace / Path(watch.path).expanduser()).absolute()
+        path = self._absolute(watch.path)
         parts: list[object] = []
         try:
             if path.is_dir():
-                for entry in sorted(os.scandir(path), key=lambda each: each.name)[:MOST_ENTRIES]:
+                for entry in sorted(os.scandir(path), key=attrgetter("name"))[:MOST_ENTRIES]:
                     info = entry.stat(follow_symlinks=False)
                     parts += [entry.name, info.st_size, info.st_mtime_ns]
                 says = f"{watch.path}: {len(parts) // 3} entries"
@@ -94,41 +106,40 @@ class WatchProbes:
                 says = f"{watch.path}: {info.st_size} bytes"
         except OSError as error:
             parts, says = ["gone", error.errno], f"{watch.path}: {error.strerror}"
-        return WatchResult(name=watch_name(watch), mark=make_fingerprint(*parts), says=says)
+        return WatchResult(make_fingerprint(*parts), says)
 
     def _maildir(self, watch: MailWatch) -> WatchResult:
         """Reports letters whose names are new; reading one moves it and renames it behind the colon."""
-        path = (self._workspace / Path(watch.path).expanduser()).absolute()
-        name = watch_name(watch)
+        path = self._absolute(watch.path)
         try:
             waiting = sum(1 for _ in os.scandir(path / "new"))
             letters = [entry for part in ("new", "cur") for entry in os.scandir(path / part)]
         except OSError as error:
-            return WatchResult(name=name, mark="", says=f"{watch.path} is no Maildir: {error.strerror}")
+            return WatchResult("", f"{watch.path} is no Maildir: {error.strerror}")
         latest = max((entry.name.partition(":")[0] for entry in letters), default="")
-        return WatchResult(
-            name=name, mark=make_fingerprint(latest), says=f"{waiting} new of {len(letters)} letters", news=waiting > 0
-        )
+        return WatchResult(make_fingerprint(latest), f"{waiting} new of {len(letters)} letters", news=waiting > 0)
 
     def _mailbox(self, watch: MailWatch) -> WatchResult:
-        """Reports letters with a higher UID than any before."""
-        name, password = watch_name(watch), self._environ.get(watch.password_env, "")
+        """Reports letters with a higher UID than any before; reading one does not change the next UID."""
+        password = self._environ.get(watch.password_env, "")
         if not password:
-            return WatchResult(name=name, mark="", says=f"{watch.password_env} is not set")
-
+            return WatchResult("", f"{watch.password_env} is not set")
         try:
-            letters = read_mailbox(watch, password)
-        except Unavailable as error:
-            return WatchResult(name=name, mark="", says=error.message)  # one failed probe is no change
-        return WatchResult(
-            name=name,
-            mark=make_fingerprint(letters.following),
-            says=f"{letters.unread} unread letters",
-            news=letters.unread > 0,
-        )
+            with _connect(watch) as server:
+                server.login(watch.user, password)
+                _, found = server.status(f'"{watch.mailbox}"', "(UIDNEXT UNSEEN)")
+        except (OSError, imaplib.IMAP4.error) as error:
+            # One failed probe is no change; the error's own text may contain the password.
+            return WatchResult("", f"no answer from {watch.host} ({type(error).__name__})")
+        text = b" ".join(part for part in found if isinstance(part, bytes)).decode(errors="replace")
+        numbers = dict(re.findall(r"(UIDNEXT|UNSEEN) (\d+)", text))
+        if len(numbers) < 2:
+            return WatchResult("", f"{watch.host} has no mailbox {watch.mailbox}")
+        unread = int(numbers["UNSEEN"])
+        return WatchResult(make_fingerprint(int(numbers["UIDNEXT"])), f"{unread} unread letters", news=unread > 0)
 
-    def _due(self, watch: DueWatch) -> WatchResult:
-        now, found = round(self._clock.now() * 1000), []
+    def _due(self) -> WatchResult:
+        now, found = millis(self._clock), []
         for path in [self._workspace / "MEMORY.md", *sorted(self._workspace.glob("memory/*.md"))[-MOST_ENTRIES:]]:
             try:
                 with path.open("rb") as file:
@@ -136,15 +147,12 @@ class WatchProbes:
             except OSError:
                 continue
             found += due_lines(text, path.relative_to(self._workspace).as_posix(), self._zone)
-        ripe = sorted((each for each in found if each.at <= now), key=lambda each: -each.at)[:MOST_DUE]
+        ripe = sorted((each for each in found if each.at <= now), key=attrgetter("at"), reverse=True)[:MOST_DUE]
         says = "\n".join(f"{each.where}: {each.text}" for each in ripe)
         marks = ",".join(sorted(make_fingerprint(each.text, each.at)[:12] for each in ripe)) or "none"
-        return WatchResult(
-            name=watch_name(watch), mark=marks, says=says or "nothing is due", news=bool(ripe), adds=True
-        )
+        return WatchResult(marks, says or "nothing is due", news=bool(ripe), adds=True)
 
     async def _command(self, watch: CommandWatch) -> WatchResult:
-        name = watch_name(watch)
         try:
             child = await asyncio.create_subprocess_exec(
                 *watch.argv,
@@ -156,14 +164,12 @@ class WatchProbes:
                 start_new_session=True,
             )
         except OSError as error:
-            return WatchResult(
-                name=name, mark=make_fingerprint("cannot start", error.errno), says=f"it cannot start: {error.strerror}"
-            )
+            return WatchResult(make_fingerprint("cannot start", error.errno), f"it cannot start: {error.strerror}")
         try:
             async with asyncio.timeout(watch.timeout_seconds):
                 said, _ = await child.communicate()
         except TimeoutError:
-            return WatchResult(name=name, mark="", says="no answer in time")
+            return WatchResult("", "no answer in time")
         finally:
             if child.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -171,62 +177,27 @@ class WatchProbes:
                 await child.wait()
         text = said[:MOST_BYTES].decode(errors="replace")
         shown = sanitize_external_text(text.strip()[-SHOWN_CHARS:])
-        return WatchResult(
-            name=name,
-            mark=make_fingerprint(child.returncode, text),
-            says=f"exit code {child.returncode}\n{shown}".strip(),
-        )
-
-    async def _address(self, watch: HttpWatch) -> WatchResult:
-        import httpx2  # slow to import, and few installations watch an address
-
-        name = watch_name(watch)
-        try:
-            async with httpx2.AsyncClient(timeout=30.0) as client, client.stream("GET", watch.url) as response:
-                body = b""
-                async for piece in response.aiter_bytes():
-                    body += piece
-                    if len(body) >= MOST_BYTES:
-                        break
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            # One failed probe is no change: networks come and go.
-            return WatchResult(name=name, mark="", says=f"no answer ({type(error).__name__})")
-        return WatchResult(
-            name=name,
-            mark=make_fingerprint(response.status_code, body),
-            says=f"HTTP {response.status_code}, new content",
-        )
+        return WatchResult(make_fingerprint(child.returncode, text), f"exit code {child.returncode}\n{shown}".strip())
 
 
-# IMAP.
+async def _address(watch: HttpWatch) -> WatchResult:
+    import httpx2  # slow to import, and few installations watch an address
 
-SECONDS = 30.0
-
-
-class MailboxState(Struct, frozen=True):
-    """What the server says of a mailbox."""
-
-    following: int
-    """The UID the next letter will get: it grows with every letter, and reading does not change it."""
-    unread: int
-
-
-def read_mailbox(watch: MailWatch, password: str) -> MailboxState:
-    """The mailbox as it is now; raises `Unavailable`, whose text never contains the password."""
     try:
-        with _connected(watch) as server:
-            server.login(watch.user, password)
-            _, found = server.status(f'"{watch.mailbox}"', "(UIDNEXT UNSEEN)")
-    except (OSError, imaplib.IMAP4.error) as error:
-        raise Unavailable(f"no answer from {watch.host} ({type(error).__name__})") from error
-    text = b" ".join(part for part in found if isinstance(part, bytes)).decode(errors="replace")
-    numbers = dict(re.findall(r"(UIDNEXT|UNSEEN) (\d+)", text))
-    if len(numbers) < 2:
-        raise Unavailable(f"{watch.host} has no mailbox {watch.mailbox}")
-    return MailboxState(int(numbers["UIDNEXT"]), int(numbers["UNSEEN"]))
+        async with httpx2.AsyncClient(timeout=NETWORK_SECONDS) as client, client.stream("GET", watch.url) as response:
+            body = b""
+            async for piece in response.aiter_bytes():
+                body += piece
+                if len(body) >= MOST_BYTES:
+                    break
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        # One failed probe is no change: networks come and go.
+        return WatchResult("", f"no answer ({type(error).__name__})")
+    return WatchResult(make_fingerprint(response.status_code, body), f"HTTP {response.status_code}, new content")
 
 
-def _connected(watch: MailWatch) -> imaplib.IMAP4:
-    if watch.tls:
-        return imaplib.IMAP4_SSL(watch.host, watch.port, ssl_context=ssl.create_default_context(), timeout=SECONDS)
-    return imaplib.IMAP4(watch.host, watch.port, timeout=SECONDS)
+def _connect(watch: MailWatch) -> imaplib.IMAP4:
+    if not watch.tls:
+        return imaplib.IMAP4(watch.host, watch.port, timeout=NETWORK_SECONDS)
+    context = ssl.create_default_context()
+    return imaplib.IMAP4_SSL(watch.host, watch.port, ssl_context=context, timeout=NETWORK_SECONDS)

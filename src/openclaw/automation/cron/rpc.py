@@ -1,4 +1,4 @@
-"""RPC methods `cron.*`, `wake`, `system-event` and `set-heartbeats`, with their parameter types."""
+"""RPC methods `cron.*`, `wake` and `set-heartbeats`, with their parameter types."""
 
 import hashlib
 import uuid
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from openclaw.automation.cron.jobs import CronJob
+from openclaw.automation.cron.jobs import CronJob, DeliveryStatus, Status
 from openclaw.automation.cron.service import Scheduler
 from openclaw.automation.cron.store import job_to_json, run_to_json
 from openclaw.automation.heartbeat_service import HeartbeatService
@@ -16,11 +16,15 @@ from openclaw.protocol.params import NonEmpty, NonNegative, NoParams, Params, Po
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
 from openclaw.sessions.service import SessionService
-from openclaw.sessions.system_events import SystemEvents
 
 Moment = Annotated[int, Meta(ge=0, le=8_640_000_000_000_000)]
 Visible = Annotated[str, Meta(min_length=1, pattern=r"\S")]
-DeliveryStatus = Literal["delivered", "not-delivered", "unknown", "not-requested"]
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
+Script = Annotated[str, Meta(min_length=1, max_length=65_536)]
+Timeout = Annotated[float, Meta(ge=0)]
+Argv = Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
+Tools = tuple[str, ...]
+JobId = Annotated[str, Meta(min_length=1, pattern=r"^[^/\\]+$")]
 SessionTarget = Annotated[str, Meta(pattern=r"^(?:main|isolated|current)$|^session:.+")]
 
 
@@ -44,14 +48,22 @@ class CronListParams(Params, frozen=True, kw_only=True):
     include_delivery_previews: bool | None = None
 
 
-class CronGetParams(Params, frozen=True, kw_only=True):
-    """Params of `cron.get`."""
+class _OneJob(Params, frozen=True, kw_only=True):
+    """Names one job by `id` or `jobId`."""
 
     id: NonEmpty | None = None
     job_id: NonEmpty | None = None
 
     def __post_init__(self) -> None:
         exactly_one(id=self.id, jobId=self.job_id)
+
+    @property
+    def name(self) -> str:
+        return self.id or self.job_id or ""
+
+
+class CronGetParams(_OneJob, frozen=True, kw_only=True):
+    """Params of `cron.get`."""
 
 
 class JobOwner(Params, frozen=True, kw_only=True):
@@ -81,7 +93,7 @@ class ScheduleOnExit(Params, frozen=True, kw_only=True, tag_field="kind", tag="o
 
 
 class ScheduleStream(Params, frozen=True, kw_only=True, tag_field="kind", tag="stream"):
-    command: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
+    command: Argv
     cwd: NonEmpty | None = None
     mode: Literal["line", "match"] | None = None
     match: str | None = None
@@ -95,46 +107,43 @@ class Pacing(Params, frozen=True, kw_only=True):
 
 
 class Trigger(Params, frozen=True, kw_only=True):
-    script: Annotated[str, Meta(min_length=1, max_length=65_536)]
+    script: Script
     once: bool | None = None
 
 
-class PayloadSystemEvent(Params, frozen=True, kw_only=True, tag_field="kind", tag="systemEvent"):
-    text: NonEmpty
-    tools_allow: tuple[str, ...] | None = None
+class _Payload(Params, frozen=True, kw_only=True, tag_field="kind"):
+    tools_allow: Tools | None = None
     tools_allow_is_default: bool | None = None
 
 
-class PayloadAgentTurn(Params, frozen=True, kw_only=True, tag_field="kind", tag="agentTurn"):
+class PayloadSystemEvent(_Payload, frozen=True, kw_only=True, tag="systemEvent"):
+    text: NonEmpty
+
+
+class PayloadAgentTurn(_Payload, frozen=True, kw_only=True, tag="agentTurn"):
     message: NonEmpty
     model: str | None = None
     fallbacks: tuple[str, ...] | None = None
     thinking: str | None = None
-    timeout_seconds: Annotated[float, Meta(ge=0)] | None = None
+    timeout_seconds: Timeout | None = None
     allow_unsafe_external_content: bool | None = None
     light_context: bool | None = None
-    tools_allow: tuple[str, ...] | None = None
-    tools_allow_is_default: bool | None = None
 
 
-class PayloadCommand(Params, frozen=True, kw_only=True, tag_field="kind", tag="command"):
-    argv: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
+class PayloadCommand(_Payload, frozen=True, kw_only=True, tag="command"):
+    argv: Argv
     cwd: NonEmpty | None = None
     env: dict[str, str] | None = None
     input: str | None = None
-    timeout_seconds: Annotated[float, Meta(ge=0)] | None = None
-    no_output_timeout_seconds: Annotated[float, Meta(ge=0)] | None = None
+    timeout_seconds: Timeout | None = None
+    no_output_timeout_seconds: Timeout | None = None
     output_max_bytes: Positive | None = None
-    tools_allow: tuple[str, ...] | None = None
-    tools_allow_is_default: bool | None = None
 
 
-class PayloadScript(Params, frozen=True, kw_only=True, tag_field="kind", tag="script"):
-    script: Annotated[str, Meta(min_length=1, max_length=65_536)]
+class PayloadScript(_Payload, frozen=True, kw_only=True, tag="script"):
+    script: Script
     timeout_seconds: Annotated[float, Meta(ge=1)] | None = None
     tool_budget: Positive | None = None
-    tools_allow: tuple[str, ...] | None = None
-    tools_allow_is_default: bool | None = None
 
 
 class FailureDestination(Params, frozen=True, kw_only=True):
@@ -144,36 +153,29 @@ class FailureDestination(Params, frozen=True, kw_only=True):
     mode: Literal["announce", "webhook"] | None = None
 
 
-class DeliveryNone(Params, frozen=True, kw_only=True, tag_field="mode", tag="none"):
-    channel: Visible | None = None
-    thread_id: str | int | float | None = None
-    account_id: NonEmpty | None = None
-    best_effort: bool | None = None
-    failure_destination: FailureDestination | None = None
-    to: Visible | None = None
-
-
 class CompletionDestination(Params, frozen=True, kw_only=True):
     mode: Literal["webhook"]
     to: Visible
 
 
-class DeliveryAnnounce(Params, frozen=True, kw_only=True, tag_field="mode", tag="announce"):
+class _Delivery(Params, frozen=True, kw_only=True, tag_field="mode"):
     channel: Visible | None = None
     thread_id: str | int | float | None = None
     account_id: NonEmpty | None = None
     best_effort: bool | None = None
     failure_destination: FailureDestination | None = None
-    completion_destination: CompletionDestination | None = None
+
+
+class DeliveryNone(_Delivery, frozen=True, kw_only=True, tag="none"):
     to: Visible | None = None
 
 
-class DeliveryWebhook(Params, frozen=True, kw_only=True, tag_field="mode", tag="webhook"):
-    channel: Visible | None = None
-    thread_id: str | int | float | None = None
-    account_id: NonEmpty | None = None
-    best_effort: bool | None = None
-    failure_destination: FailureDestination | None = None
+class DeliveryAnnounce(_Delivery, frozen=True, kw_only=True, tag="announce"):
+    to: Visible | None = None
+    completion_destination: CompletionDestination | None = None
+
+
+class DeliveryWebhook(_Delivery, frozen=True, kw_only=True, tag="webhook"):
     to: Visible
 
 
@@ -191,8 +193,8 @@ class CronAddParams(Params, frozen=True, kw_only=True):
     """Params of `cron.add`."""
 
     name: NonEmpty
-    declaration_key: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")] | None = None
-    display_name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")] | None = None
+    declaration_key: Name | None = None
+    display_name: Name | None = None
     owner: JobOwner | None = None
     agent_id: NonEmpty | UnsetType | None = UNSET
     session_key: NonEmpty | UnsetType | None = UNSET
@@ -213,42 +215,39 @@ class CronAddParams(Params, frozen=True, kw_only=True):
             raise ValueError("failureAlert must be false or an object")
 
 
-class SystemEventPatch(Params, frozen=True, kw_only=True, tag_field="kind", tag="systemEvent"):
-    text: NonEmpty | None = None
-    tools_allow: tuple[str, ...] | UnsetType | None = UNSET
+class _PayloadPatch(Params, frozen=True, kw_only=True, tag_field="kind"):
+    tools_allow: Tools | UnsetType | None = UNSET
     tools_allow_is_default: bool | None = None
 
 
-class AgentTurnPatch(Params, frozen=True, kw_only=True, tag_field="kind", tag="agentTurn"):
+class SystemEventPatch(_PayloadPatch, frozen=True, kw_only=True, tag="systemEvent"):
+    text: NonEmpty | None = None
+
+
+class AgentTurnPatch(_PayloadPatch, frozen=True, kw_only=True, tag="agentTurn"):
     message: NonEmpty | None = None
     model: str | UnsetType | None = UNSET
     fallbacks: tuple[str, ...] | UnsetType | None = UNSET
     thinking: str | UnsetType | None = UNSET
-    timeout_seconds: Annotated[float, Meta(ge=0)] | UnsetType | None = UNSET
+    timeout_seconds: Timeout | UnsetType | None = UNSET
     allow_unsafe_external_content: bool | None = None
     light_context: bool | None = None
-    tools_allow: tuple[str, ...] | UnsetType | None = UNSET
-    tools_allow_is_default: bool | None = None
 
 
-class CommandPatch(Params, frozen=True, kw_only=True, tag_field="kind", tag="command"):
-    argv: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)] | None = None
+class CommandPatch(_PayloadPatch, frozen=True, kw_only=True, tag="command"):
+    argv: Argv | None = None
     cwd: NonEmpty | None = None
     env: dict[str, str] | None = None
     input: str | None = None
-    timeout_seconds: Annotated[float, Meta(ge=0)] | UnsetType | None = UNSET
-    no_output_timeout_seconds: Annotated[float, Meta(ge=0)] | None = None
+    timeout_seconds: Timeout | UnsetType | None = UNSET
+    no_output_timeout_seconds: Timeout | None = None
     output_max_bytes: Positive | None = None
-    tools_allow: tuple[str, ...] | UnsetType | None = UNSET
-    tools_allow_is_default: bool | None = None
 
 
-class ScriptPatch(Params, frozen=True, kw_only=True, tag_field="kind", tag="script"):
-    script: Annotated[str, Meta(min_length=1, max_length=65_536)] | None = None
+class ScriptPatch(_PayloadPatch, frozen=True, kw_only=True, tag="script"):
+    script: Script | None = None
     timeout_seconds: Annotated[float, Meta(ge=1)] | UnsetType | None = UNSET
     tool_budget: Positive | None = None
-    tools_allow: tuple[str, ...] | UnsetType | None = UNSET
-    tools_allow_is_default: bool | None = None
 
 
 class FailureDestinationPatch(Params, frozen=True, kw_only=True):
@@ -279,61 +278,9 @@ class FailureAlertPatch(Params, frozen=True, kw_only=True):
     account_id: NonEmpty | UnsetType | None = UNSET
 
 
-class JobStatePatch(Params, frozen=True, kw_only=True):
-    next_run_at_ms: Moment | None = None
-    running_at_ms: Moment | None = None
-    last_run_at_ms: Moment | None = None
-    last_run_status: Literal["ok", "error", "skipped"] | None = None
-    last_status: Literal["ok", "error", "skipped"] | None = None
-    last_error: str | None = None
-    last_error_reason: (
-        Literal[
-            "auth",
-            "auth_permanent",
-            "format",
-            "rate_limit",
-            "overloaded",
-            "billing",
-            "server_error",
-            "timeout",
-            "tls_certificate",
-            "context_overflow",
-            "model_not_found",
-            "session_expired",
-            "empty_response",
-            "no_error_details",
-            "unclassified",
-            "unknown",
-        ]
-        | None
-    ) = None
-    last_duration_ms: NonNegative | None = None
-    consecutive_errors: NonNegative | None = None
-    consecutive_skipped: NonNegative | None = None
-    last_delivered: bool | None = None
-    last_delivery_status: DeliveryStatus | None = None
-    last_delivery_error: str | None = None
-    last_failure_notification_delivered: bool | None = None
-    last_failure_notification_delivery_status: DeliveryStatus | None = None
-    last_failure_notification_delivery_error: str | None = None
-    last_failure_alert_at_ms: Moment | None = None
-    last_trigger_eval_at_ms: Moment | None = None
-    trigger_eval_count: NonNegative | None = None
-    last_trigger_fire_at_ms: Moment | None = None
-    trigger_state: Any = UNSET
-    stream_status: Literal["starting", "running", "restarting", "stopped", "disabled", "error"] | None = None
-    stream_error: str | None = None
-    stream_consecutive_failures: NonNegative | None = None
-    stream_restart_exhausted: bool | None = None
-    stream_dropped_batches: NonNegative | None = None
-    stream_coalesced_batches: NonNegative | None = None
-    stream_last_started_at_ms: Moment | None = None
-    stream_last_exit_at_ms: Moment | None = None
-
-
 class JobPatch(Params, frozen=True, kw_only=True):
     name: NonEmpty | None = None
-    display_name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")] | UnsetType | None = UNSET
+    display_name: Name | UnsetType | None = UNSET
     agent_id: NonEmpty | UnsetType | None = UNSET
     session_key: NonEmpty | UnsetType | None = UNSET
     description: str | None = None
@@ -347,45 +294,30 @@ class JobPatch(Params, frozen=True, kw_only=True):
     payload: SystemEventPatch | AgentTurnPatch | CommandPatch | ScriptPatch | None = None
     delivery: DeliveryPatch | None = None
     failure_alert: bool | FailureAlertPatch | UnsetType | None = UNSET
-    state: JobStatePatch | None = None
+    state: dict[str, Any] | None = None
+    """Refused: the gateway keeps it."""
 
     def __post_init__(self) -> None:
         if self.failure_alert is True:
             raise ValueError("failureAlert must be false or an object")
 
 
-class CronUpdateParams(Params, frozen=True, kw_only=True):
+class CronUpdateParams(_OneJob, frozen=True, kw_only=True):
     """Params of `cron.update`."""
 
-    id: NonEmpty | None = None
     patch: JobPatch
     expected_config_revision: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
-    job_id: NonEmpty | None = None
-
-    def __post_init__(self) -> None:
-        exactly_one(id=self.id, jobId=self.job_id)
 
 
-class CronRemoveParams(Params, frozen=True, kw_only=True):
+class CronRemoveParams(_OneJob, frozen=True, kw_only=True):
     """Params of `cron.remove`."""
 
-    id: NonEmpty | None = None
-    job_id: NonEmpty | None = None
 
-    def __post_init__(self) -> None:
-        exactly_one(id=self.id, jobId=self.job_id)
-
-
-class CronRunParams(Params, frozen=True, kw_only=True):
+class CronRunParams(_OneJob, frozen=True, kw_only=True):
     """Params of `cron.run`."""
 
-    id: NonEmpty | None = None
     mode: Literal["due", "force", "if-enabled"] | None = None
     expected_process_instance_id: NonEmpty | None = None
-    job_id: NonEmpty | None = None
-
-    def __post_init__(self) -> None:
-        exactly_one(id=self.id, jobId=self.job_id)
 
 
 class CronRunsParams(Params, frozen=True, kw_only=True):
@@ -393,12 +325,12 @@ class CronRunsParams(Params, frozen=True, kw_only=True):
 
     agent_id: NonEmpty | None = None
     scope: Literal["job", "all"] | None = None
-    id: Annotated[str, Meta(min_length=1, pattern=r"^[^/\\]+$")] | None = None
-    job_id: Annotated[str, Meta(min_length=1, pattern=r"^[^/\\]+$")] | None = None
+    id: JobId | None = None
+    job_id: JobId | None = None
     run_id: NonEmpty | None = None
     limit: Annotated[int, Meta(ge=1, le=200)] | None = None
     offset: NonNegative | None = None
-    statuses: Annotated[tuple[Literal["ok", "error", "skipped"], ...], Meta(min_length=1, max_length=3)] | None = None
+    statuses: Annotated[tuple[Status, ...], Meta(min_length=1, max_length=3)] | None = None
     status: Literal["all", "ok", "error", "skipped"] | None = None
     delivery_statuses: Annotated[tuple[DeliveryStatus, ...], Meta(min_length=1, max_length=4)] | None = None
     delivery_status: DeliveryStatus | None = None
@@ -413,26 +345,6 @@ class WakeParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=False)
     text: NonEmpty
     session_key: NonEmpty | None = None
     agent_id: NonEmpty | None = None
-
-
-class SystemEventParams(Params, frozen=True, kw_only=True):
-    """Params of `system-event`."""
-
-    text: str
-    device_id: str | None = None
-    instance_id: str | None = None
-    host: str | None = None
-    ip: str | None = None
-    mode: str | None = None
-    version: str | None = None
-    platform: str | None = None
-    device_family: str | None = None
-    model_identifier: str | None = None
-    last_input_seconds: float | None = None
-    reason: str | None = None
-    roles: tuple[str, ...] | None = None
-    scopes: tuple[str, ...] | None = None
-    tags: tuple[str, ...] | None = None
 
 
 class SetHeartbeatsParams(Params, frozen=True, kw_only=True):
@@ -460,9 +372,7 @@ class UpdateParams(CronUpdateParams, frozen=True, kw_only=True):
     patch: Patch
 
 
-def cron_methods(
-    sessions: SessionService, system_events: SystemEvents, scheduler: Scheduler, heartbeats: HeartbeatService
-) -> list[RpcMethod]:
+def cron_methods(sessions: SessionService, scheduler: Scheduler, heartbeats: HeartbeatService) -> list[RpcMethod]:
     instance = str(uuid.uuid4())
     book = scheduler.book
 
@@ -492,7 +402,7 @@ def cron_methods(
         return await scheduler.status()
 
     async def get(params: CronGetParams, caller: Caller) -> Any:
-        return _job(sessions, await book.find(params.id or params.job_id or ""))
+        return _job(sessions, await book.find(params.name))
 
     async def add(params: AddParams, caller: Caller) -> Any:
         return _job(sessions, await book.add(msgspec.to_builtins(params)))
@@ -500,18 +410,16 @@ def cron_methods(
     async def update(params: UpdateParams, caller: Caller) -> Any:
         if params.patch.state is not None:
             raise InvalidRequest("the state of a job is kept by the gateway: it cannot be set")
-        name = params.id or params.job_id or ""
-        job = await book.update(name, msgspec.to_builtins(params.patch), params.expected_config_revision)
+        job = await book.update(params.name, msgspec.to_builtins(params.patch), params.expected_config_revision)
         return _job(sessions, job)
 
     async def remove(params: CronRemoveParams, caller: Caller) -> Any:
-        return {"ok": True, "removed": await book.remove(params.id or params.job_id or "")}
+        return {"ok": True, "removed": await book.remove(params.name)}
 
     async def run(params: CronRunParams, caller: Caller) -> Any:
-        name = params.id or params.job_id or ""
-        if params.mode == "if-enabled" and not (await book.find(name)).enabled:
+        if params.mode == "if-enabled" and not (await book.find(params.name)).enabled:
             return {"ok": True, "enqueued": False, "reason": "disabled", "processInstanceId": instance}
-        run_id = await scheduler.run_now(name, only_due=params.mode == "due")
+        run_id = await scheduler.run_now(params.name, only_due=params.mode == "due")
         if run_id is None:
             return {"ok": True, "enqueued": False, "reason": "not-due", "processInstanceId": instance}
         return {"ok": True, "enqueued": True, "runId": run_id, "processInstanceId": instance}
@@ -528,9 +436,7 @@ def cron_methods(
 
     async def wake(params: WakeParams, caller: Caller) -> Any:
         key = sessions.key(params.session_key or "main", params.agent_id)
-        await system_events.add(key, params.text, str(uuid.uuid4()))
-        if params.mode == "now":
-            heartbeats.wake(key, "wake")
+        await heartbeats.add_event(key, params.text, params.mode)
         return {"ok": True}
 
     async def last(params: NoParams, caller: Caller) -> Any:

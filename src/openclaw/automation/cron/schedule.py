@@ -28,22 +28,24 @@ Misfire = Literal["once", "skip", "all"]
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
-class AtSchedule(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind", tag="at"):
+class _Kind(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind"):
+    pass
+
+
+class AtSchedule(_Kind, frozen=True, kw_only=True, tag="at"):
     """Once, at a time: ISO 8601; without a zone it is UTC."""
 
     at: str
 
 
-class EverySchedule(
-    Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind", tag="every"
-):
+class EverySchedule(_Kind, frozen=True, kw_only=True, tag="every"):
     """At a fixed interval, counted from the anchor."""
 
     every_ms: Annotated[int, Meta(ge=1)]
     anchor_ms: int | None = None
 
 
-class CronSchedule(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind", tag="cron"):
+class CronSchedule(_Kind, frozen=True, kw_only=True, tag="cron"):
     """A cron expression: five fields, or six with seconds in front."""
 
     expr: str
@@ -162,13 +164,9 @@ def plan_due_slot(schedule: Schedule, slot: int, now: int, *, job_id: str, misfi
         if following is not None and following <= now and misfire != "all":
             following = next_fire(schedule, now, job_id)
         return DueSlots(slot=slot, following=following)
-    if misfire == "all":
-        return _catch_up(schedule, slot, following, now, job_id)
-    return DueSlots(slot=slot, following=next_fire(schedule, now, job_id), missed=misfire == "skip")
-
-
-def _catch_up(schedule: Schedule, slot: int, following: int | None, now: int, job_id: str) -> DueSlots:
-    """One missed slot after the other; of very many, only the latest ones."""
+    if misfire != "all":
+        return DueSlots(slot=slot, following=next_fire(schedule, now, job_id), missed=misfire == "skip")
+    # One missed slot after the other; of very many, only the latest ones.
     if isinstance(schedule, EverySchedule) and now - slot > MOST_CATCH_UP * schedule.every_ms:
         slot = next_fire(schedule, now - MOST_CATCH_UP * schedule.every_ms, job_id) or slot
         following = next_fire(schedule, slot, job_id)

@@ -8,13 +8,14 @@ process that took it until its result is delivered.
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
 from openclaw.automation.cron.jobs import CronJob, DeliveryStatus, JobAfter, JobResult, apply_result, build, patch_job
-from openclaw.automation.cron.schedule import DueSlots, next_fire, next_fires
+from openclaw.automation.cron.schedule import DueSlots, next_fire
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound
 from openclaw.storage.database import Database, Row, Transaction
@@ -185,11 +186,8 @@ class CronStore:
             rows = await tx.read("SELECT * FROM cron_jobs WHERE job_id = :id", {"id": fire.job.id})
             if not rows:
                 return JobAfter(job=None)
-            job = _job(rows[0])
-            following = job.state.next_run_at_ms  # reread: the job may have been edited since the slot was taken
-            if not job.enabled:
-                following = None
-            made = apply_result(job, result, following)
+            job = _job(rows[0])  # reread: the job may have been edited since the slot was taken
+            made = apply_result(job, result, job.state.next_run_at_ms if job.enabled else None)
             if made.job is None:
                 await tx.write("DELETE FROM cron_jobs WHERE job_id = :id", {"id": job.id})
             else:
@@ -283,15 +281,8 @@ def _job(row: Row) -> CronJob:
 def _fire(row: Row) -> JobFire:
     result = row["result"]
     return JobFire(
+        **{name: row[name] for name in JobFire.__struct_fields__ if name not in ("job", "result")},
         job=msgspec.json.decode(row["job"], type=CronJob),
-        slot=row["slot"],
-        run_id=row["run_id"],
-        following=row["following"],
-        status=row["status"],
-        fired_at=row["fired_at"],
-        ended_at=row["ended_at"],
-        delivery=row["delivery"],
-        delivery_error=row["delivery_error"],
         result=msgspec.json.decode(result, type=JobResult) if result else None,
     )
 
@@ -299,13 +290,6 @@ def _fire(row: Row) -> JobFire:
 # Managing jobs by name, with events for each change.
 
 MOST_JOBS = 10_000
-MOST_FIRES = 1_000
-JobListener = Callable[[str, str, CronJob | None, Mapping[str, Any]], None]
-"""Called with `action, job id, job, more` after each change."""
-
-
-def _nobody(action: str, job_id: str, job: CronJob | None, more: Mapping[str, Any]) -> None:
-    """The default listener: does nothing."""
 
 
 class CronJobs:
@@ -316,13 +300,14 @@ class CronJobs:
         *,
         local_zone: str,
         check_agent: Callable[[str], object],
-        told: JobListener = _nobody,
+        publish: Callable[[str, str, CronJob | None, Mapping[str, Any]], None],
     ) -> None:
+        """`publish` is called with `action, job id, job, more` after each change."""
         self.store = store
         self._clock = clock
         self._zone = local_zone
         self._check_agent = check_agent
-        self._told = told
+        self._publish = publish
 
     async def add(self, raw: Mapping[str, Any]) -> CronJob:
         now = millis(self._clock)
@@ -332,7 +317,7 @@ class CronJobs:
         if await self.store.count() >= MOST_JOBS:
             raise InvalidRequest(f"there are {MOST_JOBS} jobs already: remove some first")
         await self.store.add(job)
-        self._told("added", job.id, job, {})
+        self._publish("added", job.id, job, {})
         return job
 
     async def update(self, name: str, patch: Mapping[str, Any], expected: str | None = None) -> CronJob:
@@ -350,13 +335,13 @@ class CronJobs:
         if switched_on or after.schedule != job.schedule or after.enabled != job.enabled:
             after = with_next_slot(after, now)
         await self.store.put(after, revision)
-        self._told("updated", after.id, after, {})
+        self._publish("updated", after.id, after, {})
         return after
 
     async def remove(self, name: str) -> bool:
         job = await self.find(name)
         removed = await self.store.remove(job.id)
-        self._told("removed", job.id, None, {})
+        self._publish("removed", job.id, None, {})
         return removed
 
     async def find(self, name: str) -> CronJob:
@@ -387,26 +372,23 @@ class CronJobs:
             and (agent_id is None or job.agent_id == agent_id)
             and (kind in (None, "all") or msgspec.to_builtins(job.schedule)["kind"] == kind)
         ]
-        return sorted(found, key=lambda job: _rank(job, sort), reverse=descending)
-
-    async def coming(self, name: str, count: int) -> Sequence[int]:
-        """The next times of a job."""
-        job = await self.find(name)
-        if not job.enabled:
-            return []
-        first = job.state.next_run_at_ms
-        if first is None:
-            return []
-        return [first, *next_fires(job.schedule, first, job.id, min(count, MOST_FIRES) - 1)]
+        return sorted(found, key=_RANKS[sort], reverse=descending)
 
 
-def _rank(job: CronJob, sort: str) -> tuple[Any, ...]:
-    if sort == "name":
-        return (job.name.lower(), job.id)
-    if sort == "updatedAtMs":
-        return (job.updated_at_ms, job.id)
+def _by_next_run(job: CronJob) -> tuple[Any, ...]:
     at = job.state.next_run_at_ms
     return (at is None, at or 0, job.name, job.id)
+
+
+def _by_name(job: CronJob) -> tuple[str, str]:
+    return (job.name.lower(), job.id)
+
+
+_RANKS: dict[str, Callable[[CronJob], Any]] = {
+    "name": _by_name,
+    "updatedAtMs": attrgetter("updated_at_ms", "id"),
+    "nextRunAtMs": _by_next_run,
+}
 
 
 def revision_of(job: CronJob) -> str:
@@ -417,9 +399,7 @@ def job_to_json(job: CronJob) -> dict[str, Any]:
     """A job for clients."""
     raw: dict[str, Any] = msgspec.to_builtins(job)
     state = raw["state"]
-    for name in ("nextRunAtMs", "lastRunAtMs", "lastRunStatus"):
-        if name in state:
-            raw[name] = state[name]
+    raw |= {name: state[name] for name in ("nextRunAtMs", "lastRunAtMs", "lastRunStatus") if name in state}
     if "lastError" in state:
         raw["lastRunError"] = state["lastError"]
     return {**raw, "configRevision": revision_of(job)}

@@ -6,11 +6,13 @@ from typing import Any
 import msgspec
 
 from openclaw.automation.cron.jobs import CronJob, normalize_job
-from openclaw.automation.cron.store import CronJobs, job_to_json, run_to_json
+from openclaw.automation.cron.service import Scheduler
+from openclaw.automation.cron.store import job_to_json, run_to_json
 from openclaw.core.errors import InvalidRequest, OpenClawError
-from openclaw.core.keys import parse_session_key
-from openclaw.core.text import Origin, merge_origins
+from openclaw.core.keys import SessionKey, parse_session_key
+from openclaw.core.text import Origin, clip, merge_origins
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.tools.base import json_output
 
 ACTIONS = ("status", "list", "get", "add", "update", "remove", "run", "runs", "wake")
 READS = ("status", "list", "get", "runs")
@@ -60,7 +62,7 @@ PARAMETERS: dict[str, Any] = {
 
 
 class CronTool:
-    """`cron`: manages jobs; `run`, `wake` and the recent messages of a session come from the gateway."""
+    """`cron`: manages jobs; `add_event` and the recent messages of a session come from the gateway."""
 
     spec = ToolSpec(
         name="cron",
@@ -83,17 +85,14 @@ class CronTool:
 
     def __init__(
         self,
-        book: CronJobs,
-        run: Callable[[str, bool], Awaitable[str | None]],
-        wake: Callable[[str, str, str, Sequence[Origin]], Awaitable[None]],
+        scheduler: Scheduler,
+        add_event: Callable[[SessionKey, str, str, Sequence[Origin]], Awaitable[None]],
         recent: Callable[[str, int], Awaitable[Sequence[str]]],
-        status: Callable[[], Awaitable[Mapping[str, Any]]],
     ) -> None:
-        self._book = book
-        self._run = run
-        self._wake = wake
+        self._scheduler = scheduler
+        self._book = scheduler.book
+        self._add_event = add_event
         self._recent = recent
-        self._status = status
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         return Effects.NONE if args.get("action") in READS else Effects.SCHEDULES
@@ -103,28 +102,29 @@ class CronTool:
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         try:
-            return await self._do(str(args.get("action") or ""), args, context)
+            return await self._act(args, context)
         except OpenClawError as error:
             return Output.failed(error.message)
 
-    async def _do(self, action: str, args: Mapping[str, Any], context: ToolContext) -> Output:
+    async def _act(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        action = str(args.get("action") or "")
         key = parse_session_key(context.session_key or "main", context.agent_id)
         own = key.rest.split(":")[1] if key.is_cron else None
         if own is not None and action not in (*READS, "remove"):
             return Output.failed(f"a scheduled run may list jobs and remove its own, not {action}")
         match action:
             case "status":
-                return _json(dict(await self._status()))
+                return json_output(await self._scheduler.status())
             case "list":
-                return _json(await self._list(args, own))
+                return json_output(await self._list(args, own))
             case "add":
-                return _json(job_to_json(await self._add(args, context)))
+                return json_output(job_to_json(await self._add(args, context)))
             case "wake":
                 text = str(args.get("text") or "").strip()
                 if not text:
                     return Output.failed("wake needs a text")
-                await self._wake(str(key), text, str(args.get("mode") or "now"), context.origins)
-                return _json({"ok": True})
+                await self._add_event(key, text, str(args.get("mode") or "now"), context.origins)
+                return json_output({"ok": True})
             case "get" | "update" | "remove" | "run" | "runs":
                 return await self._on_job(action, args, own, context.origins)
             case _:
@@ -136,8 +136,8 @@ class CronTool:
         )
         jobs = [job for job in found if own in (None, job.id)]
         limit, offset = _page(args, PAGE)
-        page = {"jobs": [job_to_json(job) for job in jobs[offset : offset + limit]], "total": len(jobs)}
-        return {**page, **({"nextOffset": offset + limit} if offset + limit < len(jobs) else {})}
+        following = {"nextOffset": offset + limit} if offset + limit < len(jobs) else {}
+        return {"jobs": [job_to_json(job) for job in jobs[offset : offset + limit]], "total": len(jobs), **following}
 
     async def _on_job(self, action: str, args: Mapping[str, Any], own: str | None, origins: Sequence[Origin]) -> Output:
         named = str(args.get("jobId") or "").strip()
@@ -152,20 +152,22 @@ class CronTool:
                 if not isinstance(patch, dict):
                     return Output.failed('update needs a patch, for example {"enabled": false}')
                 _refuse_commands(patch)
-                return _json(job_to_json(await self._book.update(job.id, _labelled(patch, (*job.origins, *origins)))))
+                return json_output(
+                    job_to_json(await self._book.update(job.id, _labelled(patch, (*job.origins, *origins))))
+                )
             case "remove":
-                return _json({"ok": True, "removed": await self._book.remove(job.id)})
+                return json_output({"ok": True, "removed": await self._book.remove(job.id)})
             case "get":
-                return _json(job_to_json(job))
+                return json_output(job_to_json(job))
             case "run":
-                run_id = await self._run(job.id, args.get("runMode") == "due")
+                run_id = await self._scheduler.run_now(job.id, only_due=args.get("runMode") == "due")
                 if run_id is None:
-                    return _json({"ok": True, "ran": False, "reason": "it is not due"})
-                return _json({"ok": True, "runId": run_id})
+                    return json_output({"ok": True, "ran": False, "reason": "it is not due"})
+                return json_output({"ok": True, "runId": run_id})
             case _:
                 limit, offset = _page(args, RUNS_PAGE)
                 entries, total = await self._book.store.runs(job.id, limit=limit, offset=offset)
-                return _json({"entries": [run_to_json(entry) for entry in entries], "total": total})
+                return json_output({"entries": [run_to_json(entry) for entry in entries], "total": total})
 
     async def _add(self, args: Mapping[str, Any], context: ToolContext) -> CronJob:
         raw = args.get("job")
@@ -193,8 +195,7 @@ def with_context(text: str, lines: Sequence[str]) -> str:
     kept: list[str] = []
     room = CONTEXT_CHARS
     for line in reversed(lines):
-        flat = " ".join(line.split())
-        flat = flat if len(flat) <= LINE_CHARS else flat[: LINE_CHARS - 1] + "…"
+        flat = clip(" ".join(line.split()), LINE_CHARS)
         if len(flat) > room:
             break
         room -= len(flat)
@@ -211,7 +212,3 @@ def _refuse_commands(job: Mapping[str, Any]) -> None:
     """Refuses watches that run a program or read outside the workspace: they would bypass the approval of commands."""
     if job.get("watch"):
         raise InvalidRequest("watches are set by people: openclaw cron add --when-file, --when-command, --when-url")
-
-
-def _json(value: Any) -> Output:
-    return Output.of(msgspec.json.format(msgspec.json.encode(value)).decode())

@@ -5,6 +5,7 @@ Each check gives a short fingerprint; a job or heartbeat runs when one differs f
 
 import hashlib
 import re
+from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from typing import Annotated
 
@@ -72,10 +73,9 @@ class DueWatch(_Kind, frozen=True, kw_only=True, tag="due"):
 Watch = FileWatch | CommandWatch | HttpWatch | SilenceWatch | MailWatch | DueWatch
 
 
-class WatchResult(Struct, frozen=True, kw_only=True):
+class WatchResult(Struct, frozen=True):
     """The result of one check."""
 
-    name: str
     mark: str
     """The fingerprint; empty when there is nothing to see."""
     says: str
@@ -84,6 +84,7 @@ class WatchResult(Struct, frozen=True, kw_only=True):
     """Whether a change is reported; that somebody wrote again, or read the mail, is not."""
     adds: bool = False
     """The fingerprint is a list, and only new entries count, also at the first check."""
+    name: str = ""
 
 
 def watch_name(watch: Watch) -> str:
@@ -106,7 +107,7 @@ def make_fingerprint(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:24]
 
 
-def changed_results(looks: list[WatchResult], seen: dict[str, str]) -> list[WatchResult]:
+def changed_results(looks: list[WatchResult], seen: Mapping[str, str]) -> list[WatchResult]:
     """The results that differ from `seen`. The first check of a thing only sets the baseline."""
     return [look for look in looks if look.mark and look.news and _differs(look, seen.get(look.name))]
 

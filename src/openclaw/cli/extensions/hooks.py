@@ -1,29 +1,17 @@
 """`openclaw hooks`: list, inspect, enable and disable HOOK.md hooks."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
-from openclaw.cli.render import note, print_json, table
-from openclaw.config.edit import Editor
+from openclaw.cli.home import open_editor, read_home
+from openclaw.cli.render import JSON, YES, facts, note, now_ms, say, shorten, show, table
 from openclaw.config.live import LiveConfig
-from openclaw.config.load import load
-from openclaw.core.clock import millis
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.core.text import strip_unprintable
 from openclaw.plugins.hooks.accepted import AcceptedHooks
-from openclaw.plugins.hooks.discover import HookConfig, list_all_hooks
-from openclaw.process.environment import Environment
-from openclaw.process.tasks import SystemClock
-
-if TYPE_CHECKING:
-    from openclaw.plugins.hooks.discover import HookList, ListedHook
-
-as_json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+from openclaw.plugins.hooks.discover import HookConfig, HookList, ListedHook, list_all_hooks
 
 
 @click.group("hooks")
@@ -33,173 +21,133 @@ def hooks_command() -> None:
 
 @hooks_command.command("list")
 @click.option("--eligible", is_flag=True, help="Only those that run.")
-@as_json_option
+@JSON
 def list_hooks(eligible: bool, as_json: bool) -> None:
     """Every hook: whether it runs, or why not."""
-
-    here = _Here()
-    shelf = here.shelf()
-    items = [item for item in shelf.items if item.runs or not eligible]
-    if as_json:
-        print_json({"managedHooksDir": str(here.managed), "hooks": [_document(item) for item in items]})
-        return
+    here = _HookView()
+    items = [item for item in here.hooks.items if item.runs or not eligible]
     rows = [
         (
             item.hook.name,
             "yes" if item.runs else "no",
             item.hook.source.removeprefix("openclaw-"),
             ", ".join(item.hook.manifest.events),
-            strip_unprintable(_cut("; ".join(item.reasons) or item.hook.manifest.description, 80)),
+            shorten("; ".join(item.reasons) or item.hook.manifest.description, 80),
         )
         for item in items
     ]
-    click.echo(table(rows, ("hook", "runs", "from", "events", "")) if rows else "No hooks.")
-    if shelf.diagnostics:
-        note(f"{len(shelf.diagnostics)} more to know: openclaw hooks check")
+    document = {"managedHooksDir": str(here.state / "hooks"), "hooks": [_hook_to_json(item) for item in items]}
+    show(document, table(rows, ("hook", "runs", "from", "events", ""), empty="No hooks."), as_json)
+    if here.hooks.diagnostics and not as_json:
+        note(f"{len(here.hooks.diagnostics)} more to know: openclaw hooks check")
 
 
 @hooks_command.command("info")
 @click.argument("name")
-@as_json_option
+@JSON
 def info(name: str, as_json: bool) -> None:
     """All about one hook: what it hears, what it needs, which file it runs."""
-
-    item = _named(_Here().shelf(), name)
-    if as_json:
-        print_json(_document(item, full=True))
-        return
-    manifest = item.hook.manifest
-    click.echo(strip_unprintable(f"{manifest.emoji} {manifest.name}".strip()))
-    if manifest.description:
-        click.echo(strip_unprintable(manifest.description))
-    lines = [
+    item = _HookView().get(name)
+    hook, manifest = item.hook, item.hook.manifest
+    pairs = [
         ("runs", "yes" if item.runs else "no: " + "; ".join(item.reasons)),
         ("events", ", ".join(manifest.events)),
-        ("from", item.hook.source),
-        ("directory", item.hook.directory),
-        ("handler", item.hook.handler or ("part of OpenClaw" if item.hook.bundled else "none")),
+        ("from", hook.source),
+        ("directory", hook.directory),
+        ("handler", hook.handler or ("part of OpenClaw" if hook.bundled else "none")),
         ("settings", f"hooks.internal.entries.{manifest.key}"),
         ("homepage", manifest.homepage),
+        *(("note", line) for line in manifest.notes),
     ]
-    click.echo()
-    for label, value in lines:
-        if value:
-            click.echo(strip_unprintable(f"{label:<11}{value}"))
-    for line in manifest.notes:
-        click.echo(strip_unprintable(f"note       {line}"))
+    about = [manifest.description] if manifest.description else []
+    title = f"{manifest.emoji} {manifest.name}".strip()
+    show(_hook_to_json(item, full=True), [title, *about, "", *facts(pairs, 11)], as_json)
 
 
 @hooks_command.command("check")
-@as_json_option
-def check(as_json: bool) -> None:
+@JSON
+def check(as_json: bool) -> int:
     """Everything that keeps a hook from running. Exit code 1 when one that is switched on does not run."""
-
-    shelf = _Here().shelf()
-    broken = [item for item in shelf.items if item.verdict.chosen and not item.runs]
-    problems = [{"path": each.path, "message": each.message} for each in shelf.diagnostics]
+    found = _HookView().hooks
+    broken = [item for item in found.items if item.verdict.chosen and not item.runs]
+    problems = [{"path": each.path, "message": each.message} for each in found.diagnostics]
     problems += [
-        {"path": item.hook.directory, "message": line} for item in shelf.items for line in item.hook.manifest.notes
+        {"path": item.hook.directory, "message": line} for item in found.items for line in item.hook.manifest.notes
     ]
-    running = [item.hook.name for item in shelf.items if item.runs]
-    if as_json:
-        print_json(
-            {
-                "total": len(shelf.items),
-                "running": running,
-                "held": [_document(item) for item in broken],
-                "problems": problems,
-            }
-        )
-    else:
-        click.echo(f"{len(running)} of {len(shelf.items)} hooks run{': ' if running else ''}{', '.join(running)}")
-        for item in shelf.items:
-            if not item.runs:
-                click.echo(strip_unprintable(f"{item.hook.name}: {'; '.join(item.reasons)}"))
-        for problem in problems:
-            click.echo(strip_unprintable(f"{problem['path']}: {problem['message']}"))
-    if broken:
-        raise click.exceptions.Exit(1)
+    running = [item.hook.name for item in found.items if item.runs]
+    document = {
+        "total": len(found.items),
+        "running": running,
+        "held": [_hook_to_json(item) for item in broken],
+        "problems": problems,
+    }
+    lines = [
+        f"{len(running)} of {len(found.items)} hooks run{': ' if running else ''}{', '.join(running)}",
+        *(f"{item.hook.name}: {'; '.join(item.reasons)}" for item in found.items if not item.runs),
+        *(f"{problem['path']}: {problem['message']}" for problem in problems),
+    ]
+    show(document, lines, as_json)
+    return 1 if broken else 0
 
 
 @hooks_command.command("enable")
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@YES
 def enable(name: str, yes: bool) -> None:
     """Switch NAME on, and accept its files as they are now. A hook is a program: look at it first."""
-
-    here = _Here()
-    item = _named(here.shelf(), name)
-    hook = item.hook
+    here = _HookView()
+    hook = here.get(name).hook
     if hook.problem:
         raise InvalidRequest(f"{hook.name} cannot be switched on: {hook.problem}")
     if not hook.bundled:
-        click.echo(strip_unprintable(f"{hook.name} runs {hook.handler} on {', '.join(hook.manifest.events)}."))
+        say(f"{hook.name} runs {hook.handler} on {', '.join(hook.manifest.events)}.")
         if not yes and not (sys.stdin.isatty() and click.confirm("Accept it as it is now?")):
             raise InvalidRequest("not accepted: answer yes at a terminal, or give --yes")
-        here.ledger.accept(hook, "owner", here.now)
-    editor = Editor(here.environment.home, here.environment.environ)
+        here.ledger.accept(hook, "owner", now_ms())
     patch: dict[str, Any] = {"entries": {hook.manifest.key: {"enabled": True}}}
     if here.settings.enabled is False:
         patch["enabled"] = True
-    editor.patch({"hooks": {"internal": patch}})
-    left = _named(_Here().shelf(), name).reasons
-    click.echo(
-        strip_unprintable(
-            f"{hook.name} is on." if not left else f"{hook.name} is on, but does not run yet: {'; '.join(left)}"
-        )
-    )
+    open_editor().patch({"hooks": {"internal": patch}})
+    left = _HookView().get(name).reasons
+    say(f"{hook.name} is on." if not left else f"{hook.name} is on, but does not run yet: {'; '.join(left)}")
 
 
 @hooks_command.command("disable")
 @click.argument("name")
 def disable(name: str) -> None:
     """Switch NAME off."""
-
-    here = _Here()
-    hook = _named(here.shelf(), name).hook
-    Editor(here.environment.home, here.environment.environ).patch(
-        {"hooks": {"internal": {"entries": {hook.manifest.key: {"enabled": False}}}}}
-    )
+    hook = _HookView().get(name).hook
+    open_editor().patch({"hooks": {"internal": {"entries": {hook.manifest.key: {"enabled": False}}}}})
     click.echo(f"{hook.name} is off.")
 
 
-class _Here:
+class _HookView:
     """The hooks of this home, as one command needs them."""
 
     def __init__(self) -> None:
-
-        self.environment = Environment.of_process()
-        home = self.environment.home
-        self.loaded = load(home, self.environment.environ)
-        self.settings = self.loaded.config.hooks.internal
-        self.ledger = AcceptedHooks(home.state)
-        self.managed = home.state / "hooks"
-        self.now = millis(SystemClock())
-
-    def shelf(self) -> HookList:
-
+        environment, loaded = read_home()
+        self.state = environment.home.state
+        self.settings = loaded.config.hooks.internal
+        self.ledger = AcceptedHooks(self.state)
         config = HookConfig(
             settings=self.settings,
-            agents=self.loaded.config.agents,
-            variables=self.loaded.variables,
-            is_set=LiveConfig(self.loaded).is_set,
+            agents=loaded.config.agents,
+            variables=loaded.variables,
+            is_set=LiveConfig(loaded).is_set,
         )
-        return list_all_hooks(config, self.environment, self.ledger)
+        self.hooks: HookList = list_all_hooks(config, environment, self.ledger)
+
+    def get(self, name: str) -> ListedHook:
+        for item in self.hooks.items:
+            if name in (item.hook.name, item.hook.manifest.key):
+                return item
+        for broken in self.hooks.diagnostics:
+            if f"/{name}/" in broken.path:
+                raise NotFound(f"the hook {name} cannot be read: {broken.message} ({broken.path})")
+        raise NotFound(f"no hook is called {name}: openclaw hooks list shows them all")
 
 
-def _named(shelf: HookList, name: str) -> ListedHook:
-
-    for item in shelf.items:
-        if name in (item.hook.name, item.hook.manifest.key):
-            return item
-    broken = next((each for each in shelf.diagnostics if f"/{name}/" in each.path), None)
-    if broken is not None:
-        raise NotFound(f"the hook {name} cannot be read: {broken.message} ({broken.path})")
-    raise NotFound(f"no hook is called {name}: openclaw hooks list shows them all")
-
-
-def _document(item: ListedHook, full: bool = False) -> dict[str, Any]:
-
+def _hook_to_json(item: ListedHook, full: bool = False) -> dict[str, Any]:
     hook, manifest = item.hook, item.hook.manifest
     document: dict[str, Any] = {
         "name": hook.name,
@@ -227,7 +175,3 @@ def _document(item: ListedHook, full: bool = False) -> dict[str, Any]:
             "notes": manifest.notes,
         }
     return document
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,27 +1,20 @@
 """`openclaw skills`: list, inspect and verify skills."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import click
 
 from openclaw.cli.extensions import skills_install
+from openclaw.cli.extensions.review import bullets, finding_to_json, print_findings
 from openclaw.cli.extensions.skills_install import (
     SkillView,
     agent_option,
-    as_json_option,
-    bullets,
-    describe_finding,
     describe_permissions,
-    finding_document,
-    item_document,
-    shorten,
     skill_option,
+    skill_to_json,
 )
-from openclaw.cli.render import note, print_json, table
-from openclaw.core.text import strip_unprintable
+from openclaw.cli.render import JSON, facts, note, print_json, say, shorten, show, table
 from openclaw.skills.install import origin_of
 
 
@@ -34,57 +27,51 @@ def skills_command() -> None:
 @click.option("--eligible", is_flag=True, help="Only those that can be used now.")
 @agent_option
 @skill_option
-@as_json_option
+@JSON
 def list_skills(eligible: bool, agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """Every skill: usable, or what is missing."""
-
     here = SkillView(agent_id, given)
-    shelf = here.shelf()
-    items = [item for item in shelf.items if item.verdict.eligible or not eligible]
-    if as_json:
-        print_json(
-            {
-                "workspaceDir": str(here.workspace),
-                "managedSkillsDir": str(here.managed),
-                "skills": [item_document(item) for item in items],
-            }
-        )
-        return
+    listed = here.list()
+    items = [item for item in listed.items if item.verdict.eligible or not eligible]
+    document = {
+        "workspaceDir": str(here.workspace),
+        "managedSkillsDir": str(here.managed),
+        "skills": [skill_to_json(item) for item in items],
+    }
     rows = [
         (
             item.skill.name,
             "yes" if item.verdict.eligible else "no",
             item.trust.state,
             item.skill.source.removeprefix("openclaw-"),
-            strip_unprintable(shorten("; ".join(item.verdict.reasons) or item.skill.manifest.description, 80)),
+            shorten("; ".join(item.verdict.reasons) or item.skill.manifest.description, 80),
         )
         for item in items
     ]
-    click.echo(table(rows, ("skill", "usable", "trust", "from", "")) if rows else "No skills.")
-    if shelf.diagnostics or shelf.collisions:
-        count = len(shelf.diagnostics) + len(shelf.collisions)
-        note(f"{count} more to know: openclaw skills check")
+    show(document, table(rows, ("skill", "usable", "trust", "from", ""), empty="No skills."), as_json)
+    more = len(listed.diagnostics) + len(listed.collisions)
+    if more and not as_json:
+        note(f"{more} more to know: openclaw skills check")
 
 
 @skills_command.command("info")
 @click.argument("name")
 @agent_option
 @skill_option
-@as_json_option
+@JSON
 def info(name: str, agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """All about one skill: what it says, needs, may do, and what a look through its files found."""
-
     here = SkillView(agent_id, given)
-    item = here.shelf().get(name)
-    document = item_document(item, full=True)
-    document["findings"] = [finding_document(finding) for finding in here.skills.library.findings(item.skill)]
+    item = here.list().get(name)
+    document = skill_to_json(item, full=True)
+    findings = here.skills.library.findings(item.skill)
     if as_json:
-        print_json(document)
+        print_json({**document, "findings": [finding_to_json(finding) for finding in findings]})
         return
     manifest, verdict = item.skill.manifest, item.verdict
-    click.echo(strip_unprintable(f"{manifest.emoji} {item.skill.name}".strip()))
-    click.echo(strip_unprintable(f"{manifest.description}\n"))
-    lines = [
+    say(f"{manifest.emoji} {item.skill.name}".strip())
+    say(f"{manifest.description}\n")
+    pairs = [
         ("usable", "yes" if verdict.eligible else "no: " + "; ".join(verdict.reasons)),
         ("trust", f"{item.trust.state}{f' ({item.trust.why})' if item.trust.why else ''}"),
         ("file", here.short(item.skill.file_path)),
@@ -96,65 +83,60 @@ def info(name: str, agent_id: str | None, given: tuple[str, ...], as_json: bool)
         ("compatibility", manifest.compatibility),
         ("called", "" if item.user_invocable else "not by people"),
     ]
-    for label, value in lines:
-        if value:
-            click.echo(strip_unprintable(f"{label:<14}{value}"))
-    bullets("To get what is missing:", [*verdict.remedies])
+    for line in facts(pairs, 14):
+        say(line)
+    bullets("To get what is missing:", verdict.remedies)
     bullets("It leads outside its directory:", [str(reference) for reference in item.skill.outside])
-    bullets("Notes:", list(manifest.notes))
-    bullets("A look through its files found:", [describe_finding(finding) for finding in document["findings"]])
+    bullets("Notes:", manifest.notes)
+    print_findings(findings)
 
 
 @skills_command.command("check")
 @agent_option
 @skill_option
-@as_json_option
+@JSON
 def check(agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """Everything that keeps a skill from being used, and everything odd about those that are."""
-
     here = SkillView(agent_id, given)
-    shelf = here.shelf()
-    snapshot = here.skills.snapshot(here.agent, shelf)
-    problems = [{"kind": note.kind, "path": note.path, "message": note.message} for note in shelf.diagnostics] + [
-        {"kind": "collision", "path": clash.loser.file_path, "message": str(clash)} for clash in shelf.collisions
+    listed = here.list()
+    prompt = listed.prompt.text if listed.prompt else ""
+    problems = [{"kind": note.kind, "path": note.path, "message": note.message} for note in listed.diagnostics] + [
+        {"kind": "collision", "path": clash.loser.file_path, "message": str(clash)} for clash in listed.collisions
     ]
-    for item in shelf.items:
+    for item in listed.items:
         where = item.skill.file_path
         problems += [{"kind": "reference", "path": where, "message": str(ref)} for ref in item.skill.outside]
         problems += [{"kind": "manifest", "path": where, "message": note} for note in item.skill.manifest.notes]
-    document: dict[str, Any] = {
-        "total": len(shelf.items),
-        "eligible": len(shelf.usable),
-        "promptChars": len(snapshot.prompt),
-        "promptNote": snapshot.prompt.partition("<available_skills>")[0].strip(),
-        "missing": [
-            item_document(item) | {"remedies": item.verdict.remedies}
-            for item in shelf.items
-            if not item.verdict.eligible
-        ],
-        "problems": problems,
-    }
+    unusable = [item for item in listed.items if not item.verdict.eligible]
+    about = prompt.partition("<available_skills>")[0].strip()
     if as_json:
-        print_json(document)
+        print_json(
+            {
+                "total": len(listed.items),
+                "eligible": len(listed.usable),
+                "promptChars": len(prompt),
+                "promptNote": about,
+                "missing": [skill_to_json(item) | {"remedies": item.verdict.remedies} for item in unusable],
+                "problems": problems,
+            }
+        )
         return
-    click.echo(f"{document['eligible']} of {document['total']} skills can be used")
-    click.echo(f"the list in the prompt has {document['promptChars']:,} characters")
-    bullets("", [document["promptNote"]] if document["promptNote"] else [])
-    for item in shelf.items:
-        if not item.verdict.eligible:
-            bullets(f"{item.skill.name}: {'; '.join(item.verdict.reasons)}", list(item.verdict.remedies))
+    click.echo(f"{len(listed.usable)} of {len(listed.items)} skills can be used")
+    click.echo(f"the list in the prompt has {len(prompt):,} characters")
+    bullets("", [about] if about else [])
+    for item in unusable:
+        bullets(f"{item.skill.name}: {'; '.join(item.verdict.reasons)}", item.verdict.remedies)
     bullets("Also:", [f"{here.short(problem['path'])}: {problem['message']}" for problem in problems])
 
 
 @skills_command.command("verify")
 @click.argument("name", required=False)
-@as_json_option
-def verify(name: str | None, as_json: bool) -> None:
+@JSON
+def verify(name: str | None, as_json: bool) -> int:
     """Whether skills are still the ones that were accepted (all of them, or NAME). Exit code 1 when one is not."""
-
-    shelf = SkillView().shelf()
-    rows = []
-    for item in [shelf.get(name)] if name else shelf.items:
+    listed = SkillView().list()
+    rows: list[dict[str, Any]] = []
+    for item in [listed.get(name)] if name else listed.items:
         origin = origin_of(Path(item.skill.base_dir))
         tree = item.skill.tree.sha256 if item.skill.tree else ""
         rows.append(
@@ -168,13 +150,10 @@ def verify(name: str | None, as_json: bool) -> None:
             }
         )
     bad = [row for row in rows if row["trust"] in ("changed", "blocked")]
-    if as_json:
-        print_json({"ok": not bad, "skills": rows})
-    else:
-        cells = [(str(row["name"]), str(row["trust"]), str(row["treeSha256"])[:19], str(row["why"])) for row in rows]
-        click.echo(table(cells, ("skill", "trust", "digest", "")) if cells else "No skills.")
-    if bad:
-        raise click.exceptions.Exit(1)
+    cells = [(row["name"], row["trust"], row["treeSha256"][:19], row["why"]) for row in rows]
+    shown = table(cells, ("skill", "trust", "digest", ""), empty="No skills.")
+    show({"ok": not bad, "skills": rows}, shown, as_json)
+    return 1 if bad else 0
 
 
 for _changing in skills_install.COMMANDS:

@@ -1,46 +1,39 @@
 """The verbs of `openclaw skills` that change something: trust, install, update, remove, new, pack."""
 
-from __future__ import annotations
-
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import click
 import msgspec
 
 from openclaw.agent.settings import default_agent, resolve_agent
-from openclaw.cli.render import note, print_json
+from openclaw.cli.extensions.review import (
+    GRAVE,
+    InstallOptions,
+    ask_plugins,
+    ask_policy,
+    bullets,
+    finding_to_json,
+    print_findings,
+)
+from openclaw.cli.home import read_home
+from openclaw.cli.render import JSON, YES, confirm, note, now_ms, print_json, require_yes, say, show
 from openclaw.config.live import LiveConfig
-from openclaw.config.load import load
-from openclaw.core.clock import millis
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.core.text import strip_unprintable
-from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
-from openclaw.security import install_policy
 from openclaw.security.install_scan import scan_files
 from openclaw.skills import install as installing
 from openclaw.skills.accepted import make_entry
 from openclaw.skills.catalog import shorten_path
 from openclaw.skills.gate import ListedSkill, SkillVerdict, describe_step, steps_for
-from openclaw.skills.install import SkillReview, lookalikes, origin_of, repair_interrupted, run, slug_of, stage_skill
-from openclaw.skills.install import install as put
-from openclaw.skills.install import new as make
-from openclaw.skills.install import pack as install_pack
-from openclaw.skills.service import SkillService
+from openclaw.skills.install import SkillReview, StagedSkill, lookalikes, origin_of, repair_interrupted, stage_skill
+from openclaw.skills.record import Source
+from openclaw.skills.service import AgentSkills, SkillService
 from openclaw.workspace.seed import workspace_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from openclaw.skills.gate import SkillList
-    from openclaw.skills.install import StagedSkill
-    from openclaw.skills.record import Source
-
-
-as_json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 agent_option = click.option(
     "--agent", "agent_id", metavar="ID", help="As this agent has it; the default agent when absent."
 )
@@ -53,32 +46,27 @@ class SkillView:
     """The skills of this home, as one command needs them."""
 
     def __init__(self, agent_id: str | None = None, given: tuple[str, ...] = ()) -> None:
-
-        clock = SystemClock()
-        self.now = clock.now
-        self.millis: Callable[[], int] = lambda: millis(clock)
-        self.environment: Environment = Environment.of_process()
+        self.environment, self.loaded = read_home()
         home = self.environment.home
-        self.loaded = load(home, self.environment.environ)
         agents = self.loaded.config.agents
         self.agent = resolve_agent(agents, agent_id or default_agent(agents)).id
-        self.workspace: Path = workspace_of(agents, self.agent, self.environment)
+        self.workspace = workspace_of(agents, self.agent, self.environment)
         live = LiveConfig(self.loaded)
-        self.skills: SkillService = SkillService(
+        self.skills = SkillService(
             live.skills,
             live.agents,
             live.variables,
             live.is_set,
             home.state,
             self.environment.home_dir,
-            clock.now,
+            SystemClock().now,
             tuple(Path(path) for path in given),
         )
-        self.managed: Path = home.state / "skills"
+        self.managed = home.state / "skills"
         for root in (self.managed, self.workspace / "skills"):
             repair_interrupted(root)
 
-    def shelf(self) -> SkillList:
+    def list(self) -> AgentSkills:
         return self.skills.look(self.agent, self.workspace, self.environment.cwd, first_use=False)
 
     def root(self, everywhere: bool) -> tuple[Path, Source]:
@@ -88,12 +76,10 @@ class SkillView:
         return self.workspace / "skills", "openclaw-workspace"
 
     def short(self, path: str) -> str:
-
         return shorten_path(path, str(self.environment.home_dir))
 
 
-def item_document(item: ListedSkill, full: bool = False) -> dict[str, Any]:
-
+def skill_to_json(item: ListedSkill, full: bool = False) -> dict[str, Any]:
     manifest, verdict = item.skill.manifest, item.verdict
     document: dict[str, Any] = {
         "name": item.skill.name,
@@ -146,55 +132,23 @@ def describe_permissions(permissions: Any) -> str:
     return "; ".join(parts)
 
 
-def finding_document(finding: Any) -> dict[str, Any]:
-    return {
-        "ruleId": finding.rule,
-        "severity": finding.severity,
-        "message": finding.message,
-        "file": finding.file,
-        "line": finding.line,
-    }
-
-
-def describe_finding(finding: dict[str, Any]) -> str:
-    where = f"{finding['file']}:{finding['line']}" if finding["line"] else finding["file"]
-    return f"{finding['severity']}: {where}: {finding['message']} [{finding['ruleId']}]"
-
-
-def bullets(heading: str, lines: list[str], *, err: bool = False) -> None:
-
-    if heading and (lines or not heading.endswith(":")):
-        click.echo(strip_unprintable(f"\n{heading}"), err=err)
-    for line in lines:
-        click.echo(strip_unprintable(f"  {line}"), err=err)
-
-
-def shorten(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
 @click.command("trust")
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@YES
 @skill_option
 def trust(name: str, yes: bool, given: tuple[str, ...]) -> None:
     """Accept NAME as it is now. Shows first what changed, or what is in it."""
-
     here = SkillView(given=given)
-    item = _held_first(here.shelf(), name)
+    item = _held_first(here.list(), name)
     if item.skill.bundled:
         raise InvalidRequest(f"{item.skill.name} comes with OpenClaw: there is nothing to accept")
     ledger = here.skills.library.ledger
     for line in ledger.diff(item.skill, ledger.read().get(item.skill.base_dir)):
-        click.echo(strip_unprintable(line))
-    bullets(
-        "A look through its files found:",
-        [describe_finding(finding_document(it)) for it in here.skills.library.findings(item.skill)],
-    )
+        say(line)
+    print_findings(here.skills.library.findings(item.skill))
     click.echo(f"{here.short(item.skill.base_dir)}\nmay: {describe_permissions(item.skill.manifest.permissions)}")
-    if not yes and not _asked(f"Accept {item.skill.name}?"):
-        raise InvalidRequest("not accepted: answer yes at a terminal, or give --yes")
-    ledger.accept({item.skill.base_dir: make_entry(item.skill, "owner", here.millis())})
+    require_yes(f"Accept {item.skill.name}?", yes, "not accepted")
+    ledger.accept({item.skill.base_dir: make_entry(item.skill, "owner", now_ms())})
     click.echo(f"{item.skill.name} is accepted as it is now.")
 
 
@@ -203,14 +157,13 @@ def trust(name: str, yes: bool, given: tuple[str, ...]) -> None:
 @skill_option
 def untrust(name: str, given: tuple[str, ...]) -> None:
     """Hold NAME back until it is accepted again."""
-
     here = SkillView(given=given)
-    item = here.shelf().get(name)
+    item = here.list().get(name)
     if item.skill.bundled:
         raise InvalidRequest(
             f"switch it off instead: openclaw config set skills.entries.{item.skill.name}.enabled false"
         )
-    here.skills.library.ledger.refuse(item.skill.base_dir, make_entry(item.skill, "owner", here.millis()))
+    here.skills.library.ledger.refuse(item.skill.base_dir, make_entry(item.skill, "owner", now_ms()))
     click.echo(f"{item.skill.name} is held back. openclaw skills trust {item.skill.name} takes that back.")
 
 
@@ -219,14 +172,13 @@ def untrust(name: str, given: tuple[str, ...]) -> None:
 @skill_option
 def diff(name: str, given: tuple[str, ...]) -> None:
     """What changed in NAME since it was accepted."""
-
     here = SkillView(given=given)
-    item = _held_first(here.shelf(), name)
+    item = _held_first(here.list(), name)
     ledger = here.skills.library.ledger
     known = ledger.read().get(item.skill.base_dir)
     lines = ledger.diff(item.skill, known)
     for line in lines:
-        click.echo(strip_unprintable(line))
+        say(line)
     if known is None:
         note(f"{item.skill.name} was never accepted, so all of it is new.")
     elif not lines:
@@ -242,32 +194,20 @@ def diff(name: str, given: tuple[str, ...]) -> None:
 @click.option("--accept-risk", is_flag=True, help="Install in spite of grave findings.")
 @click.option("--dry-run", is_flag=True, help="Only show the report.")
 @agent_option
-@as_json_option
+@JSON
 def install(
-    source: str,
-    everywhere: bool,
-    slug: str | None,
-    force: bool,
-    yes: bool,
-    accept_risk: bool,
-    dry_run: bool,
-    agent_id: str | None,
-    as_json: bool,
+    source: str, everywhere: bool, slug: str | None, dry_run: bool, agent_id: str | None, as_json: bool, **agreed: Any
 ) -> None:
     """Install a skill from a directory, a tarball or a zip file, after a look through it."""
-
     here = SkillView(agent_id)
     root, kind = here.root(everywhere)
     if dry_run:
         with stage_skill(Path(source), root, scan_files, slug, force=True) as ready:
             report = _report(ready, here)
-        print_json(report) if as_json else _show_report(report)
+            print_json(report) if as_json else _show_report(ready, report)
         return
-    report = _install(here, Path(source), root, kind, slug, force, yes, accept_risk, quiet=as_json)
-    if as_json:
-        print_json({"ok": True, **report})
-    else:
-        click.echo(f"installed {report['name']} in {here.short(report['target'])}")
+    report = _install(here, Path(source), root, kind, slug, InstallOptions(quiet=as_json, **agreed))
+    show({"ok": True, **report}, f"installed {report['name']} in {here.short(report['target'])}", as_json)
 
 
 @click.command("update")
@@ -276,13 +216,12 @@ def install(
 @click.option("--yes", is_flag=True, help="Agree to warnings without being asked.")
 def update(name: str | None, everything: bool, yes: bool) -> None:
     """Install NAME again from where it came from."""
-
     if (name is None) == (not everything):
         raise click.UsageError("name one skill, or say --all")
     here = SkillView()
-    shelf = here.shelf()
+    listed = here.list()
     done = 0
-    for item in [shelf.get(name)] if name else shelf.items:
+    for item in [listed.get(name)] if name else listed.items:
         base = Path(item.skill.base_dir)
         origin = origin_of(base)
         if origin is None or item.skill.source not in ("openclaw-workspace", "openclaw-managed"):
@@ -291,7 +230,8 @@ def update(name: str | None, everything: bool, yes: bool) -> None:
             continue
         if not Path(origin.spec).exists():
             raise InvalidRequest(f"{item.skill.name} came from {origin.spec}, which is not there any more")
-        _install(here, Path(origin.spec), base.parent, item.skill.source, base.name, True, yes, False, mode="update")
+        options = InstallOptions(force=True, yes=yes, mode="update")
+        _install(here, Path(origin.spec), base.parent, item.skill.source, base.name, options)
         click.echo(f"updated {item.skill.name}")
         done += 1
     if not done:
@@ -300,20 +240,18 @@ def update(name: str | None, everything: bool, yes: bool) -> None:
 
 @click.command("remove")
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@YES
 def remove(name: str, yes: bool) -> None:
     """Take an installed skill away."""
-
     here = SkillView()
-    item = here.shelf().get(name)
+    item = here.list().get(name)
     if item.skill.source not in ("openclaw-workspace", "openclaw-managed"):
         raise InvalidRequest(
             f"{item.skill.name} is not kept by this program ({item.skill.source}): remove it where it is, "
             f"or switch it off with openclaw config set skills.entries.{item.skill.manifest.key}.enabled false"
         )
     target = Path(item.skill.file_path).parent
-    if not yes and not _asked(f"Remove {target}?"):
-        raise InvalidRequest("not removed: answer yes at a terminal, or give --yes")
+    require_yes(f"Remove {target}?", yes, "not removed")
     installing.remove(target, target.parent, here.skills.library.ledger)
     click.echo(f"removed {item.skill.name}")
 
@@ -324,8 +262,7 @@ def remove(name: str, yes: bool) -> None:
 @click.option("--global", "everywhere", is_flag=True, help="For every agent, not only in this workspace.")
 def new(name: str, description: str, everywhere: bool) -> None:
     """A new skill to start from."""
-
-    click.echo(str(make(SkillView().root(everywhere)[0], name, description)))
+    click.echo(str(installing.new(SkillView().root(everywhere)[0], name, description)))
 
 
 @click.command("pack")
@@ -335,21 +272,19 @@ def new(name: str, description: str, everywhere: bool) -> None:
 )
 def pack(directory: str, output: str | None) -> None:
     """A skill as one file, to hand on."""
-
-    click.echo(str(install_pack(Path(directory), Path(output) if output else None, Path.cwd())))
+    click.echo(str(installing.pack(Path(directory), Path(output) if output else None, Path.cwd())))
 
 
 @click.command("deps")
 @click.argument("name")
 @click.option("--run", "step_id", metavar="ID", help="Run this step.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@YES
 def deps(name: str, step_id: str | None, yes: bool) -> None:
     """Ways to get the programs NAME needs; one is run only when you name it."""
-
     here = SkillView()
-    item = here.shelf().get(name)
+    item = here.list().get(name)
     how = here.skills.settings.install
-    steps = steps_for(item.skill.manifest, _platform(), how)
+    steps = steps_for(item.skill.manifest, "linux" if sys.platform.startswith("linux") else sys.platform, how)
     if step_id is None:
         bullets(
             f"Ways to get what {item.skill.name} needs:", [f"{step.id}: {describe_step(step, how)}" for step in steps]
@@ -361,84 +296,51 @@ def deps(name: str, step_id: str | None, yes: bool) -> None:
         raise NotFound(f"{item.skill.name} has no step {step_id!r}: openclaw skills deps {item.skill.name} lists them")
     if item.trust.held or item.trust.state == "new":
         raise InvalidRequest(f"{item.skill.name} is not accepted yet: openclaw skills trust {item.skill.name}")
-    if not yes and not _asked(f"Run: {describe_step(step, how)}?"):
-        raise InvalidRequest("not run: answer yes at a terminal, or give --yes")
-    tools = here.environment.home.state / "tools" / slug_of(item.skill.manifest.key)
-    click.echo(run(step, how, tools, here.loaded.variables))
+    require_yes(f"Run: {describe_step(step, how)}?", yes, "not run")
+    tools = here.environment.home.state / "tools" / installing.slug_of(item.skill.manifest.key)
+    click.echo(installing.run(step, how, tools, here.loaded.variables))
 
 
 def _install(
-    here: SkillView,
-    source: Path,
-    root: Path,
-    kind: Source,
-    slug: str | None,
-    force: bool,
-    yes: bool,
-    accept_risk: bool,
-    *,
-    mode: Literal["install", "update"] = "install",
-    quiet: bool = False,
+    here: SkillView, source: Path, root: Path, kind: Source, slug: str | None, options: InstallOptions
 ) -> dict[str, Any]:
     """Stages the skill, asks policy, hooks and person, installs it; gives the report."""
 
-    def policy(ready: StagedSkill) -> str:
-        question = install_policy.PolicyQuestion(
-            target="skill",
-            name=ready.slug,
-            staged=ready.directory,
-            kind=ready.kind,
-            spec=ready.spec,
-            tree_sha256=ready.tree_sha256,
-            mode=mode,
-        )
-        settings = here.loaded.config.security.install_policy
-        return install_policy.ask(question, settings, here.loaded.variables, _asked)
-
-    def plugins(ready: StagedSkill) -> str:
-        from openclaw.cli.client import objection
-
-        return objection(
-            here.environment,
-            target="skill",
-            name=ready.slug,
-            staged=ready.directory,
-            spec=ready.spec,
-            tree_sha256=ready.tree_sha256,
-            mode=mode,
-            findings=[finding_document(each) for each in ready.findings],
-        )
-
     def person(ready: StagedSkill) -> str:
         report = _report(ready, here)
-        if not quiet:
-            _show_report(report)
-        if ready.critical and not accept_risk:
-            return "a look through it found something grave. If you have read it and still want it: --accept-risk"
+        if not options.quiet:
+            _show_report(ready, report)
+        if ready.critical and not options.accept_risk:
+            return GRAVE
         worth_asking = bool(ready.findings or ready.outside or report["lookalikes"])
-        if worth_asking and not (yes or accept_risk) and not _asked(f"Install {ready.slug} all the same?"):
+        agreed = options.yes or options.accept_risk or not worth_asking
+        if not agreed and not confirm(f"Install {ready.slug} all the same?"):
             return "nobody agreed to the findings: answer yes at a terminal, or give --yes"
         return ""
 
-    now = here.now()
-    ready = put(
+    now = SystemClock().now()
+    review = SkillReview(
+        policy=partial(ask_policy, here.loaded, options),
+        hooks=(partial(ask_plugins, here.environment, options),),
+        person=person,
+    )
+    ready = installing.install(
         source,
         root,
         kind,
         ledger=here.skills.library.ledger,
         inspect=scan_files,
-        gatekeeper=SkillReview(policy=policy, hooks=(plugins,), person=person),
+        gatekeeper=review,
         now=now,
         stamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         slug=slug,
-        force=force,
+        force=options.force,
     )
     return _report(ready, here)
 
 
 def _report(ready: StagedSkill, here: SkillView) -> dict[str, Any]:
-
-    known = [item.skill.name for item in here.shelf().items]
+    known = [item.skill.name for item in here.list().items]
     manifest = ready.manifest
     return {
         "name": manifest.name,
@@ -455,43 +357,28 @@ def _report(ready: StagedSkill, here: SkillView) -> dict[str, Any]:
         "install": [describe_step(step, here.skills.settings.install) for step in manifest.install],
         "lookalikes": lookalikes(manifest.name, known),
         "references": [str(reference) for reference in ready.outside],
-        "findings": [finding_document(finding) for finding in ready.findings],
+        "findings": [finding_to_json(finding) for finding in ready.findings],
         "blocked": ready.critical,
     }
 
 
-def _show_report(report: dict[str, Any]) -> None:
-
-    click.echo(strip_unprintable(f"{report['name']}: {report['description']}"), err=True)
-    click.echo(f"{report['files']} files, {report['treeSha256']}, to {report['target']}", err=True)
-    click.echo(f"it says it may: {report['permissions']}", err=True)
-    bullets("It can be mistaken for:", list(report["lookalikes"]), err=True)
+def _show_report(ready: StagedSkill, report: dict[str, Any]) -> None:
+    say(f"{report['name']}: {report['description']}", err=True)
+    say(f"{report['files']} files, {report['treeSha256']}, to {report['target']}", err=True)
+    say(f"it says it may: {report['permissions']}", err=True)
+    bullets("It can be mistaken for:", report["lookalikes"], err=True)
     bullets("It would like these programs (never installed unasked):", report["install"], err=True)
     bullets("It leads outside its directory:", report["references"], err=True)
-    bullets("A look through its files found:", [describe_finding(finding) for finding in report["findings"]], err=True)
+    print_findings(ready.findings, err=True)
 
 
-def _held_first(shelf: SkillList, name: str) -> ListedSkill:
+def _held_first(listed: AgentSkills, name: str) -> ListedSkill:
     """The skill called `name`; one that is held back comes before another of the same name."""
-
-    found = shelf.get(name)
-    for hidden in shelf.shadowed:
+    found = listed.get(name)
+    for hidden in listed.shadowed:
         if hidden.trust.held and hidden.skill.name == found.skill.name and not found.trust.held:
             return ListedSkill(skill=hidden.skill, trust=hidden.trust, verdict=SkillVerdict(eligible=False))
     return found
-
-
-def _asked(question: str) -> bool:
-    """Asks for a yes; without a terminal the answer is no."""
-
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    return click.confirm(question, default=False, err=True)
-
-
-def _platform() -> str:
-
-    return "linux" if sys.platform.startswith("linux") else sys.platform
 
 
 COMMANDS = (trust, untrust, diff, install, update, remove, new, pack, deps)

@@ -1,5 +1,6 @@
 """The full-screen chat: lays out the widgets and maps keys to actions."""
 
+import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Mapping
@@ -11,8 +12,9 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
+from openclaw.cli.screen import DECISIONS
 from openclaw.cli.tui.composer import MOST_IMAGES, CompletionList, Composer, attachment
-from openclaw.cli.tui.rows import WORDS, ApprovalPrompt, Rows, TextItem
+from openclaw.cli.tui.rows import ApprovalPrompt, Rows, TextItem
 from openclaw.cli.tui.session import ChatSession
 from openclaw.cli.tui.status import StatusLine, Switcher, line
 from openclaw.cli.tui.text import THEME, one_line, sanitize
@@ -70,6 +72,16 @@ def welcome(address: str, *, offline: bool) -> str:
     return "\n".join(lines)
 
 
+OWN_COMMANDS = {
+    "/exit": "leave_if_empty",
+    "/quit": "leave_if_empty",
+    "/details": "details",
+    "/copy": "copy",
+    "/keys": "keys",
+    "/sessions": "switch",
+    "/begin": "begin",
+}
+"""What is answered here, by the action that does it."""
 PAINT_SECONDS = 0.06
 LEAVE_SECONDS = 3.0
 
@@ -120,10 +132,8 @@ class ChatApp(App[int]):
         self._composer.focus()
         self.run_worker(self.session.keep(), name="gateway")
         self.run_worker(self._paint(), name="screen")
-        self.set_interval(1.0, self._tell)
+        self.set_interval(1.0, self._update_status)
         if sys.platform != "win32":
-            import asyncio
-
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 0)
 
     # Drawing.
@@ -155,9 +165,9 @@ class ChatApp(App[int]):
         await self._rows.show(items, self._details)
         self._question.ask([each for each in session.questions if _session_of(each) == talk.key])
         self._composer.commands = session.commands
-        self._tell()
+        self._update_status()
 
-    def _tell(self) -> None:
+    def _update_status(self) -> None:
         session, talk = self.session, self.session.talk
         run, since = self._run_since
         situation = StatusLine(
@@ -176,7 +186,7 @@ class ChatApp(App[int]):
         self._status.update(line(situation, max(20, self.size.width - 2)))
 
     def on_resize(self) -> None:
-        self._tell()
+        self._update_status()
 
     # Keys.
 
@@ -255,23 +265,12 @@ class ChatApp(App[int]):
 
     async def on_composer_submitted(self, event: Composer.Submitted) -> None:
         text = event.text
-        if self._question.asked and WORDS.get(text.lower()) in self._question.decisions:
-            await self._try(self.session.decide(self._question.asked, WORDS[text.lower()]))
+        if self._question.asked and DECISIONS.get(text.lower()) in self._question.decisions:
+            await self._try(self.session.decide(self._question.asked, DECISIONS[text.lower()]))
             return
         word, _, rest = text.partition(" ")
-        own = {
-            "/exit": self.action_leave_if_empty,
-            "/quit": self.action_leave_if_empty,
-            "/details": self.action_details,
-            "/copy": self.action_copy,
-            "/keys": self.action_keys,
-        }
-        if word in own:
-            own[word]()
-        elif word == "/sessions":
-            await self.action_switch()
-        elif word == "/begin":
-            await self.action_begin()
+        if word in OWN_COMMANDS:
+            await self.run_action(OWN_COMMANDS[word])
         elif word == "/image":
             self._take_pictures((self._cwd / Path(rest.strip()).expanduser(),))
         elif text or self._images:
@@ -291,7 +290,7 @@ class ChatApp(App[int]):
                 self._images.append(attachment(path))
             except InvalidRequest as error:
                 self._complain(error.message)
-        self._tell()
+        self._update_status()
 
     async def on_question_answered(self, event: ApprovalPrompt.Answered) -> None:
         self._composer.focus()

@@ -3,21 +3,19 @@
 import os
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from openclaw.cli.client import gateway_up
 from openclaw.cli.render import note
+from openclaw.cli.tui.lines import ChatArguments, talk
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.secret import Secret
 from openclaw.gateway.client_target import find_gateway
 from openclaw.gateway.process import running_gateway
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
-
-if TYPE_CHECKING:
-    from openclaw.cli.tui.lines import ChatArguments
 
 NO_TEXTUAL = (
     "Line by line, because the package textual is not installed; `scripts/run` installs it, and so does "
@@ -40,78 +38,49 @@ NO_TEXTUAL = (
 @click.option("--tls-fingerprint", metavar="SHA256", default="", help="Of its certificate, when nobody signed it.")
 @click.option("--local", is_flag=True, help="Run in this process, line by line, even when a gateway is running.")
 def chat_command(
-    session_key: str | None = None,
-    agent_id: str | None = None,
-    model: str | None = None,
-    thinking: str | None = None,
-    plain: bool = False,
-    no_mouse: bool = False,
-    url: str | None = None,
-    token: str | None = None,
-    password: str | None = None,
-    tls_fingerprint: str = "",
-    local: bool = False,
+    plain: bool, no_mouse: bool, url: str | None, token: str | None, password: str | None, local: bool, **chosen: Any
 ) -> int:
     """Talk to the assistant in this terminal, through the gateway, which is started when it does not run.
 
     Without a terminal (in a pipe) every line of standard input is a message.
     """
-
-    from openclaw.cli.tui.lines import ChatArguments, talk
-
     if os.environ.get("OPENCLAW_SHELL") == "exec":
         raise InvalidRequest("this shell was opened by the assistant itself: it does not send messages to itself")
     environment = Environment.of_process()
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if url and not (token or password) and _elsewhere(url) and at_terminal:
+    # A gateway on another machine gets an identity, and none of this home's credentials.
+    if url and not (token or password) and at_terminal and find_gateway(environment, url=url).identity is not None:
         token = click.prompt(f"Token of {url}", hide_input=True)
-    chosen = ChatArguments(
-        session_key=session_key,
-        agent_id=agent_id,
-        model=model,
-        thinking=thinking,
-        url=url,
-        token=Secret(token) if token else None,
-        password=Secret(password) if password else None,
-        fingerprint=tls_fingerprint,
+    arguments = ChatArguments(
+        url=url, token=Secret(token) if token else None, password=Secret(password) if password else None, **chosen
     )
     screen = at_terminal and not (plain or local) and os.environ.get("TERM", "dumb") != "dumb"
     if screen and not _has_textual():
         click.echo(NO_TEXTUAL, err=True)
         screen = False
-    if not local and not _reachable(environment, chosen, starts=at_terminal):
-        local = True
+    local = local or not _reachable(environment, url, starts=at_terminal)
     if screen and not local:
-        return _screen(environment, chosen, mouse=not no_mouse)
-    return talk(environment, chosen, local=local)
+        return _run_screen(environment, arguments, mouse=not no_mouse)
+    return talk(environment, arguments, local=local)
 
 
-def _elsewhere(url: str) -> bool:
-    """Whether `url` is on another machine: this home's credentials are not sent there."""
-
-    return find_gateway(Environment.of_process(), url=url).identity is not None
+tui_command = chat_command
 
 
 def _has_textual() -> bool:
-
     try:
         return find_spec("textual") is not None
     except ModuleNotFoundError:
         return False
 
 
-def _reachable(environment: "Environment", chosen: "ChatArguments", *, starts: bool) -> bool:
+def _reachable(environment: Environment, url: str | None, *, starts: bool) -> bool:
     """Whether a gateway can be reached; at a terminal one is started when none runs."""
-
-    if (
-        chosen.url
-        or environment.environ.get("OPENCLAW_GATEWAY_URL")
-        or running_gateway(environment.home.state) is not None
-    ):
+    known = url or environment.environ.get("OPENCLAW_GATEWAY_URL")
+    if known or running_gateway(environment.home.state) is not None:
         return True
     if not starts:
         return False
-
     try:
         gateway_up(environment)
     except OpenClawError as error:
@@ -120,19 +89,12 @@ def _reachable(environment: "Environment", chosen: "ChatArguments", *, starts: b
     return True
 
 
-def _screen(environment: "Environment", chosen: "ChatArguments", *, mouse: bool) -> int:
+def _run_screen(environment: Environment, arguments: ChatArguments, *, mouse: bool) -> int:
     from openclaw.cli.tui.app import ChatApp
-    from openclaw.cli.tui.session import ChatOptions, ChatSession
+    from openclaw.cli.tui.session import ChatSession
 
     clock = SystemClock()
-    wishes = ChatOptions(
-        session_key=chosen.session_key or "main",
-        agent_id=chosen.agent_id,
-        model=chosen.model,
-        thinking=chosen.thinking,
-        cwd=environment.cwd,
-    )
-    session = ChatSession(wishes, lambda: chosen.target(environment), clock)
+    session = ChatSession(arguments, environment, clock)
     app = ChatApp(session, clock, environment.cwd)
     app.run(mouse=mouse)
     if session.connection == "refused":

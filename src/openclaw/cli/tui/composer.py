@@ -16,6 +16,7 @@ from textual.widgets import Static, TextArea
 
 from openclaw.cli.tui.text import one_line
 from openclaw.core.errors import InvalidRequest
+from openclaw.tools.files import image_type
 
 
 class CompletionChoice(Struct, frozen=True):
@@ -56,12 +57,6 @@ def completions(text: str, commands: Sequence[Mapping[str, Any]]) -> tuple[Compl
 
 MOST_BYTES = 5 * 1024 * 1024
 MOST_IMAGES = 8
-_MAGIC = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-}
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
@@ -104,12 +99,10 @@ def attachment(path: Path) -> Mapping[str, str]:
         data = path.read_bytes()
     except OSError as error:
         raise InvalidRequest(f"cannot read {path}: {error.strerror}") from error
-    kind = next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), "")
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        kind = "image/webp"
-    if not kind:
+    kind = image_type(data)
+    if kind in (None, "image/bmp"):
         raise InvalidRequest(f"{path.name} is not a PNG, JPEG, GIF or WebP image")
-    return {"mimeType": kind, "fileName": path.name, "content": base64.b64encode(data).decode()}
+    return {"mimeType": str(kind), "fileName": path.name, "content": base64.b64encode(data).decode()}
 
 
 # Widgets.

@@ -6,11 +6,12 @@ their wire form; touches no socket and no screen.
 
 from bisect import insort
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from openclaw.cli.tui.rows import Item, TextItem, ToolItem, card, message_items
+from openclaw.cli.tui.rows import Item, TextItem, ToolItem, Who, card, message_items
 from openclaw.cli.tui.text import one_line, sanitize, text_of
 from openclaw.core.commands import is_command
 
@@ -30,10 +31,6 @@ class Pending(Struct, frozen=True, kw_only=True):
     sent: bool = False
     """It was sent; whether it arrived is not known."""
     problem: str = ""
-
-    @property
-    def is_command(self) -> bool:
-        return is_command(self.text)
 
     @property
     def shown(self) -> str:
@@ -154,38 +151,40 @@ class ChatConversation:
             self._rows = self._rows[-MOST_ROWS // 2 :]
             self.more = True
 
-    def asks(self, message: Pending) -> None:
-        self.pending.append(message)
-
     def marks(self, run_id: str, **changes: Any) -> None:
         """Updates the delivery state of a message."""
         self.pending = [structs.replace(p, **changes) if p.run_id == run_id else p for p in self.pending]
 
     def answered(self, run_id: str, text: str) -> None:
         """Shows a reply of the gateway itself, which is not recorded."""
-        asked = next((each for each in self.pending if each.run_id == run_id), None)
-        self.pending = [each for each in self.pending if each.run_id != run_id]
-        seq = self._rows[-1].seq if self._rows else 0
+        asked = self.forget(run_id)
         if asked is not None:
-            self._replies.append((seq, TextItem(key=f"{run_id}?", who="you", text=sanitize(asked.text))))
+            self.note_locally(f"{run_id}?", asked.text, "you")
         if text.strip():
-            self._replies.append((seq, TextItem(key=f"{run_id}!", who="gateway", text=sanitize(text))))
+            self.note_locally(f"{run_id}!", text)
 
-    def note_locally(self, key: str, text: str) -> None:
-        """Adds a line of this program's own."""
+    def note_locally(self, key: str, text: str, who: Who = "gateway") -> None:
+        """Adds a line that is not recorded."""
         seq = self._rows[-1].seq if self._rows else 0
-        self._replies.append((seq, TextItem(key=key, who="gateway", text=sanitize(text))))
+        self._replies.append((seq, TextItem(key=key, who=who, text=sanitize(text))))
+
+    def forget(self, run_id: str) -> Pending | None:
+        """Takes a message off the waiting list."""
+        found = next((each for each in self.pending if each.run_id == run_id), None)
+        self.pending = [each for each in self.pending if each is not found]
+        return found
 
     def hear(self, event: str, payload: Json) -> None:
         """Applies an event of the gateway; ignores those of other conversations."""
         if payload.get("sessionKey") != self.key:
             return
-        if event == "session.message":
-            self._hear_recorded(payload)
-        elif event == "agent":
-            self._hear_agent(payload)
-        elif event == "chat":
-            self._hear_chat(payload)
+        match event:
+            case "session.message":
+                self._hear_recorded(payload)
+            case "agent":
+                self._hear_agent(payload)
+            case "chat":
+                self._hear_chat(payload)
 
     def _hear_recorded(self, payload: Json) -> None:
         message = payload.get("message") or {}
@@ -244,13 +243,13 @@ class ChatConversation:
         self._ended.add(run_id)
         waiting = next((each for each in self.pending if each.run_id == run_id), None)
         if waiting is not None:
-            if state == "final" and waiting.is_command:
+            if state == "final" and is_command(waiting.text):
                 self.answered(run_id, text_of(payload.get("message")))
             elif state == "aborted":
                 self.marks(run_id, problem="stopped before it was read")
             else:
                 # It was merged with others and is recorded with them.
-                self.pending = [each for each in self.pending if each.run_id != run_id]
+                self.forget(run_id)
         if notices := payload.get("notices"):
             self._noted(run_id, notices)
         if self._live is not None and self._live.run_id == run_id:
@@ -280,14 +279,13 @@ class ChatConversation:
         identity = str(about.get("id") or message.get("timestamp"))
         asked = str(message.get("idempotencyKey") or about.get("idempotencyKey") or "").removesuffix(":user")
         key = keys.get(identity) or next((row.key for row in self._rows if row.id == identity), "")
-        if asked and any(each.run_id == asked for each in self.pending):
-            self.pending = [each for each in self.pending if each.run_id != asked]
+        if asked and self.forget(asked) is not None:
             key = key or asked
         if message.get("role") == "toolResult":
             self._results[str(message.get("toolCallId"))] = message
         row = _Row(key=key or identity, id=identity, seq=float(about.get("seq") or 0), message=message)
         self._rows = [each for each in self._rows if each.id != identity]
-        insort(self._rows, row, key=lambda each: each.seq)
+        insort(self._rows, row, key=attrgetter("seq"))
 
     def _recorded(self, whole: str) -> int:
         """How much of a run's text is in the messages after the last question."""

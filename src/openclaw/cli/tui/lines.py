@@ -10,10 +10,10 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from openclaw.cli.client import RUN_CAPS, ask, open_client
+from openclaw.cli.client import RUN_CAPS, ask, given, open_client
+from openclaw.cli.render import say
 from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
-from openclaw.core.text import strip_unprintable
 from openclaw.gateway.client_target import ClientTarget, connect_to, find_gateway
 from openclaw.process.environment import Environment
 from openclaw.protocol.client import GatewayClient
@@ -30,7 +30,7 @@ class ChatArguments(Struct, frozen=True, kw_only=True):
     url: str | None = None
     token: Secret | None = None
     password: Secret | None = None
-    fingerprint: str = ""
+    tls_fingerprint: str = ""
 
     def target(self, environment: Environment) -> ClientTarget:
         return find_gateway(
@@ -38,17 +38,8 @@ class ChatArguments(Struct, frozen=True, kw_only=True):
             url=self.url,
             token=self.token.reveal() if self.token else None,
             password=self.password.reveal() if self.password else None,
-            fingerprint=self.fingerprint,
+            fingerprint=self.tls_fingerprint,
         )
-
-    def params(self) -> dict[str, Any]:
-        given = {
-            "sessionKey": self.session_key,
-            "agentId": self.agent_id,
-            "model": self.model,
-            "thinking": self.thinking,
-        }
-        return {name: value for name, value in given.items() if value is not None}
 
 
 WELCOME = """\
@@ -76,28 +67,31 @@ def _lines() -> Iterator[str]:
             yield line
 
 
-def _welcome(model: str) -> None:
-    if sys.stdin.isatty():
-        click.echo(WELCOME.format(version=__version__, model=strip_unprintable(model)))
-
-
 def talk(environment: Environment, chosen: ChatArguments, *, local: bool) -> int:
     """A conversation line by line, with the running gateway or with one in this process."""
-    params = {"cwd": str(environment.cwd), **chosen.params()}
+    params = given(
+        cwd=str(environment.cwd),
+        sessionKey=chosen.session_key,
+        agentId=chosen.agent_id,
+        model=chosen.model,
+        thinking=chosen.thinking,
+    )
     with asyncio.Runner() as runner, _connecting(runner, environment, chosen, local) as connect:
 
         async def answer(line: str) -> int:
             async with connect() as client:
                 return await ask(client, {"message": line, **params}, as_json=False, limit=0)
 
-        _welcome(chosen.model or runner.run(_model(connect, chosen.agent_id)))
+        model = chosen.model or runner.run(_model(connect, chosen.agent_id))
+        if sys.stdin.isatty():
+            say(WELCOME.format(version=__version__, model=model))
         code = 0
         # Between two answers the loop rests: Ctrl-C and Ctrl-D at the prompt are then those of any program.
         for line in _lines():
             try:
                 code = runner.run(answer(line))
             except OpenClawError as error:
-                click.echo(f"error: {strip_unprintable(error.message)}", err=True)
+                say(f"error: {error.message}", err=True)
                 code = 1
             click.echo()
         return code if not sys.stdin.isatty() else 0
@@ -112,7 +106,11 @@ def _connecting(
 ) -> Iterator[Connect]:
     """How each line reaches the assistant. A gateway of another process is connected to anew: it may have restarted."""
     if not local:
-        yield lambda: connect_to(chosen.target(environment), RUN_CAPS)
+
+        def connect() -> AbstractAsyncContextManager[GatewayClient]:
+            return connect_to(chosen.target(environment), RUN_CAPS)
+
+        yield connect
         return
     leave = asyncio.Event()
     opened: asyncio.Future[GatewayClient] = runner.get_loop().create_future()
@@ -127,10 +125,13 @@ def _connecting(
         for each in done:
             each.result()
 
+    def reuse() -> AbstractAsyncContextManager[GatewayClient]:
+        return contextlib.nullcontext(opened.result())
+
     holding = runner.get_loop().create_task(hold(), name="local gateway")
     runner.run(settled(opened, holding))
     try:
-        yield lambda: contextlib.nullcontext(opened.result())
+        yield reuse
     finally:
         leave.set()
         runner.run(settled(holding))

@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Static
 
+from openclaw.cli.screen import DECISIONS
 from openclaw.cli.tui.text import (
     MarkdownPiece,
     last_lines,
@@ -22,17 +23,6 @@ from openclaw.cli.tui.text import (
 )
 from openclaw.core.text import spell_out_invisible
 
-WORDS = {
-    "y": "allow-once",
-    "yes": "allow-once",
-    "a": "allow-always",
-    "always": "allow-always",
-    "n": "deny",
-    "no": "deny",
-    "d": "deny",
-    "deny": "deny",
-}
-"""What can be typed instead of pressing a button."""
 SHOWN_LINES = 8
 
 
@@ -78,7 +68,7 @@ class ApprovalPrompt(Vertical):
             return
         self.asked = identity
         request = first.get("request") or {}
-        self.decisions = tuple(request.get("allowedDecisions") or WORDS.values())
+        self.decisions = tuple(request.get("allowedDecisions") or DECISIONS.values())
         for button in self.query(Button):
             button.display = button.id in self.decisions
         command = spell_out_invisible(str(request.get("command", "")))
@@ -288,14 +278,14 @@ class Rows(VerticalScroll):
     async def show(self, items: Sequence[Item], details: bool) -> None:
         """Updates the widgets to show `items`."""
         wanted = {item.key: item for item in items}
-        gone = [row for key, row in self._shown.items() if key not in wanted or not _fits(row, wanted[key])]
+        gone = [row for key, row in self._shown.items() if key not in wanted or type(row) is not _kind(wanted[key])]
         for row in gone:
             del self._shown[row.item.key]
         if gone:
             await self.remove_children(gone)
         for place, (key, item) in enumerate(wanted.items()):
             if key not in self._shown:
-                self._shown[key] = _row(item, details)
+                self._shown[key] = _kind(item)(item, details)  # type: ignore[arg-type]
                 await self.mount(self._shown[key], before=place if place < len(self.children) else None)
             row = self._shown[key]
             if self.children[place] is not row:
@@ -303,13 +293,7 @@ class Rows(VerticalScroll):
             await row.show(item, details)  # type: ignore[arg-type]
 
 
-def _row(item: Item, details: bool) -> Row:
+def _kind(item: Item) -> type[Row]:
     if isinstance(item, ToolCard):
-        return CardRow(item, details)
-    return AnswerRow(item, details) if item.who == "assistant" else LineRow(item, details)
-
-
-def _fits(row: Row, item: Item) -> bool:
-    if isinstance(item, ToolCard):
-        return isinstance(row, CardRow)
-    return isinstance(row, AnswerRow) if item.who == "assistant" else isinstance(row, LineRow)
+        return CardRow
+    return AnswerRow if item.who == "assistant" else LineRow

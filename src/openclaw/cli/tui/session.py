@@ -5,17 +5,18 @@ A view waits for `changed` and reads `talk`, `questions`, `info` and `connection
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct
-
+from openclaw.cli.client import RUN_CAPS, given
 from openclaw.cli.tui.conversation import ChatConversation, Pending
+from openclaw.cli.tui.lines import ChatArguments
 from openclaw.core.clock import Clock
+from openclaw.core.commands import is_command
 from openclaw.core.errors import OpenClawError
-from openclaw.gateway.client_target import ClientTarget, connect_to
+from openclaw.gateway.client_target import connect_to
+from openclaw.process.environment import Environment
 from openclaw.protocol.client import CallFailed, CallTimeout, ConnectionLost, EventGap, GatewayClient
 
 FIRST_WAIT = 0.3
@@ -29,16 +30,6 @@ RESULT_WAIT = 120.0
 Connection = Literal["connecting", "connected", "away", "pairing", "refused"]
 
 
-class ChatOptions(Struct, frozen=True, kw_only=True):
-    """The options of the command line."""
-
-    session_key: str = "main"
-    agent_id: str | None = None
-    model: str | None = None
-    thinking: str | None = None
-    cwd: Path
-
-
 class ChatDisconnected(OpenClawError):
     """There is no connection at the moment."""
 
@@ -48,7 +39,7 @@ class ChatDisconnected(OpenClawError):
 class ChatSession:
     """One terminal's session with a gateway."""
 
-    def __init__(self, wishes: ChatOptions, find: Callable[[], ClientTarget], clock: Clock) -> None:
+    def __init__(self, chosen: ChatArguments, environment: Environment, clock: Clock) -> None:
         self.talk = ChatConversation()
         self.changed = asyncio.Event()
         self.connection: Connection = "connecting"
@@ -60,11 +51,11 @@ class ChatSession:
         """The session's row: model, tokens, cost."""
         self.defaults: Mapping[str, Any] = {}
         self.commands: list[Mapping[str, Any]] = []
-        self._wishes = wishes
-        self._find = find
+        self._chosen = chosen
+        self._environment = environment
         self._clock = clock
-        self._key = wishes.session_key
-        self._agent = wishes.agent_id
+        self._key = chosen.session_key or "main"
+        self._agent = chosen.agent_id
         self._client: GatewayClient | None = None
         self._sending = asyncio.Lock()
 
@@ -75,9 +66,9 @@ class ChatSession:
         wait = FIRST_WAIT
         while True:
             try:
-                target = self._find()
+                target = self._chosen.target(self._environment)
                 self.address = target.url
-                async with connect_to(target, caps=("tool-events",)) as client:
+                async with connect_to(target, caps=RUN_CAPS) as client:
                     wait = FIRST_WAIT
                     await self._converse(client)
             except CallFailed as error:
@@ -129,10 +120,9 @@ class ChatSession:
         self.changed.set()
 
     async def _hear(self, event: str, payload: Mapping[str, Any]) -> None:
-        if event == "exec.approval.requested":
-            self.questions = [q for q in self.questions if q.get("id") != payload.get("id")] + [payload]
-        elif event == "exec.approval.resolved":
-            self.questions = [q for q in self.questions if q.get("id") != payload.get("id")]
+        if event in ("exec.approval.requested", "exec.approval.resolved"):
+            others = [each for each in self.questions if each.get("id") != payload.get("id")]
+            self.questions = [*others, payload] if event.endswith("requested") else others
         elif event == "sessions.changed" and payload.get("sessionKey") == self.talk.key:
             if payload.get("reason") in ("reset", "delete", "compact", "inject"):
                 await self._load()
@@ -162,7 +152,7 @@ class ChatSession:
 
     async def send(self, text: str, images: tuple[Mapping[str, Any], ...] = ()) -> None:
         """Sends a message: now, or when the gateway is back."""
-        self.talk.asks(Pending(run_id=str(uuid.uuid4()), text=text, images=images))
+        self.talk.pending.append(Pending(run_id=str(uuid.uuid4()), text=text, images=images))
         self.changed.set()
         await self._flush()
 
@@ -172,7 +162,7 @@ class ChatSession:
             for message in list(self.talk.pending):
                 if message.problem or self._client is None or message not in self.talk.pending:
                     continue
-                if message.sent and message.is_command:
+                if message.sent and is_command(message.text):
                     self.talk.marks(message.run_id, problem="the connection was lost before it was answered")
                     continue
                 try:
@@ -188,12 +178,12 @@ class ChatSession:
         params: dict[str, Any] = {**self._where(), "message": message.text, "idempotencyKey": message.run_id}
         if message.images:
             params["attachments"] = list(message.images)
-        if self._wishes.thinking:
-            params["thinking"] = self._wishes.thinking
-        joins = bool(self.talk.running) and not message.is_command
+        if self._chosen.thinking:
+            params["thinking"] = self._chosen.thinking
+        joins = bool(self.talk.running) and not is_command(message.text)
         method = "chat.send" if joins or not message.text.strip() else "agent"
         if method == "agent":
-            params |= {"cwd": str(self._wishes.cwd)} | ({"model": self._wishes.model} if self._wishes.model else {})
+            params |= given(cwd=str(self._environment.cwd), model=self._chosen.model or None)
         self.talk.marks(message.run_id, sent=True)
         self.changed.set()
         answer = await self._call(method, params, RESULT_WAIT)
@@ -204,7 +194,7 @@ class ChatSession:
         elif again and status in ("ok", "error"):
             # It was answered while we were disconnected.
             await self._load()
-            self.talk.pending = [each for each in self.talk.pending if each.run_id != message.run_id]
+            self.talk.forget(message.run_id)
 
     async def stop(self) -> None:
         """Stops the run of this session and what waits behind it."""
@@ -248,8 +238,8 @@ class ChatSession:
 
 
 def _unused(row: Mapping[str, Any]) -> bool:
-    busy = row.get("systemSent") or row.get("label") or row.get("activeRunIds")
-    return not busy and ":dashboard:" in str(row.get("key"))
+    used = row.get("systemSent") or row.get("label") or row.get("activeRunIds")
+    return not used and ":dashboard:" in str(row.get("key"))
 
 
 def _page(offset: int) -> dict[str, int]:

@@ -77,6 +77,9 @@ def _facts(now: StatusLine) -> list[str]:
 
 # The switcher.
 
+LIST_KEYS = {"up": "cursor_up", "down": "cursor_down", "pageup": "page_up", "pagedown": "page_down"}
+"""Keys that move in the list while the search field has the focus."""
+
 
 class Switcher(ModalScreen[str]):
     """A dialog that returns the key of the chosen session, or an empty string."""
@@ -121,19 +124,10 @@ class Switcher(ModalScreen[str]):
         self._offer(event.value)
 
     def on_key(self, event: events.Key) -> None:
-        match event.key:
-            case "up":
-                self._list.action_cursor_up()
-            case "down":
-                self._list.action_cursor_down()
-            case "pageup":
-                self._list.action_page_up()  # type: ignore[no-untyped-call]
-            case "pagedown":
-                self._list.action_page_down()  # type: ignore[no-untyped-call]
-            case _:
-                return
-        event.stop()
-        event.prevent_default()
+        if action := LIST_KEYS.get(event.key):
+            getattr(self._list, f"action_{action}")()
+            event.stop()
+            event.prevent_default()
 
     def on_input_submitted(self) -> None:
         option = self._list.highlighted_option

@@ -6,17 +6,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from openclaw.core.clock import Clock
 from openclaw.core.messages import ToolCall, Usage
 from openclaw.gateway.http import requests
 from openclaw.gateway.http.endpoint import HttpCall
 from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.requests import (
+    HttpBackend,
     HttpRun,
-    HttpRunRequests,
     RequestedAnswer,
     RequestText,
-    SessionLookup,
     build_request,
     compose_turn,
     image,
@@ -96,34 +94,23 @@ class ChatRequest(Struct, kw_only=True):
     tool_choice: Any = None
 
 
-class ChatCompletions:
+async def chat_completions(backend: HttpBackend, call: HttpCall) -> None:
     """Handles an authorised request."""
-
-    def __init__(self, requests: HttpRunRequests, known: SessionLookup, clock: Clock) -> None:
-        self._requests = requests
-        self._known = known
-        self._clock = clock
-
-    async def __call__(self, call: HttpCall) -> None:
-        request = call.read(ChatRequest)
-        if request.n not in (None, 1):
-            raise HttpProblem(400, "there is one answer to a request: leave out `n`", param="n")
-        run_id = f"chatcmpl_{uuid.uuid4()}"
-        where = resolve_target(
-            call, self._known.key_of, model=request.model, user=request.user, run_id=run_id, family="openai"
-        )
-        tools = requests.validate_functions(
-            [_client_tool(tool) for tool in request.tools or ()], self._known.tool_names()
-        )
-        choice = requests.choose(tools, request.tool_choice)
-        fresh = not (where.stable and await self._known.has_history(where.key))
-        asked = compose_turn([_said(message) for message in request.messages], fresh=fresh)
-        head = {"id": run_id, "created": int(self._clock.now()), "model": request.model}
-        async with self._requests.asking(build_request(run_id, where, asked, choice)) as run:
-            if request.stream:
-                await call.while_there(_stream(call, run, head, request.stream_options or _StreamOptions()))
-            else:
-                await call.while_there(_whole(call, run, head))
+    request = call.read(ChatRequest)
+    if request.n not in (None, 1):
+        raise HttpProblem(400, "there is one answer to a request: leave out `n`", param="n")
+    run_id = f"chatcmpl_{uuid.uuid4()}"
+    where = resolve_target(call, backend.key_of, model=request.model, user=request.user, run_id=run_id, family="openai")
+    tools = requests.validate_functions([_client_tool(tool) for tool in request.tools or ()], backend.tool_names())
+    choice = requests.choose(tools, request.tool_choice)
+    fresh = not (where.stable and await backend.has_history(where.key))
+    asked = compose_turn([_said(message) for message in request.messages], fresh=fresh)
+    head = {"id": run_id, "created": int(backend.clock.now()), "model": request.model}
+    async with backend.asking(build_request(run_id, where, asked, choice)) as run:
+        if request.stream:
+            await call.while_there(_stream(call, run, head, request.stream_options or _StreamOptions()))
+        else:
+            await call.while_there(_whole(call, run, head))
 
 
 async def _whole(call: HttpCall, run: HttpRun, head: dict[str, Any]) -> None:

@@ -13,10 +13,9 @@ from openclaw.core.embedder import Vector
 from openclaw.core.text import estimate_tokens
 from openclaw.gateway.http.endpoint import HttpCall
 from openclaw.gateway.http.problems import FAILED, HttpProblem
-from openclaw.gateway.http.requests import DEFAULT, PREFIX, KeyOf
+from openclaw.gateway.http.requests import DEFAULT, PREFIX, HttpBackend
 from openclaw.sessions.files import load
 from openclaw.sessions.history import message_to_json, page
-from openclaw.sessions.index import SessionIndex
 
 BODY_BYTES = 5_000_000
 MOST_TEXTS = 2_048
@@ -31,39 +30,35 @@ class EmbeddingsRequest(Struct, kw_only=True):
     dimensions: Annotated[int, Meta(ge=1)] | None = None
 
 
-class Embeddings:
-    def __init__(self, embed: Embed | None) -> None:
-        self._embed = embed
-
-    async def __call__(self, call: HttpCall) -> None:
-        request = call.read(EmbeddingsRequest)
-        if self._embed is None:
-            raise HttpProblem(
-                501,
-                "there is no embedder: set agents.defaults.memorySearch.provider, or install openclaw-py[local]",
-                FAILED,
-            )
-        texts = _texts(request.input)
-        vectors = await self._embed(texts)
-        if request.dimensions is not None and any(len(vector) != request.dimensions for vector in vectors):
-            raise HttpProblem(
-                400,
-                f"the vectors have {len(vectors[0])} dimensions: leave out `dimensions`, they are not cut",
-                param="dimensions",
-            )
-        shown = _packed if request.encoding_format == "base64" else list
-        used = sum(estimate_tokens(len(text)) for text in texts)
-        await call.answer(
-            {
-                "object": "list",
-                "data": [
-                    {"object": "embedding", "index": index, "embedding": shown(vector)}
-                    for index, vector in enumerate(vectors)
-                ],
-                "model": request.model,
-                "usage": {"prompt_tokens": used, "total_tokens": used},
-            }
+async def embeddings(embed: Embed | None, call: HttpCall) -> None:
+    request = call.read(EmbeddingsRequest)
+    if embed is None:
+        raise HttpProblem(
+            501,
+            "there is no embedder: set agents.defaults.memorySearch.provider, or install openclaw-py[local]",
+            FAILED,
         )
+    texts = _texts(request.input)
+    vectors = await embed(texts)
+    if request.dimensions is not None and any(len(vector) != request.dimensions for vector in vectors):
+        raise HttpProblem(
+            400,
+            f"the vectors have {len(vectors[0])} dimensions: leave out `dimensions`, they are not cut",
+            param="dimensions",
+        )
+    shown = _packed if request.encoding_format == "base64" else list
+    used = sum(estimate_tokens(len(text)) for text in texts)
+    await call.answer(
+        {
+            "object": "list",
+            "data": [
+                {"object": "embedding", "index": index, "embedding": shown(vector)}
+                for index, vector in enumerate(vectors)
+            ],
+            "model": request.model,
+            "usage": {"prompt_tokens": used, "total_tokens": used},
+        }
+    )
 
 
 def _texts(given: str | list[Any]) -> list[str]:
@@ -89,28 +84,23 @@ DEFAULT_LIMIT = 200
 MOST = 1_000
 
 
-class HistoryEndpoint:
-    def __init__(self, key_of: KeyOf, index: SessionIndex) -> None:
-        self._key_of = key_of
-        self._index = index
-
-    async def __call__(self, call: HttpCall) -> None:
-        limit = _limit(call.request.query_params.get("limit"))
-        key = self._key_of(call.request.path_params["key"], None)
-        found = await self._index.get(key)
-        if found is None:
-            raise HttpProblem(404, f"Session not found: {key}", "not_found")
-        path = self._index.path(found.agent_id, found.session_id)
-        entries = (await asyncio.to_thread(load, path)).entries if path.exists() else ()
-        shown = page(entries, limit=limit)
-        await call.answer(
-            {
-                "sessionKey": str(key),
-                "sessionId": found.session_id,
-                "items": [message_to_json(each.message, each.entry_id, each.number) for each in shown.rows],
-                "hasMore": shown.next_offset is not None,
-            }
-        )
+async def history(backend: HttpBackend, call: HttpCall) -> None:
+    limit = _limit(call.request.query_params.get("limit"))
+    key = backend.key_of(call.request.path_params["key"], None)
+    found = await backend.index.get(key)
+    if found is None:
+        raise HttpProblem(404, f"Session not found: {key}", "not_found")
+    path = backend.index.path(found.agent_id, found.session_id)
+    entries = (await asyncio.to_thread(load, path)).entries if path.exists() else ()
+    shown = page(entries, limit=limit)
+    await call.answer(
+        {
+            "sessionKey": str(key),
+            "sessionId": found.session_id,
+            "items": [message_to_json(each.message, each.entry_id, each.number) for each in shown.rows],
+            "hasMore": shown.next_offset is not None,
+        }
+    )
 
 
 def _limit(text: str | None) -> int:
@@ -124,23 +114,18 @@ def _limit(text: str | None) -> int:
 # Models.
 
 
-class ModelsEndpoint:
-    def __init__(self, agents: Callable[[], Sequence[str]]) -> None:
-        self._agents = agents
-
-    async def all(self, call: HttpCall) -> None:
-        await call.answer({"object": "list", "data": [_shape(name) for name in self._names()]})
-
-    async def one(self, call: HttpCall) -> None:
-        wanted = call.request.path_params["id"]
-        if wanted not in self._names():
-            raise HttpProblem(
-                404, f"there is no model {wanted[:100]!r}: /v1/models lists what there is", code="model_not_found"
-            )
+async def models(backend: HttpBackend, call: HttpCall) -> None:
+    """All models, or the one in the path."""
+    names = [PREFIX, f"{PREFIX}/{DEFAULT}", *(f"{PREFIX}/{agent}" for agent in backend.agents())]
+    wanted = call.request.path_params.get("id")
+    if wanted is None:
+        await call.answer({"object": "list", "data": [_shape(name) for name in names]})
+    elif wanted in names:
         await call.answer(_shape(wanted))
-
-    def _names(self) -> list[str]:
-        return [PREFIX, f"{PREFIX}/{DEFAULT}", *(f"{PREFIX}/{agent}" for agent in self._agents())]
+    else:
+        raise HttpProblem(
+            404, f"there is no model {wanted[:100]!r}: /v1/models lists what there is", code="model_not_found"
+        )
 
 
 def _shape(name: str) -> dict[str, Any]:

@@ -1,11 +1,9 @@
 """One HTTP endpoint: checks method, switch, credential, scope and size before a handler sees the request."""
 
 import asyncio
-import hashlib
-import hmac
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -13,50 +11,39 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
 from openclaw.gateway.http import problems
 from openclaw.gateway.http.problems import HttpProblem
 from openclaw.protocol import scopes
+from openclaw.protocol.auth import AuthLimiter, secrets_equal
 from openclaw.protocol.params import describe
 
 # Authentication.
 
 
-class HttpLimiter(Protocol):
-    """Counts failures by address."""
-
-    def locked_for(self, address: str) -> float:
-        """Seconds until `address` may try again; 0 when it may now."""
-        ...
-
-    def failed(self, address: str) -> None: ...
-
-    def succeeded(self, address: str) -> None: ...
+def _nobody_vouches(scope: Scope) -> bool | None:
+    return None
 
 
 class HttpAuth(Struct, frozen=True, kw_only=True):
-    """How requests are authenticated; evaluated for each, so that a rotated secret counts at once."""
+    """Authorises requests; everything is asked for each, so that a rotated secret counts at once."""
 
     secret: Callable[[], Secret | None]
     """None when no credential is required."""
-    limiter: HttpLimiter
+    limiter: AuthLimiter
+    """The one of the sockets: failures are counted in the same book."""
+    clock: Clock
     address: Callable[[Scope], str]
     """The client's address, seen through trusted proxies."""
-    vouched: Callable[[Scope], bool | None] = lambda scope: None
+    vouched: Callable[[Scope], bool | None] = _nobody_vouches
     """Whether a trusted proxy vouches for the request; None when the secret is required."""
-
-
-class HttpGuard:
-    """Authorises requests."""
-
-    def __init__(self, how: HttpAuth) -> None:
-        self._how = how
 
     def check(self, request: Request, needed: str) -> None:
         """Raises a problem unless the request may use the scope `needed`."""
-        secret = self._how.secret()
-        vouched = self._how.vouched(request.scope)
+        secret = self.secret()
+        vouched = self.vouched(request.scope)
         if vouched is False:
             raise problems.unauthorized()
         if secret is None or vouched:
@@ -68,24 +55,16 @@ class HttpGuard:
             raise problems.missing_scope(needed)
 
     def _authenticate(self, request: Request, secret: Secret) -> None:
-        address = self._how.address(request.scope)
-        wait = self._how.limiter.locked_for(address)
-        if wait > 0:
-            raise problems.locked_out(wait)
+        address, now = self.address(request.scope), millis(self.clock)
+        if wait := self.limiter.wait_ms(address, now):
+            raise problems.locked_out(wait / 1000)
         given = _bearer(request)
-        if given and is_secret(given, secret):
-            self._how.limiter.succeeded(address)
+        if given and secrets_equal(given, secret):
+            self.limiter.clear(address)
             return
         if given:  # a request without a credential is not counted as a guess
-            self._how.limiter.failed(address)
+            self.limiter.fail(address, now)
         raise problems.unauthorized()
-
-
-def is_secret(given: str, secret: Secret) -> bool:
-    """Compares in constant time. An empty secret matches nothing."""
-    ours = secret.reveal()
-    left, right = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in (given, ours))
-    return hmac.compare_digest(left, right) and bool(ours)
 
 
 def _bearer(request: Request) -> str:
@@ -208,8 +187,8 @@ class EndpointRules(Struct, frozen=True, kw_only=True):
 class HttpEndpoint:
     """The ASGI application for one endpoint."""
 
-    def __init__(self, guard: HttpGuard, rules: EndpointRules, handle: Callable[[HttpCall], Awaitable[None]]) -> None:
-        self._guard = guard
+    def __init__(self, auth: HttpAuth, rules: EndpointRules, handle: Callable[[HttpCall], Awaitable[None]]) -> None:
+        self._auth = auth
         self._rules = rules
         self._handle = handle
 
@@ -237,7 +216,7 @@ class HttpEndpoint:
             raise HttpProblem(405, f"Method Not Allowed: use {rules.method}", headers={"allow": rules.method})
         if rules.off:
             raise HttpProblem(404, rules.off, "not_found")
-        self._guard.check(request, rules.scope)
+        self._auth.check(request, rules.scope)
         if rules.limit:
             call.body = await _body(request, rules.limit)
 

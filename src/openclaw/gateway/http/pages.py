@@ -8,8 +8,9 @@ import gzip
 import hashlib
 import html
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from functools import cache
+import secrets
+from collections.abc import Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from openclaw.agent.settings import default_agent
+from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import ConfigError
-from openclaw.core.secret import Secret
-from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint, HttpGuard
+from openclaw.gateway.app import App
+from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint
 from openclaw.gateway.server import read_body
 from openclaw.protocol import scopes
+from openclaw.protocol.params import NoParams
+from openclaw.protocol.rpc import Caller, RpcMethod
+from openclaw.runs.rpc.agent import identity_of
+from openclaw.version import __version__
 
 BUILT = Path(__file__).parent.parent / "web"
 INDEX = "index.html"
@@ -60,16 +67,47 @@ class WebFile(Struct, frozen=True, kw_only=True):
     """Whether its name changes with its content."""
 
 
-class WebParts(Struct, frozen=True, kw_only=True):
-    """What the pages need to know."""
+SECONDS = 120
+MOST = 20
+"""Links that can be open at the same time; the oldest gives way."""
 
-    base_path: str
-    redeem: Callable[[str], bool]
-    """Whether a one-time code is valid; it is used up by that."""
-    secret: Callable[[], Secret | None]
-    gatekeeping: HttpAuth
-    bootstrap: Callable[[], Awaitable[dict[str, Any]]]
-    """What `/control-ui-config.json` contains beside the base path."""
+
+class LoginCodes:
+    """The codes that have been handed out and not used. Only their fingerprints are kept."""
+
+    def __init__(self) -> None:
+        self._open: dict[bytes, int] = {}
+
+    def make(self, now: int) -> tuple[str, int]:
+        """A new code, and when it expires in milliseconds."""
+        self._forget(now)
+        while len(self._open) >= MOST:
+            del self._open[next(iter(self._open))]
+        code = secrets.token_urlsafe(24)
+        expires = now + SECONDS * 1000
+        self._open[_print(code)] = expires
+        return code, expires
+
+    def redeem(self, code: str, now: int) -> bool:
+        """Whether `code` is good; it is no more after this."""
+        self._forget(now)
+        return self._open.pop(_print(code), None) is not None
+
+    def _forget(self, now: int) -> None:
+        self._open = {print_: expires for print_, expires in self._open.items() if expires > now}
+
+
+def _print(code: str) -> bytes:
+    # Looking a hash up says nothing about how much of a guess was right.
+    return hashlib.sha256(code.encode("utf-8", "replace")).digest()
+
+
+def link_method(links: LoginCodes, base: str, clock: Clock) -> RpcMethod:
+    async def link(params: NoParams, caller: Caller) -> Any:
+        code, expires = links.make(millis(clock))
+        return {"path": f"{base}/#code={code}", "expiresAtMs": expires}
+
+    return RpcMethod("dashboard.link", NoParams, link, scopes.ADMIN)
 
 
 def base_path(text: str) -> str:
@@ -133,20 +171,21 @@ def _file(name: str, data: bytes) -> WebFile:
     )
 
 
-def routes(parts: WebParts, place: Path = BUILT) -> list[Route]:
+def routes(app: App, base: str, links: LoginCodes, auth: HttpAuth) -> list[Route]:
     """The routes of the web page; they come last, because they match every path."""
-    base = parts.base_path
-    files = cache(lambda: read(place, base))  # read at the first request
-    guard = HttpGuard(parts.gatekeeping)
+    files = cache(partial(read, BUILT, base))  # read at the first request
 
     async def config(call: HttpCall) -> None:
-        await call.answer({"basePath": base, **await parts.bootstrap()}, headers={"cache-control": "no-store"})
+        agent = default_agent(app.live.config.agents)
+        identity = identity_of(app.workspaces, app.live.agents, agent)
+        shown = {"assistantName": identity["name"], "assistantAgentId": agent, "serverVersion": __version__}
+        await call.answer({"basePath": base, **shown}, headers={"cache-control": "no-store"})
 
     async def page(request: Request) -> Response:
         return _page(request, files(), request.path_params.get("path", ""))
 
     async def link(request: Request) -> Response:
-        return await _trade(request, parts)
+        return await _trade(request, links, auth)
 
     async def start(request: Request) -> Response:
         return RedirectResponse(f"{base}/", headers=_FIXED)
@@ -154,7 +193,7 @@ def routes(parts: WebParts, place: Path = BUILT) -> list[Route]:
     found = [
         Route(
             f"{base}/control-ui-config.json",
-            HttpEndpoint(guard, EndpointRules(method="GET", scope=scopes.READ), config),
+            HttpEndpoint(auth, EndpointRules(method="GET", scope=scopes.READ), config),
         ),
         Route(f"{base}/control-ui-link", link, methods=["POST"]),
         Route(f"{base}/{{path:path}}", page, methods=["GET"]),
@@ -194,24 +233,21 @@ class _Code(Struct, frozen=True, forbid_unknown_fields=True):
     code: str
 
 
-async def _trade(request: Request, parts: WebParts) -> Response:
+async def _trade(request: Request, links: LoginCodes, auth: HttpAuth) -> Response:
     """Exchanges a one-time code for the secret; wrong codes count like wrong passwords."""
-    limiter = parts.gatekeeping.limiter
-    address = parts.gatekeeping.address(request.scope)
-    wait = limiter.locked_for(address)
-    if wait > 0:
-        return _said(
-            429, "too many wrong codes: wait, then run openclaw dashboard again", {"retry-after": str(int(wait) + 1)}
-        )
+    limiter, address, now = auth.limiter, auth.address(request.scope), millis(auth.clock)
+    if wait := limiter.wait_ms(address, now):
+        retry = {"retry-after": str(wait // 1000 + 1)}
+        return _said(429, "too many wrong codes: wait, then run openclaw dashboard again", retry)
     try:
         code = msgspec.json.decode(await read_body(request, CODE_BYTES), type=_Code).code
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _said(400, "send one JSON object with a code")
-    if not parts.redeem(code):
-        limiter.failed(address)
+    if not links.redeem(code, now):
+        limiter.fail(address, now)
         return _said(403, "this link was used already or is too old: run openclaw dashboard again")
-    limiter.succeeded(address)
-    secret = parts.secret()
+    limiter.clear(address)
+    secret = auth.secret()
     return JSONResponse({"token": secret.reveal() if secret else None}, headers={**_FIXED, "cache-control": "no-store"})
 
 

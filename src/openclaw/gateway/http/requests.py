@@ -5,22 +5,26 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from msgspec import Struct
 
+from openclaw.agent.settings import agent_ids
+from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.core.keys import SessionKey
+from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.core.messages import Image
+from openclaw.gateway.app import App
 from openclaw.gateway.http import problems
 from openclaw.gateway.http.endpoint import HttpCall
 from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.stream import RunFanout, RunListener, StreamedText
-from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.inbox import Inbox, RunOutcome
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import ClientTool, RunRequest
+from openclaw.runs.toolset import Toolset
 from openclaw.runs.worker import RunService
 
 # Images.
@@ -266,14 +270,54 @@ QUIET_SECONDS = 15.0
 _RULES = QueueRules(mode="followup", cap=20, drop="new")
 
 
-class SessionLookup(Struct, frozen=True, kw_only=True):
-    """What the handlers ask about agents and sessions."""
+class HttpBackend:
+    """What the handlers ask of agents, sessions, tools and runs."""
 
-    key_of: KeyOf
-    has_history: Callable[[SessionKey], Awaitable[bool]]
-    """Whether something was said in a session before."""
-    tool_names: Callable[[], Collection[str]]
-    """The agent's own tools."""
+    def __init__(self, app: App, toolset: Toolset, runs: RunService, inbox: Inbox, fanout: RunFanout) -> None:
+        """`fanout` has what `runs` publish."""
+        self.key_of: KeyOf = app.key
+        self.clock = app.clock
+        self.index = app.index
+        self._app = app
+        self._toolset = toolset
+        self._runs = runs
+        self._inbox = inbox
+        self._fanout = fanout
+
+    def agents(self) -> Sequence[str]:
+        return agent_ids(self._app.live.config.agents)
+
+    async def has_history(self, key: SessionKey) -> bool:
+        """Whether something was said in a session before."""
+        row = await self.index.get(key)
+        return row is not None and (row.messages > 0 or row.status == "running")
+
+    async def session_of(self, run_id: str) -> SessionKey | None:
+        """The session an earlier run took place in."""
+        entry = await self._inbox.get(run_id)
+        return parse_session_key(entry.session_key) if entry else None
+
+    def tool_names(self) -> frozenset[str]:
+        """The agent's own tools."""
+        return frozenset(tool.spec.name for tool in self._toolset.of())
+
+    def tool_runner(self, key: SessionKey, without: Sequence[str]) -> ToolRunner:
+        """The tools of a session, less those named."""
+        return self._app.preparer.tool_runner(self._toolset, key, without=without)
+
+    @asynccontextmanager
+    async def asking(self, turn: RunRequest) -> AsyncIterator["HttpRun"]:
+        """Runs `turn`; stops it when the block is left before its end."""
+        with self._fanout.listening(turn.run_id) as events:
+            try:
+                await self._runs.submit(turn, rules=_RULES)
+            except InvalidRequest as error:
+                raise HttpProblem(429, error.message, "rate_limit_error", code="queue_full") from error
+            try:
+                yield HttpRun(events, StreamedText([tool.name for tool in turn.client_tools]))
+            finally:
+                if not events.settled:
+                    await asyncio.shield(self._runs.abort(turn.key, turn.run_id))
 
 
 def build_request(run_id: str, target: RequestTarget, asked: RequestedTurn, choice: FunctionChoice) -> RunRequest:
@@ -329,25 +373,3 @@ class HttpRun:
         if outcome.status == "error":
             raise problems.from_outcome(outcome)
         return outcome
-
-
-class HttpRunRequests:
-    """Submits runs for HTTP requests."""
-
-    def __init__(self, runs: RunService, fanout: RunFanout) -> None:
-        self._runs = runs
-        self._fanout = fanout
-
-    @asynccontextmanager
-    async def asking(self, turn: RunRequest) -> AsyncIterator[HttpRun]:
-        """Runs `turn`; stops it when the block is left before its end."""
-        with self._fanout.listening(turn.run_id) as events:
-            try:
-                await self._runs.submit(turn, rules=_RULES)
-            except InvalidRequest as error:
-                raise HttpProblem(429, error.message, "rate_limit_error", code="queue_full") from error
-            try:
-                yield HttpRun(events, StreamedText([tool.name for tool in turn.client_tools]))
-            finally:
-                if not events.settled:
-                    await asyncio.shield(self._runs.abort(turn.key, turn.run_id))

@@ -1,25 +1,21 @@
 """`/v1/responses`: OpenAI's responses API, whole or streamed."""
 
 import uuid
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from openclaw.core.clock import Clock
-from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall, Usage
 from openclaw.gateway.http import requests
 from openclaw.gateway.http.endpoint import HttpCall
 from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.requests import (
+    HttpBackend,
     HttpRun,
-    HttpRunRequests,
     RequestedAnswer,
     RequestTarget,
     RequestText,
-    SessionLookup,
     build_request,
     compose_turn,
     image,
@@ -204,57 +200,47 @@ BODY_BYTES = 20_000_000
 OFF = "/v1/responses is off: set gateway.http.endpoints.responses.enabled to true"
 PREFIX = "resp_"
 
-SessionOf = Callable[[str], Awaitable[SessionKey | None]]
-"""The session an earlier run took place in."""
 
-
-class Responses:
+async def responses(backend: HttpBackend, call: HttpCall) -> None:
     """Handles an authorised request."""
+    request = call.read(ResponsesRequest)
+    run_id = f"{PREFIX}{uuid.uuid4()}"
+    where = await _target(backend, call, request, run_id)
+    tools = requests.validate_functions(client_tools(request), backend.tool_names())
+    choice = requests.choose(tools, request.tool_choice)
+    fresh = not (where.stable and await backend.has_history(where.key))
+    asked = compose_turn(conversation(request), fresh=fresh)
+    sheet = ResponseItems(
+        id=run_id,
+        created_at=int(backend.clock.now()),
+        model=request.model,
+        previous_response_id=request.previous_response_id,
+    )
+    async with backend.asking(build_request(run_id, where, asked, choice)) as run:
+        work = _Stream(call, sheet).follow(run) if request.stream else _whole(call, run, sheet)
+        await call.while_there(work)
 
-    def __init__(self, requests: HttpRunRequests, known: SessionLookup, session_of: SessionOf, clock: Clock) -> None:
-        self._requests = requests
-        self._known = known
-        self._session_of = session_of
-        self._clock = clock
 
-    async def __call__(self, call: HttpCall) -> None:
-        request = call.read(ResponsesRequest)
-        run_id = f"{PREFIX}{uuid.uuid4()}"
-        where = await self._target(call, request, run_id)
-        tools = requests.validate_functions(client_tools(request), self._known.tool_names())
-        choice = requests.choose(tools, request.tool_choice)
-        fresh = not (where.stable and await self._known.has_history(where.key))
-        asked = compose_turn(conversation(request), fresh=fresh)
-        sheet = ResponseItems(
-            id=run_id,
-            created_at=int(self._clock.now()),
-            model=request.model,
-            previous_response_id=request.previous_response_id,
+async def _target(backend: HttpBackend, call: HttpCall, request: ResponsesRequest, run_id: str) -> RequestTarget:
+    where = resolve_target(
+        call, backend.key_of, model=request.model, user=request.user, run_id=run_id, family="openresponses"
+    )
+    before = request.previous_response_id
+    if not before:
+        return where
+    key = await backend.session_of(before) if before.startswith(PREFIX) else None
+    if key is None:
+        raise HttpProblem(
+            400,
+            f"there is no response {before[:100]!r} any more: send the conversation instead",
+            param="previous_response_id",
+            code="previous_response_not_found",
         )
-        async with self._requests.asking(build_request(run_id, where, asked, choice)) as run:
-            work = _Stream(call, sheet).follow(run) if request.stream else _whole(call, run, sheet)
-            await call.while_there(work)
-
-    async def _target(self, call: HttpCall, request: ResponsesRequest, run_id: str) -> RequestTarget:
-        where = resolve_target(
-            call, self._known.key_of, model=request.model, user=request.user, run_id=run_id, family="openresponses"
+    if key.agent != where.key.agent:
+        raise HttpProblem(
+            400, f"{before} was an answer of the agent {key.agent}: ask that one", param="previous_response_id"
         )
-        before = request.previous_response_id
-        if not before:
-            return where
-        key = await self._session_of(before) if before.startswith(PREFIX) else None
-        if key is None:
-            raise HttpProblem(
-                400,
-                f"there is no response {before[:100]!r} any more: send the conversation instead",
-                param="previous_response_id",
-                code="previous_response_not_found",
-            )
-        if key.agent != where.key.agent:
-            raise HttpProblem(
-                400, f"{before} was an answer of the agent {key.agent}: ask that one", param="previous_response_id"
-            )
-        return structs.replace(where, key=key, stable=True)
+    return structs.replace(where, key=key, stable=True)
 
 
 def _output(sheet: ResponseItems, text: str, calls: tuple[ToolCall, ...], status: Status) -> list[dict[str, Any]]:

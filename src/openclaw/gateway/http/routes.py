@@ -1,29 +1,32 @@
 """The HTTP routes: every path, with the scope it needs and the handler."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 
-from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 
-from openclaw.agent.settings import agent_ids
-from openclaw.agent.tool_runner import ToolRunner
-from openclaw.core.clock import Clock
-from openclaw.core.keys import SessionKey, parse_session_key
+from openclaw.config.settings import HttpEndpointsSettings
+from openclaw.core.secret import Secret
 from openclaw.gateway.app import App
-from openclaw.gateway.http import completions, embeddings, problems, responses, tools
-from openclaw.gateway.http.completions import ChatCompletions
-from openclaw.gateway.http.embeddings import Embed, Embeddings, HistoryEndpoint, ModelsEndpoint
-from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint, HttpGuard
-from openclaw.gateway.http.requests import HttpRunRequests, SessionLookup
-from openclaw.gateway.http.responses import Responses, SessionOf
+from openclaw.gateway.http import completions, embeddings, pages, problems, responses, tools
+from openclaw.gateway.http.embeddings import Embed
+from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint
+from openclaw.gateway.http.problems import HttpProblem
+from openclaw.gateway.http.requests import HttpBackend
 from openclaw.gateway.http.stream import RunFanout
-from openclaw.gateway.http.tools import ToolInvocation
+from openclaw.gateway.http.tools import PluginRoutes, ToolInvocation
+from openclaw.gateway.http.webhooks import WebhookEndpoint
+from openclaw.gateway.http.webhooks import routes as hook_routes
+from openclaw.gateway.metrics import MetricFamily, render_metrics
+from openclaw.gateway.server import ServerFront
+from openclaw.gateway.services import Services
 from openclaw.protocol import scopes
-from openclaw.runs.inbox import Inbox
-from openclaw.runs.toolset import Toolset
-from openclaw.runs.worker import RunService
-from openclaw.sessions.index import SessionIndex
+from openclaw.protocol.auth import AuthLimiter
+from openclaw.protocol.peer import client_ip, is_proxy_authenticated
+from openclaw.protocol.rpc import MethodRegistry
 
 PATHS = (
     "/v1/chat/completions",
@@ -35,6 +38,51 @@ PATHS = (
     "/sessions/{key:path}/history",
 )
 """Those of `routes`."""
+
+
+def gateway_routes(
+    app: App,
+    services: Services,
+    fanout: RunFanout,
+    front: ServerFront,
+    limiter: AuthLimiter,
+    secret: Callable[[], Secret | None],
+    figures: Callable[[], Iterable[MetricFamily]],
+    methods: MethodRegistry,
+) -> list[BaseRoute]:
+    """Everything HTTP serves. The method that makes links to the web page is added to `methods`."""
+    live = app.live
+
+    def address(scope: Scope) -> str:
+        return client_ip(front.peer(scope), live.config.gateway.trusted_proxies)
+
+    def vouched(scope: Scope) -> bool | None:
+        return is_proxy_authenticated(front.peer(scope))
+
+    async def metrics(request: Request) -> Response:
+        """Asks for the same credential as everything else: how busy someone is, is their own business."""
+        try:
+            auth.check(request, scopes.READ)
+        except HttpProblem as problem:
+            return PlainTextResponse(f"{problem}\n", status_code=problem.status)
+        return PlainTextResponse(render_metrics(figures()), media_type="text/plain; version=0.0.4")
+
+    def surface() -> list[Route]:
+        backend = HttpBackend(app, services.toolset, services.runs, services.inbox, fanout)
+        return routes(backend, app.memories.embed, live.config.gateway.http.endpoints, auth)
+
+    auth = HttpAuth(secret=secret, limiter=limiter, clock=app.clock, address=address, vouched=vouched)
+    found: list[BaseRoute] = [
+        *lazy_routes(surface),
+        *hook_routes(WebhookEndpoint(app, services, auth), live.config.hooks.path),
+        Route("/metrics", metrics, methods=["GET"]),
+        PluginRoutes(app.plugins.route, auth),
+    ]
+    if live.config.gateway.control_ui.enabled:
+        links, base = pages.LoginCodes(), pages.base_path(live.config.gateway.control_ui.base_path)
+        methods.add(pages.link_method(links, base, app.clock))
+        found += pages.routes(app, base, links, auth)
+    return found
 
 
 class LazyApp:
@@ -50,45 +98,21 @@ class LazyApp:
         await self._made(scope, receive, send)
 
 
-def lazy_routes(make: Callable[[], Sequence[BaseRoute]], paths: Sequence[str] = PATHS) -> list[Route]:
-    """Routes for `paths`, built by `make` at the first request."""
+def lazy_routes(make: Callable[[], Sequence[BaseRoute]]) -> list[Route]:
+    """Routes for `PATHS`, built by `make` at the first request."""
     behind = LazyApp(make)
-    return [Route(path, behind) for path in paths]
+    return [Route(path, behind) for path in PATHS]
 
 
-class EndpointSwitches(Struct, frozen=True, kw_only=True):
-    """Which endpoints are enabled."""
-
-    chat_completions: bool = False
-    responses: bool = False
-
-
-class HttpParts(Struct, frozen=True, kw_only=True):
-    """What the endpoints are built from."""
-
-    runs: RunService
-    fanout: RunFanout
-    """Must receive the events of `runs`."""
-    known: SessionLookup
-    session_of: SessionOf
-    agents: Callable[[], Sequence[str]]
-    toolbox: Callable[[SessionKey, Sequence[str]], ToolRunner]
-    """The tools of a session, less those named."""
-    index: SessionIndex
-    embed: Embed | None
-    clock: Clock
-
-
-def routes(parts: HttpParts, switches: EndpointSwitches, gatekeeping: HttpAuth) -> list[Route]:
+def routes(backend: HttpBackend, embed: Embed | None, enabled: HttpEndpointsSettings, auth: HttpAuth) -> list[Route]:
     """The routes for the web server. They answer every method themselves, so that refusals have one shape."""
-    guard = HttpGuard(gatekeeping)
-    requests = HttpRunRequests(parts.runs, parts.fanout)
-    chat_off = "" if switches.chat_completions else completions.OFF
-    any_off = "" if switches.chat_completions or switches.responses else completions.OFF
-    models = ModelsEndpoint(parts.agents)
+    chat_off = "" if enabled.chat_completions.enabled else completions.OFF
+    responses_off = "" if enabled.responses.enabled else responses.OFF
+    models_rules = EndpointRules(method="GET", scope=scopes.READ, off=chat_off if responses_off else "")
+    models = partial(embeddings.models, backend)
 
     def route(path: str, rules: EndpointRules, handle: Callable[[HttpCall], Awaitable[None]]) -> Route:
-        return Route(path, HttpEndpoint(guard, rules, handle))
+        return Route(path, HttpEndpoint(auth, rules, handle))
 
     def post(limit: int, off: str) -> EndpointRules:
         return EndpointRules(method="POST", scope=scopes.WRITE, limit=limit, off=off)
@@ -97,59 +121,20 @@ def routes(parts: HttpParts, switches: EndpointSwitches, gatekeeping: HttpAuth) 
         route(
             "/v1/chat/completions",
             post(completions.BODY_BYTES, chat_off),
-            ChatCompletions(requests, parts.known, parts.clock),
+            partial(completions.chat_completions, backend),
         ),
-        route(
-            "/v1/responses",
-            post(responses.BODY_BYTES, "" if switches.responses else responses.OFF),
-            Responses(requests, parts.known, parts.session_of, parts.clock),
-        ),
-        route("/v1/embeddings", post(embeddings.BODY_BYTES, chat_off), Embeddings(parts.embed)),
-        route("/v1/models", EndpointRules(method="GET", scope=scopes.READ, off=any_off), models.all),
-        route("/v1/models/{id:path}", EndpointRules(method="GET", scope=scopes.READ, off=any_off), models.one),
+        route("/v1/responses", post(responses.BODY_BYTES, responses_off), partial(responses.responses, backend)),
+        route("/v1/embeddings", post(embeddings.BODY_BYTES, chat_off), partial(embeddings.embeddings, embed)),
+        route("/v1/models", models_rules, models),
+        route("/v1/models/{id:path}", models_rules, models),
         route(
             "/tools/invoke",
             EndpointRules(method="POST", scope=scopes.WRITE, limit=tools.BODY_BYTES, shape=problems.short_body),
-            ToolInvocation(parts.known.key_of, parts.toolbox, parts.clock),
+            ToolInvocation(backend),
         ),
         route(
             "/sessions/{key:path}/history",
             EndpointRules(method="GET", scope=scopes.SESSIONS_READ),
-            HistoryEndpoint(parts.known.key_of, parts.index),
+            partial(embeddings.history, backend),
         ),
     ]
-
-
-def parts_of(
-    app: App, toolset: Toolset, runs: RunService, inbox: Inbox, fanout: RunFanout, embed: Embed | None = None
-) -> HttpParts:
-    """What the surface needs of `app`. `fanout` must hear what `runs` tells."""
-
-    async def has_history(key: SessionKey) -> bool:
-        row = await app.index.get(key)
-        return row is not None and (row.messages > 0 or row.status == "running")
-
-    async def session_of(run_id: str) -> SessionKey | None:
-        entry = await inbox.get(run_id)
-        return parse_session_key(entry.session_key) if entry else None
-
-    def tool_names() -> frozenset[str]:
-        return frozenset(tool.spec.name for tool in toolset.of())
-
-    def agents() -> Sequence[str]:
-        return agent_ids(app.live.config.agents)
-
-    def tool_runner(key: SessionKey, without: Sequence[str]) -> ToolRunner:
-        return app.preparer.tool_runner(toolset, key, without=without)
-
-    return HttpParts(
-        runs=runs,
-        fanout=fanout,
-        known=SessionLookup(key_of=app.key, has_history=has_history, tool_names=tool_names),
-        session_of=session_of,
-        agents=agents,
-        toolbox=tool_runner,
-        index=app.index,
-        embed=embed,
-        clock=app.clock,
-    )

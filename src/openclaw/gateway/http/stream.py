@@ -10,7 +10,7 @@ from msgspec import structs
 from openclaw.core.errors import Unavailable
 from openclaw.core.events import AttemptFailed, CallDelta, ModelCalled, ToolEnded, ToolUpdated
 from openclaw.core.messages import ToolCall
-from openclaw.runs.events import RunEvent, RunSettled
+from openclaw.runs.events import RunEvent, RunPublisher, RunSettled
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.reply import NoteShaped, ReplyShaped, TextShaped, ThoughtShaped
 from openclaw.runs.request import RecordedEvent
@@ -65,13 +65,10 @@ class RunListener:
 class RunFanout:
     """Passes each event of a run to those who listen to that run."""
 
-    def __init__(self) -> None:
-        self._listeners: dict[str, list[RunListener]] = {}
+    def __init__(self, publisher: RunPublisher) -> None:
+        self._publisher = publisher
+        self._listeners: set[RunListener] = set()
         self._closed = False
-
-    def tell(self, told: RunEvent) -> None:
-        for listener in self._listeners.get(told.run_id, ()):
-            listener.put(told)
 
     @contextmanager
     def listening(self, run_id: str) -> Iterator[RunListener]:
@@ -79,23 +76,21 @@ class RunFanout:
         listener = RunListener()
         if self._closed:
             listener.close(_stopping())
-        self._listeners.setdefault(run_id, []).append(listener)
+        self._listeners.add(listener)
         try:
-            yield listener
+            with self._publisher.following(run_id, listener.put):
+                yield listener
         finally:
-            self._listeners[run_id].remove(listener)
-            if not self._listeners[run_id]:
-                del self._listeners[run_id]
+            self._listeners.remove(listener)
 
     def close(self) -> None:
         """Releases every reader: runs that are parked for the next start have no outcome to wait for."""
         self._closed = True
-        for listeners in self._listeners.values():
-            for listener in listeners:
-                listener.close(_stopping())
+        for listener in self._listeners:
+            listener.close(_stopping())
 
     def __len__(self) -> int:
-        return sum(map(len, self._listeners.values()))
+        return len(self._listeners)
 
 
 def _stopping() -> Unavailable:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -15,16 +15,14 @@ from starlette.types import Receive, Scope, Send
 
 from openclaw.agent.arguments import ArgumentsRejected, prepare_arguments
 from openclaw.agent.tool_runner import ToolRunner
-from openclaw.core.clock import Clock
 from openclaw.core.errors import NotFound, OpenClawError
-from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolResult
 from openclaw.core.plugin import HttpRequest, HttpRoute
 from openclaw.core.tool import ToolSpec
 from openclaw.gateway.http import problems
-from openclaw.gateway.http.endpoint import HttpAuth, HttpCall, HttpGuard
+from openclaw.gateway.http.endpoint import HttpAuth, HttpCall
 from openclaw.gateway.http.problems import NO_RETRY, HttpProblem
-from openclaw.gateway.http.requests import KeyOf
+from openclaw.gateway.http.requests import HttpBackend
 from openclaw.gateway.server import read_body
 from openclaw.plugins.host import call_function
 from openclaw.runs.toolset import DENIED, find_tool, invoke_tool
@@ -42,9 +40,9 @@ OURS = frozenset({"content-length", "transfer-encoding", "connection", "content-
 class PluginRoutes(BaseRoute):
     """Matches the paths that running plugins registered."""
 
-    def __init__(self, find: Callable[[str], HttpRoute | None], gatekeeping: HttpAuth) -> None:
+    def __init__(self, find: Callable[[str], HttpRoute | None], auth: HttpAuth) -> None:
         self._find = find
-        self._guard = HttpGuard(gatekeeping)
+        self._auth = auth
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         found = self._find(scope["path"]) if scope["type"] == "http" else None
@@ -55,7 +53,7 @@ class PluginRoutes(BaseRoute):
         request = Request(scope, receive)
         try:
             if route.auth == "gateway":
-                self._guard.check(request, route.scope)
+                self._auth.check(request, route.scope)
             answer = await call_function(route.run, await _asked(request, route))
             headers = {name: value for name, value in answer.headers.items() if name.lower() not in OURS}
             response = Response(
@@ -88,7 +86,6 @@ async def _asked(request: Request, route: HttpRoute) -> HttpRequest:
 
 
 def _refusal(problem: HttpProblem) -> Response:
-
     return Response(
         msgspec.json.encode(problems.body(problem)),
         problem.status,
@@ -126,17 +123,8 @@ class _Once(Struct):
 class ToolInvocation:
     """Handles an authorised request."""
 
-    def __init__(
-        self,
-        key_of: KeyOf,
-        toolbox: Callable[[SessionKey, Sequence[str]], ToolRunner],
-        clock: Clock,
-        denied: Sequence[str] = DENIED,
-    ) -> None:
-        self._key_of = key_of
-        self._toolbox = toolbox
-        self._clock = clock
-        self._denied = tuple(denied)
+    def __init__(self, backend: HttpBackend) -> None:
+        self._backend = backend
         self._once: OrderedDict[str, _Once] = OrderedDict()
 
     async def __call__(self, call: HttpCall) -> None:
@@ -144,8 +132,8 @@ class ToolInvocation:
         wanted = (request.tool or request.name or "").strip()
         if not wanted:
             raise HttpProblem(400, "tool is missing: name the tool to call", "invalid_request")
-        key = self._key_of(request.session_key, request.agent_id)
-        box = self._toolbox(key, self._denied)
+        key = self._backend.key_of(request.session_key, request.agent_id)
+        box = self._backend.tool_runner(key, DENIED)
         try:
             spec = find_tool(wanted, box)
         except NotFound as error:
@@ -174,7 +162,7 @@ class ToolInvocation:
                 raise HttpProblem(409, "this idempotencyKey was used for another call: use a new one", "conflict")
             return await asyncio.shield(earlier.answer)
         answer: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
-        self._once[request.idempotency_key] = _Once(asked=asked, at=self._clock.now(), answer=answer)
+        self._once[request.idempotency_key] = _Once(asked=asked, at=self._backend.clock.now(), answer=answer)
         try:
             answer.set_result(await invoke_tool(box, spec, args))
         finally:
@@ -184,7 +172,7 @@ class ToolInvocation:
         return answer.result()
 
     def _forget_old(self) -> None:
-        before = self._clock.now() - REMEMBERED_SECONDS
+        before = self._backend.clock.now() - REMEMBERED_SECONDS
         while self._once:
             key, oldest = next(iter(self._once.items()))
             if not oldest.answer.done() or (oldest.at >= before and len(self._once) < REMEMBERED):

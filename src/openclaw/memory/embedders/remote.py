@@ -1,16 +1,17 @@
-"""The HTTP client of all remote embedders; translates failures to `ProviderError`s."""
+"""The embedders of remote APIs (OpenAI, Gemini, Voyage, Ollama), and their HTTP client."""
 
-import ipaddress
 import math
 from array import array
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
+from msgspec import Struct, structs
 
-from openclaw.core.embedder import EmbedderEndpoint, Vector
+from openclaw.core.embedder import EmbedderEndpoint, Traits, Vector
 from openclaw.core.errors import (
     AuthFailed,
     BadRequest,
@@ -25,6 +26,8 @@ from openclaw.core.errors import (
     ServerFailed,
 )
 from openclaw.core.secret import Secret, redact
+from openclaw.memory.embedders.pool import ADDRESSES
+from openclaw.protocol.peer import is_loopback
 
 CONNECT_SECONDS = 20.0
 BODY_BYTES = 256 * 1024 * 1024
@@ -34,11 +37,11 @@ Shape = TypeVar("Shape")
 
 
 class EmbedderHttp:
-    """The connections of one embedder, opened at the first call."""
+    """The connections of one embedder, opened at the first call; translates failures to `ProviderError`s."""
 
-    def __init__(self, endpoint: EmbedderEndpoint, base_url: str, *, key_header: str = "") -> None:
+    def __init__(self, endpoint: EmbedderEndpoint, key_header: str = "") -> None:
         self._endpoint = endpoint
-        self._base = (endpoint.base_url or base_url).rstrip("/")
+        self._base = (endpoint.base_url or ADDRESSES[endpoint.provider]).rstrip("/")
         self._key_header = key_header
         self._client: httpx2.AsyncClient | None = None
 
@@ -78,7 +81,9 @@ class EmbedderHttp:
         if self._client is None:
             timeout = httpx2.Timeout(self._endpoint.timeout, connect=CONNECT_SECONDS)
             # A proxy from the environment cannot reach this machine's loopback.
-            self._client = httpx2.AsyncClient(timeout=timeout, trust_env=not _loopback(self._base))
+            self._client = httpx2.AsyncClient(
+                timeout=timeout, trust_env=not is_loopback(urlsplit(self._base).hostname or "")
+            )
         return self._client
 
     def _headers(self) -> dict[str, str]:
@@ -159,11 +164,114 @@ def _seconds(text: str) -> float | None:
     return seconds if 0 <= seconds < 86_400 else None
 
 
-def _loopback(url: str) -> bool:
-    name = urlsplit(url).hostname or ""
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+# The APIs.
+
+
+class _Numbered(Struct, frozen=True):
+    embedding: tuple[float, ...]
+    index: int = 0
+
+
+class _NumberedList(Struct, frozen=True):
+    data: tuple[_Numbered, ...]
+
+    def in_order(self) -> list[tuple[float, ...]]:
+        return [item.embedding for item in sorted(self.data, key=attrgetter("index"))]
+
+
+class RemoteEmbedder:
+    """`Embedder` over a provider's API. A subclass says what is sent and how the answer is read."""
+
+    default_model = ""
+    key_header = ""
+    batch_size = 1 << 20
+    """Most texts of one request."""
+    traits = Traits()
+
+    def __init__(self, endpoint: EmbedderEndpoint) -> None:
+        self.model = endpoint.model or self.default_model
+        self._provider = endpoint.provider
+        self._http = EmbedderHttp(structs.replace(endpoint, model=self.model), self.key_header)
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
+        found: list[Vector] = []
+        for start in range(0, len(texts), self.batch_size):
+            some = texts[start : start + self.batch_size]
+            found += check_vectors(self._provider, some, await self._ask(some, query=False))
+        return found
+
+    async def embed_query(self, text: str) -> Vector:
+        return check_vectors(self._provider, [text], await self._ask([text], query=True))[0]
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _ask(self, texts: Sequence[str], *, query: bool) -> Sequence[Sequence[float]]:
+        raise NotImplementedError
+
+
+class OpenAIEmbedder(RemoteEmbedder):
+    """OpenAI, and servers compatible with it."""
+
+    default_model = "text-embedding-3-small"
+
+    def __init__(self, endpoint: EmbedderEndpoint) -> None:
+        super().__init__(endpoint)
+        if "-3-" in self.model:
+            self.traits = Traits(max_bytes=8_000, unrelated=0.1, alike=0.65)
+
+    async def _ask(self, texts: Sequence[str], *, query: bool) -> Sequence[Sequence[float]]:
+        body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
+        return (await self._http.post("/embeddings", body, _NumberedList)).in_order()
+
+
+class VoyageEmbedder(RemoteEmbedder):
+    default_model = "voyage-4-large"
+
+    async def _ask(self, texts: Sequence[str], *, query: bool) -> Sequence[Sequence[float]]:
+        body = {"model": self.model, "input": list(texts), "input_type": "query" if query else "document"}
+        return (await self._http.post("/embeddings", body, _NumberedList)).in_order()
+
+
+class _GeminiItem(Struct, frozen=True):
+    values: tuple[float, ...]
+
+
+class _GeminiList(Struct, frozen=True):
+    embeddings: tuple[_GeminiItem, ...]
+
+
+class GeminiEmbedder(RemoteEmbedder):
+    default_model = "gemini-embedding-001"
+    key_header = "x-goog-api-key"
+    batch_size = 100
+    traits = Traits(max_bytes=6_000)
+
+    def __init__(self, endpoint: EmbedderEndpoint) -> None:
+        super().__init__(structs.replace(endpoint, model=endpoint.model.removeprefix("models/")))
+
+    async def _ask(self, texts: Sequence[str], *, query: bool) -> Sequence[Sequence[float]]:
+        name, task = f"models/{self.model}", "RETRIEVAL_QUERY" if query else "RETRIEVAL_DOCUMENT"
+        requests = [{"model": name, "content": {"parts": [{"text": text}]}, "taskType": task} for text in texts]
+        answer = await self._http.post(f"/{name}:batchEmbedContents", {"requests": requests}, _GeminiList)
+        return [item.values for item in answer.embeddings]
+
+
+class _OllamaList(Struct, frozen=True):
+    embeddings: tuple[tuple[float, ...], ...]
+
+
+class OllamaEmbedder(RemoteEmbedder):
+    default_model = "nomic-embed-text"
+    traits = Traits(max_bytes=6_000)
+
+    async def _ask(self, texts: Sequence[str], *, query: bool) -> Sequence[Sequence[float]]:
+        body = {"model": self.model, "input": list(texts)}
+        return (await self._http.post("/api/embed", body, _OllamaList)).embeddings
+
+
+_APIS = {"gemini": GeminiEmbedder, "voyage": VoyageEmbedder, "ollama": OllamaEmbedder}
+
+
+def build(endpoint: EmbedderEndpoint) -> RemoteEmbedder:
+    return _APIS.get(endpoint.provider, OpenAIEmbedder)(endpoint)

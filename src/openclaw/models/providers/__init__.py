@@ -1,78 +1,44 @@
 """The built-in model providers, one module per wire API, each imported at its first use.
 
 A module has `encode(request)` (the body, pure), a decoder (frames to `ModelEvent`s) and a `Provider` class that
-joins the two over `http.ProviderHttp`. Shared by all: `encode` (history and parameters as an API accepts them),
+joins the two (`http.HttpProvider`). Shared by all: `encode` (history and parameters as an API accepts them),
 `http` (streaming over HTTP) and `errors` (statuses and bodies to `ProviderError`s). `offline` needs no model.
 
 Start with `open_provider` below, then read `openai_chat`.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
 import msgspec
 
 from openclaw.core.errors import ConfigError, ServerFailed
-from openclaw.core.provider import Endpoint, ModelRequest, Provider
+from openclaw.core.provider import Endpoint, ModelApi, ModelRequest, Provider
 
-if TYPE_CHECKING:
-    from openclaw.core.plugin import OpensProvider
+_MODULES: dict[str, tuple[str, str]] = {
+    "openai-completions": ("openai_chat", "OpenAIChat"),
+    "openai-responses": ("openai_responses", "OpenAIResponses"),
+    "anthropic-messages": ("anthropic", "Anthropic"),
+    "google-generative-ai": ("google", "Google"),
+    "ollama": ("ollama", "Ollama"),
+    "offline": ("offline", "Offline"),
+}
+"""The module of each wire API, and its provider."""
+
+
+def _module(api: ModelApi, provider: str) -> Any:
+    if api not in _MODULES:
+        raise ConfigError(f"{provider} speaks {api}, which is not supported")
+    return import_module(f"openclaw.models.providers.{_MODULES[api][0]}")
 
 
 def open_provider(endpoint: Endpoint) -> Provider:
     """Opens the provider that speaks the endpoint's wire API."""
-    match endpoint.api:
-        case "openai-completions":
-            from openclaw.models.providers.openai_chat import OpenAIChat
-
-            return OpenAIChat(endpoint)
-        case "openai-responses":
-            from openclaw.models.providers.openai_responses import OpenAIResponses
-
-            return OpenAIResponses(endpoint)
-        case "anthropic-messages":
-            from openclaw.models.providers.anthropic import Anthropic
-
-            return Anthropic(endpoint)
-        case "google-generative-ai":
-            from openclaw.models.providers.google import Google
-
-            return Google(endpoint)
-        case "ollama":
-            from openclaw.models.providers.ollama import Ollama
-
-            return Ollama(endpoint)
-        case "offline":
-            from openclaw.models.providers.offline import Offline
-
-            return Offline()
-    raise ConfigError(f"{endpoint.provider} speaks {endpoint.api}, which is not supported")
-
-
-def _body(request: ModelRequest) -> dict[str, Any]:
-    """The request body in its wire API."""
-    match request.model.api:
-        case "openai-completions":
-            from openclaw.models.providers.openai_chat import encode as chat_body
-
-            return chat_body(request)
-        case "openai-responses":
-            from openclaw.models.providers.openai_responses import encode as responses_body
-
-            return responses_body(request)
-        case "anthropic-messages":
-            from openclaw.models.providers.anthropic import encode as messages_body
-
-            return messages_body(request)
-        case "google-generative-ai":
-            from openclaw.models.providers.google import encode as google_body
-
-            return google_body(request)
-        case "ollama":
-            from openclaw.models.providers.ollama import encode as ollama_body
-
-            return ollama_body(request)
-    raise ConfigError(f"{request.model.provider} speaks {request.model.api}, which is not supported")
+    module = _module(endpoint.api, endpoint.provider)
+    kind = getattr(module, _MODULES[endpoint.api][1])
+    opened: Provider = kind() if endpoint.api == "offline" else kind(endpoint)
+    return opened
 
 
 def encode_request(request: ModelRequest) -> bytes:
@@ -80,15 +46,15 @@ def encode_request(request: ModelRequest) -> bytes:
     if request.model.api in ("offline", "plugin", "acp"):
         timeless = [msgspec.structs.replace(message, timestamp=0) for message in request.messages]
         return msgspec.json.encode((request.system, timeless, request.tools))
-    from openclaw.models.providers.encode import to_bytes
+    from openclaw.models.providers.encode import to_bytes  # with the wire modules, at the first call
 
-    return to_bytes(_body(request))
+    return to_bytes(_module(request.model.api, request.model.provider).encode(request))
 
 
 class ProviderPool:
     """Opens a provider for each endpoint once, and closes all of them together."""
 
-    def __init__(self, plugins: Callable[[str], "OpensProvider | None"] | None = None) -> None:
+    def __init__(self, plugins: Callable[[str], Callable[[Endpoint], Provider] | None] | None = None) -> None:
         self._open: dict[tuple[Any, ...], Provider] = {}
         self._plugins = plugins
         """Providers of plugins, by the name they have in `models.providers`."""

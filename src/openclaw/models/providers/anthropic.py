@@ -1,11 +1,13 @@
 """Anthropic's messages API: thinking parameters, request encoding, stream decoding, provider."""
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from openclaw.core.errors import ContextTooLong, ModelRefused
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
@@ -22,24 +24,22 @@ from openclaw.core.messages import (
     Usage,
     User,
 )
-from openclaw.core.provider import Endpoint, Model, ModelRequest, ReplyBuilder
+from openclaw.core.provider import CacheRetention, Model, ModelRequest
 from openclaw.models.providers.encode import (
     HistoryRules,
     adapt_messages,
     arguments_text,
     extra_body,
-    host_of,
-    listed_model,
     output_limit,
     passed_params,
     schema,
     sorted_tools,
     temperature,
     to_bytes,
-    with_base_url,
 )
 from openclaw.models.providers.errors import FaultOrigin, excerpt, fault_of, from_fault
-from openclaw.models.providers.http import EventReader, Frame, ProviderCall, ProviderHttp
+from openclaw.models.providers.http import Decoder, HttpProvider, ProviderCall
+from openclaw.models.registry import host_of
 
 # Thinking and output limits. The API requires a limit; these are for models whose own is not known.
 DEFAULT_OUTPUT = 8_192
@@ -58,16 +58,6 @@ def version_of(model_id: str) -> tuple[int, int] | None:
     return (5, 0) if "mythos" in name or "fable" in name else None
 
 
-def supports_adaptive_thinking(model: Model) -> bool:
-    """Whether the model takes an effort and thinks adaptively; older ones take a token budget."""
-    version = version_of(model.id)
-    return version is not None and version >= (4, 6)
-
-
-def default_output(model: Model) -> int:
-    return DEFAULT_THINKING_OUTPUT if model.reasoning else DEFAULT_OUTPUT
-
-
 def takes_temperature(model: Model, *, thinks: bool) -> bool:
     if model.compat.supports_temperature is not None:
         return model.compat.supports_temperature
@@ -80,12 +70,14 @@ def thinking_params(request: ModelRequest, limit: int, messages: tuple[Message, 
     if not model.reasoning:
         return {}
     effort = (model.compat.reasoning_effort_map or {}).get(level)
-    if supports_adaptive_thinking(model):
+    version = version_of(model.id) or (0, 0)
+    if version >= (4, 6):  # takes an effort and thinks adaptively; older ones take a token budget
         if level == "off":
-            return _thinking_off(model)
+            # Models from 5 on think by default, and in two families it cannot be switched off.
+            told = version >= (5, 0) and not re.search("fable|mythos", model.id)
+            return {"thinking": {"type": "disabled"}} if told else {}
         if effort is None and level != "adaptive":
-            newest = (version_of(model.id) or (0, 0)) >= (4, 7)
-            effort = "high" if level == "xhigh" and not newest else _EFFORTS[level]
+            effort = "high" if level == "xhigh" and version < (4, 7) else _EFFORTS[level]
         adaptive = {"thinking": {"type": "adaptive", "display": "summarized"}}
         return adaptive | ({"output_config": {"effort": effort}} if effort else {})
     if level == "off" or _began_without_thinking(messages):
@@ -96,13 +88,6 @@ def thinking_params(request: ModelRequest, limit: int, messages: tuple[Message, 
     if budget < LEAST_BUDGET:
         return {}
     return {"max_tokens": most, "thinking": {"type": "enabled", "budget_tokens": budget}}
-
-
-def _thinking_off(model: Model) -> dict[str, Any]:
-    """Switches thinking off. Models from 5 on think by default, and in two families it cannot be switched off."""
-    always = re.search("fable|mythos", model.id)
-    told = (version_of(model.id) or (0, 0)) >= (5, 0) and not always
-    return {"thinking": {"type": "disabled"}} if told else {}
 
 
 def _began_without_thinking(messages: tuple[Message, ...]) -> bool:
@@ -123,6 +108,11 @@ INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
 LONG_CONTEXT_BETA = "context-1m-2025-08-07"
 RULES = HistoryRules(id_chars=64, merge=True, user_first=True)
 
+_CACHE_MARKS: dict[CacheRetention, dict[str, Any]] = {
+    "none": {},
+    "short": {"cache_control": {"type": "ephemeral"}},
+    "long": {"cache_control": {"type": "ephemeral", "ttl": "1h"}},
+}
 _STOPS: dict[str, StopReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -135,7 +125,7 @@ _STOPS: dict[str, StopReason] = {
 def encode(request: ModelRequest) -> dict[str, Any]:
     """The body of a request."""
     model = request.model
-    mark = _cache_mark(request)
+    mark = _CACHE_MARKS[request.cache_retention]
     messages = adapt_messages(request.messages, model, RULES)
     body: dict[str, Any] = {"model": model.id, "messages": _messages(messages, mark), "stream": True}
     system = [
@@ -155,7 +145,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
             body["tool_choice"] = {"type": "none"}
         if not request.system.stable.strip():
             tools[-1] |= mark
-    limit = output_limit(request) or default_output(model)
+    limit = output_limit(request) or (DEFAULT_THINKING_OUTPUT if model.reasoning else DEFAULT_OUTPUT)
     body |= {"max_tokens": limit} | thinking_params(request, limit, messages)
     heat = temperature(request)
     if heat is not None and takes_temperature(model, thinks="thinking" in body):
@@ -165,23 +155,13 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     return passed_params(model) | body | extra_body(model)
 
 
-def _cache_mark(request: ModelRequest) -> dict[str, Any]:
-    match request.cache_retention:
-        case "none":
-            return {}
-        case "long":
-            return {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-        case _:
-            return {"cache_control": {"type": "ephemeral"}}
-
-
 def betas(request: ModelRequest) -> list[str]:
     """Beta features this request needs."""
     model = request.model
     wanted = [LONG_CONTEXT_BETA] if model.params.get("context1m") is True else []
     version = version_of(model.id)
     budgeted = model.reasoning and request.thinking != "off" and version is not None and (4, 0) <= version < (4, 6)
-    if budgeted and host_of(model) in ("", "api.anthropic.com"):
+    if budgeted and host_of(model.base_url) in ("", "api.anthropic.com"):
         wanted.append(INTERLEAVED_BETA)
     return wanted
 
@@ -275,16 +255,9 @@ class _Usage(Struct):
 
     def over(self, before: Usage) -> Usage:
         """Updates running totals: each figure given replaces the one before."""
-
-        def newest(now: int | None, then: int) -> int:
-            return then if now is None else now
-
-        return Usage(
-            newest(self.input_tokens, before.input),
-            newest(self.output_tokens, before.output),
-            newest(self.cache_read_input_tokens, before.cache_read),
-            newest(self.cache_creation_input_tokens, before.cache_write),
-        )
+        names = ("input", "output", "cache_read", "cache_write")
+        given = zip(names, astuple(self), strict=True)
+        return replace(before, **{name: count for name, count in given if count is not None})
 
 
 class _Start(Struct):
@@ -305,20 +278,17 @@ class _Event(Struct):
 _decode = msgspec.json.Decoder(_Event, strict=False).decode
 
 
-class MessagesDecoder:
+class MessagesDecoder(Decoder):
     """Decodes the events of one message."""
 
     def __init__(self, model: Model, origin: FaultOrigin) -> None:
-        self._reply = ReplyBuilder(model)
-        self._origin = origin
+        super().__init__(model, origin)
         self._given: dict[int, str] = {}
         """The initial arguments of each call; its fragments, if any, replace them."""
         self._calls: set[int] = set()
-        self.ended = False
-        self.complete = False
 
-    def read(self, frame: Frame) -> Iterable[ModelEvent]:
-        event = _decode(frame.data)
+    def read(self, data: bytes) -> Iterable[ModelEvent]:
+        event = _decode(data)
         match event.type:
             case "message_start" if event.message:
                 self._reply.response_id = event.message.id
@@ -342,7 +312,7 @@ class MessagesDecoder:
 
     def message(self) -> Assistant:
         self._reply.stop_reason = self._reply.stop_reason or "stop"
-        return self._reply.message()
+        return super().message()
 
     def _start(self, key: int, block: _Block) -> Iterable[ModelEvent]:
         match block.type:
@@ -389,43 +359,19 @@ class MessagesDecoder:
         self.ended = True
 
 
-class _Listed(Struct):
-    id: str
-    display_name: str | None = None
-    max_input_tokens: int | None = None
-
-
-class _List(Struct):
-    data: list[_Listed] = []
-
-
-class Anthropic:
+class Anthropic(HttpProvider):
     """A provider that speaks the messages API."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._oauth = endpoint.bearer and endpoint.provider == "anthropic"
-        self._http = ProviderHttp(endpoint, key_header="x-api-key", fixed={"anthropic-version": VERSION})
-        self._prefix = "" if endpoint.base_url.rstrip("/").endswith("/v1") else "/v1"
+    key_header = "x-api-key"
+    fixed = MappingProxyType({"anthropic-version": VERSION})
+    decoder = MessagesDecoder
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        model = request.model
-        request = with_base_url(request, self._http.endpoint)
-        wanted = [*([OAUTH_BETA] if self._oauth else []), *betas(request)]
-        call = ProviderCall(
-            path=f"{self._prefix}/messages",
+    def call(self, request: ModelRequest) -> ProviderCall:
+        oauth = self.endpoint.bearer and self.endpoint.provider == "anthropic"
+        wanted = [*([OAUTH_BETA] if oauth else []), *betas(request)]
+        prefix = "" if self.endpoint.base_url.rstrip("/").endswith("/v1") else "/v1"
+        return ProviderCall(
+            path=f"{prefix}/messages",
             body=to_bytes(encode(request)),
-            model=model,
             headers={"anthropic-beta": ",".join(wanted)} if wanted else {},
         )
-        decoder = MessagesDecoder(model, self._http.origin(model))
-        return self._http.converse(call, EventReader(model.provider), decoder)
-
-    async def models(self) -> list[Model]:
-        listed = await self._http.fetch(f"{self._prefix}/models?limit=1000", _List)
-        return [
-            listed_model(self._http.endpoint, entry.id, name=entry.display_name, window=entry.max_input_tokens)
-            for entry in listed.data
-        ]
-
-    async def close(self) -> None:
-        await self._http.close()

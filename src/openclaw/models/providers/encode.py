@@ -4,6 +4,8 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -22,7 +24,7 @@ from openclaw.core.messages import (
     User,
     cache_on_message,
 )
-from openclaw.core.provider import Endpoint, Model, ModelRequest
+from openclaw.core.provider import Model, ModelRequest
 from openclaw.core.tool import ToolSpec
 
 NO_IMAGES = Text("[An image was here; this model cannot see images.]")
@@ -51,7 +53,7 @@ def adapt_messages(messages: Iterable[Message], model: Model, rules: HistoryRule
 
     Every call gets exactly one result, nothing is empty, and what only another model understands is left out.
     """
-    sees = rules.images and model.sees_images
+    sees = rules.images and "image" in model.input
     ids = _Ids(rules)
     out: list[Message] = []
     for message, results in _paired(messages):
@@ -126,8 +128,9 @@ def _turn(
     while content and isinstance(content[-1], Thinking):
         content.pop()
     if failed and message.content:
-        content.append(FAILED if message.stop_reason == "error" else STOPPED)
-        content.sort(key=lambda block: isinstance(block, ToolCall))
+        calls = [block for block in content if isinstance(block, ToolCall)]
+        others = [block for block in content if not isinstance(block, ToolCall)]
+        content = [*others, FAILED if message.stop_reason == "error" else STOPPED, *calls]
     if not content:
         return []
     return [replace(message, content=tuple(content)), *answers]
@@ -203,25 +206,6 @@ def authority(url: str) -> str:
     return re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2].lower()
 
 
-def host_of(model: Model) -> str:
-    return re.sub(r":\d*$", "", authority(model.base_url))
-
-
-def with_base_url(request: ModelRequest, endpoint: Endpoint) -> ModelRequest:
-    """`request` with its model's address filled in, so that an encoder knows the host."""
-    if request.model.base_url:
-        return request
-    return replace(request, model=replace(request.model, base_url=endpoint.base_url))
-
-
-def listed_model(endpoint: Endpoint, model_id: str, *, name: str | None, window: int | None) -> Model:
-    """A model from the endpoint's own list."""
-    model = Model(
-        provider=endpoint.provider, id=model_id, api=endpoint.api, base_url=endpoint.base_url, name=name or model_id
-    )
-    return replace(model, context_window=window) if window else model
-
-
 def numeric_param(model: Model, name: str) -> Any:
     """A numeric parameter of the model, if it is one."""
     value = model.params.get(name)
@@ -255,12 +239,28 @@ def sorted_tools(request: ModelRequest) -> list[ToolSpec]:
     """The tools in an order that is the same for every call, so that caches hit."""
     if request.model.compat.supports_tools is False:
         return []
-    return sorted(request.tools, key=lambda tool: tool.name)
+    return sorted(request.tools, key=attrgetter("name"))
 
 
 def schema(tool: ToolSpec, model: Model) -> dict[str, Any]:
     """The tool's parameters without the keywords the endpoint cannot read."""
     return _schema(tool.schema, frozenset(model.compat.unsupported_tool_schema_keywords))
+
+
+def function_tools(request: ModelRequest, more: Mapping[str, Any] = MappingProxyType({})) -> list[dict[str, Any]]:
+    """The tools as OpenAI's chat API and Ollama list them; `more` goes into each function."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": schema(tool, request.model),
+                **more,
+            },
+        }
+        for tool in sorted_tools(request)
+    ]
 
 
 @lru_cache(maxsize=512)

@@ -23,31 +23,9 @@ from openclaw.core.errors import (
 )
 from openclaw.core.secret import Secret, redact
 from openclaw.core.text import sanitize_line
+from openclaw.models import registry
 
 EXCERPT_CHARS = 300
-ENV_NAMES = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "openai": "OPENAI_API_KEY",
-    "google": "GEMINI_API_KEY",
-    "openrouter": "OPENROUTER_API_KEY",
-    "groq": "GROQ_API_KEY",
-    "mistral": "MISTRAL_API_KEY",
-    "xai": "XAI_API_KEY",
-    "deepseek": "DEEPSEEK_API_KEY",
-    "moonshot": "MOONSHOT_API_KEY",
-    "kimi": "KIMI_API_KEY",
-    "minimax": "MINIMAX_API_KEY",
-    "zai": "ZAI_API_KEY",
-    "cerebras": "CEREBRAS_API_KEY",
-    "together": "TOGETHER_API_KEY",
-    "huggingface": "HF_TOKEN",
-    "nvidia": "NVIDIA_API_KEY",
-    "ollama": "OLLAMA_API_KEY",
-    "lmstudio": "LM_API_TOKEN",
-    "vllm": "VLLM_API_KEY",
-    "sglang": "SGLANG_API_KEY",
-    "litellm": "LITELLM_API_KEY",
-}
 
 _OVERFLOW = re.compile(
     "|".join(
@@ -221,38 +199,35 @@ def _by_status(status: int, text: str, *, bare: bool) -> type[ProviderError]:
     if status == 529:
         return Overloaded
     if status >= 500:
-        return _server_side(status, text)
-    for pattern, kind in (
-        (_BILLING, BillingFailed),
-        (_AUTH, AuthFailed),
-        (_REFUSED, ModelRefused),
-        (_NO_MODEL, ModelNotFound),
-    ):
-        if pattern.search(text):
-            return kind
-    return BadRequest
+        if _OVERLOADED.search(text) or (status == 503 and "unavailable" in text):
+            return Overloaded
+        return RateLimited if re.search(r"too many requests|rate.?limit|throttl", text) else ServerFailed
+    return next((kind for pattern, kind in _BY_BODY if pattern.search(text)), BadRequest)
 
 
-def _server_side(status: int, text: str) -> type[ProviderError]:
-    if _OVERLOADED.search(text) or (status == 503 and "unavailable" in text):
-        return Overloaded
-    return RateLimited if re.search(r"too many requests|rate.?limit|throttl", text) else ServerFailed
+_Kinds = tuple[tuple[re.Pattern[str], type[ProviderError]], ...]
+_BY_BODY: _Kinds = (
+    (_BILLING, BillingFailed),
+    (_AUTH, AuthFailed),
+    (_REFUSED, ModelRefused),
+    (_NO_MODEL, ModelNotFound),
+)
+_BY_TEXT: _Kinds = (
+    (_REFUSED, ModelRefused),
+    (_BILLING, BillingFailed),
+    (_OVERLOADED, Overloaded),
+    (_RATE, RateLimited),
+    (_AUTH, AuthFailed),
+    (_NO_MODEL, ModelNotFound),
+    (_TIMEOUT, ProviderTimeout),
+    (re.compile("invalid_request_error|invalid_argument|invalid_prompt|invalid_image"), BadRequest),
+)
 
 
 def _by_text(text: str) -> type[ProviderError] | None:
     if is_overflow(text):
         return ContextTooLong
-    order: tuple[tuple[re.Pattern[str], type[ProviderError]], ...] = (
-        (_REFUSED, ModelRefused),
-        (_BILLING, BillingFailed),
-        (_OVERLOADED, Overloaded),
-        (_RATE, RateLimited),
-        (_AUTH, AuthFailed),
-        (_NO_MODEL, ModelNotFound),
-        (_TIMEOUT, ProviderTimeout),
-        (re.compile("invalid_request_error|invalid_argument|invalid_prompt|invalid_image"), BadRequest),
-    )
-    return next((kind for pattern, kind in order if pattern.search(text)), None)
+    return next((kind for pattern, kind in _BY_TEXT if pattern.search(text)), None)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -294,8 +269,8 @@ def _wait_in_text(text: str) -> float | None:
 
 def key_hint(provider: str) -> str:
     """Tells where to set the provider's key."""
-    env = ENV_NAMES.get(provider)
-    return f"set models.providers.{provider}.apiKey" + (f" or {env}" if env else "")
+    known = registry.load().provider(provider)
+    return f"set models.providers.{provider}.apiKey" + (f" or {known.env[0]}" if known and known.env else "")
 
 
 def _error(

@@ -1,7 +1,7 @@
 """Google's generative-language API (Gemini): request encoding, stream decoding, provider."""
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -12,39 +12,28 @@ from msgspec import Struct
 from openclaw.core.errors import BadResponse, ModelRefused
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, AssistantBlock, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
-from openclaw.core.provider import Endpoint, Model, ModelRequest, ReplyBuilder
+from openclaw.core.provider import Model, ModelRequest
 from openclaw.models.providers.encode import (
     HistoryRules,
     adapt_messages,
     arguments_text,
     extra_body,
-    listed_model,
     output_limit,
     passed_params,
     schema,
     sorted_tools,
     temperature,
     to_bytes,
-    with_base_url,
 )
 from openclaw.models.providers.errors import FaultOrigin, excerpt, fault_of, from_fault
-from openclaw.models.providers.http import EventReader, Frame, ProviderCall, ProviderHttp
+from openclaw.models.providers.http import Decoder, HttpProvider, ProviderCall
 
 RULES = HistoryRules(id_chars=64, merge=True, user_first=True)
 # Accepted in place of a signature, for calls another model made.
 NO_SIGNATURE = "skip_thought_signature_validator"
 _REFUSALS = frozenset(
-    (
-        "SAFETY",
-        "RECITATION",
-        "LANGUAGE",
-        "BLOCKLIST",
-        "PROHIBITED_CONTENT",
-        "SPII",
-        "IMAGE_SAFETY",
-        "IMAGE_PROHIBITED_CONTENT",
-        "IMAGE_RECITATION",
-    )
+    "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY IMAGE_PROHIBITED_CONTENT "
+    "IMAGE_RECITATION".split()
 )
 _BUDGETS = {"minimal": 512, "low": 2_048, "medium": 8_192, "high": 24_576, "xhigh": 24_576, "max": 24_576}
 _LEVELS = {"minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH", "xhigh": "HIGH", "max": "HIGH"}
@@ -224,20 +213,16 @@ class _Chunk(Struct, rename="camel"):
 _decode = msgspec.json.Decoder(_Chunk, strict=False).decode
 
 
-class GoogleDecoder:
+class GoogleDecoder(Decoder):
     """Decodes the chunks of one answer; consecutive parts of the same kind become one block."""
 
-    complete = False
-
     def __init__(self, model: Model, origin: FaultOrigin) -> None:
-        self._reply = ReplyBuilder(model)
-        self._origin = origin
+        super().__init__(model, origin)
         self._block = 0
         self._kind = ""
-        self.ended = False
 
-    def read(self, frame: Frame) -> Iterable[ModelEvent]:
-        chunk = _decode(frame.data)
+    def read(self, data: bytes) -> Iterable[ModelEvent]:
+        chunk = _decode(data)
         if chunk.error:
             raise from_fault(self._origin, fault_of(chunk.error))
         self._reply.response_id = chunk.response_id or self._reply.response_id
@@ -251,9 +236,6 @@ class GoogleDecoder:
                 yield from self._part(part)
             if candidate.finish_reason:
                 self._finish(candidate.finish_reason, candidate.finish_message)
-
-    def message(self) -> Assistant:
-        return self._reply.message()
 
     def _part(self, part: _Part) -> Iterable[ModelEvent]:
         if part.function_call:
@@ -301,46 +283,12 @@ class GoogleDecoder:
         self.ended = True
 
 
-class _Listed(Struct, rename="camel"):
-    name: str
-    display_name: str | None = None
-    input_token_limit: int | None = None
-    supported_generation_methods: list[str] | None = None
-
-
-class _List(Struct):
-    models: list[_Listed] = []
-
-
-class Google:
+class Google(HttpProvider):
     """A provider that speaks the generative-language API."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._http = ProviderHttp(endpoint, key_header="x-goog-api-key")
+    key_header = "x-goog-api-key"
+    decoder = GoogleDecoder
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        model = request.model
-        name = quote(model.id.removeprefix("models/"), safe="/")
-        call = ProviderCall(
-            path=f"/models/{name}:streamGenerateContent?alt=sse",
-            body=to_bytes(encode(with_base_url(request, self._http.endpoint))),
-            model=model,
-        )
-        decoder = GoogleDecoder(model, self._http.origin(model))
-        return self._http.converse(call, EventReader(model.provider), decoder)
-
-    async def models(self) -> list[Model]:
-        listed = await self._http.fetch("/models?pageSize=1000", _List)
-        return [
-            listed_model(
-                self._http.endpoint,
-                entry.name.removeprefix("models/"),
-                name=entry.display_name,
-                window=entry.input_token_limit,
-            )
-            for entry in listed.models
-            if "generateContent" in (entry.supported_generation_methods or ("generateContent",))
-        ]
-
-    async def close(self) -> None:
-        await self._http.close()
+    def call(self, request: ModelRequest) -> ProviderCall:
+        name = quote(request.model.id.removeprefix("models/"), safe="/")
+        return ProviderCall(path=f"/models/{name}:streamGenerateContent?alt=sse", body=to_bytes(encode(request)))

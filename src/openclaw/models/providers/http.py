@@ -1,4 +1,4 @@
-"""HTTP for all providers: frame readers (SSE, JSON lines), streamed calls, and translation of HTTP errors."""
+"""HTTP for all providers: readers (SSE, JSON lines), streamed calls, and translation of HTTP errors."""
 
 import asyncio
 import ipaddress
@@ -6,16 +6,24 @@ import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import cache, lru_cache
-from typing import Any, Protocol, TypeVar
+from types import MappingProxyType
 
 import httpx2
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from openclaw.core.errors import AuthFailed, BadRequest, BadResponse, NetworkFailed, ProviderError, ProviderTimeout
+from openclaw.core.errors import (
+    AuthFailed,
+    BadRequest,
+    BadResponse,
+    ModelRefused,
+    NetworkFailed,
+    ProviderError,
+    ProviderTimeout,
+)
 from openclaw.core.events import Done, ModelEvent
 from openclaw.core.messages import Assistant
-from openclaw.core.provider import Endpoint, Model
+from openclaw.core.provider import Endpoint, Model, ModelRequest, ReplyBuilder
 from openclaw.core.secret import Secret
 from openclaw.models.providers.encode import authority
 from openclaw.models.providers.errors import (
@@ -28,38 +36,19 @@ from openclaw.models.providers.errors import (
     key_hint,
 )
 
-# Frame readers.
+# Readers: bytes to the data of events.
 
-MAX_FRAME_BYTES = 16 * 1024 * 1024
+MAX_EVENT_BYTES = 16 * 1024 * 1024
 BOM = b"\xef\xbb\xbf"
 
 
-class Frame(Struct, frozen=True):
-    """One event: its name (empty when it has none) and its undecoded data."""
+class LineReader:
+    """Reads JSON lines. Splits at CR, LF and CRLF; gives a line as soon as its end arrives."""
 
-    name: str
-    data: bytes
+    foreign: tuple[bytes, ...] = (b"<",)
+    """First bytes that show the body is a single document and not a stream of this kind."""
 
-
-class FrameReader(Protocol):
-    """Splits a byte stream into frames."""
-
-    @property
-    def foreign(self) -> tuple[bytes, ...]:
-        """First bytes that show the body is a single document and not a stream of this kind."""
-        ...
-
-    def feed(self, chunk: bytes) -> list[Frame]: ...
-
-    def end(self) -> list[Frame]:
-        """The frames left when the stream ended without its last line break."""
-        ...
-
-
-class _Lines:
-    """Splits at CR, LF and CRLF; returns a line as soon as its end arrives."""
-
-    def __init__(self, provider: str, limit: int) -> None:
+    def __init__(self, provider: str, limit: int = MAX_EVENT_BYTES) -> None:
         self._provider = provider
         self._limit = limit
         self._parts: list[bytes] = []
@@ -68,229 +57,198 @@ class _Lines:
         self._first = True
 
     def feed(self, chunk: bytes) -> list[bytes]:
+        return [line for line in self._split(chunk) if line.strip()]
+
+    def end(self) -> list[bytes]:
+        """What is left when the stream ended without its last line break."""
+        return [line for line in self._rest() if line.strip()]
+
+    def _split(self, chunk: bytes) -> list[bytes]:
+        if self._after_cr and chunk[:1] == b"\n":
+            chunk, self._after_cr = chunk[1:], False
         if not chunk:
             return []
-        if self._after_cr and chunk[:1] == b"\n":
-            chunk = chunk[1:]
-            self._after_cr = False
-            if not chunk:
-                return []
         self._after_cr = chunk[-1:] == b"\r"
         if b"\r" in chunk:
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        if b"\n" not in chunk:
-            self._keep(chunk)
-            return []
         lines = chunk.split(b"\n")
-        lines[0] = self._take() + lines[0]
-        self._keep(lines.pop())
-        if self._first:
-            self._first = False
-            lines[0] = lines[0].removeprefix(BOM)
+        rest = lines.pop()
+        if lines:
+            lines[0] = self._take(lines[0])
+        if rest:
+            self._parts.append(rest)
+            self._waiting += len(rest)
+            self._check(self._waiting)
         return lines
 
-    def end(self) -> list[bytes]:
+    def _rest(self) -> list[bytes]:
         rest = self._take()
-        if self._first:
-            rest = rest.removeprefix(BOM)
         return [rest] if rest else []
 
-    def _keep(self, part: bytes) -> None:
-        if part:
-            self._parts.append(part)
-            self._waiting += len(part)
-            self.check(self._waiting)
+    def _take(self, end: bytes = b"") -> bytes:
+        """The line that was waiting for its `end`."""
+        line = b"".join((*self._parts, end))
+        if self._first:
+            line = line.removeprefix(BOM)
+        self._parts.clear()
+        self._waiting, self._first = 0, False
+        return line
 
-    def check(self, size: int) -> None:
+    def _check(self, size: int) -> None:
         if size > self._limit:
             raise BadResponse(
                 f"{self._provider} sent one event of more than {self._limit} bytes: "
                 f"check that models.providers.{self._provider}.baseUrl is a model API"
             )
 
-    def _take(self) -> bytes:
-        line = b"".join(self._parts)
-        self._parts.clear()
-        self._waiting = 0
-        return line
 
+class EventReader(LineReader):
+    """Reads server-sent events as in the HTML standard; a last event without its blank line counts too.
 
-class EventReader:
-    """Reads server-sent events as in the HTML standard; a last event without its blank line counts too."""
+    Gives their data only: every API here repeats an event's name in it.
+    """
 
-    foreign: tuple[bytes, ...] = (b"{", b"[", b"<")
+    foreign = (b"{", b"[", b"<")
 
-    def __init__(self, provider: str, limit: int = MAX_FRAME_BYTES) -> None:
-        self._lines = _Lines(provider, limit)
-        self._name = ""
+    def __init__(self, provider: str, limit: int = MAX_EVENT_BYTES) -> None:
+        super().__init__(provider, limit)
         self._data: list[bytes] = []
         self._size = 0
 
-    def feed(self, chunk: bytes) -> list[Frame]:
-        return self._read(self._lines.feed(chunk))
+    def feed(self, chunk: bytes) -> list[bytes]:
+        return self._events(self._split(chunk))
 
-    def end(self) -> list[Frame]:
-        return self._read([*self._lines.end(), b""])
+    def end(self) -> list[bytes]:
+        return self._events([*self._rest(), b""])
 
-    def _read(self, lines: list[bytes]) -> list[Frame]:
-        frames: list[Frame] = []
+    def _events(self, lines: list[bytes]) -> list[bytes]:
+        events: list[bytes] = []
         for line in lines:
             if line:
-                self._field(line)
-            elif self._data:
-                frames.append(Frame(self._name, b"\n".join(self._data)))
-                self._reset()
-            else:
-                self._reset()
-        return frames
-
-    def _field(self, line: bytes) -> None:
-        name, _, value = line.partition(b":")
-        value = value[1:] if value[:1] == b" " else value
-        if name == b"data":
-            self._data.append(value)
-            self._size += len(value)
-            self._lines.check(self._size)
-        elif name == b"event":
-            self._name = value.decode("utf-8", "replace")
-
-    def _reset(self) -> None:
-        self._name = ""
-        self._data = []
-        self._size = 0
-
-
-class LineReader:
-    """Reads JSON lines."""
-
-    foreign: tuple[bytes, ...] = (b"<",)
-
-    def __init__(self, provider: str, limit: int = MAX_FRAME_BYTES) -> None:
-        self._lines = _Lines(provider, limit)
-
-    def feed(self, chunk: bytes) -> list[Frame]:
-        return [Frame("", line) for line in self._lines.feed(chunk) if line.strip()]
-
-    def end(self) -> list[Frame]:
-        return [Frame("", line) for line in self._lines.end() if line.strip()]
+                name, _, value = line.partition(b":")
+                if name == b"data":
+                    self._data.append(value.removeprefix(b" "))
+                    self._size += len(value)
+                    self._check(self._size)
+                continue
+            if self._data:
+                events.append(b"\n".join(self._data))
+            self._data, self._size = [], 0
+        return events
 
 
 # Calls.
 
 CONNECT_SECONDS = 30.0
 ERROR_BODY_BYTES = 64 * 1024
-BODY_BYTES = 16 * 1024 * 1024
 # A response read to its end keeps its connection in the pool; this is long enough for the last chunk.
 DRAIN_SECONDS = 0.2
 
-Shape = TypeVar("Shape")
 
+class Decoder:
+    """Decodes the events of one answer and, at the end, makes its message."""
 
-class Decoder(Protocol):
-    """Decodes the frames of one answer into events and, at the end, a message."""
-
-    @property
-    def ended(self) -> bool:
+    def __init__(self, model: Model, origin: FaultOrigin) -> None:
+        self._reply = ReplyBuilder(model)
+        self._origin = origin
+        self._refusal: list[str] = []
+        self.ended = False
         """Whether the answer is whole; a stream that stops earlier was cut off."""
-        ...
-
-    @property
-    def complete(self) -> bool:
+        self.complete = False
         """Whether nothing more will come, not even usage."""
-        ...
 
-    def read(self, frame: Frame) -> Iterable[ModelEvent]: ...
+    def read(self, data: bytes) -> Iterable[ModelEvent]:
+        raise NotImplementedError
 
-    def message(self) -> Assistant: ...
+    def message(self) -> Assistant:
+        if self._refusal:
+            said = excerpt("".join(self._refusal), self._origin)
+            raise ModelRefused(f"{self._origin.provider} declined to answer: {said}")
+        return self._reply.message()
 
 
 class ProviderCall(Struct, frozen=True, kw_only=True):
-    """One request to a provider."""
+    """One request to a provider, as its API expects it."""
 
     path: str
     body: bytes
-    model: Model
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class ProviderHttp:
-    """The connection pool of one endpoint, opened at the first call."""
+class HttpProvider:
+    """A provider over HTTP, with the connection pool of its endpoint, opened at the first call."""
 
-    def __init__(self, endpoint: Endpoint, *, key_header: str = "", fixed: Mapping[str, str] | None = None) -> None:
+    key_header = ""
+    """The header for the key; empty when it is sent as a bearer token."""
+    fixed: Mapping[str, str] = MappingProxyType({})
+    """Headers of every request."""
+    reader: type[LineReader] = EventReader
+    decoder: type[Decoder]
+
+    def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._key_header = key_header
-        self._fixed = fixed or {}
         self._clients: dict[tuple[bool, bool], httpx2.AsyncClient] = {}
 
-    def origin(self, model: Model | None = None) -> FaultOrigin:
-        """The provider and model to name in errors, and the secrets to redact from them."""
-        given = (*self.endpoint.headers.values(), *(model.headers.values() if model else ()))
-        key = (self.endpoint.key,) if self.endpoint.key else ()
-        return FaultOrigin(
-            provider=self.endpoint.provider,
-            model=model.id if model else "",
-            secrets=(*key, *(Secret(part) for value in given for part in (value, *value.split()))),
-        )
+    def call(self, request: ModelRequest) -> ProviderCall:
+        """Encodes `request`, whose model has an address."""
+        raise NotImplementedError
 
-    async def converse(self, call: ProviderCall, reader: FrameReader, decoder: Decoder) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Streams one answer: its events, the last of them `Done`."""
-        origin = self.origin(call.model)
-        head, frames = b"", 0
-        async with self._open("POST", call.path, call) as response, aclosing(response.aiter_bytes()) as chunks:
+        if not request.model.base_url:
+            request = structs.replace(request, model=structs.replace(request.model, base_url=self.endpoint.base_url))
+        call, origin = self.call(request), self._origin(request.model)
+        reader, decoder = self.reader(request.model.provider), self.decoder(request.model, origin)
+        head, events = b"", 0
+        async with self._open(request.model, call, origin) as response, aclosing(response.aiter_bytes()) as chunks:
             async for chunk in chunks:
                 if not head:
                     head = chunk
                     if head.lstrip()[:1] in reader.foreign:
                         raise await _document(head, chunks, origin)
-                for frame in reader.feed(chunk):
-                    frames += 1
-                    for event in _decoded(decoder, frame, origin):
+                for data in reader.feed(chunk):
+                    events += 1
+                    for event in _decoded(decoder, data, origin):
                         yield event
                 if decoder.complete:
                     await _drain(chunks)
                     break
             else:
-                for frame in reader.end():
-                    frames += 1
-                    # A last frame that cannot be decoded was cut off; `_unfinished` below reports it.
+                for data in reader.end():
+                    events += 1
+                    # A last event that cannot be decoded was cut off; `_unfinished` below reports it.
                     with suppress(msgspec.DecodeError):
-                        for event in decoder.read(frame):
+                        for event in decoder.read(data):
                             yield event
         if not decoder.ended:
-            raise _unfinished(origin, head if not frames else b"")
+            raise _unfinished(origin, head if not events else b"")
         yield Done(decoder.message(), call.body)
-
-    async def fetch(self, path: str, shape: type[Shape], *, post: Any = None) -> Shape:
-        """Fetches a small JSON document and decodes it as `shape`."""
-        origin = self.origin()
-        body = msgspec.json.encode(post) if post is not None else b""
-        call = ProviderCall(path=path, body=body, model=Model(provider=origin.provider, id="", api=self.endpoint.api))
-        async with (
-            self._open("GET" if post is None else "POST", path, call) as response,
-            aclosing(response.aiter_bytes()) as chunks,
-        ):
-            content = await _bounded(chunks, BODY_BYTES)
-        try:
-            return msgspec.json.decode(content, type=shape, strict=False)
-        except msgspec.DecodeError as error:
-            raise _unreadable(origin, content) from error
 
     async def close(self) -> None:
         while self._clients:
             _, client = self._clients.popitem()
             await client.aclose()
 
+    def _origin(self, model: Model) -> FaultOrigin:
+        """The provider and model to name in errors, and the secrets to redact from them."""
+        given = (*self.endpoint.headers.values(), *model.headers.values())
+        key = (self.endpoint.key,) if self.endpoint.key else ()
+        return FaultOrigin(
+            provider=self.endpoint.provider,
+            model=model.id,
+            secrets=(*key, *(Secret(part) for value in given for part in (value, *value.split()))),
+        )
+
     @asynccontextmanager
-    async def _open(self, method: str, path: str, call: ProviderCall) -> AsyncIterator[httpx2.Response]:
-        origin = self.origin(call.model)
-        url = (call.model.base_url or self.endpoint.base_url).rstrip("/") + path
+    async def _open(self, model: Model, call: ProviderCall, origin: FaultOrigin) -> AsyncIterator[httpx2.Response]:
+        url = model.base_url.rstrip("/") + call.path
         host = authority(url)
-        seconds = call.model.timeout_seconds or self.endpoint.timeout_seconds
+        seconds = model.timeout_seconds or self.endpoint.timeout_seconds
         timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS, pool=None)
         try:
             client = self._ready(host, secure=not url.startswith("http:"))
-            headers = self._headers(call)
-            async with client.stream(method, url, content=call.body, headers=headers, timeout=timeout) as response:
+            headers = self._headers(model, call)
+            async with client.stream("POST", url, content=call.body, headers=headers, timeout=timeout) as response:
                 if response.status_code >= 300:
                     raise await _failed(response, origin)
                 yield response
@@ -308,9 +266,9 @@ class ProviderHttp:
             self._clients[here, secure] = httpx2.AsyncClient(trust_env=not here, verify=context)
         return self._clients[here, secure]
 
-    def _headers(self, call: ProviderCall) -> httpx2.Headers:
+    def _headers(self, model: Model, call: ProviderCall) -> httpx2.Headers:
         """Our headers, then the configured ones, which win."""
-        mine = {"content-type": "application/json", "user-agent": "openclaw", **self._fixed, **call.headers}
+        mine = {"content-type": "application/json", "user-agent": "openclaw", **self.fixed, **call.headers}
         if self.endpoint.key:
             value = self.endpoint.key.reveal().strip()
             if not _sendable(value):
@@ -318,10 +276,10 @@ class ProviderHttp:
                     f"the key for {self.endpoint.provider} has characters no key has: copy it again and "
                     + key_hint(self.endpoint.provider)
                 )
-            bearer = self.endpoint.bearer or not self._key_header
-            mine["authorization" if bearer else self._key_header] = f"Bearer {value}" if bearer else value
+            bearer = self.endpoint.bearer or not self.key_header
+            mine["authorization" if bearer else self.key_header] = f"Bearer {value}" if bearer else value
         headers = httpx2.Headers(mine)
-        for name, value in (*self.endpoint.headers.items(), *call.model.headers.items()):
+        for name, value in (*self.endpoint.headers.items(), *model.headers.items()):
             if not _sendable(name) or not _sendable(value):
                 raise BadRequest(
                     f"a header for {self.endpoint.provider} has characters that cannot be sent: "
@@ -353,11 +311,11 @@ def _sendable(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def _decoded(decoder: Decoder, frame: Frame, origin: FaultOrigin) -> Iterable[ModelEvent]:
+def _decoded(decoder: Decoder, data: bytes, origin: FaultOrigin) -> Iterable[ModelEvent]:
     try:
-        yield from decoder.read(frame)
+        yield from decoder.read(data)
     except msgspec.DecodeError as error:
-        raise _unreadable(origin, frame.data) from error
+        raise _unreadable(origin, data) from error
 
 
 async def _bounded(chunks: AsyncIterator[bytes], limit: int, head: bytes = b"") -> bytes:

@@ -7,14 +7,14 @@ the conversation, so the same request always gives the same answer.
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta
-from openclaw.core.messages import Assistant, Message, Text, ToolCall, ToolResult, Usage, User
-from openclaw.core.provider import Model, ModelRequest
+from openclaw.core.messages import Assistant, Text, ToolCall, ToolResult, Usage, User
+from openclaw.core.provider import ModelRequest
 
 SHOWN_CHARS = 6_000
 SHOWN_NAMES = 60
@@ -55,7 +55,7 @@ class OfflineContext(Struct, frozen=True, kw_only=True):
         return self.here if name in (".", "") else f"{self.here.rstrip('/')}/{name}"
 
 
-# Abilities.
+# Abilities: from the words that matched, the context and the results so far to the next tool call, or to the answer.
 
 
 class ToolUse(Struct, frozen=True):
@@ -65,34 +65,30 @@ class ToolUse(Struct, frozen=True):
     arguments: dict[str, Any]
 
 
-class Ability(Protocol):
-    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
-        """The next tool call, or the answer once there is nothing left to do."""
-        ...
+Words = re.Match[str]
+Results = Sequence[ToolResult]
+Ability = Callable[[Words, OfflineContext, Results], ToolUse | str]
 
 
-def _answer(result: ToolResult, success: Callable[[str], str]) -> str:
-    return f"That did not work: {result.text}" if result.is_error else success(result.text)
+def _failed(result: ToolResult) -> str:
+    return f"That did not work: {result.text}"
 
 
-class ListFiles(Struct, frozen=True):
-    path: str
-    shown: str
-
-    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
-        if not results:
-            return ToolUse("ls", {"path": self.path})
-        return _answer(results[0], self._format)
-
-    def _format(self, text: str) -> str:
-        names = _names(text)
-        if not names:
-            return f"{self.shown} is empty."
-        listed = "\n".join(f"- {name}" for name in names[:SHOWN_NAMES])
-        unlisted = re.search(r"^\[(\d+) more entries", text, re.MULTILINE)
-        left = len(names[SHOWN_NAMES:]) + (int(unlisted.group(1)) if unlisted else 0)
-        more = f"\n… and {left} more" if left else ""
-        return f"Files in {self.shown}:\n{listed}{more}"
+def list_files(words: Words, scene: OfflineContext, results: Results) -> ToolUse | str:
+    name = _named(words)
+    if not results:
+        return ToolUse("ls", {"path": scene.place(name or ".")})
+    if results[0].is_error:
+        return _failed(results[0])
+    text, shown = results[0].text, name or scene.here
+    names = _names(text)
+    if not names:
+        return f"{shown} is empty."
+    listed = "\n".join(f"- {name}" for name in names[:SHOWN_NAMES])
+    unlisted = re.search(r"^\[(\d+) more entries", text, re.MULTILINE)
+    left = len(names[SHOWN_NAMES:]) + (int(unlisted[1]) if unlisted else 0)
+    more = f"\n… and {left} more" if left else ""
+    return f"Files in {shown}:\n{listed}{more}"
 
 
 def _names(listing: str) -> list[str]:
@@ -100,18 +96,15 @@ def _names(listing: str) -> list[str]:
     return [str(msgspec.json.decode(line)) for line in listing.splitlines() if line.startswith('"')]
 
 
-class ShowFile(Struct, frozen=True):
-    path: str
-    shown: str
-
-    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
-        if not results:
-            return ToolUse("read", {"path": self.path})
-        return _answer(results[0], self._format)
-
-    def _format(self, text: str) -> str:
-        body = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS].rsplit("\n", 1)[0] + "\n…"
-        return f"{self.shown}:\n{_block(body)}"
+def show_file(words: Words, scene: OfflineContext, results: Results) -> ToolUse | str:
+    name = _named(words) or "."
+    if not results:
+        return ToolUse("read", {"path": scene.place(name)})
+    if results[0].is_error:
+        return _failed(results[0])
+    text = results[0].text
+    body = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS].rsplit("\n", 1)[0] + "\n…"
+    return f"{name}:\n{_block(body)}"
 
 
 def _block(text: str) -> str:
@@ -127,28 +120,24 @@ def _inline(text: str) -> str:
 
 
 def _longest_ticks(text: str) -> int:
-    return max((len(run) for run in re.findall(r"`+", text)), default=0)
+    return max(map(len, re.findall(r"`+", text)), default=0)
 
 
-class Outline(Struct, frozen=True):
+def summarise_file(words: Words, scene: OfflineContext, results: Results) -> ToolUse | str:
     """Summarises a file by its headings, each with the first sentence under it."""
-
-    path: str
-    shown: str
-
-    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
-        if not results:
-            return ToolUse("read", {"path": self.path})
-        return _answer(results[0], self._format)
-
-    def _format(self, text: str) -> str:
-        parts = outline(text)
-        if not parts:
-            lines = [line for line in text.splitlines() if line.strip()]
-            start = "\n".join(lines[:5])
-            return f"{self.shown} has no headings. It begins:\n{start}" if lines else f"{self.shown} is empty."
-        lines = [f"{'  ' * (level - 1)}- {title}{': ' + first if first else ''}" for level, title, first in parts]
-        return f"What {self.shown} says, by heading:\n" + "\n".join(lines)
+    name = _named(words) or "."
+    if not results:
+        return ToolUse("read", {"path": scene.place(name)})
+    if results[0].is_error:
+        return _failed(results[0])
+    text = results[0].text
+    parts = outline(text)
+    if not parts:
+        lines = [line for line in text.splitlines() if line.strip()]
+        start = "\n".join(lines[:5])
+        return f"{name} has no headings. It begins:\n{start}" if lines else f"{name} is empty."
+    lines = [f"{'  ' * (level - 1)}- {title}{': ' + first if first else ''}" for level, title, first in parts]
+    return f"What {name} says, by heading:\n" + "\n".join(lines)
 
 
 def outline(text: str) -> list[tuple[int, str, str]]:
@@ -181,103 +170,88 @@ def _first_sentence(lines: list[str]) -> str:
     return sentence if len(sentence) <= 200 else sentence[:199].rstrip() + "…"
 
 
-class FindFiles(Struct, frozen=True):
-    pattern: str
-    path: str
-
-    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
-        if not results:
-            return ToolUse("find", {"pattern": self.pattern, "path": self.path})
-        return _answer(results[0], lambda text: f"Files that match {self.pattern}:\n{_cut(text)}")
+def find_files(words: Words, scene: OfflineContext, results: Results) -> ToolUse | str:
+    glob = _bare(words["glob"])
+    pattern = glob if "*" in glob else f"**/{glob}"
+    if not results:
+        return ToolUse("find", {"pattern": pattern, "path": scene.place(".")})
+    return _failed(results[0]) if results[0].is_error else f"Files that match {pattern}:\n{_cut(results[0].text)}"
 
 
-class SearchText(Struct, frozen=True):
-    text: str
-    path: str
-
-    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
-        if not results:
-            return ToolUse("grep", {"pattern": self.text, "path": self.path, "literal": True, "ignoreCase": True})
-        return _answer(results[0], lambda text: f"Where “{self.text}” stands:\n{_cut(text)}")
+def search_text(words: Words, scene: OfflineContext, results: Results) -> ToolUse | str:
+    text = _bare(words["quoted"])
+    if not results:
+        path = scene.place(_named(words) or ".")
+        return ToolUse("grep", {"pattern": text, "path": path, "literal": True, "ignoreCase": True})
+    return _failed(results[0]) if results[0].is_error else f"Where “{text}” stands:\n{_cut(results[0].text)}"
 
 
-class Remember(Struct, frozen=True):
+def remember(words: Words, scene: OfflineContext, results: Results) -> ToolUse | str:
     """Writes a note to a new file of today; existing files are never rewritten, so no note can be lost."""
-
-    note: str
-    day: str
-    time: str
-
-    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
-        if not results:
-            # From today's names on, because a long listing is cut.
-            return ToolUse("ls", {"path": "memory", "after": self.day, "limit": MOST_NOTES})
-        names = [] if results[0].is_error else _names(results[0].text)
-        number = 1
-        while (name := f"{self.day}.md" if number == 1 else f"{self.day}-{number}.md") in names:
-            number += 1
-        path = f"memory/{name}"
-        if len(results) == 1:
-            return ToolUse("write", {"path": path, "content": f"# {self.day}\n\n- {self.time} {self.note}\n"})
-        return _answer(results[1], lambda text: f"Noted in {path}: {self.note}")
+    note, day = words["note"].strip(), f"{scene.now:%Y-%m-%d}"
+    if not results:
+        # From today's names on, because a long listing is cut.
+        return ToolUse("ls", {"path": "memory", "after": day, "limit": MOST_NOTES})
+    names = [] if results[0].is_error else _names(results[0].text)
+    number = 1
+    while (name := f"{day}.md" if number == 1 else f"{day}-{number}.md") in names:
+        number += 1
+    if len(results) == 1:
+        content = f"# {day}\n\n- {scene.now:%H:%M} {note}\n"
+        return ToolUse("write", {"path": f"memory/{name}", "content": content})
+    return _failed(results[1]) if results[1].is_error else f"Noted in memory/{name}: {note}"
 
 
-class Recall(Struct, frozen=True):
+def recall(words: Words, scene: OfflineContext, results: Results) -> ToolUse | str:
     """Searches the memory files for the words of the question."""
-
-    topic: str
-
-    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
-        found_words = re.findall(r"[\w-]{3,}|[^\x00-\x7f\s]+", self.topic)
-        words = [re.escape(word) for word in found_words if word.lower() not in _COMMON]
-        if not words:
-            return "What shall I look for? Ask for example: what did I say about the dentist?"
-        if not results:
-            return ToolUse("grep", {"pattern": "|".join(words), "path": "memory", "ignoreCase": True})
-        found = results[0]
-        if found.is_error or not re.search(r"^[^\n:]+:\d+: ", found.text, re.MULTILINE):
-            return f"I have no note about {self.topic}."
-        notes = re.findall(r"^[^\n:]*?([^/\n:]+):\d+: (?:- )?(.+)$", found.text, re.MULTILINE)
-        best = sorted(notes, key=lambda note: -_hits(note[1], words))
-        top = _hits(best[0][1], words)
-        lines = "\n".join(f"- {line} ({name})" for name, line in best[:10] if _hits(line, words) == top)
-        return f"My notes say:\n{lines}"
+    topic = words["topic"].strip(" ?.!")
+    found_words = re.findall(r"[\w-]{3,}|[^\x00-\x7f\s]+", topic)
+    wanted = [re.escape(word) for word in found_words if word.lower() not in _COMMON]
+    if not wanted:
+        return "What shall I look for? Ask for example: what did I say about the dentist?"
+    if not results:
+        return ToolUse("grep", {"pattern": "|".join(wanted), "path": "memory", "ignoreCase": True})
+    found = results[0]
+    if found.is_error or not re.search(r"^[^\n:]+:\d+: ", found.text, re.MULTILINE):
+        return f"I have no note about {topic}."
+    notes = re.findall(r"^[^\n:]*?([^/\n:]+):\d+: (?:- )?(.+)$", found.text, re.MULTILINE)
+    hits = [sum(bool(re.search(word, line, re.IGNORECASE)) for word in wanted) for _, line in notes]
+    best = [note for note, count in zip(notes, hits, strict=True) if count == max(hits)]
+    lines = "\n".join(f"- {line} ({name})" for name, line in best[:10])
+    return f"My notes say:\n{lines}"
 
 
-def _hits(line: str, words: list[str]) -> int:
-    return sum(1 for word in words if re.search(word, line, re.IGNORECASE))
+def run_command(words: Words, scene: OfflineContext, results: Results) -> ToolUse | str:
+    command, workdir = _bare(words["quoted"]), scene.place(".")
+    if not results:
+        return ToolUse("exec", {"command": command, **({} if workdir == "." else {"workdir": workdir})})
+    text = _cut(results[0].text)
+    if results[0].is_error:
+        return f"{_inline(command)} did not succeed:\n{text}"
+    return f"{_inline(command)} says:\n{_block(text)}"
 
 
-class RunCommand(Struct, frozen=True):
-    command: str
-    workdir: str
-
-    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
-        if not results:
-            where = {} if self.workdir == "." else {"workdir": self.workdir}
-            return ToolUse("exec", {"command": self.command, **where})
-        if results[0].is_error:
-            return f"{_inline(self.command)} did not succeed:\n{_cut(results[0].text)}"
-        return f"{_inline(self.command)} says:\n{_block(_cut(results[0].text))}"
-
-
-class OfflineSkills(Struct, frozen=True):
+def list_skills(words: Words, scene: OfflineContext, results: Results) -> ToolUse | str:
     """Lists the skills: folders with a SKILL.md, by name."""
-
-    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
-        if not results:
-            return ToolUse("find", {"pattern": "**/SKILL.md", "path": "."})
-        found = re.findall(r"([^/\s]+)/SKILL\.md", results[0].text)
-        if results[0].is_error or not found:
-            return "I see no skills in the workspace. A skill is a folder under skills/ with a SKILL.md in it."
-        return "Skills in the workspace:\n" + "\n".join(f"- {name}" for name in sorted(set(found)))
+    if not results:
+        return ToolUse("find", {"pattern": "**/SKILL.md", "path": "."})
+    found = re.findall(r"([^/\s]+)/SKILL\.md", results[0].text)
+    if results[0].is_error or not found:
+        return "I see no skills in the workspace. A skill is a folder under skills/ with a SKILL.md in it."
+    return "Skills in the workspace:\n" + "\n".join(f"- {name}" for name in sorted(set(found)))
 
 
-class Say(Struct, frozen=True):
-    text: str
+def tell_time(words: Words, scene: OfflineContext, results: Results) -> str:
+    return f"It is {f'{scene.now:%A, %Y-%m-%d, %H:%M %Z}'.strip()}."
 
-    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
-        return self.text
+
+def tell_status(words: Words, scene: OfflineContext, results: Results) -> str:
+    tools = ", ".join(sorted(scene.tools)) or "none"
+    return (
+        "Model: offline (no model configured).\n"
+        f"Session: {scene.session or 'none'}, {scene.exchanges} message(s) from you.\n"
+        f"Directory: {scene.here}\nTools: {tools}"
+    )
 
 
 # Parsing of messages.
@@ -296,7 +270,7 @@ _PLACE = (
 _QUOTED = r"(?P<quoted>``.+?``(?!`)|`[^`]+`|\"[^\"]+\"|“[^”]+”|'[^']+')"
 _QUOTES = re.compile(r"``.+?``(?!`)|`[^`]*`|\"[^\"]*\"|“[^”]*”")
 _NOTE = r"(?:remember|note|make a note|write down)"
-_POLITE = re.compile(r"(?:(?:please|can you|could you|would you|now|also)\s+)+", re.IGNORECASE)
+_POLITE = re.compile(r"\A(?:(?:please|can you|could you|would you|now|also)\s+)+", re.IGNORECASE)
 _SHOW = r"(?:show|print|open|display|cat|read)(?: me)?(?: the)?(?: file| contents of| content of)*"
 
 
@@ -312,104 +286,76 @@ def _cut(text: str) -> str:
     return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "\n…"
 
 
-def _status(scene: OfflineContext) -> Say:
-    tools = ", ".join(sorted(scene.tools)) or "none"
-    return Say(
-        "Model: offline (no model configured).\n"
-        f"Session: {scene.session or 'none'}, {scene.exchanges} message(s) from you.\n"
-        f"Directory: {scene.here}\nTools: {tools}"
-    )
+def _named(words: Words) -> str:
+    """The file or directory that the words name."""
+    groups = words.groupdict()
+    return _bare(groups.get("file") or groups.get("dir") or "")
 
 
-def _rules(scene: OfflineContext) -> list[tuple[str, Callable[[re.Match[str]], Ability]]]:
-    """The patterns and their abilities, in order; the first that matches a clause wins."""
-    now = scene.now
-
-    def where(match: re.Match[str], default: str = ".") -> str:
-        groups = match.groupdict()
-        found = groups.get("file") or groups.get("dir")
-        return _bare(found) if found else default
-
-    return [
-        (
-            rf"{_NOTE}(?: that|:| of)? (?P<note>.+)",
-            lambda m: Remember(m["note"].strip(), now.strftime("%Y-%m-%d"), now.strftime("%H:%M")),
-        ),
+_RULES: tuple[tuple[re.Pattern[str], Ability], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE | re.DOTALL), ability)
+    for pattern, ability in (
+        (rf"{_NOTE}(?: that|:| of)? (?P<note>.+)", remember),
         (
             r"(?:what did i (?:say|tell you)|do you (?:remember|recall)|recall|what do you (?:know|remember))"
             r"(?: about)?(?P<topic>.*)",
-            lambda m: Recall(m["topic"].strip(" ?.!")),
+            recall,
         ),
-        (
-            r"(?:what|which|list|show|tell me)?(?: are| me| about)*(?: your| the)? ?skills\b.{0,30}",
-            lambda m: OfflineSkills(),
-        ),
-        (rf"(?:run|execute)\b[^`\"]*{_QUOTED}.*", lambda m: RunCommand(_bare(m["quoted"]), scene.place("."))),
-        (
-            rf"(?:find|search|look|grep|where is)\b[^`\"]*{_QUOTED}(?: in {_FILE})?.*",
-            lambda m: SearchText(_bare(m["quoted"]), scene.place(where(m))),
-        ),
-        (
-            r"find\b.*?(?P<glob>[\w./\[\]-]*[*?][\w./*?\[\]-]*|\S+\.\w+)(?: .*)?",
-            lambda m: FindFiles(_bare(m["glob"]) if "*" in m["glob"] else f"**/{_bare(m['glob'])}", scene.place(".")),
-        ),
+        (r"(?:what|which|list|show|tell me)?(?: are| me| about)*(?: your| the)? ?skills\b.{0,30}", list_skills),
+        (rf"(?:run|execute)\b[^`\"]*{_QUOTED}.*", run_command),
+        (rf"(?:find|search|look|grep|where is)\b[^`\"]*{_QUOTED}(?: in {_FILE})?.*", search_text),
+        (r"find\b.*?(?P<glob>[\w./\[\]-]*[*?][\w./*?\[\]-]*|\S+\.\w+)(?: .*)?", find_files),
         (
             rf"(?:list|ls) {_FILE}.*"
             rf"|(?:list|ls|(?:show|which|what|tell me)\b.*?\bfiles)\b.*?\b(?:in|of|under) (?:the )?{_PLACE}.*"
             r"|(?:list|ls|(?:show|which|what|tell me)\b.*\bfiles)\b.*",
-            lambda m: ListFiles(scene.place(where(m)), where(m, scene.here)),
+            list_files,
         ),
         (
             rf"(?:summari[sz]e|outline|what(?: does| is in)?|tell me (?:about|what)|explain|headings of)\b.*?{_FILE}.*",
-            lambda m: Outline(scene.place(where(m)), where(m)),
+            summarise_file,
         ),
-        (rf"{_SHOW}\s+{_FILE}.*", lambda m: ShowFile(scene.place(where(m)), where(m))),
+        (rf"{_SHOW}\s+{_FILE}.*", show_file),
         (
             r"(?:what(?:'s| is)? (?:the )?(?:time|date|day)|(?:tell me |show )?(?:me )?the (?:time|date)"
             r"|what (?:time|date|day) is it)\b.*",
-            lambda m: Say(f"It is {now.strftime('%A, %Y-%m-%d, %H:%M %Z').strip()}."),
+            tell_time,
         ),
-        (r"(?:/|what(?:'s| is) |show |tell me )?(?:me )?(?:your |the )?status.{0,20}", lambda m: _status(scene)),
-    ]
+        (r"(?:/|what(?:'s| is) |show |tell me )?(?:me )?(?:your |the )?status.{0,20}", tell_status),
+    )
+)
+"""The patterns and their abilities, in order; the first that matches a clause wins."""
 
 
-def parse_abilities(text: str, scene: OfflineContext) -> list[Ability]:
-    """The abilities a message asks for, in its order; never empty."""
-    abilities: list[Ability] = []
-    rules = _rules(scene)
+def parse_abilities(text: str) -> list[tuple[Ability, Words]]:
+    """The abilities a message asks for, in its order, each with the words that match it."""
+    found = []
     for clause in _clauses(text):
-        if len(clause) > LONGEST_CLAUSE:
-            continue
-        for pattern, make in rules:
-            match = re.fullmatch(pattern, clause, re.IGNORECASE | re.DOTALL)
-            if match:
-                abilities.append(make(match))
+        for pattern, ability in _RULES if len(clause) <= LONGEST_CLAUSE else ():
+            if match := pattern.fullmatch(clause):
+                found.append((ability, match))
                 break
-    return abilities or [Say(HOW_TO_ADD_A_MODEL)]
+    return found
 
 
 def _clauses(text: str) -> list[str]:
     """Splits a message at "and", "then" and sentence ends, but not in quotes or in a note to remember."""
     kept: list[str] = []
 
-    def keep(match: re.Match[str]) -> str:
-        kept.append(match.group(0))
+    def keep(match: Words) -> str:
+        kept.append(match[0])
         return f"\0{len(kept) - 1}\0"
 
-    def restored(part: str) -> str:
-        return re.sub(r"\0(\d+)\0", lambda match: kept[int(match.group(1))], part)
-
     masked = _QUOTES.sub(keep, text[:LONGEST_MESSAGE].replace("\0", " "))
-    whole = _politely(re.sub(r"\s+", " ", masked).strip())
+    whole = _POLITE.sub("", re.sub(r"\s+", " ", masked).strip())
     if re.match(rf"{_NOTE}\b", whole, re.IGNORECASE):
-        return [restored(whole)]
-    parts = re.split(r",? and(?: then)? |,? then |; |[.!?] ", whole, flags=re.IGNORECASE)
-    return [restored(_politely(part.strip(" .!?"))) for part in parts if part.strip(" .!?")]
-
-
-def _politely(words: str) -> str:
-    """`words` without a leading "please" and the like."""
-    return words[polite.end() :] if (polite := _POLITE.match(words)) else words
+        parts = [whole]
+    else:
+        split = re.split(r",? and(?: then)? |,? then |; |[.!?] ", whole, flags=re.IGNORECASE)
+        parts = [_POLITE.sub("", part.strip(" .!?")) for part in split if part.strip(" .!?")]
+    # The text between two marks is the number of the quotation that stood there.
+    pieces = [part.split("\0") for part in parts]
+    return ["".join(kept[int(one)] if at % 2 else one for at, one in enumerate(piece)) for piece in pieces]
 
 
 # The provider.
@@ -418,51 +364,35 @@ TERMINAL_DIRECTORY = re.compile(r"^Terminal directory: (.+)$", re.MULTILINE)
 FOOTER = "(Answered offline, without a model.)"
 
 
-class _Turn(Struct, frozen=True):
-    """The latest user message, and the tool results since."""
-
-    text: str
-    timestamp: int
-    results: dict[str, ToolResult]
-
-
-def _latest(messages: Sequence[Message]) -> _Turn:
-    start = max((i for i, message in enumerate(messages) if isinstance(message, User)), default=-1)
-    said = messages[start] if start >= 0 else User(content="")
-    results = {m.tool_call_id: m for m in messages[start + 1 :] if isinstance(m, ToolResult)}
-    return _Turn(said.text, said.timestamp if isinstance(said, User) else 0, results)
-
-
 def respond(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
     """What to say or do next: text, or tool calls."""
-    turn = _latest(request.messages)
+    messages = request.messages
+    asked = [at for at, message in enumerate(messages) if isinstance(message, User)]
+    start = asked[-1] if asked else len(messages)
+    said, *since = messages[start:] or (User(content=""),)
     place = TERMINAL_DIRECTORY.search(request.system.dynamic)
     scene = OfflineContext(
-        here=place.group(1) if place else ".",
-        now_ms=turn.timestamp,
+        here=place[1] if place else ".",
+        now_ms=said.timestamp,
         tools=frozenset(spec.name for spec in request.tools),
         session=request.cache_key,
-        exchanges=sum(isinstance(message, User) for message in request.messages),
+        exchanges=len(asked),
     )
-    abilities = parse_abilities(turn.text, scene)
     calls: list[ToolCall] = []
     texts: list[str] = []
-    for number, ability in enumerate(abilities):
-        step = _advance(ability, f"_a{number}_s", len(request.messages), turn.results)
-        calls.extend(step if isinstance(step, tuple) else ())
-        texts.extend((step,) if isinstance(step, str) else ())
+    for number, (ability, words) in enumerate(parse_abilities(said.text)):
+        # The mark in a call's id says which ability made it.
+        mark = f"_a{number}_s"
+        mine = [each for each in since if isinstance(each, ToolResult) and mark in each.tool_call_id]
+        step = ability(words, scene, mine)
+        if isinstance(step, str):
+            texts.append(step)
+        else:
+            call_id = f"offline_{len(messages)}{mark}{len(mine)}"
+            calls.append(ToolCall(id=call_id, name=step.tool, arguments=step.arguments))
     if calls:
         return "", tuple(calls)
-    return "\n\n".join(texts) + f"\n\n{FOOTER}", ()
-
-
-def _advance(ability: Ability, mark: str, length: int, results: dict[str, ToolResult]) -> str | tuple[ToolCall, ...]:
-    """The ability's next step; `mark` in a call's id says which ability made it."""
-    mine = [result for call_id, result in results.items() if mark in call_id]
-    step = ability.step(mine)
-    if isinstance(step, str):
-        return step
-    return (ToolCall(id=f"offline_{length}{mark}{len(mine)}", name=step.tool, arguments=step.arguments),)
+    return "\n\n".join(texts or [HOW_TO_ADD_A_MODEL]) + f"\n\n{FOOTER}", ()
 
 
 class Offline:
@@ -488,6 +418,3 @@ class Offline:
 
     async def close(self) -> None:
         return None
-
-    async def models(self) -> list[Model]:
-        return [Model(provider="offline", id="offline", api="offline", name="Offline responder")]

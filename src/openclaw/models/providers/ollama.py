@@ -10,22 +10,20 @@ from msgspec.structs import replace
 
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Image, Text, ToolResult, Usage, User
-from openclaw.core.provider import Endpoint, Model, ModelRequest, ReplyBuilder
+from openclaw.core.provider import Model, ModelRequest
 from openclaw.models.providers.encode import (
     HistoryRules,
     adapt_messages,
     arguments_text,
     extra_body,
-    listed_model,
+    function_tools,
     output_limit,
     passed_params,
-    schema,
-    sorted_tools,
     temperature,
     to_bytes,
 )
 from openclaw.models.providers.errors import FaultOrigin, fault_of, from_fault
-from openclaw.models.providers.http import Frame, LineReader, ProviderCall, ProviderHttp
+from openclaw.models.providers.http import Decoder, HttpProvider, LineReader, ProviderCall
 
 # The registry's guess for an unknown window. Requesting that much would fill the local machine's memory.
 ASSUMED_WINDOW = 200_000
@@ -36,12 +34,9 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     """The body of a request."""
     model = request.model
     body: dict[str, Any] = {"model": model.id, "messages": _messages(request), "stream": True}
-    tools = [
-        {"name": tool.name, "description": tool.description, "parameters": schema(tool, model)}
-        for tool in sorted_tools(request)
-    ]
+    tools = function_tools(request)
     if tools and request.tool_choice != "none":  # the API has no `tool_choice`
-        body["tools"] = [{"type": "function", "function": tool} for tool in tools]
+        body["tools"] = tools
     params = passed_params(model)
     options = {name: value for name, value in params.items() if name not in _TOP_LEVEL}
     if model.context_window != ASSUMED_WINDOW:
@@ -66,13 +61,8 @@ def _think(request: ModelRequest) -> bool | str:
     if not request.model.id.startswith("gpt-oss"):
         return request.thinking != "off"
     # This family takes levels instead of a switch, and cannot switch thinking off.
-    match request.thinking:
-        case "off" | "minimal" | "low":
-            return "low"
-        case "medium" | "adaptive":
-            return "medium"
-        case _:
-            return "high"
+    levels = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "adaptive": "medium"}
+    return levels.get(request.thinking, "high")
 
 
 def _messages(request: ModelRequest) -> list[dict[str, Any]]:
@@ -139,18 +129,15 @@ class _Chunk(Struct):
 _decode = msgspec.json.Decoder(_Chunk, strict=False).decode
 
 
-class OllamaDecoder:
+class OllamaDecoder(Decoder):
     """Decodes the lines of one answer."""
 
     def __init__(self, model: Model, origin: FaultOrigin) -> None:
-        self._reply = ReplyBuilder(model)
-        self._origin = origin
+        super().__init__(model, origin)
         self._calls = 0
-        self.ended = False
-        self.complete = False
 
-    def read(self, frame: Frame) -> Iterable[ModelEvent]:
-        chunk = _decode(frame.data)
+    def read(self, data: bytes) -> Iterable[ModelEvent]:
+        chunk = _decode(data)
         if chunk.error:
             raise from_fault(self._origin, fault_of(chunk.error))
         message = chunk.message or _Message()
@@ -167,9 +154,6 @@ class OllamaDecoder:
             self._reply.stop_reason = "length" if chunk.done_reason == "length" else "stop"
             self.ended = self.complete = True
 
-    def message(self) -> Assistant:
-        return self._reply.message()
-
     def _call(self, call: _Call) -> CallDelta:
         raw = call.function.arguments
         fragment = raw if isinstance(raw, str) else arguments_text(raw or {})
@@ -179,53 +163,16 @@ class OllamaDecoder:
         return CallDelta(call_id, name, fragment)
 
 
-class _Listed(Struct):
-    name: str = ""
-    model: str = ""
-
-
-class _List(Struct):
-    models: list[_Listed] = []
-
-
-class _Shown(Struct):
-    capabilities: list[str] = []
-    model_info: dict[str, Any] = {}
-
-    @property
-    def window(self) -> int | None:
-        found = (value for name, value in self.model_info.items() if name.endswith(".context_length"))
-        return next((value for value in found if isinstance(value, int)), None)
-
-
-class Ollama:
+class Ollama(HttpProvider):
     """A provider that speaks Ollama's own API."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        # `/v1` is the server's OpenAI-compatible API; people paste addresses that end in it.
-        base_url = endpoint.base_url.rstrip("/").removesuffix("/v1")
-        self._http = ProviderHttp(replace(endpoint, base_url=base_url))
+    reader = LineReader
+    decoder = OllamaDecoder
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        model = request.model
-        at = replace(model, base_url=model.base_url.rstrip("/").removesuffix("/v1"))
-        call = ProviderCall(path="/api/chat", body=to_bytes(encode(request)), model=at)
-        decoder = OllamaDecoder(model, self._http.origin(model))
-        return self._http.converse(call, LineReader(model.provider), decoder)
+        # `/v1` is the server's OpenAI-compatible API; people paste addresses that end in it.
+        base_url = (request.model.base_url or self.endpoint.base_url).rstrip("/").removesuffix("/v1")
+        return super().stream(replace(request, model=replace(request.model, base_url=base_url)))
 
-    async def models(self) -> list[Model]:
-        listed = await self._http.fetch("/api/tags", _List)
-        return [await self._model(entry.model or entry.name) for entry in listed.models]
-
-    async def close(self) -> None:
-        await self._http.close()
-
-    async def _model(self, name: str) -> Model:
-        shown = await self._http.fetch("/api/show", _Shown, post={"model": name})
-        model = listed_model(self._http.endpoint, name, name=None, window=shown.window)
-        return replace(
-            model,
-            reasoning="thinking" in shown.capabilities,
-            input=("text", "image") if "vision" in shown.capabilities else ("text",),
-            compat=replace(model.compat, supports_tools="tools" in shown.capabilities or not shown.capabilities),
-        )
+    def call(self, request: ModelRequest) -> ProviderCall:
+        return ProviderCall(path="/api/chat", body=to_bytes(encode(request)))

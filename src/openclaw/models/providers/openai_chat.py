@@ -1,6 +1,6 @@
 """OpenAI's chat-completions API and its near-compatible variants: traits, encoding, decoding, provider."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
 
@@ -20,27 +20,24 @@ from openclaw.core.messages import (
     User,
     cache_on_message,
 )
-from openclaw.core.provider import Endpoint, Model, ModelRequest, ReplyBuilder
+from openclaw.core.provider import Model, ModelRequest
 from openclaw.models.providers.encode import (
     HistoryRules,
     adapt_messages,
     arguments_text,
     data_url,
     extra_body,
-    host_of,
+    function_tools,
     join_texts,
-    listed_model,
     openai_effort,
     output_limit,
     passed_params,
-    schema,
-    sorted_tools,
     temperature,
     to_bytes,
-    with_base_url,
 )
-from openclaw.models.providers.errors import FaultOrigin, excerpt, fault_of, from_fault
-from openclaw.models.providers.http import EventReader, Frame, ProviderCall, ProviderHttp
+from openclaw.models.providers.errors import FaultOrigin, fault_of, from_fault
+from openclaw.models.providers.http import Decoder, HttpProvider, ProviderCall
+from openclaw.models.registry import host_of
 
 _OLD_LIMIT_HOSTS = ("mistral.ai", "deepseek.com", "moonshot.ai", "moonshot.cn", "together.xyz", "z.ai", "bigmodel.cn")
 _NO_EFFORT_HOSTS = ("mistral.ai", "x.ai")
@@ -56,7 +53,6 @@ class EndpointTraits(Struct, frozen=True, kw_only=True):
     temperature: bool
     usage: bool
     strict: bool
-    string_content: bool
     tool_result_name: bool
     thinking_as_text: bool
     limit_field: str
@@ -65,13 +61,13 @@ class EndpointTraits(Struct, frozen=True, kw_only=True):
 
 
 def is_openai(model: Model) -> bool:
-    host = host_of(model)
+    host = host_of(model.base_url)
     return host == "api.openai.com" or (not host and model.provider == "openai")
 
 
 def traits(model: Model) -> EndpointTraits:
     """The traits from the compat flags; where those are unset, from what is known of the host."""
-    compat, host, openai = model.compat, host_of(model), is_openai(model)
+    compat, host, openai = model.compat, host_of(model.base_url), is_openai(model)
     mistral = model.provider == "mistral" or host.endswith("mistral.ai")
 
     def flag(value: bool | None, otherwise: bool) -> bool:
@@ -86,7 +82,6 @@ def traits(model: Model) -> EndpointTraits:
         temperature=flag(compat.supports_temperature, not (openai and model.reasoning)),
         usage=flag(compat.supports_usage_in_streaming, True),
         strict=flag(compat.supports_strict_mode, openai),
-        string_content=string_content,
         tool_result_name=flag(compat.requires_tool_result_name, mistral),
         thinking_as_text=flag(compat.requires_thinking_as_text, False),
         limit_field=compat.max_tokens_field
@@ -113,7 +108,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     body: dict[str, Any] = {"model": model.id, "messages": _messages(request, kind), "stream": True}
     if kind.usage:
         body["stream_options"] = {"include_usage": True}
-    tools = [_tool(tool.name, tool.description, schema(tool, model), kind) for tool in sorted_tools(request)]
+    tools = function_tools(request, {"strict": False} if kind.strict else {})
     if tools:
         body |= {"tools": tools, "tool_choice": request.tool_choice}
     limit = output_limit(request)
@@ -144,13 +139,6 @@ def _thinking(request: ModelRequest, kind: EndpointTraits) -> dict[str, Any]:
     return {} if effort is None else {"reasoning_effort": effort}
 
 
-def _tool(name: str, description: str, parameters: dict[str, Any], kind: EndpointTraits) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": name, "description": description, "parameters": parameters}
-    if kind.strict:
-        function["strict"] = False
-    return {"type": "function", "function": function}
-
-
 def _messages(request: ModelRequest, kind: EndpointTraits) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     if request.system.text:
@@ -168,13 +156,10 @@ def _messages(request: ModelRequest, kind: EndpointTraits) -> list[dict[str, Any
             case ToolResult():
                 images = [block for block in message.content if isinstance(block, Image)]
                 shown += images
-                result = {"role": "tool", "tool_call_id": message.tool_call_id, "content": _result(message, images)}
+                text = message.text or f"(see the attached {'images' if len(images) > 1 else 'image'})"
+                result = {"role": "tool", "tool_call_id": message.tool_call_id, "content": text}
                 out.append(result | ({"name": message.tool_name} if kind.tool_result_name else {}))
     return [*out, _shown(shown)] if shown else out
-
-
-def _result(message: ToolResult, images: list[Image]) -> str:
-    return message.text or f"(see the attached {'images' if len(images) > 1 else 'image'})"
 
 
 def _shown(images: list[Image]) -> dict[str, Any]:
@@ -284,24 +269,20 @@ class _Chunk(Struct):
 _decode = msgspec.json.Decoder(_Chunk, strict=False).decode
 
 
-class ChatDecoder:
+class ChatDecoder(Decoder):
     """Decodes the chunks of one completion."""
 
     def __init__(self, model: Model, origin: FaultOrigin) -> None:
-        self._reply = ReplyBuilder(model)
-        self._origin = origin
+        super().__init__(model, origin)
         self._calls: dict[int, tuple[int, str]] = {}
         self._next_call = 0
-        self._refusal: list[str] = []
         self._details: dict[tuple[Any, Any], dict[str, Any]] = {}
-        self.ended = False
-        self.complete = False
 
-    def read(self, frame: Frame) -> Iterable[ModelEvent]:
-        if frame.data.strip() == b"[DONE]":
+    def read(self, data: bytes) -> Iterable[ModelEvent]:
+        if data.strip() == b"[DONE]":
             self.ended = self.complete = True
             return
-        chunk = _decode(frame.data)
+        chunk = _decode(data)
         if chunk.error:
             raise from_fault(self._origin, fault_of(chunk.error))
         self._reply.response_id = self._reply.response_id or chunk.id
@@ -316,14 +297,11 @@ class ChatDecoder:
             self._reply.usage = chunk.usage.normal()
 
     def message(self) -> Assistant:
-        if self._refusal:
-            said = excerpt("".join(self._refusal), self._origin)
-            raise ModelRefused(f"{self._origin.provider} declined to answer: {said}")
         if self._details:
             raw = msgspec.json.encode(list(self._details.values())).decode()
             self._reply.signature(0, "thinking", raw)
         self._reply.stop_reason = self._reply.stop_reason or "stop"
-        return self._reply.message()
+        return super().message()
 
     def _delta(self, delta: _Delta) -> Iterable[ModelEvent]:
         thought = delta.reasoning_content or delta.reasoning
@@ -391,40 +369,10 @@ def _inner(part: dict[str, Any], kind: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-class _Listed(Struct):
-    id: str
-    name: str | None = None
-    context_length: int | None = None
-    max_model_len: int | None = None
-
-
-class ModelList(Struct):
-    """The answer of `/models`."""
-
-    data: list[_Listed] = []
-
-
-class OpenAIChat:
+class OpenAIChat(HttpProvider):
     """A provider that speaks chat completions."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._http = ProviderHttp(endpoint)
+    decoder = ChatDecoder
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        model = request.model
-        call = ProviderCall(
-            path="/chat/completions", body=to_bytes(encode(with_base_url(request, self._http.endpoint))), model=model
-        )
-        reader = EventReader(model.provider)
-        return self._http.converse(call, reader, ChatDecoder(model, self._http.origin(model)))
-
-    async def models(self) -> list[Model]:
-        endpoint = self._http.endpoint
-        listed = await self._http.fetch("/models", ModelList)
-        return [
-            listed_model(endpoint, entry.id, name=entry.name, window=entry.context_length or entry.max_model_len)
-            for entry in listed.data
-        ]
-
-    async def close(self) -> None:
-        await self._http.close()
+    def call(self, request: ModelRequest) -> ProviderCall:
+        return ProviderCall(path="/chat/completions", body=to_bytes(encode(request)))

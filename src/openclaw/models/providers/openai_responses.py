@@ -1,6 +1,6 @@
 """OpenAI's responses API, used without server-side state: encoding, decoding, provider."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -9,14 +9,13 @@ from msgspec import Struct
 from openclaw.core.errors import ModelRefused
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
-from openclaw.core.provider import Endpoint, Model, ModelRequest, ReplyBuilder
+from openclaw.core.provider import Model, ModelRequest
 from openclaw.models.providers.encode import (
     HistoryRules,
     adapt_messages,
     arguments_text,
     data_url,
     extra_body,
-    listed_model,
     openai_effort,
     output_limit,
     passed_params,
@@ -24,11 +23,10 @@ from openclaw.models.providers.encode import (
     sorted_tools,
     temperature,
     to_bytes,
-    with_base_url,
 )
-from openclaw.models.providers.errors import Fault, FaultOrigin, excerpt, fault_of, from_fault
-from openclaw.models.providers.http import EventReader, Frame, ProviderCall, ProviderHttp
-from openclaw.models.providers.openai_chat import ModelList, is_openai
+from openclaw.models.providers.errors import Fault, FaultOrigin, fault_of, from_fault
+from openclaw.models.providers.http import Decoder, HttpProvider, ProviderCall
+from openclaw.models.providers.openai_chat import is_openai
 
 
 def encode(request: ModelRequest) -> dict[str, Any]:
@@ -179,23 +177,19 @@ class _Event(Struct):
 _decode = msgspec.json.Decoder(_Event, strict=False).decode
 
 
-class ResponsesDecoder:
+class ResponsesDecoder(Decoder):
     """Decodes the events of one response; its blocks are its output items."""
 
     def __init__(self, model: Model, origin: FaultOrigin) -> None:
-        self._reply = ReplyBuilder(model)
-        self._origin = origin
+        super().__init__(model, origin)
         self._done: set[int] = set()
         self._written: set[int] = set()
         self._parts: dict[int, int] = {}
-        self._refusal: list[str] = []
-        self.ended = False
-        self.complete = False
 
-    def read(self, frame: Frame) -> Iterable[ModelEvent]:
-        if frame.data.strip() == b"[DONE]":
+    def read(self, data: bytes) -> Iterable[ModelEvent]:
+        if data.strip() == b"[DONE]":
             return
-        event = _decode(frame.data)
+        event = _decode(data)
         key, delta = event.output_index, event.delta or ""
         match event.type:
             case "response.created" if event.response:
@@ -219,12 +213,6 @@ class ResponsesDecoder:
             case "error":
                 fault = Fault(event.message or "", event.code or "") if event.message else fault_of(event.error)
                 raise from_fault(self._origin, fault)
-
-    def message(self) -> Assistant:
-        if self._refusal:
-            said = excerpt("".join(self._refusal), self._origin)
-            raise ModelRefused(f"{self._origin.provider} declined to answer: {said}")
-        return self._reply.message()
 
     def _text(self, key: int, text: str) -> TextDelta:
         self._written.add(key)
@@ -268,7 +256,11 @@ class ResponsesDecoder:
                 if key not in self._written and any(shown):
                     yield self._thought(key, 0, "\n\n".join(shown))
                 if item.encrypted_content and item.id:
-                    self._reply.signature(key, "thinking", _sealed(item))
+                    # To be sent back unchanged.
+                    summary = [{"type": "summary_text", "text": part.text or ""} for part in item.summary or ()]
+                    kept = {"type": "reasoning", "id": item.id, "summary": summary}
+                    kept["encrypted_content"] = item.encrypted_content
+                    self._reply.signature(key, "thinking", msgspec.json.encode(kept).decode())
 
     def _close(self, kind: str, response: _Response) -> Iterable[ModelEvent]:
         why = response.incomplete_details.reason if response.incomplete_details else None
@@ -287,30 +279,10 @@ class ResponsesDecoder:
         self.ended = self.complete = True
 
 
-def _sealed(item: _Item) -> str:
-    """A reasoning item as JSON, to be sent back unchanged."""
-    summary = [{"type": "summary_text", "text": part.text or ""} for part in item.summary or ()]
-    kept = {"type": "reasoning", "id": item.id, "summary": summary, "encrypted_content": item.encrypted_content}
-    return msgspec.json.encode(kept).decode()
-
-
-class OpenAIResponses:
+class OpenAIResponses(HttpProvider):
     """A provider that speaks the responses API."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._http = ProviderHttp(endpoint)
+    decoder = ResponsesDecoder
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        model = request.model
-        call = ProviderCall(
-            path="/responses", body=to_bytes(encode(with_base_url(request, self._http.endpoint))), model=model
-        )
-        decoder = ResponsesDecoder(model, self._http.origin(model))
-        return self._http.converse(call, EventReader(model.provider), decoder)
-
-    async def models(self) -> list[Model]:
-        listed = await self._http.fetch("/models", ModelList)
-        return [listed_model(self._http.endpoint, entry.id, name=entry.name, window=None) for entry in listed.data]
-
-    async def close(self) -> None:
-        await self._http.close()
+    def call(self, request: ModelRequest) -> ProviderCall:
+        return ProviderCall(path="/responses", body=to_bytes(encode(request)))

@@ -7,6 +7,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -15,14 +16,13 @@ from msgspec import Struct, field
 from openclaw.core.errors import StateError
 from openclaw.plugins.hooks.manifest import HookDirectory
 from openclaw.storage.atomic import JsonFile
+from openclaw.storage.digests import Identity, identity_of
 from openclaw.storage.locks import hold_lock
 
 FILE = "hooks-trust.json"
 MAX_FILES = 500
 MAX_BYTES = 32 << 20
 UNCOUNTED = frozenset({".git", ".DS_Store"})
-
-Signature = tuple[tuple[str, int, int, int, int], ...]
 
 
 class AcceptedHook(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -49,7 +49,7 @@ class AcceptedHooks:
     def __init__(self, state: Path) -> None:
         self._file = JsonFile(state / FILE, _Document, "mend it, or move it away and enable your hooks again")
         self.path = self._file.path
-        self._digests: dict[str, tuple[Signature, str]] = {}
+        self._digests: dict[str, tuple[tuple[tuple[str, Identity], ...], str]] = {}
 
     def read(self) -> Mapping[str, AcceptedHook]:
         """Everything accepted; raises `StateError` when the file cannot be used, because then nothing is."""
@@ -64,8 +64,7 @@ class AcceptedHooks:
             raise StateError(f"{hook.name} cannot be accepted: {error}") from error
         entry = AcceptedHook(name=hook.name, sha256=sha256, approved_at=now, approved_by=by)
         with hold_lock(self.path.with_name(f"{FILE}.lock"), "the list of accepted hooks"):
-            document = _Document(hooks=dict(sorted({**self.read(), hook.directory: entry}.items())))
-            self._file.write(document)
+            self._file.write(_Document(hooks=dict(sorted({**self.read(), hook.directory: entry}.items()))))
         return entry
 
     def objection(self, hook: HookDirectory) -> str:
@@ -88,9 +87,7 @@ class AcceptedHooks:
         """One digest over everything in `directory`, cached until a file changes."""
         try:
             files = _walk(directory)
-            signature = tuple(
-                (path, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns) for path, about in files
-            )
+            signature = tuple((path, identity_of(about)) for path, about in files)
             known = self._digests.get(directory)
             if known is not None and known[0] == signature:
                 return known[1]
@@ -114,7 +111,7 @@ def _walk(directory: str) -> list[tuple[str, os.stat_result]]:
         if stat.S_IMODE(Path(place).stat().st_mode) & 0o002:
             raise UnverifiableHook(f"everyone on this machine can write to {place}: chmod o-w {place}")
         with os.scandir(place) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
+            entries = sorted(listing, key=attrgetter("name"))
         for entry in entries:
             if entry.name in UNCOUNTED:
                 continue

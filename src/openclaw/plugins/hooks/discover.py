@@ -5,7 +5,6 @@ A hook that cannot be used becomes a diagnostic, or is listed with its problem; 
 
 import os
 import shutil
-import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -21,7 +20,6 @@ from openclaw.plugins.hooks.manifest import (
     FoundHooks,
     HookDirectory,
     HookMachine,
-    HookManifest,
     HookProblem,
     HookVerdict,
     Kind,
@@ -32,7 +30,8 @@ from openclaw.plugins.hooks.manifest import (
 )
 from openclaw.plugins.settings import InternalHooksSettings
 from openclaw.process.environment import Environment
-from openclaw.skills.manifest import parse_mapping, read
+from openclaw.skills.roots import expand_path
+from openclaw.storage.digests import Unverifiable, read_regular
 from openclaw.workspace.seed import workspace_of
 
 FILE = "HOOK.md"
@@ -51,19 +50,6 @@ class HookRoot(Struct, frozen=True, kw_only=True):
     source: Source
 
 
-class HookFrontMatter(Struct, frozen=True, kw_only=True):
-    """The front matter of a file as plain values."""
-
-    fields: Mapping[str, Any]
-    ours: Mapping[str, Any]
-    """What stands under `metadata.openclaw`."""
-    notes: tuple[str, ...] = ()
-
-
-ReadMatter = Callable[[str], HookFrontMatter]
-"""Raises `ValueError` for text without front matter."""
-
-
 class _Package(Struct, frozen=True):
     openclaw: dict[str, Any] = {}
 
@@ -71,25 +57,22 @@ class _Package(Struct, frozen=True):
 # Searching the roots.
 
 
-def find_hooks(roots: Iterable[HookRoot], read: ReadMatter) -> FoundHooks:
+def find_hooks(roots: Iterable[HookRoot]) -> FoundHooks:
     """Every hook below `roots`. A later root replaces what an earlier one has, but a workspace only adds."""
     chosen: dict[str, HookDirectory] = {}
     diagnostics: list[HookProblem] = []
     for root in roots:
         for directory in _candidates(root, diagnostics):
             try:
-                hook = _load(directory, root, read)
+                hook = _load(directory, root)
             except (UnusableHook, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else str(error)
                 diagnostics.append(HookProblem(str(directory / FILE), why or type(error).__name__))
                 continue
             known = chosen.get(hook.name)
             if known is not None and (root.source == "openclaw-workspace" or known.source == root.source):
-                diagnostics.append(
-                    HookProblem(
-                        str(directory), f"{hook.name} is there already, from {known.directory}: rename this one"
-                    )
-                )
+                why = f"{hook.name} is there already, from {known.directory}: rename this one"
+                diagnostics.append(HookProblem(str(directory), why))
                 continue
             chosen[hook.name] = hook
     return FoundHooks(hooks=tuple(chosen.values()), diagnostics=tuple(diagnostics))
@@ -132,31 +115,22 @@ def _packed(child: Path, diagnostics: list[HookProblem]) -> list[Path]:
     return [child / name for name in named if isinstance(name, str)][:MOST_CHILDREN] if isinstance(named, list) else []
 
 
-def _load(directory: Path, root: HookRoot, read: ReadMatter) -> HookDirectory:
-    manifest = _manifest(directory, read)
+def _load(directory: Path, root: HookRoot) -> HookDirectory:
+    path = str(directory / FILE)
+    try:
+        manifest = parse(read_regular(path, FILE_BYTES)[0].decode(), directory.name)
+    except Unverifiable as error:
+        raise UnusableHook(str(error).replace(path, "it")) from None
+    except UnicodeDecodeError:
+        raise UnusableHook("it is not UTF-8 text") from None
+    except ValueError as error:
+        raise UnusableHook(str(error)) from None
     workspace = str(root.path.parent) if root.source == "openclaw-workspace" else ""
     hook = HookDirectory(manifest=manifest, source=root.source, directory=str(directory), workspace=workspace)
     if root.source == "openclaw-bundled":
         return structs.replace(hook, kind="bundled")
     handler, kind = _handler(directory)
     return structs.replace(hook, handler=handler, kind=kind, problem="" if handler else _no_handler(directory))
-
-
-def _manifest(directory: Path, read: ReadMatter) -> HookManifest:
-    handle = os.open(directory / FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise UnusableHook("it is not a regular file")
-        data = stream.read(FILE_BYTES + 1)
-    if len(data) > FILE_BYTES:
-        raise UnusableHook(f"it has more than {FILE_BYTES:,} bytes")
-    try:
-        matter = read(data.decode())
-    except UnicodeDecodeError:
-        raise UnusableHook("it is not UTF-8 text") from None
-    except ValueError as error:
-        raise UnusableHook(str(error)) from None
-    return parse(matter.fields, matter.ours, directory.name, matter.notes)
 
 
 def _handler(directory: Path) -> tuple[str, Kind]:
@@ -223,7 +197,7 @@ def agent_workspaces(agents: AgentsSettings, environment: Environment) -> dict[s
 
 def list_all_hooks(config: HookConfig, environment: Environment, ledger: AcceptedHooks) -> HookList:
     """A look at all the places hooks come from. Nothing is run, and nothing is accepted by looking."""
-    found = find_hooks(hook_roots(config, environment), read_front_matter)
+    found = find_hooks(hook_roots(config, environment))
     machine = _machine(config)
     items = [
         ListedHook(hook=hook, verdict=judge(hook, config.settings, machine), objection=ledger.objection(hook))
@@ -235,7 +209,7 @@ def list_all_hooks(config: HookConfig, environment: Environment, ledger: Accepte
 def hook_roots(config: HookConfig, environment: Environment) -> list[HookRoot]:
     """Where hooks are looked for; what comes later replaces what came before, but a workspace only adds."""
     home = environment.home
-    extra = [_expanded(text, environment) for text in config.settings.load.extra_dirs]
+    extra = [expand_path(text, environment.home_dir, home.state) for text in config.settings.load.extra_dirs]
     own = dict.fromkeys(path / "hooks" for path in agent_workspaces(config.agents, environment).values())
     return [
         HookRoot(path=BUNDLED, source="openclaw-bundled"),
@@ -243,23 +217,6 @@ def hook_roots(config: HookConfig, environment: Environment) -> list[HookRoot]:
         HookRoot(path=home.state / "hooks", source="openclaw-managed"),
         *(HookRoot(path=path, source="openclaw-workspace") for path in own),
     ]
-
-
-def read_front_matter(text: str) -> HookFrontMatter:
-    """The front matter of a HOOK.md, parsed as that of a skill."""
-
-    matter = read(text)
-    metadata = parse_mapping(matter.fields.get("metadata"))
-    ours = parse_mapping(metadata.get("openclaw"))
-    return HookFrontMatter(
-        fields=matter.fields, ours={**ours, "requires": parse_mapping(ours.get("requires"))}, notes=matter.notes
-    )
-
-
-def _expanded(text: str, environment: Environment) -> Path:
-    if text == "~" or text.startswith("~/"):
-        return environment.home_dir / text[2:]
-    return environment.home.state / text  # an absolute path stays what it is
 
 
 def _machine(config: HookConfig) -> HookMachine:

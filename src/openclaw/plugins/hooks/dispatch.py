@@ -8,10 +8,12 @@ import asyncio
 import fnmatch
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct, structs
 
 from openclaw.core.clock import Clock
 from openclaw.core.hooks import (
@@ -29,9 +31,9 @@ from openclaw.security.audit import AuditChange
 
 log = logging.getLogger(__name__)
 
-E = TypeVar("E")
+E = TypeVar("E", bound=Struct)
 A = TypeVar("A")
-M = TypeVar("M")
+M = TypeVar("M", bound=Struct)
 
 GRACE = 1.0
 """Seconds a cancelled handler has to end at shutdown."""
@@ -59,11 +61,11 @@ def refuse_reason(registration: HookRegistration) -> str:
 class HookDispatcher:
     """The registered handlers. Observers run in the background until `close`."""
 
-    def __init__(self, clock: Clock, failed: Callable[[HookRegistration, str], None] | None = None) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._failed = failed
-        """Hears of every handler that failed, and why."""
         self._order: list[HookRegistration] = []
+        self.any = False
+        """Whether any handler is registered at all."""
         self._at: dict[HookName, tuple[HookRegistration, ...]] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -74,6 +76,7 @@ class HookDispatcher:
             log.warning("plugin %s: %s", registration.plugin, why)
             return why
         self._order.append(registration)
+        self.any = True
         self._sort(registration.hook)
         return ""
 
@@ -81,22 +84,17 @@ class HookDispatcher:
         """Unregisters every handler of `plugin`; calls in progress finish."""
         gone = {each.hook for each in self._order if each.plugin == plugin}
         self._order = [each for each in self._order if each.plugin != plugin]
+        self.any = bool(self._order)
         for name in gone:
             self._sort(name)
-
-    @property
-    def any(self) -> bool:
-        return bool(self._order)
 
     def has(self, name: HookName) -> bool:
         """Whether a handler is registered; where none is, the caller need not build the event."""
         return name in self._at
 
-    def listeners(self) -> tuple[HookRegistration, ...]:
-        return tuple(self._order)
-
     def _sort(self, name: HookName) -> None:
-        found = sorted((each for each in self._order if each.hook == name), key=lambda each: -each.priority)
+        concerned = [each for each in self._order if each.hook == name]
+        found = sorted(concerned, key=attrgetter("priority"), reverse=True)
         self._at.pop(name, None)
         if found:
             self._at[name] = tuple(found)
@@ -116,8 +114,7 @@ class HookDispatcher:
         merged = point.start(event)
         for each in self._concerned(point.name, event, context):
             try:
-                said = each.handler(point.view(event, merged), context)
-                answer: A | None = _converted(each, said)
+                answer: A | None = _convert_answer(each, each.handler(point.view(event, merged), context))
             except (Exception, SystemExit) as error:
                 answer = self._give_up(point, each, _words(error))
             merged = _step(point, merged, each, answer)
@@ -146,25 +143,22 @@ class HookDispatcher:
             await asyncio.wait(left, timeout=GRACE)
 
     def _concerned(self, name: HookName, event: Any, context: HookContext) -> tuple[HookRegistration, ...]:
-        found = self._at.get(name)
-        if found is None:
-            return ()
-        return tuple(each for each in found if _concerns(each, event, context))
+        return tuple(each for each in self._at.get(name, ()) if _concerns(each, event, context))
 
     async def _answer(
         self, point: HookPoint[E, A, M], each: HookRegistration, event: E, context: HookContext
     ) -> A | None:
         try:
-            answer: A | None = _converted(each, await self._within(each, event, context))
+            answer: A | None = _convert_answer(each, await self._within(each, event, context))
+            return answer
         except HookFailure as error:
             return self._give_up(point, each, str(error))
-        return answer
 
     async def _observe(self, each: HookRegistration, event: Any, context: HookContext) -> None:
         try:
             await self._within(each, event, context)
         except HookFailure as error:
-            self._report(each, str(error), "passed over")
+            _report(each, str(error), "passed over")
 
     async def _within(self, each: HookRegistration, event: Any, context: HookContext) -> Any:
         """The handler's answer; raises `HookFailure` when it fails or takes too long."""
@@ -192,13 +186,10 @@ class HookDispatcher:
 
     def _give_up(self, point: HookPoint[E, A, M], each: HookRegistration, why: str) -> A | None:
         closed = POINTS[each.hook].fails == "closed" and point.objection is not None
-        self._report(each, why, "counted as an objection" if closed else "passed over")
-        return point.objection(f"{each.plugin} could not decide: {why}") if closed and point.objection else None
-
-    def _report(self, each: HookRegistration, why: str, outcome: str) -> None:
-        log.warning("plugin %s: its handler of %s was %s: %s", each.plugin, each.hook, outcome, why)
-        if self._failed is not None:
-            self._failed(each, why)
+        _report(each, why, "counted as an objection" if closed else "passed over")
+        if not closed or point.objection is None:
+            return None
+        return point.objection(block=True, block_reason=f"{each.plugin} could not decide: {why}")
 
     def _keep(self, task: "asyncio.Task[Any]") -> None:
         self._running.add(task)
@@ -231,13 +222,17 @@ async def _called(each: HookRegistration, event: Any, context: HookContext) -> A
         raise HookFailure(_words(error)) from error
 
 
-def _converted(each: HookRegistration, said: Any) -> Any:
+def _report(each: HookRegistration, why: str, outcome: str) -> None:
+    log.warning("plugin %s: its handler of %s was %s: %s", each.plugin, each.hook, outcome, why)
+
+
+def _convert_answer(each: HookRegistration, answer: Any) -> Any:
     """An answer as the point's own type; a handler may return a mapping with the same fields, or None."""
     kind = POINTS[each.hook].answer
-    if said is None or kind is None or isinstance(said, kind):
-        return said
+    if answer is None or kind is None or isinstance(answer, kind):
+        return answer
     try:
-        return msgspec.convert(said, kind)
+        return msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:
         raise HookFailure(f"its answer is not a {kind.__name__}: {error}") from error
 
@@ -257,13 +252,4 @@ def _words(error: BaseException) -> str:
 
 def audit_change(hook: HookName, change: HookChange, note: str = "") -> AuditChange:
     """A change as an entry of the audit."""
-    return AuditChange(
-        plugin=change.plugin,
-        hook=hook,
-        field=change.field,
-        before=change.before,
-        after=change.after,
-        priority=change.priority,
-        refused=change.refused,
-        note=note,
-    )
+    return AuditChange(hook=hook, note=note, **structs.asdict(change))

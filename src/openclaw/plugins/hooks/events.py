@@ -39,11 +39,11 @@ MESSAGE_CHARS = 4_000
 MOST_FILES = 100
 
 
-class _Told(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class _Payload(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     pass
 
 
-class HookSession(_Told, frozen=True, kw_only=True):
+class HookSession(_Payload, frozen=True, kw_only=True):
     """A session as a hook sees it."""
 
     session_id: str
@@ -55,7 +55,7 @@ class HookSession(_Told, frozen=True, kw_only=True):
     messages: int = 0
 
 
-class CommandContext(_Told, frozen=True, kw_only=True):
+class CommandContext(_Payload, frozen=True, kw_only=True):
     """A person gave a command."""
 
     agent_id: str
@@ -69,7 +69,7 @@ class CommandContext(_Told, frozen=True, kw_only=True):
     store_path: str = ""
 
 
-class AutoResetContext(_Told, frozen=True, kw_only=True):
+class AutoResetContext(_Payload, frozen=True, kw_only=True):
     """A session was reset by the clock or after silence; `session_entry` is the one that ended."""
 
     agent_id: str
@@ -81,7 +81,7 @@ class AutoResetContext(_Told, frozen=True, kw_only=True):
     store_path: str = ""
 
 
-class CompactContext(_Told, frozen=True, kw_only=True):
+class CompactContext(_Payload, frozen=True, kw_only=True):
     """A session is about to be compacted, or was."""
 
     session_id: str = ""
@@ -93,14 +93,14 @@ class CompactContext(_Told, frozen=True, kw_only=True):
     error: str = ""
 
 
-class PatchContext(_Told, frozen=True, kw_only=True):
+class PatchContext(_Payload, frozen=True, kw_only=True):
     """Settings of a session changed."""
 
     session_entry: HookSession | None = None
     patch: Mapping[str, Any] = {}
 
 
-class BootstrapFile(_Told, frozen=True, kw_only=True):
+class BootstrapFile(_Payload, frozen=True, kw_only=True):
     """A file of the prompt. Without `content` it is read from `path`."""
 
     name: str = ""
@@ -109,7 +109,7 @@ class BootstrapFile(_Told, frozen=True, kw_only=True):
     missing: bool = False
 
 
-class BootstrapContext(_Told, frozen=True, kw_only=True):
+class BootstrapContext(_Payload, frozen=True, kw_only=True):
     """The files of a prompt are gathered; a hook's answer replaces them."""
 
     agent_id: str
@@ -118,7 +118,7 @@ class BootstrapContext(_Told, frozen=True, kw_only=True):
     session_id: str = ""
 
 
-class GatewayContext(_Told, frozen=True, kw_only=True):
+class GatewayContext(_Payload, frozen=True, kw_only=True):
     """The gateway starts or stops."""
 
     workspace_dir: str = ""
@@ -126,7 +126,7 @@ class GatewayContext(_Told, frozen=True, kw_only=True):
     restart_expected_ms: int | None = None
 
 
-class ReceivedContext(_Told, frozen=True, kw_only=True):
+class ReceivedContext(_Payload, frozen=True, kw_only=True):
     """A message was received, or is ready for the model."""
 
     agent_id: str
@@ -137,7 +137,7 @@ class ReceivedContext(_Told, frozen=True, kw_only=True):
     body_for_agent: str = ""
 
 
-class SentContext(_Told, frozen=True, kw_only=True):
+class SentContext(_Payload, frozen=True, kw_only=True):
     """The assistant answered."""
 
     agent_id: str
@@ -161,7 +161,7 @@ Context = (
 )
 
 
-class HookEvent(_Told, frozen=True, kw_only=True, omit_defaults=False):
+class HookEvent(_Payload, frozen=True, kw_only=True, omit_defaults=False):
     """One event."""
 
     type: str
@@ -180,7 +180,7 @@ class HookEvent(_Told, frozen=True, kw_only=True, omit_defaults=False):
         return str(getattr(self.context, "agent_id", "")) or _agent_in(self.session_key)
 
 
-class HookFileAnswer(_Told, frozen=True, kw_only=True):
+class HookFileAnswer(_Payload, frozen=True, kw_only=True):
     """What a handler answers. `bootstrap_files` is None when it leaves them as they are."""
 
     messages: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentsSettings
 from openclaw.core.clock import Clock, millis
@@ -58,31 +58,31 @@ class HookListener(Struct, frozen=True, kw_only=True):
 
     hook: HookDirectory
     handle: Handle
-    objection: Callable[[], str] = lambda: ""
+    objection: Callable[[], str] = str
     """Why it must not run as it is now; checked before every run."""
 
 
 class HookFileDispatcher:
     """The listeners, in the order they were found."""
 
-    def __init__(self, listeners: Sequence[HookListener], workspace_of: Callable[[str], str]) -> None:
+    def __init__(self, listeners: Sequence[HookListener], workspaces: Mapping[str, str]) -> None:
         self._listeners = tuple(listeners)
-        self._workspace_of = workspace_of
+        self._workspaces = workspaces
+        """By agent."""
         self._failures: dict[str, int] = {}
         self._told: dict[str, str] = {}
         """What was said last of a hook that is held back: said once, not at every event."""
 
     def listening(self, event: HookEvent) -> list[HookListener]:
         """The listeners for `event`: those of its family first, then those that named it."""
-        found = [(match_level(each.hook.manifest.events, event), each) for each in self._listeners]
-        mine = [(rank, each) for rank, each in found if rank and self._concerned(each.hook, event)]
-        return [each for wanted in (1, 2) for rank, each in mine if rank == wanted]
-
-    def _concerned(self, hook: HookDirectory, event: HookEvent) -> bool:
-        """A workspace's hook receives only events of agents in that workspace."""
-        if not hook.workspace or not event.agent_id:
-            return True
-        return self._workspace_of(event.agent_id) == hook.workspace
+        # A workspace's hook receives only events of agents in that workspace.
+        places = ("", self._workspaces.get(event.agent_id, "")) if event.agent_id else None
+        found = [
+            (match_level(each.hook.manifest.events, event), each)
+            for each in self._listeners
+            if places is None or each.hook.workspace in places
+        ]
+        return [each for wanted in (1, 2) for rank, each in found if rank == wanted]
 
     async def fire(self, event: HookEvent) -> HookFileAnswer:
         """Calls the listeners one after another; gives their combined answer."""
@@ -105,10 +105,11 @@ class HookFileDispatcher:
     async def tell(self, listener: HookListener, event: HookEvent) -> HookFileAnswer | None:
         """One hook's answer; None when it was not accepted or failed, which is logged in one line."""
         name = listener.hook.name
-        objection = listener.objection()
-        if objection:
+        why = listener.objection()
+        if why:
             self._failures.pop(name, None)  # its files changed: failures are counted anew
-        why = objection or self._resting(name)
+        elif self._failures.get(name, 0) >= MOST_FAILURES:
+            why = f"it failed {MOST_FAILURES} times in a row; it is tried again when the gateway or its settings reload"
         if why:
             if self._told.get(name) != why:
                 log.warning("the hook %s is held back: %s", name, why)
@@ -123,11 +124,6 @@ class HookFileDispatcher:
             return None
         self._failures.pop(name, None)
         return said
-
-    def _resting(self, name: str) -> str:
-        if self._failures.get(name, 0) < MOST_FAILURES:
-            return ""
-        return f"it failed {MOST_FAILURES} times in a row; it is tried again when the gateway or its settings reload"
 
 
 BRIEFLY = 5.0
@@ -157,10 +153,10 @@ def build(
     for item in list_all_hooks(config, environment, ledger).items:
         if item.verdict.runs:
             _accept_first_use(item.hook, ledger, clock)
-            listeners.append(_listener(item.hook, config.settings, config.variables, own, ledger))
+            listeners.append(_listener(item.hook, config, own, ledger))
     if listeners:
         log.info("hooks: %s", ", ".join(listener.hook.name for listener in listeners))
-    return HookFileDispatcher(listeners, lambda agent: places.get(agent, ""))
+    return HookFileDispatcher(listeners, places)
 
 
 def _accept_first_use(hook: HookDirectory, ledger: AcceptedHooks, clock: Clock) -> None:
@@ -174,18 +170,12 @@ def _accept_first_use(hook: HookDirectory, ledger: AcceptedHooks, clock: Clock) 
         log.warning("%s", error.message)
 
 
-def _listener(
-    hook: HookDirectory,
-    settings: InternalHooksSettings,
-    variables: Mapping[str, str],
-    own: Mapping[str, Own],
-    ledger: AcceptedHooks,
-) -> HookListener:
-    entry = settings.entries.get(hook.manifest.key, HookEntrySettings())
+def _listener(hook: HookDirectory, config: HookConfig, own: Mapping[str, Own], ledger: AcceptedHooks) -> HookListener:
+    entry = config.settings.entries.get(hook.manifest.key, HookEntrySettings())
     if hook.bundled:
-        return HookListener(hook=hook, handle=partial(_carried_out, own.get(hook.name), hook.name, entry))
-    env = handler_environment(hook, variables, {name: value.reveal() for name, value in entry.env.items()})
-    limit = (entry.timeout_ms or settings.timeout_ms) / 1000
+        return HookListener(hook=hook, handle=partial(_run_bundled, own.get(hook.name), hook.name, entry))
+    env = handler_environment(hook, config.variables, {name: value.reveal() for name, value in entry.env.items()})
+    limit = (entry.timeout_ms or config.settings.timeout_ms) / 1000
 
     async def handle(event: HookEvent) -> HookFileAnswer:
         shortest = min(limit, BRIEFLY) if event.name == "agent:bootstrap" else limit
@@ -200,23 +190,15 @@ def options(entry: HookEntrySettings) -> dict[str, Any]:
     return {**{name: value for name, value in named.items() if value}, **entry.config}
 
 
-async def _carried_out(own: Own | None, name: str, entry: HookEntrySettings, event: HookEvent) -> HookFileAnswer:
+async def _run_bundled(own: Own | None, name: str, entry: HookEntrySettings, event: HookEvent) -> HookFileAnswer:
     """A bundled handler's answer. A bug in one is logged with its traceback, and is a failure like any other."""
-    if own is None:
-        return NOTHING
-    said: list[HookFileAnswer] = []
-    failed: list[OpenClawError] = []
-
-    async def work() -> None:
-        try:
-            said.append(await own(event, entry))
-        except OpenClawError as error:
-            failed.append(error)
-
-    await supervise_once(work(), f"the hook {name}")
-    if not said:
-        raise failed[0] if failed else HandlerFailed("something went wrong inside OpenClaw; the log has the details")
-    return said[0]
+    try:
+        return await own(event, entry) if own is not None else NOTHING
+    except OpenClawError:
+        raise
+    except Exception as error:
+        log.exception("the hook %s failed", name)
+        raise HandlerFailed("something went wrong inside OpenClaw; the log has the details") from error
 
 
 MOST_WAITING = 500
@@ -226,7 +208,7 @@ MOST_WAITING = 500
 
 
 class HookFiles:
-    """The hooks of a running gateway. `tell` needs `serving()`; `fire` and `answers` work without it."""
+    """The hooks of a running gateway. `tell` needs `serving()`; `fire` works without it."""
 
     def __init__(
         self,
@@ -260,23 +242,15 @@ class HookFiles:
 
     @property
     def on(self) -> bool:
-        """Whether there may be anyone to tell; while there is not, nobody need describe what happened."""
-        return not self._resting and self._settings.current.wanted
+        """Whether any hook can run; while none can, nobody searches for hooks or describes what happened."""
+        settings = self._settings.current
+        if self._resting or settings.enabled is not None:
+            return bool(settings.enabled) and not self._resting
+        return bool(settings.load.extra_dirs) or any(each.enabled is not False for each in settings.entries.values())
 
     async def fire(self, event: HookEvent) -> HookFileAnswer:
         """Calls the listeners and waits for their combined answer."""
-
-        return await (await self._dispatcher()).fire(event) if self.on else NOTHING
-
-    async def answers(self, event: HookEvent) -> AsyncGenerator[tuple[str, HookFileAnswer]]:
-        """The same, with the name of each hook and its answer."""
-        if self.on:
-            async with aclosing((await self._dispatcher()).answers(event)) as answers:
-                async for each in answers:
-                    yield each
-
-    async def listening(self, event: HookEvent) -> bool:
-        return self.on and bool((await self._dispatcher()).listening(event))
+        return await (await self.dispatcher()).fire(event) if self.on else NOTHING
 
     def tell(self, event: HookEvent) -> None:
         """Queues the event for the listeners; does not wait."""
@@ -289,7 +263,7 @@ class HookFiles:
             self.tell(patch_event(self._clock, key, row, patch))
 
     async def _spread(self, event: HookEvent) -> None:
-        dispatcher = await self._dispatcher()
+        dispatcher = await self.dispatcher()
         for listener in dispatcher.listening(event):
             lane = self._lane(listener.hook.name)
             if lane.full():
@@ -344,7 +318,8 @@ class HookFiles:
         self._workers.add(task)
         task.add_done_callback(self._workers.discard)
 
-    async def _dispatcher(self) -> HookFileDispatcher:
+    async def dispatcher(self) -> HookFileDispatcher:
+        """The listeners by the present settings."""
         # The lock is fair: events that arrive while hooks are searched for keep their order.
         async with self._building:
             now = (self._settings.current, self._agents.current, self._variables.current)
@@ -377,31 +352,23 @@ async def bootstrap_files(
     """The files of a prompt as hooks leave them, None when none changed any; and the audit entries for the changes."""
     if not hooks.on:
         return None, []
-    asked = make_event(
-        clock,
-        "agent",
-        "bootstrap",
-        BootstrapContext(agent_id=key.agent, workspace_dir=str(workspace), session_id=session_id),
-        str(key),
-    )
-    if not await hooks.listening(asked):
+    context = BootstrapContext(agent_id=key.agent, workspace_dir=str(workspace), session_id=session_id)
+    event = make_event(clock, "agent", "bootstrap", context, str(key))
+    dispatcher = await hooks.dispatcher()
+    if not dispatcher.listening(event):
         return None, []
     loaded = budget.select_files(files.load(workspace, cache=cache), budget.kind_of(key, group=shared))
-    context = BootstrapContext(
-        agent_id=key.agent,
-        workspace_dir=str(workspace),
-        session_id=session_id,
-        bootstrap_files=tuple(_shown(file) for file in loaded),
-    )
-    left, done = context.bootstrap_files, list[AuditChange]()
-    async with aclosing(hooks.answers(make_event(clock, "agent", "bootstrap", context, str(key)))) as answers:
+    before = left = tuple(_to_bootstrap(file) for file in loaded)
+    event, done = apply_answer(event, HookFileAnswer(bootstrap_files=before)), list[AuditChange]()
+    async with aclosing(dispatcher.answers(event)) as answers:
         async for name, said in answers:
             if said.bootstrap_files is not None:
-                done += audit_changes(name, left, said.bootstrap_files, lambda each: _text(each, workspace, cache))
+                text = partial(_text, workspace=workspace, cache=cache)
+                done += audit_changes(name, left, said.bootstrap_files, text)
                 left = said.bootstrap_files
-    if left is context.bootstrap_files:
+    if left is before:
         return None, []
-    given, warnings = budget.merge((), [_taken(each, loaded, workspace, cache) for each in left])
+    given, warnings = budget.merge((), [_from_bootstrap(each, loaded, workspace, cache) for each in left])
     for line in warnings:
         log.warning("%s", line)
     # Our own files come first when space is short.
@@ -446,34 +413,27 @@ def _place(file: BootstrapFile, workspace: Path) -> Path:
     return path if path.is_absolute() else workspace / path
 
 
-def _shown(file: WorkspaceFile) -> BootstrapFile:
+def _to_bootstrap(file: WorkspaceFile) -> BootstrapFile:
     content = None if file.missing or file.problem else file.content
     return BootstrapFile(name=file.name, path=file.path, content=content, missing=file.missing)
 
 
-def _taken(given: BootstrapFile, loaded: Sequence[WorkspaceFile], workspace: Path, cache: FileCache) -> WorkspaceFile:
+def _from_bootstrap(
+    given: BootstrapFile, loaded: Sequence[WorkspaceFile], workspace: Path, cache: FileCache
+) -> WorkspaceFile:
     """One file of a hook's answer. An unchanged one stays as it was loaded."""
     if not given.path.strip():
         return WorkspaceFile(name=given.name, path="")
     path = _place(given, workspace)
     known = next((file for file in loaded if file.path == str(path)), None)
-    if known is not None and given == _shown(known):
+    if known is not None and given == _to_bootstrap(known):
         return known
     name = given.name.strip() or path.name
     if given.missing:
         return WorkspaceFile(name=name, path=str(path), missing=True, note=BY_HOOK)
     if given.content is None:
         found = files.read(workspace, path, cache=cache)
-        return WorkspaceFile(
-            name=name,
-            path=found.path,
-            content=found.content,
-            missing=found.missing,
-            problem=found.problem,
-            note="; ".join(part for part in (BY_HOOK, found.note) if part),
-            raw_chars=found.raw_chars,
-            inode=found.inode,
-        )
+        return structs.replace(found, name=name, note=f"{BY_HOOK}; {found.note}" if found.note else BY_HOOK)
     return WorkspaceFile(
         name=name,
         path=str(path),

@@ -25,7 +25,7 @@ from openclaw.plugins.hooks.events import (
 from openclaw.plugins.settings import HookEntrySettings
 from openclaw.security.external import is_wrapped
 from openclaw.sessions.files import load
-from openclaw.sessions.reply_text import Visible, strip_tokens
+from openclaw.sessions.reply_text import strip_tokens
 from openclaw.sessions.transcript import MessageEntry, path_origins, path_to_leaf
 from openclaw.storage.atomic import private_directory
 
@@ -80,8 +80,8 @@ def conversation_lines(messages: Sequence[Message]) -> list[tuple[str, str]]:
         text = message.text.strip()
         if isinstance(message, User) and text and not text.startswith("/"):
             found.append(("User", text[:MESSAGE_CHARS]))
-        elif isinstance(message, Assistant) and isinstance(shown := strip_tokens(text), Visible) and shown.text.strip():
-            found.append(("Assistant", shown.text.strip()[:MESSAGE_CHARS]))
+        elif isinstance(message, Assistant) and (shown := (strip_tokens(text) or "").strip()):
+            found.append(("Assistant", shown[:MESSAGE_CHARS]))
     return found
 
 

@@ -1,10 +1,7 @@
-"""Parses HOOK.md and decides whether a hook can run here. Lenient about spelling, strict about meaning. Pure.
-
-The caller parses the front matter (as for skills) and passes plain values in.
-"""
+"""Parses HOOK.md and decides whether a hook can run here. Lenient about spelling, strict about meaning. Pure."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -12,6 +9,8 @@ from msgspec import Struct
 from openclaw.core.text import sanitize_line
 from openclaw.plugins.hooks.events import FAMILIES, NAMES, SILENT_HERE
 from openclaw.plugins.settings import HookEntrySettings, InternalHooksSettings
+from openclaw.skills import manifest as skill_manifest
+from openclaw.skills.manifest import parse_mapping
 
 Source = Literal["openclaw-bundled", "openclaw-plugin", "openclaw-extra", "openclaw-managed", "openclaw-workspace"]
 Kind = Literal["python", "program", "bundled"]
@@ -147,16 +146,14 @@ def _missing(hook: HookDirectory, entry: HookEntrySettings, machine: HookMachine
     bins = [name for name in requires.bins if not machine.has_bin(name)]
     env = [name for name in requires.env if name not in given]
     config = [path for path in requires.config if not machine.has_config(path)]
-    said = []
-    if bins:
-        said.append(f"not installed: {', '.join(bins)}")
-    if requires.any_bins and not any(machine.has_bin(name) for name in requires.any_bins):
-        said.append(f"none of these is installed: {', '.join(requires.any_bins)}")
-    if env:
-        said.append(f"not set: {', '.join(env)}")
-    if config:
-        said.append(f"not configured: {', '.join(config)}")
-    return said
+    any_bins = () if any(machine.has_bin(name) for name in requires.any_bins) else requires.any_bins
+    lacking = (
+        ("not installed", bins),
+        ("none of these is installed", any_bins),
+        ("not set", env),
+        ("not configured", config),
+    )
+    return [f"{what}: {', '.join(names)}" for what, names in lacking if names]
 
 
 # Parsing.
@@ -177,20 +174,19 @@ class UnusableHook(ValueError):
     """The file describes no usable hook; the text says why."""
 
 
-def parse(
-    fields: Mapping[str, Any], ours: Mapping[str, Any], directory: str, notes: tuple[str, ...] = ()
-) -> HookManifest:
-    """The manifest in `fields`, of which `ours` is `metadata.openclaw`. Raises `UnusableHook`."""
-    said = list(notes)
+def parse(text: str, directory: str) -> HookManifest:
+    """The manifest in the front matter of a HOOK.md, which is read as that of a skill. Raises `ValueError`."""
+    matter = skill_manifest.read(text)
+    fields, notes = matter.fields, list(matter.notes)
+    ours = parse_mapping(parse_mapping(fields.get("metadata")).get("openclaw"))
     name = _line(fields.get("name")) or directory
     if not _NAME.match(name):
         raise UnusableHook(f"the name {name[:MAX_NAME]!r} cannot be used: take letters, digits, '-', '_' and '.'")
     events = _words(ours.get("events"))
     if not events:
         raise UnusableHook("it names no events: add metadata.openclaw.events, for example [command:new]")
-    said += [line for event in events if (line := _doubt(event))]
-    requires = ours.get("requires")
-    requires = requires if isinstance(requires, Mapping) else {}
+    notes += [line for event in events if (line := _doubt(event))]
+    requires = parse_mapping(ours.get("requires"))
     export = _line(ours.get("export")) or "handler"
     if export != "default" and not _EXPORT.match(export):
         raise UnusableHook(f"export {export[:MAX_NAME]!r} is not the name of a function")
@@ -205,12 +201,12 @@ def parse(
         os=tuple(_SYSTEMS.get(each.lower(), each.lower()) for each in _words(ours.get("os"))),
         always=_line(ours.get("always")).lower() in _TRUE,
         requires=HookRequirements(
-            bins=_matching(requires.get("bins"), _BIN, "requires.bins", said),
-            any_bins=_matching(requires.get("anyBins"), _BIN, "requires.anyBins", said),
-            env=_matching(requires.get("env"), _ENV, "requires.env", said),
+            bins=_matching(requires.get("bins"), _BIN, "requires.bins", notes),
+            any_bins=_matching(requires.get("anyBins"), _BIN, "requires.anyBins", notes),
+            env=_matching(requires.get("env"), _ENV, "requires.env", notes),
             config=_words(requires.get("config")),
         ),
-        notes=tuple(said),
+        notes=tuple(notes),
     )
 
 

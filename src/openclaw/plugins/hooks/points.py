@@ -1,7 +1,7 @@
 """How the answers at each hook point are merged: the initial value, the effect of one more answer, and when to stop."""
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
@@ -36,6 +36,8 @@ A = TypeVar("A")
 LONGEST_TEXT = 60_000
 """The most one plugin may add to a prompt in one field: as much as all workspace files together."""
 
+NO_REASON = "no reason given"
+
 
 class HookAnswer(Struct, Generic[A], frozen=True, kw_only=True):
     """One answer and the plugin that gave it."""
@@ -66,10 +68,19 @@ class HookChange(Struct, frozen=True, kw_only=True):
     """Why it was refused."""
 
 
-class ModelMerged(Struct, frozen=True, kw_only=True):
+class _Merged(Struct, frozen=True, kw_only=True):
+    """The answers at a point so far."""
+
+    changes: tuple[HookChange, ...] = ()
+
+    def changed(self, change: HookChange, **fields: Any) -> Self:
+        """With `change` on record, and with `fields` set unless it was refused."""
+        return structs.replace(self, changes=(*self.changes, change), **({} if change.refused else fields))
+
+
+class ModelMerged(_Merged, frozen=True, kw_only=True):
     model: HookSource | None = None
     provider: HookSource | None = None
-    changes: tuple[HookChange, ...] = ()
 
 
 def merge_model(merged: ModelMerged, said: HookAnswer[ModelChoice] | HookAnswer[AgentStart]) -> ModelMerged:
@@ -77,13 +88,10 @@ def merge_model(merged: ModelMerged, said: HookAnswer[ModelChoice] | HookAnswer[
     granted = said.settings.allow_model_override
     refused = "" if (said.bundled if granted is None else granted) else "allowModelOverride is not granted"
     for name, wish in (("model", said.answer.model_override), ("provider", said.answer.provider_override)):
-        if not wish:
-            continue
-        late = "a plugin before it has chosen" if getattr(merged, name) is not None else ""
-        change = _change(said, f"{name}Override", wish, refused or late)
-        merged = structs.replace(merged, changes=(*merged.changes, change))
-        if not change.refused:
-            merged = structs.replace(merged, **{name: HookSource(said.plugin, wish)})
+        if wish:
+            late = "a plugin before it has chosen" if getattr(merged, name) is not None else ""
+            change = _change(said, f"{name}Override", wish, refused=refused or late)
+            merged = merged.changed(change, **{name: HookSource(said.plugin, wish)})
     return merged
 
 
@@ -105,7 +113,7 @@ def choose_model_ref(wanted: str, merged: ModelMerged) -> str:
     return named if named.startswith(f"{provider}/") else f"{provider}/{named}"
 
 
-class PromptMerged(Struct, frozen=True, kw_only=True):
+class PromptMerged(_Merged, frozen=True, kw_only=True):
     system: HookSource | None = None
     prepend_context: tuple[HookSource, ...] = ()
     append_context: tuple[HookSource, ...] = ()
@@ -113,70 +121,42 @@ class PromptMerged(Struct, frozen=True, kw_only=True):
     append_system: tuple[HookSource, ...] = ()
     tools_allow: tuple[tuple[str, ...], ...] = ()
     """The list of every plugin that gave one; a tool must be on each."""
-    changes: tuple[HookChange, ...] = ()
-
-
-_ADDED = {
-    "prepend_context": "prependContext",
-    "append_context": "appendContext",
-    "prepend_system": "prependSystemContext",
-    "append_system": "appendSystemContext",
-}
 
 
 def merge_prompt(merged: PromptMerged, said: HookAnswer[PromptChange] | HookAnswer[AgentStart]) -> PromptMerged:
     """Texts are concatenated, the last whole prompt wins, tools are those that every answer allows."""
     answer = said.answer
     barred = "" if said.settings.allow_prompt_injection else "allowPromptInjection is off"
-    given = {
-        "prepend_context": answer.prepend_context,
-        "append_context": answer.append_context,
-        "prepend_system": answer.prepend_system_context,
-        "append_system": answer.append_system_context,
-    }
-    for name, text in given.items():
+    for field, name, text in (
+        ("prepend_context", "prependContext", answer.prepend_context),
+        ("append_context", "appendContext", answer.append_context),
+        ("prepend_system", "prependSystemContext", answer.prepend_system_context),
+        ("append_system", "appendSystemContext", answer.append_system_context),
+    ):
         if text and text.strip():
-            change = _change(said, _ADDED[name], text, barred or _too_long(text))
-            merged = structs.replace(merged, changes=(*merged.changes, change))
-            if not change.refused:
-                merged = structs.replace(merged, **{name: (*getattr(merged, name), HookSource(said.plugin, text))})
-    if answer.system_prompt and answer.system_prompt.strip():
-        merged = _replaced(merged, said, answer.system_prompt, barred)
+            change = _change(said, name, text, refused=barred or _too_long(text))
+            merged = merged.changed(change, **{field: (*getattr(merged, field), HookSource(said.plugin, text))})
+    if (text := answer.system_prompt) and text.strip():
+        missing = "" if said.settings.allow_prompt_replace else "allowPromptReplace is not granted"
+        change = _change(said, "systemPrompt", text, refused=barred or missing or _too_long(text))
+        merged = merged.changed(change, system=HookSource(said.plugin, text))
     if answer.tools_allow is not None:
         change = _change(said, "toolsAllow", ", ".join(answer.tools_allow))
-        merged = structs.replace(
-            merged, tools_allow=(*merged.tools_allow, answer.tools_allow), changes=(*merged.changes, change)
-        )
+        merged = merged.changed(change, tools_allow=(*merged.tools_allow, answer.tools_allow))
     return merged
-
-
-def _replaced(
-    merged: PromptMerged, said: HookAnswer[PromptChange] | HookAnswer[AgentStart], text: str, barred: str
-) -> PromptMerged:
-    missing = "" if said.settings.allow_prompt_replace else "allowPromptReplace is not granted"
-    change = _change(said, "systemPrompt", text, barred or missing or _too_long(text))
-    merged = structs.replace(merged, changes=(*merged.changes, change))
-    return merged if change.refused else structs.replace(merged, system=HookSource(said.plugin, text))
 
 
 def merge_prompt_points(older: PromptMerged, newer: PromptMerged) -> PromptMerged:
     """Merges the answers of the legacy point and of the newer one, in this order."""
-    return PromptMerged(
-        system=newer.system or older.system,
-        prepend_context=(*older.prepend_context, *newer.prepend_context),
-        append_context=(*older.append_context, *newer.append_context),
-        prepend_system=(*older.prepend_system, *newer.prepend_system),
-        append_system=(*older.append_system, *newer.append_system),
-        tools_allow=(*older.tools_allow, *newer.tools_allow),
-        changes=(*older.changes, *newer.changes),
-    )
+    lists = (name for name in PromptMerged.__struct_fields__ if name != "system")
+    joined = {name: getattr(older, name) + getattr(newer, name) for name in lists}
+    return PromptMerged(system=newer.system or older.system, **joined)
 
 
-class ReplyMerged(Struct, frozen=True, kw_only=True):
+class ReplyMerged(_Merged, frozen=True, kw_only=True):
     plugin: str = ""
     """The plugin that claimed the turn; empty when none did."""
     reply: str = ""
-    changes: tuple[HookChange, ...] = ()
 
 
 def merge_reply(merged: ReplyMerged, said: HookAnswer[ReplyClaim]) -> ReplyMerged:
@@ -184,20 +164,15 @@ def merge_reply(merged: ReplyMerged, said: HookAnswer[ReplyClaim]) -> ReplyMerge
     if merged.plugin or not said.answer.handled:
         return merged
     text = said.answer.reply or ""
-    return ReplyMerged(plugin=said.plugin, reply=text, changes=(_change(said, "reply", text),))
+    return merged.changed(_change(said, "reply", text), plugin=said.plugin, reply=text)
 
 
-def is_claimed(merged: ReplyMerged) -> bool:
-    return bool(merged.plugin)
-
-
-class ToolMerged(Struct, frozen=True, kw_only=True):
+class ToolMerged(_Merged, frozen=True, kw_only=True):
     params: dict[str, Any]
     blocked: HookSource | None = None
     """The plugin that objects, and why."""
     approval: RequireApproval | None = None
     approval_by: str = ""
-    changes: tuple[HookChange, ...] = ()
 
 
 def merge_tool(merged: ToolMerged, said: HookAnswer[ToolVerdict]) -> ToolMerged:
@@ -205,32 +180,20 @@ def merge_tool(merged: ToolMerged, said: HookAnswer[ToolVerdict]) -> ToolMerged:
     answer = said.answer
     if answer.params is not None and answer.params != merged.params:
         late = f"{merged.approval_by} asked for an approval of the arguments as they are" if merged.approval else ""
-        change = structs.replace(_change(said, "params", _plain(answer.params), late), before=_plain(merged.params))
-        params = merged.params if late else answer.params
-        merged = structs.replace(merged, params=params, changes=(*merged.changes, change))
+        change = _change(said, "params", _plain(answer.params), before=_plain(merged.params), refused=late)
+        merged = merged.changed(change, params=answer.params)
     if answer.block:
-        why = answer.block_reason or "no reason given"
-        change = _change(said, "block", why)
-        return structs.replace(merged, blocked=HookSource(said.plugin, why), changes=(*merged.changes, change))
+        why = answer.block_reason or NO_REASON
+        return merged.changed(_change(said, "block", why), blocked=HookSource(said.plugin, why))
     if answer.require_approval is not None and merged.approval is None:
         change = _change(said, "requireApproval", answer.require_approval.title)
-        merged = structs.replace(
-            merged,
-            approval=answer.require_approval,
-            approval_by=said.plugin,
-            changes=(*merged.changes, change),
-        )
+        merged = merged.changed(change, approval=answer.require_approval, approval_by=said.plugin)
     return merged
 
 
-def tool_blocked(merged: ToolMerged) -> bool:
-    return merged.blocked is not None
-
-
-class InstallMerged(Struct, frozen=True, kw_only=True):
+class InstallMerged(_Merged, frozen=True, kw_only=True):
     blocked: HookSource | None = None
     findings: tuple[InstallFinding, ...] = ()
-    changes: tuple[HookChange, ...] = ()
 
 
 def merge_install(merged: InstallMerged, said: HookAnswer[InstallVerdict]) -> InstallMerged:
@@ -238,18 +201,12 @@ def merge_install(merged: InstallMerged, said: HookAnswer[InstallVerdict]) -> In
     merged = structs.replace(merged, findings=(*merged.findings, *said.answer.findings))
     if not said.answer.block or merged.blocked is not None:
         return merged
-    why = said.answer.block_reason or "no reason given"
-    change = _change(said, "block", why)
-    return structs.replace(merged, blocked=HookSource(said.plugin, why), changes=(*merged.changes, change))
+    why = said.answer.block_reason or NO_REASON
+    return merged.changed(_change(said, "block", why), blocked=HookSource(said.plugin, why))
 
 
-def install_blocked(merged: InstallMerged) -> bool:
-    return merged.blocked is not None
-
-
-class ResultMerged(Struct, frozen=True, kw_only=True):
+class ResultMerged(_Merged, frozen=True, kw_only=True):
     message: ToolResult
-    changes: tuple[HookChange, ...] = ()
 
 
 def merge_result(merged: ResultMerged, said: HookAnswer[PersistedResult]) -> ResultMerged:
@@ -267,35 +224,32 @@ def merge_result(merged: ResultMerged, said: HookAnswer[PersistedResult]) -> Res
     )
     if after == before:
         return merged
-    change = structs.replace(_change(said, "message", _whole(after)), before=_whole(before))
-    return ResultMerged(message=after, changes=(*merged.changes, change))
+    # Everything in a result goes on record, so that a changed image or detail is seen too.
+    was, now = (msgspec.json.encode(message).decode() for message in (before, after))
+    return merged.changed(_change(said, "message", now, before=was), message=after)
 
 
-class SendingMerged(Struct, frozen=True, kw_only=True):
+class SendingMerged(_Merged, frozen=True, kw_only=True):
     content: str
     cancelled: HookSource | None = None
-    changes: tuple[HookChange, ...] = ()
 
 
 def merge_sending(merged: SendingMerged, said: HookAnswer[SendingVerdict]) -> SendingMerged:
     """The last wording wins; the first to cancel ends it."""
     answer = said.answer
     if answer.content is not None and answer.content != merged.content:
-        change = structs.replace(_change(said, "content", answer.content), before=merged.content)
-        merged = structs.replace(merged, content=answer.content, changes=(*merged.changes, change))
+        change = _change(said, "content", answer.content, before=merged.content)
+        merged = merged.changed(change, content=answer.content)
     if not answer.cancel:
         return merged
-    why = answer.cancel_reason or "no reason given"
-    change = _change(said, "cancel", why)
-    return structs.replace(merged, cancelled=HookSource(said.plugin, why), changes=(*merged.changes, change))
+    why = answer.cancel_reason or NO_REASON
+    return merged.changed(_change(said, "cancel", why), cancelled=HookSource(said.plugin, why))
 
 
-def is_cancelled(merged: SendingMerged) -> bool:
-    return merged.cancelled is not None
-
-
-def _change(said: HookAnswer[Any], name: str, after: str, refused: str = "") -> HookChange:
-    return HookChange(plugin=said.plugin, priority=said.priority, field=name, after=after, refused=refused)
+def _change(said: HookAnswer[Any], name: str, after: str, *, before: str = "", refused: str = "") -> HookChange:
+    return HookChange(
+        plugin=said.plugin, priority=said.priority, field=name, before=before, after=after, refused=refused
+    )
 
 
 def _too_long(text: str) -> str:
@@ -307,89 +261,63 @@ def _plain(params: dict[str, Any]) -> str:
     return msgspec.json.encode(params, order="sorted").decode()
 
 
-def _whole(message: ToolResult) -> str:
-    """Everything in a result, so that a changed image or detail is recorded too."""
-    return msgspec.json.encode(message).decode()
-
-
-E = TypeVar("E")
-M = TypeVar("M")
-
-
-def _never(merged: Any) -> bool:
-    return False
-
-
-def _same(event: Any, merged: Any) -> Any:
-    return event
+E = TypeVar("E", bound=Struct)
+M = TypeVar("M", bound=Struct)
 
 
 class HookPoint(Struct, Generic[E, A, M], frozen=True, kw_only=True):
     """How the answers at one point are merged."""
 
     name: HookName
-    start: Callable[[E], M]
+    merged: type[M]
     step: Callable[[M, HookAnswer[A]], M]
-    over: Callable[[M], bool] = _never
-    """Whether asking can stop."""
-    view: Callable[[E, M], E] = _same
-    """The event the next handler sees, with the changes so far."""
-    objection: Callable[[str], A] | None = None
-    """The answer of a handler that failed, where a failure counts as an objection."""
+    carried: str = ""
+    """The field that handlers change one after the other; the next one sees it as the last one left it."""
+    ends: str = ""
+    """The field that ends the asking when it is set."""
+    objection: Callable[..., A] | None = None
+    """The answer that stands for a handler that failed, where a failure counts as an objection."""
+
+    def start(self, event: E) -> M:
+        return self.merged(**{self.carried: getattr(event, self.carried)} if self.carried else {})
+
+    def over(self, merged: M) -> bool:
+        return bool(self.ends and getattr(merged, self.ends))
+
+    def view(self, event: E, merged: M) -> E:
+        """The event the next handler sees."""
+        return structs.replace(event, **{self.carried: getattr(merged, self.carried)}) if self.carried else event
 
 
 MODEL: HookPoint[BeforeModelResolve, ModelChoice, ModelMerged] = HookPoint(
-    name="before_model_resolve", start=lambda event: ModelMerged(), step=merge_model
+    name="before_model_resolve", merged=ModelMerged, step=merge_model
 )
 MODEL_LEGACY: HookPoint[BeforeAgentStart, AgentStart, ModelMerged] = HookPoint(
-    name="before_agent_start", start=lambda event: ModelMerged(), step=merge_model
+    name="before_agent_start", merged=ModelMerged, step=merge_model
 )
 PROMPT: HookPoint[BeforePromptBuild, PromptChange, PromptMerged] = HookPoint(
-    name="before_prompt_build", start=lambda event: PromptMerged(), step=merge_prompt
+    name="before_prompt_build", merged=PromptMerged, step=merge_prompt
 )
 PROMPT_LEGACY: HookPoint[BeforeAgentStart, AgentStart, PromptMerged] = HookPoint(
-    name="before_agent_start", start=lambda event: PromptMerged(), step=merge_prompt
+    name="before_agent_start", merged=PromptMerged, step=merge_prompt
 )
 REPLY: HookPoint[BeforeAgentReply, ReplyClaim, ReplyMerged] = HookPoint(
-    name="before_agent_reply", start=lambda event: ReplyMerged(), step=merge_reply, over=is_claimed
+    name="before_agent_reply", merged=ReplyMerged, step=merge_reply, ends="plugin"
 )
 TOOL: HookPoint[BeforeToolCall, ToolVerdict, ToolMerged] = HookPoint(
     name="before_tool_call",
-    start=lambda event: ToolMerged(params=event.params),
+    merged=ToolMerged,
     step=merge_tool,
-    over=tool_blocked,
-    view=lambda event, merged: structs.replace(event, params=merged.params),
-    objection=lambda why: ToolVerdict(block=True, block_reason=why),
+    carried="params",
+    ends="blocked",
+    objection=ToolVerdict,
 )
 INSTALL: HookPoint[BeforeInstall, InstallVerdict, InstallMerged] = HookPoint(
-    name="before_install",
-    start=lambda event: InstallMerged(),
-    step=merge_install,
-    over=install_blocked,
-    objection=lambda why: InstallVerdict(block=True, block_reason=why),
+    name="before_install", merged=InstallMerged, step=merge_install, ends="blocked", objection=InstallVerdict
 )
 RESULT: HookPoint[ToolResultPersist, PersistedResult, ResultMerged] = HookPoint(
-    name="tool_result_persist",
-    start=lambda event: ResultMerged(message=event.message),
-    step=merge_result,
-    view=lambda event, merged: structs.replace(event, message=merged.message),
+    name="tool_result_persist", merged=ResultMerged, step=merge_result, carried="message"
 )
 SENDING: HookPoint[MessageSending, SendingVerdict, SendingMerged] = HookPoint(
-    name="message_sending",
-    start=lambda event: SendingMerged(content=event.content),
-    step=merge_sending,
-    over=is_cancelled,
-    view=lambda event, merged: structs.replace(event, content=merged.content),
-)
-
-MERGED_POINTS: tuple[HookPoint[Any, Any, Any], ...] = (
-    MODEL,
-    MODEL_LEGACY,
-    PROMPT,
-    PROMPT_LEGACY,
-    REPLY,
-    TOOL,
-    INSTALL,
-    RESULT,
-    SENDING,
+    name="message_sending", merged=SendingMerged, step=merge_sending, carried="content", ends="cancelled"
 )

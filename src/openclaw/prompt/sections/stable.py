@@ -12,21 +12,13 @@ from openclaw.prompt.facts import (
     tool_names,
     trust_level,
 )
+from openclaw.workspace.files import BOOTSTRAP_FILES
 
 IDENTITY = "You are a personal assistant running inside OpenClaw."
 DOCS = "https://docs.openclaw.ai"
 SOURCE = "https://github.com/openclaw/openclaw"
 
-FILE_ORDER = (
-    "agents.md",
-    "soul.md",
-    "tools.md",
-    "identity.md",
-    "user.md",
-    "heartbeat.md",
-    "bootstrap.md",
-    "memory.md",
-)
+FILE_ORDER = tuple(dict.fromkeys(name.lower() for name in BOOTSTRAP_FILES))
 
 
 def identity(_: PromptFacts) -> Section | None:
@@ -216,17 +208,17 @@ def sandbox(facts: PromptFacts) -> Section | None:
     if box is None:
         return None
     access = {"none": "not mounted", "ro": "mounted read-only", "rw": "mounted for reading and writing"}
-    mount = f" at {clean_line(box.agent_workspace_mount)}" if clean_line(box.agent_workspace_mount) else ""
+    mount = clean_line(box.agent_workspace_mount)
+    inside, outside = clean_line(box.container_workspace_dir), clean_line(box.workspace_dir)
+    browser = clean_line(box.browser_bridge_url)
     return section(
         "sandbox",
         "## Sandbox",
         "Tools run in a sandbox; what policy keeps out of it may be unavailable. Sub-agents stay inside as well.",
-        f"Sandbox working directory: {clean_line(box.container_workspace_dir)}"
-        if clean_line(box.container_workspace_dir)
-        else "",
-        f"Sandbox files on the host: {clean_line(box.workspace_dir)}" if clean_line(box.workspace_dir) else "",
-        f"Agent workspace access: {box.workspace_access} ({access[box.workspace_access]}{mount})",
-        f"Sandbox browser: {clean_line(box.browser_bridge_url)}" if clean_line(box.browser_bridge_url) else "",
+        f"Sandbox working directory: {inside}" if inside else "",
+        f"Sandbox files on the host: {outside}" if outside else "",
+        f"Agent workspace access: {box.workspace_access} ({access[box.workspace_access]}{mount and f' at {mount}'})",
+        f"Sandbox browser: {browser}" if browser else "",
         "" if box.host_browser_allowed is None else f"Host browser: {'yes' if box.host_browser_allowed else 'no'}",
         *_elevated(box),
     )
@@ -244,11 +236,9 @@ def _elevated(box: SandboxFacts) -> tuple[str, ...]:
 
 
 def authorized_senders(facts: PromptFacts) -> Section | None:
-    return (
-        quoted_section("authorized_senders", "## Authorized Senders", facts.authorized_senders)
-        if facts.mode == "full"
-        else None
-    )
+    if facts.mode != "full":
+        return None
+    return quoted_section("authorized_senders", "## Authorized Senders", facts.authorized_senders)
 
 
 def time_zone(facts: PromptFacts) -> Section | None:

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Literal
 
 from openclaw.core.secret import Secret
@@ -112,7 +113,12 @@ def sort_tools(tools: tuple[ToolLine, ...]) -> list[ToolLine]:
     for tool in tools:
         if clean_line(tool.name):
             distinct.setdefault(canonical(clean_line(tool.name)), tool)
-    return sorted(distinct.values(), key=lambda tool: (_ORDER.get(canonical(tool.name), 99), tool.name))
+    by_name = sorted(distinct.values(), key=attrgetter("name"))
+    return sorted(by_name, key=_list_place)
+
+
+def _list_place(tool: ToolLine) -> int:
+    return _ORDER.get(canonical(tool.name), len(_ORDER))
 
 
 def tool_bullet(tool: ToolLine) -> str:
@@ -148,10 +154,9 @@ def _guidance(facts: PromptFacts) -> Iterator[str]:
     if "sessions_spawn" in names and facts.acp_enabled and facts.sandbox is None:
         yield (
             'For "do this in codex/claude code/gemini" and the like: `sessions_spawn` with `runtime:"acp"`, and '
-            "`agentId` "
-            "unless `acp.defaultAgent` is set; not `subagents`, `agents_list` or a terminal of your own. Where the "
-            "channel "
-            'binds threads, add `thread:true, mode:"session"` instead of creating a thread with `message`.'
+            "`agentId` unless `acp.defaultAgent` is set; not `subagents`, `agents_list` or a terminal of your own. "
+            'Where the channel binds threads, add `thread:true, mode:"session"` instead of creating a thread with '
+            "`message`."
         )
     if "update_plan" in names:
         yield (
@@ -167,11 +172,7 @@ def delegation(facts: PromptFacts) -> Section | None:
     names = tool_names(facts)
     if facts.mode != "full" or facts.delegation != "prefer" or "sessions_spawn" not in names:
         return None
-    wait = (
-        "end the turn with `sessions_yield` and let results come to you"
-        if "sessions_yield" in names
-        else ("let results come to you")
-    )
+    wait = ("end the turn with `sessions_yield` and " if "sessions_yield" in names else "") + "let results come to you"
     return section(
         "delegation",
         "## Sub-Agent Delegation",

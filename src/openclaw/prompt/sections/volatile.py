@@ -27,8 +27,7 @@ def control_ui(facts: PromptFacts) -> Section | None:
         "control_ui",
         "## Control UI Embed",
         'The Control UI can show a page inside your reply: `[embed url="…" title="…" height="…" /]` on a line of '
-        "its own, "
-        "only for pages you made or the user asked to see. Give the essentials in text as well.",
+        "its own, only for pages you made or the user asked to see. Give the essentials in text as well.",
         stable=False,
     )
 
@@ -50,7 +49,12 @@ def messaging(facts: PromptFacts) -> tuple[Section | None, ...]:
         "Never reach a messaging service through exec or curl; OpenClaw routes all messages.",
         stable=False,
     )
-    return main, *(_message_tool(facts) if "message" in names else ()), _approval_ui(facts)
+    approvals = f"This channel {'shows' if facts.native_approvals else 'has no'} approval cards or buttons."
+    return (
+        main,
+        *(_message_tool(facts) if "message" in names else ()),
+        section("approval_ui", "", approvals, stable=False),
+    )
 
 
 def _message_tool(facts: PromptFacts) -> tuple[Section | None, ...]:
@@ -77,17 +81,6 @@ def _message_tool(facts: PromptFacts) -> tuple[Section | None, ...]:
         for n, hint in enumerate(facts.message_tool_hints, 1)
     )
     return tool, *hints
-
-
-def _approval_ui(facts: PromptFacts) -> Section | None:
-    return section(
-        "approval_ui",
-        "",
-        "This channel shows approval cards or buttons."
-        if facts.native_approvals
-        else "This channel has no approval cards or buttons.",
-        stable=False,
-    )
 
 
 def voice(facts: PromptFacts) -> Section | None:

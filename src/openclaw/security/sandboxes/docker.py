@@ -19,6 +19,7 @@ from msgspec import Struct
 import openclaw
 from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import RUNTIME, SANDBOX_HOME, TMP, Mount, RunningSandbox, SandboxLaunch, SandboxSpec
+from openclaw.process.child import start_subprocess
 from openclaw.security.sandboxes.bubblewrap import stamp
 
 ASK_SECONDS = 30.0
@@ -114,7 +115,11 @@ class Docker:
             seen = await self._ask("inspect", "--format", f'{{{{index .Config.Labels "{LABEL}"}}}}', box.name)
             if seen.code != 0 or seen.out.strip() != digest:
                 await self._ask("rm", "--force", box.name)
-                await self._make(box, digest)
+                for name in ("", "home", "tmp", "workspace"):
+                    Path(box.root, name).mkdir(parents=True, exist_ok=True, mode=0o700)
+                await self._must("run", *creation(box, digest), box.image, "sleep", "infinity")
+                if box.setup:
+                    await self._must("exec", box.name, "/bin/sh", "-lc", box.setup)
             elif not await self._runs(box.name):
                 await self._must("start", box.name)
             self._made[box.name] = digest
@@ -122,12 +127,6 @@ class Docker:
     async def _runs(self, name: str) -> bool:
         said = await self._ask("inspect", "--format", "{{.State.Running}}", name)
         return said.code == 0 and said.out.strip() == "true"
-
-    async def _make(self, box: SandboxSpec, digest: str) -> None:
-        await asyncio.to_thread(_prepare, box)
-        await self._must("run", *creation(box, digest), box.image, "sleep", "infinity")
-        if box.setup:
-            await self._must("exec", box.name, "/bin/sh", "-lc", box.setup)
 
     async def _must(self, *words: str) -> str:
         said = await self._ask(*words, seconds=START_SECONDS)
@@ -139,7 +138,7 @@ class Docker:
 
     async def _ask(self, *words: str, seconds: float = ASK_SECONDS) -> _Said:
         assert self._program is not None
-        process = await asyncio.create_subprocess_exec(
+        process = await start_subprocess(
             self._program,
             *words,
             env=self._environ,
@@ -170,7 +169,8 @@ def creation(box: SandboxSpec, digest: str) -> list[str]:
     limits = box.limits
     words = ["--detach", "--name", box.name, "--label", f"{LABEL}={digest}", "--hostname", "sandbox", "--init"]
     words += ["--network", box.network, "--read-only", "--tmpfs", "/run", "--tmpfs", f"/var{TMP}"]
-    words += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user", box.user or _ourselves()]
+    words += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user"]
+    words.append(box.user or f"{os.getuid()}:{os.getgid()}")  # ours, so that files created inside belong to us
     words += ["--workdir", box.workdir, "--entrypoint", ""]
     if limits.processes:
         words += ["--pids-limit", str(limits.processes)]
@@ -199,13 +199,3 @@ def _kept(box: SandboxSpec) -> tuple[Mount, ...]:
         Mount(box.root + TMP, TMP, True),
         Mount(here, f"{RUNTIME}/lib/openclaw"),
     )
-
-
-def _ourselves() -> str:
-    """Our user and group, so that files created inside belong to us."""
-    return f"{os.getuid()}:{os.getgid()}"
-
-
-def _prepare(box: SandboxSpec) -> None:
-    for name in ("", "home", "tmp", "workspace"):
-        Path(box.root, name).mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -4,8 +4,9 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from openclaw.core.errors import ConfigError
 from openclaw.core.keys import SessionKey
@@ -14,13 +15,12 @@ from openclaw.security.settings import (
     BACKENDS,
     HOUR,
     IMAGE,
-    ContainerSettings,
-    PruneSettings,
     SandboxMode,
     SandboxSettings,
     Scope,
 )
 
+T = TypeVar("T", bound=Struct)
 PREFIX = "openclaw-sbx-"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
 
@@ -73,34 +73,22 @@ class SandboxRules(Struct, frozen=True, kw_only=True):
 
 def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> SandboxRules:
     """Merges an agent's own settings over the defaults; what neither sets gets a safe value."""
-    one = own or SandboxSettings()
-
-    def first(name: str, usual: object) -> object:
-        mine, shared = getattr(one, name), getattr(defaults, name)
-        return mine if mine is not None else shared if shared is not None else usual
-
-    inner = ContainerSettings(
-        **{
-            each: getattr(one.docker, each) if getattr(one.docker, each) is not None else getattr(defaults.docker, each)
-            for each in ContainerSettings.__struct_fields__
-            if each != "env"
-        },
-        env={**defaults.docker.env, **one.docker.env},
-    )
-    setup = inner.setup_command or ""
+    mine = own or SandboxSettings()
+    given, inner = _over(mine, defaults), _over(mine.docker, defaults.docker)
+    prune, setup = _over(mine.prune, defaults.prune), inner.setup_command or ""
     rules = SandboxRules(
-        mode=first("mode", "off"),  # type: ignore[arg-type]
-        backend=str(first("backend", "auto")).strip().lower(),
-        scope=first("scope", "agent"),  # type: ignore[arg-type]
-        access=first("workspace_access", "none"),  # type: ignore[arg-type]
-        spawned_only=first("session_tools_visibility", "spawned") == "spawned",
-        root=str(first("workspace_root", "")),
+        mode=given.mode or "off",
+        backend=("auto" if given.backend is None else given.backend).strip().lower(),
+        scope=given.scope or "agent",
+        access=given.workspace_access or "none",
+        spawned_only=given.session_tools_visibility != "all",
+        root=given.workspace_root or "",
         image=inner.image or IMAGE,
         prefix=inner.container_prefix or PREFIX,
         workdir=inner.workdir or WORKDIR,
         network=(inner.network or "none").strip().lower(),
         user=inner.user or "",
-        env=inner.env,
+        env={**defaults.docker.env, **mine.docker.env},
         setup=setup if isinstance(setup, str) else " && ".join(setup),
         limits=SandboxLimits(
             processes=512 if inner.pids_limit is None else inner.pids_limit,
@@ -108,19 +96,19 @@ def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> SandboxRu
             cpus=inner.cpus or 0.0,
         ),
         binds=inner.binds or (),
-        prune=_prune(defaults.prune, one.prune),
+        prune=PruneRules(
+            idle=(24 if prune.idle_hours is None else prune.idle_hours) * HOUR,
+            age=(7 if prune.max_age_days is None else prune.max_age_days) * 24 * HOUR,
+        ),
     )
     _check(rules)
     return rules
 
 
-def _prune(defaults: PruneSettings, own: PruneSettings) -> PruneRules:
-    hours = own.idle_hours if own.idle_hours is not None else defaults.idle_hours
-    days = own.max_age_days if own.max_age_days is not None else defaults.max_age_days
-    return PruneRules(
-        idle=24 * HOUR if hours is None else hours * HOUR,
-        age=7 * 24 * HOUR if days is None else days * 24 * HOUR,
-    )
+def _over(own: T, defaults: T) -> T:
+    """`own`, with the values of `defaults` where it sets none."""
+    unset = [name for name in own.__struct_fields__ if getattr(own, name) is None]
+    return structs.replace(own, **{name: getattr(defaults, name) for name in unset})
 
 
 def _check(rules: SandboxRules) -> None:
@@ -184,22 +172,7 @@ def escape_reason(child: SandboxRules, child_boxed: bool, parent: SandboxRules, 
     return ""
 
 
-_SYSTEM = (
-    "/",
-    "/bin",
-    "/boot",
-    "/dev",
-    "/etc",
-    "/lib",
-    "/lib64",
-    "/proc",
-    "/root",
-    "/run",
-    "/sbin",
-    "/sys",
-    "/usr",
-    "/var",
-)
+_SYSTEM = ("/", *(f"/{name}" for name in "bin boot dev etc lib lib64 proc root run sbin sys usr var".split()))
 _SECRET_PLACES = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".netrc", ".password-store")
 _TAKEN = (WORKDIR, AGENT_MOUNT, RUNTIME, TMP, SANDBOX_HOME)
 
@@ -212,20 +185,20 @@ def mounts(binds: Sequence[str], *, home: str, state: str) -> tuple[Mount, ...]:
 def _bind(text: str, home: str, state: str) -> Mount:
     parts = text.split(":")
     if len(parts) not in (2, 3) or (len(parts) == 3 and parts[2] not in ("ro", "rw")):
-        raise ConfigError(
-            f"sandbox.docker.binds: {text!r} is not HOST:INSIDE:ro or HOST:INSIDE:rw", path="sandbox.docker.binds"
-        )
+        raise _bad_bind(f"{text!r} is not HOST:INSIDE:ro or HOST:INSIDE:rw")
     source = posixpath.normpath(home + parts[0][1:] if parts[0] == "~" or parts[0].startswith("~/") else parts[0])
     target = posixpath.normpath(parts[1])
     if not source.startswith("/") or not target.startswith("/"):
-        raise ConfigError(f"sandbox.docker.binds: {text!r} needs absolute paths", path="sandbox.docker.binds")
+        raise _bad_bind(f"{text!r} needs absolute paths")
     if why := refused_source(source, home=home, state=state):
-        raise ConfigError(f"sandbox.docker.binds: {source} {why}", path="sandbox.docker.binds")
+        raise _bad_bind(f"{source} {why}")
     if target in _SYSTEM or target in _TAKEN or target.startswith((f"{RUNTIME}/", "/proc/", "/dev/", "/etc/")):
-        raise ConfigError(
-            f"sandbox.docker.binds: {target} is taken inside: choose another", path="sandbox.docker.binds"
-        )
+        raise _bad_bind(f"{target} is taken inside: choose another")
     return Mount(source, target, parts[2:] == ["rw"])
+
+
+def _bad_bind(why: str) -> ConfigError:
+    return ConfigError(f"sandbox.docker.binds: {why}", path="sandbox.docker.binds")
 
 
 def refused_source(source: str, *, home: str, state: str) -> str:

@@ -7,8 +7,9 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -23,10 +24,28 @@ from openclaw.security.sandboxes import policy
 from openclaw.security.sandboxes.engines import build as open_sandbox
 from openclaw.security.sandboxes.policy import PruneRules, SandboxRules, merge_prune_rules, prune_reason
 from openclaw.security.settings import AgentToolSettings, CommandsSettings
-from openclaw.security.tool_policy import LEVELS, Elevation, ElevationRequest, identify_speaker, resolve_elevation
+from openclaw.security.tool_policy import (
+    LEVELS,
+    MOST_KNOWN,
+    Elevation,
+    ElevationRequest,
+    identify_speaker,
+    resolve_elevation,
+    tool_settings,
+)
 from openclaw.tools.settings import ToolsSettings
 
 ATTACHMENTS = ".openclaw/attachments"
+
+
+class ElevationPreferences(Protocol):
+    """The /elevated setting of a session, and when it was set."""
+
+    @property
+    def elevated_level(self) -> str | None: ...
+
+    @property
+    def elevated_at(self) -> int: ...
 
 
 class SandboxService:
@@ -58,6 +77,9 @@ class SandboxService:
         self._engines_for: Mapping[str, str] | None = None
         self._rules: dict[str, SandboxRules] = {}
         self._rules_for: AgentsSettings | None = None
+        self._usual: dict[SessionKey, Elevation] = {}
+        """The elevation of sessions without a setting of their own, under one configuration."""
+        self._usual_for: tuple[object, ...] = (None, None, None)
 
     def rules(self, agent_id: str) -> SandboxRules:
         agents = self._agents.current
@@ -69,12 +91,13 @@ class SandboxService:
         return self._rules[agent_id]
 
     def is_boxed(self, key: SessionKey) -> bool:
-        return policy.is_sandboxed(self.rules(key.agent).mode, key)
+        mode = self.rules(key.agent).mode
+        return mode != "off" and policy.is_sandboxed(mode, key)
 
     def of(self, key: SessionKey) -> BoundSandbox | None:
         """The sandbox of a session; None when it has none."""
         rules = self.rules(key.agent)
-        if not policy.is_sandboxed(rules.mode, key):
+        if rules.mode == "off" or not policy.is_sandboxed(rules.mode, key):
             return None
         return BoundSandbox(self.engine(rules), self.box(rules, key))
 
@@ -139,21 +162,32 @@ class SandboxService:
         return mounts
 
     def tool_settings(self, agent_id: str) -> AgentToolSettings:
-        agents = self._agents.current.list
-        return next((entry.tools for entry in agents if normalise_agent(entry.id) == agent_id), AgentToolSettings())
+        return tool_settings(self._agents.current, agent_id)
 
-    def elevation(self, key: SessionKey, said: ElevationRequest | None, now: int) -> Elevation:
+    def elevation(self, key: SessionKey, preferences: ElevationPreferences, now: int) -> Elevation:
         """Whether commands of a session may leave its sandbox."""
-        defaults = self._agents.current.defaults
-        return resolve_elevation(
-            identify_speaker(key, self._commands.current.owner_allow_from),
-            self._tools.current.elevated,
-            self.tool_settings(key.agent).elevated,
-            defaults.elevated_default,
-            defaults.acknowledge_elevated_default,
+        agents, tools, commands = self._agents.current, self._tools.current, self._commands.current
+        if any(one is not other for one, other in zip((agents, tools, commands), self._usual_for, strict=True)):
+            self._usual, self._usual_for = {}, (agents, tools, commands)
+        level = preferences.elevated_level
+        said = ElevationRequest(level, preferences.elevated_at) if level in LEVELS else None
+        # What somebody said expires; without it the configuration alone decides.
+        if said is None and key in self._usual:
+            return self._usual[key]
+        found = resolve_elevation(
+            identify_speaker(key, commands.owner_allow_from),
+            tools.elevated,
+            tool_settings(agents, key.agent).elevated,
+            agents.defaults.elevated_default,
+            agents.defaults.acknowledge_elevated_default,
             said,
             now,
         )
+        if said is None:
+            if len(self._usual) >= MOST_KNOWN:
+                self._usual.clear()
+            self._usual[key] = found
+        return found
 
     def check_child(self, parent: SessionKey, child: SessionKey, *, required: bool) -> None:
         """Refuses a sub-agent that would escape its parent's sandbox, or lacks one where it is required."""
@@ -174,12 +208,6 @@ class SandboxService:
         if inside is None:
             raise InvalidRequest(f"The sub-agent's sandbox does not see {path}.")
         return inside
-
-
-def read_elevation(preferences: Any) -> ElevationRequest | None:
-    """The /elevated setting of a session."""
-    level = preferences.elevated_level
-    return ElevationRequest(level, preferences.elevated_at) if level in LEVELS else None
 
 
 # Pruning.
@@ -326,7 +354,7 @@ async def list_sandboxes(boxes: SandboxService, agents: AgentsSettings) -> list[
         for standing in await boxes.engine(rules).standing(rules.prefix):
             row = found.setdefault(standing.name, {"name": standing.name, "usedAt": 0, "path": ""})
             row.update(engine=standing.engine, state=standing.state)
-    return sorted(found.values(), key=lambda row: -int(row["usedAt"]))
+    return sorted(found.values(), key=itemgetter("usedAt"), reverse=True)
 
 
 def _directories(root: Path, prefix: str) -> list[Path]:

@@ -5,10 +5,10 @@ there is nothing to compact.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct, structs
@@ -25,11 +25,11 @@ from openclaw.core.messages import (
     cache_on_message,
 )
 from openclaw.core.text import compile_lazily
+from openclaw.sessions.settings import PruningSettings, ToolFilter
 from openclaw.sessions.transcript import (
     AnyEntry,
     Compaction,
     Custom,
-    MessageEntry,
     ResetEntry,
     message_of,
     visible_entries,
@@ -66,24 +66,21 @@ def estimate_text(text: str) -> int:
 @cache_on_message
 def estimate(message: Message) -> int:
     """Estimates the tokens of a message; never 0."""
-    if isinstance(message, User) and isinstance(message.content, str):
-        return MESSAGE_TOKENS + estimate_text(message.content)
-    return MESSAGE_TOKENS + sum(_block(block) for block in message.content if not isinstance(block, str))
+    tokens = MESSAGE_TOKENS
+    for block in (Text(message.content),) if isinstance(message.content, str) else message.content:
+        match block:
+            case Text(text=text):
+                tokens += estimate_text(text)
+            case Thinking(thinking=thinking, thinking_signature=signature):
+                tokens += estimate_text(thinking) + estimate_text(signature or "")
+            case ToolCall(name=name, arguments=arguments):
+                tokens += estimate_text(name) + -(-len(msgspec.json.encode(arguments)) // 4)
+            case Image():
+                tokens += IMAGE_TOKENS
+    return tokens
 
 
-def _block(block: Text | Image | Thinking | ToolCall) -> int:
-    match block:
-        case Text(text=text):
-            return estimate_text(text)
-        case Thinking(thinking=thinking, thinking_signature=signature):
-            return estimate_text(thinking) + estimate_text(signature or "")
-        case ToolCall(name=name, arguments=arguments):
-            return estimate_text(name) + -(-len(msgspec.json.encode(arguments)) // 4)
-        case _:
-            return IMAGE_TOKENS
-
-
-def estimate_all(messages: Sequence[Message]) -> int:
+def estimate_all(messages: Iterable[Message]) -> int:
     return sum(map(estimate, messages))
 
 
@@ -94,27 +91,25 @@ def measure(path: Sequence[AnyEntry], overhead: int = 0) -> int:
     compaction, or too low to be true, everything is estimated on top of `overhead`.
     """
     shown, summary = visible_entries(path)
-    estimated = estimate_text(summary or "") + estimate_all(
-        [message for entry in shown if (message := message_of(entry)) is not None]
-    )
-    start = max((i for i, entry in enumerate(shown) if isinstance(entry, Compaction | ResetEntry)), default=-1)
-    behind = 0
-    for entry in reversed(shown[start + 1 :]):
-        if isinstance(entry, MessageEntry) and _counts(entry.message):
-            assert isinstance(entry.message, Assistant)
-            counted = entry.message.usage.total_tokens + behind
-            return counted if 2 * counted >= estimated else overhead + estimated
+    counted: int | None = None
+    outdated = False
+    estimated = 0
+    for entry in reversed(shown):
+        outdated = outdated or isinstance(entry, Compaction | ResetEntry)
         message = message_of(entry)
-        behind += estimate(message) if message is not None else 0
-    return overhead + estimated
-
-
-def _counts(message: Message) -> bool:
-    return (
-        isinstance(message, Assistant)
-        and message.usage.total_tokens > 0
-        and message.stop_reason not in ("error", "aborted")
-    )
+        if message is None:
+            continue
+        if (
+            counted is None
+            and not outdated
+            and isinstance(message, Assistant)
+            and message.usage.total_tokens > 0
+            and message.stop_reason not in ("error", "aborted")
+        ):
+            counted = message.usage.total_tokens + estimated
+        estimated += estimate(message)
+    estimated += estimate_text(summary or "")
+    return counted if counted is not None and 2 * counted >= estimated else overhead + estimated
 
 
 def parse_window(error: str) -> int | None:
@@ -123,26 +118,20 @@ def parse_window(error: str) -> int | None:
     return int(found[1].replace(",", "")) if found else None
 
 
-def reserve(window: int) -> int:
-    """The tokens to keep free for the answer."""
-    return min(RESERVE, window // RESERVE_SHARE)
+def capacity(window: int) -> int:
+    """The tokens at which a conversation must be compacted: the rest is kept free for the answer."""
+    return window - min(RESERVE, window // RESERVE_SHARE)
 
 
-def is_full(tokens: int, window: int) -> bool:
-    """Whether a conversation of `tokens` must be compacted before the next turn."""
-    return tokens >= window - reserve(window)
-
-
-def is_nearly_full(tokens: int, window: int, soft: int) -> bool:
-    """Whether a memory flush is due: within `soft` tokens of a compaction."""
-    free = window - reserve(window)
-    return tokens >= free - min(soft, free // 2)
+def flush_threshold(window: int, soft: int) -> int:
+    """The tokens at which a memory flush is due: `soft` before a compaction."""
+    most = capacity(window)
+    return most - min(soft, most // 2)
 
 
 def keep_budget(wanted: int, window: int, tokens: int, overhead: int) -> int:
     """The tokens of the kept tail: `wanted`, but never so many that the next turn is full again."""
-    room = window - reserve(window) - overhead
-    return max(0, min(wanted, room // 2, tokens // 2))
+    return max(0, min(wanted, (capacity(window) - overhead) // 2, tokens // 2))
 
 
 class CompactionPlan(Struct, frozen=True, kw_only=True):
@@ -175,12 +164,13 @@ def plan(path: Sequence[AnyEntry], keep: int) -> CompactionPlan | None:
     at = find_cut(messages, keep)
     if at == 0:
         return None
+    newest = next((entry for entry in reversed(path) if isinstance(entry, Compaction | ResetEntry)), None)
     return CompactionPlan(
         removed=tuple(messages[:at]),
         kept=tuple(messages[at:]),
         first_kept=said[at][0] if at < len(said) else "",
-        split=_split(messages, at),
-        previous=_previous(path),
+        split=_turn_start(messages, at),
+        previous=newest if isinstance(newest, Compaction) else None,
     )
 
 
@@ -189,47 +179,23 @@ def compactions(path: Sequence[AnyEntry]) -> int:
     return sum(isinstance(entry, Compaction) for entry in path)
 
 
-def _previous(path: Sequence[AnyEntry]) -> Compaction | None:
-    """The newest compaction since the last reset."""
-    for entry in reversed(path):
-        if isinstance(entry, Compaction):
-            return entry
-        if isinstance(entry, ResetEntry):
-            return None
-    return None
-
-
 def find_cut(messages: Sequence[Message], keep: int) -> int:
-    """The first message to keep: the earliest whose tail has at most `keep` tokens."""
+    """The first message to keep: the earliest whose tail has at most `keep` tokens and every result with its call."""
     best, total = len(messages), 0
-    for index, fits in zip(range(len(messages) - 1, -1, -1), _cuttable(messages), strict=True):
-        total += estimate(messages[index])
+    result_ahead = False
+    """A result follows before the next assistant message, so its call is earlier: no cut here."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        total += estimate(message)
         if total > keep:
             break
-        if fits:
+        result_ahead = isinstance(message, ToolResult) or (result_ahead and isinstance(message, User))
+        if not result_ahead:
             best = index
     return best
 
 
-def _cuttable(messages: Sequence[Message]) -> list[bool]:
-    """For each message, last to first: whether a cut before it leaves every result with its call."""
-    fits: list[bool] = []
-    result_ahead = False
-    """A result follows before the next assistant message, so its call is earlier: no cut here."""
-    for message in reversed(messages):
-        match message:
-            case ToolResult():
-                result_ahead = True
-                fits.append(False)
-            case Assistant():
-                result_ahead = False
-                fits.append(True)
-            case User():
-                fits.append(not result_ahead)
-    return fits
-
-
-def _split(messages: Sequence[Message], at: int) -> int:
+def _turn_start(messages: Sequence[Message], at: int) -> int:
     """The start of the turn that a cut at `at` splits, or `at`."""
     if at < len(messages) and isinstance(messages[at], User):
         return at
@@ -255,21 +221,6 @@ REMOVED_IMAGE = "[image removed: it was shown earlier in this conversation]"
 Projection = Literal["trim", "clear"]
 
 
-class Pruning(Struct, frozen=True, kw_only=True):
-    """Pruning rules; `ttl` is the lifetime of the provider's cache in seconds."""
-
-    ttl: float = 300.0
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    hard_clear: bool = True
-    placeholder: str = "[Old tool result content cleared]"
-
-    def may(self, tool: str) -> bool:
-        if any(fnmatchcase(tool, pattern) for pattern in self.deny):
-            return False
-        return not self.allow or any(fnmatchcase(tool, pattern) for pattern in self.allow)
-
-
 class Pruned(Struct, frozen=True):
     """Pruned messages, and how each shortened result is shown, by call id."""
 
@@ -279,13 +230,7 @@ class Pruned(Struct, frozen=True):
 
 def read_projections(path: Sequence[AnyEntry]) -> dict[str, Projection]:
     """Reads from the transcript's newest record how results were shown so far."""
-    for entry in reversed(path):
-        if isinstance(entry, Custom) and entry.custom_type == CUSTOM_TYPE:
-            return _read(entry.data)
-    return {}
-
-
-def _read(data: Any) -> dict[str, Projection]:
+    data = next((e.data for e in reversed(path) if isinstance(e, Custom) and e.custom_type == CUSTOM_TYPE), None)
     try:
         return msgspec.convert(data.get("shown", {}) if isinstance(data, dict) else {}, dict[str, Projection])
     except msgspec.ValidationError:
@@ -293,52 +238,51 @@ def _read(data: Any) -> dict[str, Projection]:
 
 
 def prune(
-    messages: Sequence[Message], shown: Mapping[str, Projection], rules: Pruning, *, window: int, idle: float
+    messages: Sequence[Message], shown: Mapping[str, Projection], rules: PruningSettings, *, window: int, cold: bool
 ) -> Pruned:
-    """Shortens old results; `idle` is the seconds since the last model call."""
+    """Shortens old results as `shown` says; when the provider's cache is `cold`, more of them if they take much."""
     shown = dict(shown)
-    if idle >= rules.ttl:
+    if cold:
         room = window * CHARS_PER_TOKEN
         now = apply_projections(messages, shown, rules)
         if count_chars(now) >= SOFT_SHARE * room:
-            old = _candidates(messages, rules)
-            shown |= {each.tool_call_id: "trim" for each in old if _is_long(each) and each.tool_call_id not in shown}
+            old = _candidates(messages, rules.tools)
+            long = [each.tool_call_id for each in old if len(each.text) > SOFT_CHARS]
+            shown |= {call_id: "trim" for call_id in long if call_id not in shown}
             now = apply_projections(messages, shown, rules)
-            if rules.hard_clear and count_chars(now) >= HARD_SHARE * room:
-                shown |= _cleared(now, old, shown, HARD_SHARE * room)
+            if rules.hard_clear.enabled and count_chars(now) >= HARD_SHARE * room:
+                shown |= _clear_oldest(now, old, shown, HARD_SHARE * room)
     return Pruned(apply_projections(messages, shown, rules), shown)
 
 
 def apply_projections(
-    messages: Sequence[Message], shown: Mapping[str, Projection], rules: Pruning
+    messages: Sequence[Message], shown: Mapping[str, Projection], rules: PruningSettings
 ) -> tuple[Message, ...]:
     """Applies `shown` to `messages`."""
-    how: dict[Projection, Callable[[ToolResult], ToolResult]] = {
-        "trim": _trimmed,
-        "clear": lambda result: structs.replace(result, content=(Text(rules.placeholder),)),
-    }
-    return tuple(
-        how[shown[message.tool_call_id]](message)
-        if isinstance(message, ToolResult) and message.tool_call_id in shown
-        else message
-        for message in messages
-    )
+    out: list[Message] = []
+    for message in messages:
+        how = shown.get(message.tool_call_id) if isinstance(message, ToolResult) else None
+        if how is not None:
+            text = rules.hard_clear.placeholder if how == "clear" else _trim(message.text)
+            message = structs.replace(message, content=(Text(text),))
+        out.append(message)
+    return tuple(out)
 
 
 def count_chars(messages: Sequence[Message]) -> int:
     """The characters of a conversation, images by their cost in tokens."""
-    return sum(map(_chars, messages))
+    total = 0
+    for message in messages:
+        total += len(message.text)
+        if isinstance(message, Assistant):
+            total += len(message.thinking) + sum(len(msgspec.json.encode(call.arguments)) for call in message.calls)
+        elif not isinstance(message.content, str):
+            images = sum(isinstance(block, Image) for block in message.content)
+            total += images * IMAGE_TOKENS * CHARS_PER_TOKEN
+    return total
 
 
-def _chars(message: Message) -> int:
-    if isinstance(message, Assistant):
-        calls = sum(len(msgspec.json.encode(call.arguments)) for call in message.calls)
-        return len(message.text) + len(message.thinking) + calls
-    images = 0 if isinstance(message.content, str) else sum(isinstance(block, Image) for block in message.content)
-    return len(message.text) + images * IMAGE_TOKENS * CHARS_PER_TOKEN
-
-
-def _candidates(messages: Sequence[Message], rules: Pruning) -> list[ToolResult]:
+def _candidates(messages: Sequence[Message], tools: ToolFilter) -> list[ToolResult]:
     """Results that may be shortened: after the first user message, before the latest replies, without images."""
     first = next((i for i, message in enumerate(messages) if isinstance(message, User)), len(messages))
     replies = [i for i, message in enumerate(messages) if isinstance(message, Assistant)]
@@ -347,25 +291,21 @@ def _candidates(messages: Sequence[Message], rules: Pruning) -> list[ToolResult]
         message
         for message in messages[first:last]
         if isinstance(message, ToolResult)
-        and rules.may(message.tool_name)
+        and not any(fnmatchcase(message.tool_name, pattern) for pattern in tools.deny)
+        and (not tools.allow or any(fnmatchcase(message.tool_name, pattern) for pattern in tools.allow))
         and not any(isinstance(block, Image) for block in message.content)
     ]
 
 
-def _is_long(result: ToolResult) -> bool:
-    return len(result.text) > SOFT_CHARS
-
-
-def _trimmed(result: ToolResult) -> ToolResult:
-    text = result.text
-    note = (
+def _trim(text: str) -> str:
+    return (
+        f"{text[:SOFT_EDGE]}\n...\n{text[-SOFT_EDGE:]}\n\n"
         f"[Tool result shortened: the first {SOFT_EDGE} and the last {SOFT_EDGE} "
         f"of {len(text)} characters are shown. Run the tool again for the rest.]"
     )
-    return structs.replace(result, content=(Text(f"{text[:SOFT_EDGE]}\n...\n{text[-SOFT_EDGE:]}\n\n{note}"),))
 
 
-def _cleared(
+def _clear_oldest(
     messages: Sequence[Message], old: Sequence[ToolResult], shown: Mapping[str, Projection], most: float
 ) -> dict[str, Projection]:
     """Clears the oldest results until the total is below `most` characters; none when that gains too little."""
@@ -387,13 +327,11 @@ def without_old_images(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Replaces images older than the latest turns by a text."""
     asked = [i for i, message in enumerate(messages) if isinstance(message, User)]
     recent = asked[-KEEP_IMAGE_TURNS] if len(asked) > KEEP_IMAGE_TURNS else 0
-    return (*(_imageless(message) for message in messages[:recent]), *messages[recent:])
-
-
-def _imageless(message: Message) -> Message:
-    if isinstance(message, Assistant) or isinstance(message.content, str):
-        return message
-    if not any(isinstance(block, Image) for block in message.content):
-        return message
-    content = tuple(Text(REMOVED_IMAGE) if isinstance(block, Image) else block for block in message.content)
-    return structs.replace(message, content=content)
+    out = list(messages)
+    for place, message in enumerate(messages[:recent]):
+        if isinstance(message, Assistant) or isinstance(message.content, str):
+            continue
+        if any(isinstance(block, Image) for block in message.content):
+            content = tuple(Text(REMOVED_IMAGE) if isinstance(block, Image) else block for block in message.content)
+            out[place] = structs.replace(message, content=content)
+    return tuple(out)

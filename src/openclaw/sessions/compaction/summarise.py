@@ -6,14 +6,13 @@ Nothing is written to the transcript here; a failed summary changes nothing.
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 
-from openclaw.core.clock import Clock, millis
+from openclaw.core.clock import Clock, millis, zone_of
 from openclaw.core.errors import ContextTooLong, OpenClawError, Unavailable
 from openclaw.core.harness import AskModel, RunJob, RunTools
 from openclaw.core.messages import Message, Usage, User
@@ -47,75 +46,59 @@ class Summary(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
 
 
-class Summariser:
+class Summariser(Struct):
     """Makes summaries. `tools` are none: a summarising model has nothing to do but write."""
 
-    def __init__(
-        self,
-        settings: CompactionSettings,
-        model: AskModel,
-        tools: RunTools,
-        clock: Clock,
-        *,
-        window: int,
-    ) -> None:
-        self.settings = settings
-        self._model = model
-        self._tools = tools
-        self._clock = clock
-        self._window = window
-        """Of the summarising model."""
+    settings: CompactionSettings
+    model: AskModel
+    tools: RunTools
+    clock: Clock
+    window: int
+    """Of the summarising model."""
+    spent: Usage = Usage()
+    """The usage of the summary in work, also when it fails half-way."""
 
     async def summarise(self, plan: CompactionPlan, *, window: int, focus: str = "", must: bool = False) -> Summary:
         """Summarises what `plan` removes, in fewer tokens; `window` is that of the conversation's model.
 
         With `must` the conversation cannot go on without one: when every model fails, it is made without a model.
         """
-        want = summary.requirements(plan, self.settings.mode, strict=self.settings.identifier_policy == "strict")
-        spent = _Spent()
+        strict = self.settings.identifier_policy == "strict"
+        want = summary.SummaryRequirements(
+            headings=summary.HEADINGS[self.settings.mode],
+            identifiers=summary.identifiers(plan.removed) if strict else (),
+            ask=plan.unanswered,
+        )
+        self.spent = Usage()
         try:
-            work = self._notes(plan, want, focus, spent)
-            notes, split = await with_timeout(work, self.settings.timeout_seconds, self._clock, "the summary")
+            work = self._notes(plan, want, focus)
+            notes, split = await with_timeout(work, self.settings.timeout_seconds, self.clock, "the summary")
         except OpenClawError as error:
             if not must:
                 raise CompactionFailed(error.message) from error
             log.warning("no summary could be had (%s): going on with what is known for certain", error.message)
             notes, split = summary.fallback_summary(want, self.settings.mode), ""
-        text, details = summary.finish_summary(
-            replace_surrogates(notes),
-            plan,
-            want,
-            window=window,
-            turns=self._quoted_turns,
-            split=replace_surrogates(split),
-        )
+        notes, split = replace_surrogates(notes), replace_surrogates(split)
+        turns = self.settings.recent_turns_preserve if self.settings.mode == "safeguard" else 0
+        text, details = summary.finish_summary(notes, plan, want, window=window, turns=turns, split=split)
         before = estimate_all(plan.removed) + estimate_text(plan.previous.summary if plan.previous else "")
         if estimate_text(text) >= before:
             raise CompactionFailed("a summary would not be shorter than what it stands for")
-        return Summary(text=text, details=details, usage=spent.usage)
+        return Summary(text=text, details=details, usage=self.spent)
 
-    @property
-    def _quoted_turns(self) -> int:
-        return self.settings.recent_turns_preserve if self.settings.mode == "safeguard" else 0
-
-    async def _notes(
-        self, plan: CompactionPlan, want: summary.SummaryRequirements, focus: str, spent: "_Spent"
-    ) -> tuple[str, str]:
+    async def _notes(self, plan: CompactionPlan, want: summary.SummaryRequirements, focus: str) -> tuple[str, str]:
         """The summary, and that of the split turn's beginning."""
         inside = 0 < plan.split < len(plan.removed) or (plan.split == 0 and plan.previous is not None)
         older = plan.removed[: plan.split] if inside else plan.removed
         begun = plan.removed[plan.split :] if inside else ()
-        notes = summary.summary_body(plan)
+        notes = plan.previous.summary.partition(summary.APPENDIX)[0] if plan.previous else ""
         if older or not notes:
-            notes = await self._guarded(summary.render_messages(older), notes, want, focus, spent)
+            notes = await self._guarded(summary.render_messages(older), notes, want, focus)
         if not begun:
             return notes, ""
-        job_order = summary.split_turn_prompt()
-        return notes, await self._in_pieces(summary.render_messages(begun), "", job_order, "", spent)
+        return notes, await self._in_pieces(summary.render_messages(begun), "", summary.SPLIT_TURN_PROMPT, "")
 
-    async def _guarded(
-        self, texts: Sequence[str], previous: str, want: summary.SummaryRequirements, focus: str, spent: "_Spent"
-    ) -> str:
+    async def _guarded(self, texts: Sequence[str], previous: str, want: summary.SummaryRequirements, focus: str) -> str:
         """Summarises and checks the headings, with retries. Missing identifiers and requests are appended later."""
         settings = self.settings
         wish = summary.summary_prompt(settings.mode, strict=settings.identifier_policy == "strict", focus=focus)
@@ -123,7 +106,7 @@ class Summariser:
         correction = ""
         notes = ""
         for _ in range(1 + (settings.quality_guard.max_retries if guarded else 0)):
-            notes = await self._in_pieces(texts, previous, wish, correction, spent)
+            notes = await self._in_pieces(texts, previous, wish, correction)
             correction = summary.find_faults(notes, want) if guarded else ""
             if not correction:
                 break
@@ -133,45 +116,33 @@ class Summariser:
             raise CompactionFailed(f"the summary was not good enough: {correction}")
         return notes
 
-    async def _in_pieces(self, texts: Sequence[str], previous: str, wish: str, correction: str, spent: "_Spent") -> str:
+    async def _in_pieces(self, texts: Sequence[str], previous: str, wish: str, correction: str) -> str:
         """Summarises `texts`: in one request when they fit, else chunk by chunk, then merged."""
-        limit = summary.chunk_limit(self._window, [estimate_text(text) for text in texts])
+        limit = summary.chunk_limit(self.window, [estimate_text(text) for text in texts])
         for left in range(SMALLER_TRIES, -1, -1):
             try:
-                return await self._once(texts, limit, previous, wish, correction, spent)
+                # The previous summary goes with the first chunk only.
+                parts = [
+                    await self._say(wish, summary.summary_request(piece, previous if place == 0 else "", correction))
+                    for place, piece in enumerate(summary.chunks(texts, limit) or [""])
+                ]
+                while len(parts) > 1:
+                    parts = [
+                        await self._say(wish, summary.merge_request(group, correction)) if len(group) > 1 else group[0]
+                        for group in summary.groups(parts, limit)
+                    ]
+                return parts[0]
             except ContextTooLong:
                 if not left or limit <= summary.SMALLEST_CHUNK:
                     raise
                 limit = max(summary.SMALLEST_CHUNK, limit // 2)
         raise AssertionError("unreachable")
 
-    async def _once(
-        self, texts: Sequence[str], limit: int, previous: str, wish: str, correction: str, spent: "_Spent"
-    ) -> str:
-        # The previous summary goes with the first chunk only.
-        parts = [
-            await self._say(wish, summary.summary_request(piece, previous if place == 0 else "", correction), spent)
-            for place, piece in enumerate(summary.chunks(texts, limit) or [""])
-        ]
-        while len(parts) > 1:
-            parts = [
-                await self._say(wish, summary.merge_request(group, correction), spent) if len(group) > 1 else group[0]
-                for group in summary.groups(parts, limit)
-            ]
-        return parts[0]
-
-    async def _say(self, wish: str, text: str, spent: "_Spent") -> str:
+    async def _say(self, wish: str, text: str) -> str:
         job = RunJob(system=System(stable=wish), messages=(User(content=text),))
-        said = await self._model.ask(job, self._tools)
-        spent.usage = spent.usage + said.usage
+        said = await self.model.ask(job, self.tools)
+        self.spent = self.spent + said.usage
         return said.text
-
-
-class _Spent:
-    """Collects the usage of a summary, also when it fails half-way."""
-
-    def __init__(self) -> None:
-        self.usage = Usage()
 
 
 # Memory flush.
@@ -237,25 +208,15 @@ class FlushResult(Struct, frozen=True):
     usage: Usage
 
 
-class MemoryFlush:
+class MemoryFlush(Struct, frozen=True):
     """Runs a silent turn that writes notes. `tools` makes a toolbox of the writing tool and the reading ones."""
 
-    def __init__(
-        self,
-        settings: MemoryFlushSettings,
-        model: AskModel,
-        tools: Callable[[Tool], RunTools],
-        clock: Clock,
-        *,
-        workspace: Path,
-        timezone: str,
-    ) -> None:
-        self.settings = settings
-        self._model = model
-        self._tools = tools
-        self._clock = clock
-        self._workspace = workspace
-        self._zone = _zone(timezone)
+    settings: MemoryFlushSettings
+    model: AskModel
+    tools: Callable[[Tool], RunTools]
+    clock: Clock
+    workspace: Path
+    timezone: str
 
     def due(self, path: Sequence[AnyEntry]) -> bool:
         """Whether none ran since the last compaction, and the workspace is writable."""
@@ -267,28 +228,21 @@ class MemoryFlush:
             and entry.data.get("compactionCount") == count
             for entry in path
         )
-        return self.settings.enabled and not done and os.access(self._workspace, os.W_OK)
+        return self.settings.enabled and not done and os.access(self.workspace, os.W_OK)
 
     async def run(self, path: Sequence[AnyEntry], system: System, messages: tuple[Message, ...]) -> FlushResult:
         """Runs the turn; a failure counts as done too, so that it is not repeated."""
-        name = f"memory/{datetime.fromtimestamp(self._clock.now(), self._zone):%Y-%m-%d}.md"
-        job = RunJob(system=system, messages=(*messages, User(content=_wish(name), timestamp=millis(self._clock))))
+        name = f"memory/{datetime.fromtimestamp(self.clock.now(), zone_of(self.timezone)):%Y-%m-%d}.md"
+        job = RunJob(system=system, messages=(*messages, User(content=_wish(name), timestamp=millis(self.clock))))
         usage, error = Usage(), ""
         try:
-            work = self._model.ask(job, self._tools(AppendNotes(name)))
-            usage = (await with_timeout(work, TIMEOUT, self._clock, "writing notes")).usage
+            work = self.model.ask(job, self.tools(AppendNotes(name)))
+            usage = (await with_timeout(work, TIMEOUT, self.clock, "writing notes")).usage
         except OpenClawError as failure:
             log.warning("no notes were written before the compaction: %s", failure.message)
             error = failure.message
-        data = {"at": millis(self._clock), "compactionCount": compactions(path), **({"error": error} if error else {})}
+        data = {"at": millis(self.clock), "compactionCount": compactions(path), **({"error": error} if error else {})}
         return FlushResult(Custom(custom_type=CUSTOM_TYPE, data=data), usage)
-
-
-def _zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (ZoneInfoNotFoundError, ValueError):
-        return UTC
 
 
 def _wish(name: str) -> str:

@@ -5,12 +5,14 @@ import json
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from msgspec import Struct
+from playwright.async_api import Error
 
 from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.tools.browser.schema import BrowserAction
 
 REMEMBERED = 200
 MOST_DOWNLOAD = 500 * 1024 * 1024
@@ -33,14 +35,23 @@ class Tab:
         self.dialogs: deque[str] = deque(maxlen=10)
         self.answer: tuple[bool, str | None] | None = None
         """The answer to the page's next dialog; without it, dialogs are dismissed."""
-        page.on("console", lambda said: self.console.append({"type": said.type, "text": said.text[:1000]}))
-        page.on("pageerror", lambda error: self.errors.append(str(error)[:1000]))
-        page.on("requestfailed", lambda request: self._request(request, "failed"))
-        page.on("response", lambda response: self._request(response.request, response.status))
+        page.on("console", self._console)
+        page.on("pageerror", self._error)
+        page.on("requestfailed", self._request)
+        page.on("response", self._response)
         page.on("dialog", self._dialog)
         page.on("download", downloads.take)
 
-    def _request(self, request: Any, status: Any) -> None:
+    def _console(self, message: Any) -> None:
+        self.console.append({"type": message.type, "text": message.text[:1000]})
+
+    def _error(self, error: Any) -> None:
+        self.errors.append(str(error)[:1000])
+
+    def _response(self, response: Any) -> None:
+        self._request(response.request, response.status)
+
+    def _request(self, request: Any, status: Any = "failed") -> None:
         self.requests.append(
             {"method": request.method, "url": request.url[:500], "status": status, "type": request.resource_type}
         )
@@ -76,10 +87,10 @@ class Tabs:
         tab = Tab(f"t{self._count}", page, self._downloads)
         self._all[tab.id] = tab
         self.current = tab.id
-        page.on("close", lambda page: self._closed(tab))
+        page.on("close", partial(self._closed, tab))
         return tab
 
-    def _closed(self, tab: Tab) -> None:
+    def _closed(self, tab: Tab, page: Any) -> None:
         self._all.pop(tab.id, None)
         if self.current == tab.id:
             self.current = next(reversed(self._all), "")
@@ -126,8 +137,6 @@ class Downloads:
         return path
 
     async def take(self, download: Any) -> None:
-        from playwright.async_api import Error
-
         path = self.path_for(download.suggested_filename)
         try:
             await download.save_as(path)
@@ -159,44 +168,6 @@ class Downloads:
 # Actions.
 
 RESULT_CHARS = 20_000
-STEP_MS = 10_000.0
-
-
-class BrowserAction(Struct, frozen=True, rename="camel"):
-    """One action, as the model requests it."""
-
-    kind: str
-    target_id: str | None = None
-    ref: str | None = None
-    selector: str | None = None
-    actions: tuple[dict[str, Any], ...] = ()
-    stop_on_error: bool = True
-    double_click: bool = False
-    button: str = "left"
-    modifiers: tuple[str, ...] = ()
-    x: float | None = None
-    y: float | None = None
-    text: str | None = None
-    submit: bool = False
-    slowly: bool = False
-    key: str | None = None
-    delay_ms: int | None = None
-    start_ref: str | None = None
-    end_ref: str | None = None
-    values: tuple[str, ...] = ()
-    fields: tuple[dict[str, Any], ...] = ()
-    width: int | None = None
-    height: int | None = None
-    time_ms: int | None = None
-    url: str | None = None
-    load_state: Literal["load", "domcontentloaded", "networkidle"] | None = None
-    text_gone: str | None = None
-    timeout_ms: float | None = None
-    fn: str | None = None
-
-    @property
-    def timeout(self) -> float:
-        return self.timeout_ms or STEP_MS
 
 
 def element(tab: Tab, ref: str | None, selector: str | None = None) -> Any:
@@ -303,27 +274,21 @@ async def _resize(tab: Tab, act: BrowserAction) -> str:
 
 async def _wait(tab: Tab, act: BrowserAction) -> str:
     page, limit = tab.page, act.timeout_ms or 20_000.0
-    asked = False
+    wanted = (act.time_ms, act.text, act.text_gone, act.selector, act.url, act.load_state)
+    if all(each is None for each in wanted):
+        raise InvalidRequest("wait needs one of timeMs, text, textGone, selector, url, loadState.")
     if act.time_ms is not None:
-        asked = True
         await page.wait_for_timeout(min(act.time_ms, 60_000))
     if act.text is not None:
-        asked = True
         await page.get_by_text(act.text).first.wait_for(state="visible", timeout=limit)
     if act.text_gone is not None:
-        asked = True
         await page.get_by_text(act.text_gone).first.wait_for(state="hidden", timeout=limit)
     if act.selector is not None:
-        asked = True
         await page.locator(act.selector).first.wait_for(timeout=limit)
     if act.url is not None:
-        asked = True
         await page.wait_for_url(act.url, timeout=limit)
     if act.load_state is not None:
-        asked = True
         await page.wait_for_load_state(act.load_state, timeout=limit)
-    if not asked:
-        raise InvalidRequest("wait needs one of timeMs, text, textGone, selector, url, loadState.")
     return "it is so"
 
 
@@ -346,13 +311,19 @@ def _button(name: str) -> str:
 
 
 def _modifier(name: str) -> str:
-    known = {"alt": "Alt", "control": "Control", "ctrl": "Control", "meta": "Meta", "shift": "Shift"}
-    known["controlormeta"] = "ControlOrMeta"
-    if name.lower() not in known:
+    if name.lower() not in _MODIFIERS:
         raise InvalidRequest("modifiers are Alt, Control, Meta, Shift, ControlOrMeta.")
-    return known[name.lower()]
+    return _MODIFIERS[name.lower()]
 
 
+_MODIFIERS = {
+    "alt": "Alt",
+    "control": "Control",
+    "ctrl": "Control",
+    "meta": "Meta",
+    "shift": "Shift",
+    "controlormeta": "ControlOrMeta",
+}
 _KINDS: Mapping[str, Callable[[Tab, BrowserAction], Awaitable[str]]] = {
     "click": _click,
     "clickCoords": _click_coords,

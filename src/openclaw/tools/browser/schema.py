@@ -1,13 +1,17 @@
-"""The parameters of the `browser` tool, and the start message of its worker."""
+"""The parameters of the `browser` tool, and the messages to its worker: how to start, and one action."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
+
+from openclaw.tools.base import param, properties_of
+from openclaw.tools.settings import BrowserSettings
 
 ACTIONS = (
     "doctor status start stop profiles importprofile tabs open focus close snapshot screenshot navigate console "
     "requests errors text emulate pdf download waitfordownload upload dialog act"
 ).split()
+STEP_MS = 10_000.0
 KINDS = "batch click clickCoords type press hover scrollIntoView drag select fill resize wait evaluate close".split()
 
 
@@ -29,36 +33,48 @@ def _list(about: str, items: dict[str, Any]) -> dict[str, Any]:
 
 _OPEN: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
 
-ACT: dict[str, Any] = {
-    "kind": _text("act: what to do", enum=KINDS),
-    "targetId": _text("The tab; the current one when absent"),
-    "ref": _text("An element, as the last snapshot called it (e12)"),
-    "actions": _list("batch: several acts", _OPEN),
-    "stopOnError": _yes("batch: stop at the first failure (default true)"),
-    "doubleClick": _yes("click: twice"),
-    "button": _text("click: left, right or middle"),
-    "modifiers": _list("click: keys held down", {"type": "string"}),
-    "x": {"type": "number", "description": "clickCoords"},
-    "y": {"type": "number", "description": "clickCoords"},
-    "text": _text("type: what; wait: until it is seen"),
-    "submit": _yes("type: press Enter afterwards"),
-    "slowly": _yes("type: key by key"),
-    "key": _text("press: Enter, Escape, Control+a"),
-    "delayMs": _whole("Between keys or while pressed", minimum=0),
-    "startRef": _text("drag: from"),
-    "endRef": _text("drag: to"),
-    "values": _list("select: options", {"type": "string"}),
-    "fields": _list("fill: [{ref, value}]", _OPEN),
-    "width": _whole("resize", minimum=1, maximum=8192),
-    "height": _whole("resize", minimum=1, maximum=8192),
-    "timeMs": _whole("wait: so long", minimum=0),
-    "selector": _text("A CSS selector instead of ref"),
-    "url": _text("open, navigate: address; wait: until the tab is there"),
-    "loadState": _text("wait: load, domcontentloaded or networkidle"),
-    "textGone": _text("wait: until it is not seen any more"),
-    "timeoutMs": _whole("Longest wait", minimum=1),
-    "fn": _text("evaluate: a JavaScript function, run in the page"),
-}
+
+class BrowserAction(Struct, frozen=True, rename="camel"):
+    """One action, as the model requests it."""
+
+    kind: Annotated[str, param("act: what to do", enum=KINDS)]
+    target_id: Annotated[str | None, param("The tab; the current one when absent")] = None
+    ref: Annotated[str | None, param("An element, as the last snapshot called it (e12)")] = None
+    actions: Annotated[tuple[dict[str, Any], ...], param("batch: several acts", items=_OPEN)] = ()
+    stop_on_error: Annotated[bool, param("batch: stop at the first failure (default true)")] = True
+    double_click: Annotated[bool, param("click: twice")] = False
+    button: Annotated[str, param("click: left, right or middle")] = "left"
+    modifiers: Annotated[tuple[str, ...], param("click: keys held down")] = ()
+    x: Annotated[float | None, param("clickCoords")] = None
+    y: Annotated[float | None, param("clickCoords")] = None
+    text: Annotated[str | None, param("type: what; wait: until it is seen")] = None
+    submit: Annotated[bool, param("type: press Enter afterwards")] = False
+    slowly: Annotated[bool, param("type: key by key")] = False
+    key: Annotated[str | None, param("press: Enter, Escape, Control+a")] = None
+    delay_ms: Annotated[int | None, param("Between keys or while pressed", minimum=0)] = None
+    start_ref: Annotated[str | None, param("drag: from")] = None
+    end_ref: Annotated[str | None, param("drag: to")] = None
+    values: Annotated[tuple[str, ...], param("select: options")] = ()
+    fields: Annotated[tuple[dict[str, Any], ...], param("fill: [{ref, value}]", items=_OPEN)] = ()
+    width: Annotated[int | None, param("resize", minimum=1, maximum=8192)] = None
+    height: Annotated[int | None, param("resize", minimum=1, maximum=8192)] = None
+    time_ms: Annotated[int | None, param("wait: so long", minimum=0)] = None
+    selector: Annotated[str | None, param("A CSS selector instead of ref")] = None
+    url: Annotated[str | None, param("open, navigate: address; wait: until the tab is there")] = None
+    load_state: Annotated[
+        Literal["load", "domcontentloaded", "networkidle"] | None,
+        param("wait: load, domcontentloaded or networkidle", enum=None),
+    ] = None
+    text_gone: Annotated[str | None, param("wait: until it is not seen any more")] = None
+    timeout_ms: Annotated[float | None, param("Longest wait", type="integer", minimum=1)] = None
+    fn: Annotated[str | None, param("evaluate: a JavaScript function, run in the page")] = None
+
+    @property
+    def timeout(self) -> float:
+        return self.timeout_ms or STEP_MS
+
+
+ACT = properties_of(BrowserAction)
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -120,10 +136,4 @@ class BrowserStart(Struct, frozen=True, kw_only=True):
     """The directory of the browser profile (cookies and so on)."""
     downloads: str
     """The only directory it writes files to."""
-    headless: bool = True
-    no_sandbox: bool = False
-    evaluate: bool = True
-    args: tuple[str, ...] = ()
-    allow_private: bool = False
-    allowed_hosts: tuple[str, ...] = ()
-    blocked_hosts: tuple[str, ...] = ()
+    settings: BrowserSettings

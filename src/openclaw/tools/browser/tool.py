@@ -6,21 +6,21 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.messages import Image, Text
 from openclaw.core.settings import Live
-from openclaw.core.text import Origin, make_origin, sanitize_line
+from openclaw.core.text import make_origin, sanitize_line
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.process.worker import Worker, WorkerSpec
-from openclaw.tools.base import errors_to_output
+from openclaw.security.label_service import wrap_untrusted
+from openclaw.tools.base import ArgsTool, json_output
 from openclaw.tools.browser.schema import ACT, ACTIONS, PARAMETERS, BrowserStart
-from openclaw.tools.web_fetch import Wrap
+from openclaw.tools.paths import resolve_path
+from openclaw.tools.settings import BrowserSettings
 
 INSTALL = "The browser tool needs the extra `browser`: install it with: pip install 'openclaw-py[browser]'"
 NO_BROWSER = "No Chromium was found: install one (on Debian: apt install chromium), or set browser.executablePath."
@@ -34,10 +34,6 @@ _MAC = (
 
 
 # Finding Chromium.
-
-
-def is_installed() -> bool:
-    return find_spec("playwright") is not None
 
 
 def executable(configured: str, environ: Mapping[str, str]) -> str:
@@ -79,36 +75,19 @@ _ADDRESS = re.compile(r"URL: (\S+)")
 _SENDING_KEYS = re.compile(r"enter|space|return", re.IGNORECASE)
 
 
-class BrowserRules(Struct, frozen=True, kw_only=True):
-    """The owner's settings, as plain values."""
-
-    state: str
-    """The directory of the profiles."""
-    executable: str = ""
-    headless: bool = True
-    no_sandbox: bool = False
-    evaluate: bool = True
-    default_profile: str = "openclaw"
-    args: tuple[str, ...] = ()
-    snapshot_mode: str = ""
-    allow_private: bool = False
-    allowed_hosts: tuple[str, ...] = ()
-    blocked_hosts: tuple[str, ...] = ()
-
-
 class Browsers:
     """The browsers of this process, one for each profile; whoever made it closes it."""
 
     def __init__(self, variables: Live[Mapping[str, str]]) -> None:
         self.variables = variables
-        self._open: dict[str, tuple[BrowserRules, Worker]] = {}
+        self._open: dict[str, tuple[BrowserSettings, Worker]] = {}
         self.roles: dict[str, str] = {}
         """The roles of the last snapshot's refs; tells whether a click follows a link or acts."""
 
-    async def helper(self, profile: str, rules: BrowserRules, workspace: Path) -> Worker:
-        """The worker of a profile, not started yet; a new one after the rules changed."""
+    async def helper(self, profile: str, settings: BrowserSettings, state: Path, workspace: Path) -> Worker:
+        """The worker of a profile, not started yet; a new one after the settings changed."""
         known = self._open.get(profile)
-        if known is not None and known[0] == rules:
+        if known is not None and known[0] == settings:
             return known[1]
         if known is not None:
             await known[1].close()
@@ -116,23 +95,19 @@ class Browsers:
             raise InvalidRequest(
                 f"{MOST_BROWSERS} browsers are open already: stop one with action stop and its profile."
             )
-        if not is_installed():
-            raise InvalidRequest(INSTALL)
         environ = self.variables.current
-        place = Path(rules.state) / profile
-        start = BrowserStart(
-            executable=executable(rules.executable, environ),
-            profile=str(place / "user-data"),
-            downloads=str(workspace / "downloads"),
-            headless=rules.headless,
-            no_sandbox=rules.no_sandbox,
-            evaluate=rules.evaluate,
-            args=rules.args,
-            allow_private=rules.allow_private,
-            allowed_hosts=rules.allowed_hosts,
-            blocked_hosts=rules.blocked_hosts,
-        )
-        check_root(rules.no_sandbox)
+        place = state / profile
+        program = executable(settings.executable_path, environ)
+
+        def start() -> BrowserStart:
+            return BrowserStart(
+                executable=program,
+                profile=str(place / "user-data"),
+                downloads=str(workspace / "downloads"),
+                settings=settings,
+            )
+
+        check_root(settings.no_sandbox)
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         role = WorkerSpec(
             name="the browser",
@@ -141,8 +116,8 @@ class Browsers:
             start_seconds=90.0,
             variables=("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR"),
         )
-        helper = Worker(role, lambda: start, idle=IDLE_SECONDS, environ=environ)
-        self._open[profile] = (rules, helper)
+        helper = Worker(role, start, idle=IDLE_SECONDS, environ=environ)
+        self._open[profile] = (settings, helper)
         return helper
 
     def running(self) -> list[str]:
@@ -161,9 +136,10 @@ class Browsers:
             await self.stop(profile)
 
 
-class BrowserTool:
-    """The `browser` tool."""
+class BrowserTool(ArgsTool[dict[str, Any]]):
+    """The `browser` tool; `state` is the directory of the profiles."""
 
+    args_type = dict[str, Any]
     spec = ToolSpec(
         name="browser",
         label="Browser",
@@ -177,10 +153,10 @@ class BrowserTool:
         aliases={"target_id": "targetId"},
     )
 
-    def __init__(self, browsers: Browsers, rules: BrowserRules, wrap: Wrap) -> None:
+    def __init__(self, browsers: Browsers, settings: BrowserSettings, state: Path) -> None:
         self._browsers = browsers
-        self._rules = rules
-        self._wrap = wrap
+        self._settings = settings
+        self._state = state
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         action = args.get("action")
@@ -202,62 +178,56 @@ class BrowserTool:
         return kind not in _HARMLESS_KINDS or bool(act.get("submit"))
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        return frozenset({f"browser:{args.get('profile') or self._rules.default_profile}"})
+        return frozenset({f"browser:{args.get('profile') or self._settings.default_profile}"})
 
-    @errors_to_output
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        profile = str(args.get("profile") or self._rules.default_profile)
+    async def run(self, args: dict[str, Any], context: ToolContext) -> Output:
+        profile = str(args.get("profile") or self._settings.default_profile)
         _check(args, profile)
         action = args["action"]
         if action in ("status", "doctor", "profiles"):
             return self._status(profile)
         if action == "stop":
             stopped = await self._browsers.stop(profile)
-            return _plain({"ok": True, "profile": profile, "stopped": stopped})
-        helper = await self._browsers.helper(profile, self._rules, context.workspace)
+            return json_output({"ok": True, "profile": profile, "stopped": stopped})
+        helper = await self._browsers.helper(profile, self._settings, self._state, context.workspace)
         body = _body(args, context)
         if action == "start":
             body = {"action": "tabs"}
-        if action == "snapshot" and self._rules.snapshot_mode:
-            body = {"mode": self._rules.snapshot_mode, **body}
+        if action == "snapshot" and self._settings.snapshot_defaults.mode:
+            body = {"mode": self._settings.snapshot_defaults.mode, **body}
         try:
             found = await helper.ask(body, _seconds(args), context.report)
         except InvalidRequest as error:
             # The error may contain the page's text.
-            return Output(content=(Text(self._wrap(error.message, "browser")),), is_error=True, enclosed=True)
-        return self._shown(action, profile, found)
+            return Output(content=(Text(wrap_untrusted(error.message, "browser")),), is_error=True, enclosed=True)
+        return self._output(action, profile, found)
 
     def _status(self, profile: str) -> Output:
-        problem = "" if is_installed() else INSTALL
-        path = ""
-        if not problem:
-            try:
-                path = executable(self._rules.executable, self._browsers.variables.current)
-                check_root(self._rules.no_sandbox)
-            except (InvalidRequest, Unavailable) as error:
-                problem = error.message
+        path, problem = "", None
+        try:
+            path = executable(self._settings.executable_path, self._browsers.variables.current)
+            check_root(self._settings.no_sandbox)
+        except Unavailable as error:
+            problem = error.message
         running = self._browsers.running()
         state = {"enabled": True, "profile": profile, "running": profile in running, "profiles": running}
-        return _plain({**state, "headless": self._rules.headless, "executable": path, "problem": problem or None})
+        return json_output({**state, "headless": self._settings.headless, "executable": path, "problem": problem})
 
-    def _shown(self, action: str, profile: str, found: Mapping[str, Any]) -> Output:
+    def _output(self, action: str, profile: str, found: Mapping[str, Any]) -> Output:
         if action == "snapshot":
             self._browsers.roles = {ref: role for role, ref in _ROLE.findall(found["text"])}
         about = {name: value for name, value in found["about"].items() if name != "dialogs"}
         files = [sanitize_line(path) for path in found.get("files", ())]
         known = {"action": action, "profile": profile, **about, **({"files": files} if files else {})}
         said = "\n".join([found["text"], *(f"dialog: {each}" for each in found["about"].get("dialogs", ()))]).strip()
-        text = json.dumps(known, ensure_ascii=False) + (f"\n{self._wrap(said, 'browser')}" if said else "")
+        text = json.dumps(known, ensure_ascii=False) + (f"\n{wrap_untrusted(said, 'browser')}" if said else "")
         image = found.get("image")
         content: tuple[Text | Image, ...] = (Text(text),)
         if image:
             content = (*content, Image(data=image["data"], mime_type=image["mime_type"]))
-        return Output(content=content, details=known, origins=self._origins(found["text"]), enclosed=True)
-
-    def _origins(self, said: str) -> tuple[Origin, ...]:
-        """The page as the origin of its text."""
-        where = _ADDRESS.match(said)
-        return (make_origin("external", f"browser {where[1] if where else 'a page'}"),)
+        where = _ADDRESS.match(found["text"])
+        origin = make_origin("external", f"browser {where[1] if where else 'a page'}")
+        return Output(content=content, details=known, origins=(origin,), enclosed=True)
 
 
 def _steps(args: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -299,17 +269,14 @@ def _body(args: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
 
 
 def _inside(path: str, workspace: Path) -> str:
-    found = (workspace / Path(path).expanduser()).resolve()
-    if not found.is_relative_to(workspace.resolve()) or not found.is_file():
-        raise InvalidRequest(f"{path} is not a file of the workspace: only those can be uploaded.")
-    return str(found)
+    with suppress(InvalidRequest):
+        found = resolve_path(path, workspace, workspace_only=True)
+        if found.is_file():
+            return str(found)
+    raise InvalidRequest(f"{path} is not a file of the workspace: only those can be uploaded.")
 
 
 def _seconds(args: Mapping[str, Any]) -> float:
     inner = args.get("request") or {}
     asked = args.get("timeoutMs") or inner.get("timeoutMs") or args.get("timeMs") or inner.get("timeMs") or 0
     return max(ANSWER_SECONDS, min(asked / 1000, 300.0) + 30.0)
-
-
-def _plain(document: Mapping[str, Any]) -> Output:
-    return Output.of(json.dumps(document, indent=2, ensure_ascii=False))

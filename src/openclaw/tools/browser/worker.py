@@ -6,11 +6,13 @@ import json
 import re
 import sys
 from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from playwright.async_api import Error, async_playwright
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.process.stdio_rpc import (
@@ -22,9 +24,9 @@ from openclaw.process.stdio_rpc import (
     kill,
     run_worker,
 )
-from openclaw.tools.browser.actions import BrowserAction, Downloads, Tab, Tabs, element, perform
-from openclaw.tools.browser.schema import BrowserStart
-from openclaw.tools.web_guard import AddressRules, check_addresses, check_host, parse_url
+from openclaw.tools.browser.actions import Downloads, Tab, Tabs, element, perform
+from openclaw.tools.browser.schema import BrowserAction, BrowserStart
+from openclaw.tools.web_guard import AddressRules, address_rules, check_addresses, check_host, parse_url
 
 # The proxy.
 
@@ -36,8 +38,8 @@ REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: cl
 class Proxy:
     """Forwards connections to permitted addresses; remembers what it refused."""
 
-    def __init__(self, fence: AddressRules) -> None:
-        self._fence = fence
+    def __init__(self, rules: AddressRules) -> None:
+        self._rules = rules
         self.refused: deque[str] = deque(maxlen=50)
 
     async def open(self) -> asyncio.Server:
@@ -76,9 +78,9 @@ class Proxy:
         await _both_ways(reader, writer, there, out, _length(lines))
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        check_host(host, self._fence)
+        check_host(host, self._rules)
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=1)
-        addresses = check_addresses(host, list(dict.fromkeys(str(entry[4][0]) for entry in found)), self._fence)
+        addresses = check_addresses(host, list(dict.fromkeys(str(entry[4][0]) for entry in found)), self._rules)
         async with asyncio.timeout(CONNECT_SECONDS):
             for address in addresses[:-1]:
                 with suppress(OSError):
@@ -151,8 +153,6 @@ class Browser:
         self.tabs = Tabs(context, self.downloads)
 
     async def answer(self, ask: WorkerRequest) -> WorkerMessage:
-        from playwright.async_api import Error
-
         body = ask.body
         try:
             return WorkerMessage(id=ask.id, body=await self._do(body["action"], body))
@@ -165,11 +165,12 @@ class Browser:
             return WorkerMessage(id=ask.id, error=str(error)[:500])
 
     async def _do(self, action: str, body: dict[str, Any]) -> dict[str, Any]:
-        doing = getattr(self, f"_{action}", None)
+        doing: Callable[..., Awaitable[dict[str, Any]]] | None = getattr(self, f"_{action}", None)
         if doing is None:
             raise InvalidRequest(f"{action} is not something this browser can do")
-        found: dict[str, Any] = await doing(body)
-        return found
+        if action in ("tabs", "open", "waitfordownload", "act"):
+            return await doing(body)
+        return await doing(await self.tabs.get(body.get("targetId")), body)
 
     async def _tabs(self, body: dict[str, Any]) -> dict[str, Any]:
         rows = [
@@ -182,25 +183,20 @@ class Browser:
             }
             for tab in self.tabs.list()
         ]
-        return _said(json.dumps(rows, indent=2, ensure_ascii=False))
+        return _reply(json.dumps(rows, indent=2, ensure_ascii=False))
 
     async def _open(self, body: dict[str, Any]) -> dict[str, Any]:
         tab = await self.tabs.open()
         tab.label = str(body.get("label") or "")[:60]
-        return await self._go(tab, body)
+        return await self._navigate(tab, body)
 
-    async def _navigate(self, body: dict[str, Any]) -> dict[str, Any]:
-        return await self._go(await self.tabs.get(body.get("targetId")), body)
-
-    async def _go(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
+    async def _navigate(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         url = str(body.get("targetUrl") or body.get("url") or "about:blank").strip()
         self.tabs.current = tab.id
         if url != "about:blank":
             parse_url(url)
         refused = len(self._proxy.refused)
         already = len(self.downloads.done)
-        from playwright.async_api import Error
-
         try:
             answer = await tab.page.goto(url, wait_until="domcontentloaded", timeout=body.get("timeoutMs") or PAGE_MS)
         except Error as error:
@@ -213,21 +209,18 @@ class Browser:
             await tab.page.goto("about:blank")
             raise InvalidRequest(self._proxy.refused[-1])
         status = f"{answer.status}" if answer is not None else "no answer"
-        return _said(f"URL: {tab.page.url}\nTitle: {await tab.page.title()}", targetId=tab.id, status=status)
+        return _reply(f"URL: {tab.page.url}\nTitle: {await tab.page.title()}", targetId=tab.id, status=status)
 
-    async def _focus(self, body: dict[str, Any]) -> dict[str, Any]:
-        tab = await self.tabs.get(body.get("targetId"))
+    async def _focus(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         await tab.page.bring_to_front()
         self.tabs.current = tab.id
-        return _said(f"URL: {tab.page.url}", targetId=tab.id)
+        return _reply(f"URL: {tab.page.url}", targetId=tab.id)
 
-    async def _close(self, body: dict[str, Any]) -> dict[str, Any]:
-        tab = await self.tabs.get(body.get("targetId"))
+    async def _close(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         await tab.page.close()
-        return _said("", targetId=tab.id, status="closed")
+        return _reply("", targetId=tab.id, status="closed")
 
-    async def _snapshot(self, body: dict[str, Any]) -> dict[str, Any]:
-        tab = await self.tabs.get(body.get("targetId"))
+    async def _snapshot(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         efficient = body.get("mode") == "efficient"
         depth = body.get("depth") or (6 if efficient else None)
         mode = "default" if body.get("snapshotFormat") == "aria" else "ai"
@@ -240,16 +233,14 @@ class Browser:
         most = body.get("maxChars") or SNAPSHOT_CHARS
         cut = "\n[cut: ask for more with maxChars, or less with interactive]" if len(text) > most else ""
         title = await tab.page.title()
-        return _said(f"URL: {tab.page.url}\nTitle: {title}\n\n{text[:most]}{cut}", targetId=tab.id, **self._news(tab))
+        return _reply(f"URL: {tab.page.url}\nTitle: {title}\n\n{text[:most]}{cut}", targetId=tab.id, **self._news(tab))
 
-    async def _text(self, body: dict[str, Any]) -> dict[str, Any]:
-        tab = await self.tabs.get(body.get("targetId"))
+    async def _text(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         where = element(tab, body.get("ref"), body.get("selector") or "body")
         text = await where.inner_text(timeout=body.get("timeoutMs") or PAGE_MS)
-        return _said(text[: body.get("maxChars") or TEXT_CHARS], targetId=tab.id)
+        return _reply(text[: body.get("maxChars") or TEXT_CHARS], targetId=tab.id)
 
-    async def _screenshot(self, body: dict[str, Any]) -> dict[str, Any]:
-        tab = await self.tabs.get(body.get("targetId"))
+    async def _screenshot(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         kind = body.get("type") or "png"
         given: dict[str, Any] = {"type": kind, "timeout": body.get("timeoutMs") or PAGE_MS, "animations": "disabled"}
         if body.get("ref") or body.get("element") or body.get("selector"):
@@ -270,30 +261,26 @@ class Browser:
             path.write_bytes(data)
             files = [str(path)]
         image = {"data": base64.b64encode(data).decode(), "mime_type": f"image/{kind}"}
-        return {**_said(f"URL: {tab.page.url}", targetId=tab.id), "image": image, "files": files}
+        return {**_reply(f"URL: {tab.page.url}", targetId=tab.id), "image": image, "files": files}
 
-    async def _pdf(self, body: dict[str, Any]) -> dict[str, Any]:
-        tab = await self.tabs.get(body.get("targetId"))
+    async def _pdf(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         path = self.downloads.path_for(str(body.get("path") or "page.pdf"))
         await tab.page.pdf(path=path)
         return self._file(path)
 
-    async def _console(self, body: dict[str, Any]) -> dict[str, Any]:
-        tab = await self.tabs.get(body.get("targetId"))
+    async def _console(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         wanted = [each for each in tab.console if not body.get("level") or each["type"] == body["level"]]
         if body.get("clear"):
             tab.console.clear()
-        return _said("\n".join(f"{each['type']}: {each['text']}" for each in wanted[-(body.get("limit") or 50) :]))
+        return _reply("\n".join(f"{each['type']}: {each['text']}" for each in wanted[-(body.get("limit") or 50) :]))
 
-    async def _errors(self, body: dict[str, Any]) -> dict[str, Any]:
-        tab = await self.tabs.get(body.get("targetId"))
+    async def _errors(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         found = list(tab.errors)[-(body.get("limit") or 50) :]
         if body.get("clear"):
             tab.errors.clear()
-        return _said("\n".join(found))
+        return _reply("\n".join(found))
 
-    async def _requests(self, body: dict[str, Any]) -> dict[str, Any]:
-        tab = await self.tabs.get(body.get("targetId"))
+    async def _requests(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         wanted = [each for each in tab.requests if (body.get("filter") or "") in each["url"]]
         if body.get("clear"):
             tab.requests.clear()
@@ -301,30 +288,26 @@ class Browser:
             f"{each['status']} {each['method']} {each['type']} {each['url']}"
             for each in wanted[-(body.get("limit") or 50) :]
         ]
-        return _said("\n".join([*lines, *(f"refused: {why}" for why in self._proxy.refused)]))
+        return _reply("\n".join([*lines, *(f"refused: {why}" for why in self._proxy.refused)]))
 
-    async def _dialog(self, body: dict[str, Any]) -> dict[str, Any]:
-        tab = await self.tabs.get(body.get("targetId"))
+    async def _dialog(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         tab.answer = (bool(body.get("accept")), body.get("promptText"))
-        return _said("", targetId=tab.id, status="the next question of the page gets this answer", **self._news(tab))
+        return _reply("", targetId=tab.id, status="the next question of the page gets this answer", **self._news(tab))
 
-    async def _emulate(self, body: dict[str, Any]) -> dict[str, Any]:
-        tab = await self.tabs.get(body.get("targetId"))
+    async def _emulate(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         scheme = body.get("colorScheme")
         if not scheme:
             raise InvalidRequest("Only colorScheme can be emulated; for a size use act with kind resize.")
         await tab.page.emulate_media(color_scheme="null" if scheme == "none" else scheme)
-        return _said("", targetId=tab.id, status=f"colours: {scheme}")
+        return _reply("", targetId=tab.id, status=f"colours: {scheme}")
 
-    async def _upload(self, body: dict[str, Any]) -> dict[str, Any]:
-        tab = await self.tabs.get(body.get("targetId"))
+    async def _upload(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         target = element(tab, body.get("inputRef") or body.get("ref"), body.get("element") or body.get("selector"))
         await target.set_input_files(list(body["paths"]), timeout=body.get("timeoutMs") or PAGE_MS)
-        return _said("", targetId=tab.id, status=f"{len(body['paths'])} file(s) chosen", **self._news(tab))
+        return _reply("", targetId=tab.id, status=f"{len(body['paths'])} file(s) chosen", **self._news(tab))
 
-    async def _download(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def _download(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
         already = len(self.downloads.done)
-        tab = await self.tabs.get(body.get("targetId"))
         await element(tab, body.get("ref"), body.get("selector")).click(timeout=PAGE_MS)
         return self._file(await self.downloads.next(already, (body.get("timeoutMs") or PAGE_MS) / 1000))
 
@@ -341,7 +324,7 @@ class Browser:
         for each in self._steps(act):
             where = tab if each.target_id in (None, tab.id) else await self.tabs.get(each.target_id)
             try:
-                lines.append(await perform(where, each, evaluate=self._start.evaluate))
+                lines.append(await perform(where, each, evaluate=self._start.settings.evaluate_enabled))
             except OpenClawError as error:
                 if act.kind != "batch" or act.stop_on_error:
                     raise
@@ -351,7 +334,7 @@ class Browser:
         address = tab.page.url if tab in self.tabs.list() else "(closed)"
         files = [str(path) for path in self.downloads.done[already:]]
         news = {**self._news(tab), **({"newTabs": fresh} if fresh else {})}
-        return {**_said(f"URL: {address}\n" + "\n".join(lines), targetId=tab.id, **news), "files": files}
+        return {**_reply(f"URL: {address}\n" + "\n".join(lines), targetId=tab.id, **news), "files": files}
 
     def _steps(self, act: BrowserAction) -> list[BrowserAction]:
         if act.kind != "batch":
@@ -370,10 +353,10 @@ class Browser:
         return {"dialogs": said} if said else {}
 
     def _file(self, path: Path) -> dict[str, Any]:
-        return {**_said("", status=f"{path.stat().st_size} bytes"), "files": [str(path)]}
+        return {**_reply("", status=f"{path.stat().st_size} bytes"), "files": [str(path)]}
 
 
-def _said(text: str, **about: Any) -> dict[str, Any]:
+def _reply(text: str, **about: Any) -> dict[str, Any]:
     """`text` comes from a page; `about` is our own information, except for the texts of dialogs."""
     return {"text": text, "about": about}
 
@@ -385,19 +368,11 @@ def _plain(message: str) -> str:
     return text[:600]
 
 
-async def serve_browser(
-    start: BrowserStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput
-) -> None:
+async def serve_browser(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", output: WorkerOutput) -> None:
     """Starts the browser, reports that it is ready, and answers requests until the input ends."""
-    from playwright.async_api import Error, async_playwright
-
-    fence = AddressRules(
-        allow_private=start.allow_private,
-        allowed_hosts=start.allowed_hosts,
-        blocked_hosts=start.blocked_hosts,
-        section="browser.ssrfPolicy",
-    )
-    proxy = Proxy(fence)
+    start = msgspec.convert(body, BrowserStart)
+    settings = start.settings
+    proxy = Proxy(address_rules(settings.ssrf_policy, "browser.ssrfPolicy"))
     server = await proxy.open()
     port = server.sockets[0].getsockname()[1]
     try:
@@ -405,8 +380,8 @@ async def serve_browser(
             context = await playwright.chromium.launch_persistent_context(
                 start.profile,
                 executable_path=start.executable,
-                headless=start.headless,
-                chromium_sandbox=not start.no_sandbox,
+                headless=settings.headless,
+                chromium_sandbox=not settings.no_sandbox,
                 proxy={"server": f"http://127.0.0.1:{port}", "bypass": "<-loopback>"},
                 accept_downloads=True,
                 downloads_path=Path(start.downloads) / ".partial",
@@ -416,26 +391,22 @@ async def serve_browser(
                     "--disable-quic",
                     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
                     "--disable-features=WebRtcHideLocalIpsWithMdns,AsyncDns,DnsOverHttps",
-                    *start.args,
+                    *settings.extra_args,
                 ],
             )
             browser = Browser(start, context, proxy)
-            voice.say(WorkerMessage(ready=True))
+            output.say(WorkerMessage(ready=True))
             try:
-                await RequestLoop(voice, browser.answer).serve(questions)
+                await RequestLoop(output, browser.answer).serve(questions)
             finally:
                 leaders = descendants()
                 await context.close()
                 kill(leaders)
     except Error as error:
-        voice.say(WorkerMessage(error=f"it did not start: {_plain(error.message)}"))
+        output.say(WorkerMessage(error=f"it did not start: {_plain(error.message)}"))
     finally:
         server.close()
 
 
-async def _main(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
-    await serve_browser(msgspec.convert(body, BrowserStart), questions, voice)
-
-
 if __name__ == "__main__":
-    sys.exit(run_worker("playwright.async_api", _main))
+    sys.exit(run_worker("playwright.async_api", serve_browser))

@@ -1,9 +1,11 @@
 """Offers an MCP server's resources and prompts as tools."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
+from mcp.shared.exceptions import MCPError
 
 MOST_LISTED = 200
 SHOWN = 300
@@ -14,14 +16,14 @@ MOST_BLOCKS = 64
 _CURSOR = {"cursor": {"type": "string", "description": "The nextCursor of the page before"}}
 
 
-def _lent(name: str, description: str, properties: Mapping[str, Any], *required: str) -> Mapping[str, Any]:
+def _tool(name: str, description: str, properties: Mapping[str, Any], *required: str) -> Mapping[str, Any]:
     schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
     return {"name": name, "title": "", "description": description, "parameters": schema, "read_only": True}
 
 
 RESOURCES = (
-    _lent("resources_list", "List what this server has to read: address, name and type of each resource.", _CURSOR),
-    _lent(
+    _tool("resources_list", "List what this server has to read: address, name and type of each resource.", _CURSOR),
+    _tool(
         "resources_read",
         "Read a resource of this server.",
         {"uri": {"type": "string", "description": "Its address, as resources_list gives it"}},
@@ -29,8 +31,8 @@ RESOURCES = (
     ),
 )
 PROMPTS = (
-    _lent("prompts_list", "List the prompts this server has ready, with their arguments.", _CURSOR),
-    _lent(
+    _tool("prompts_list", "List the prompts this server has ready, with their arguments.", _CURSOR),
+    _tool(
         "prompts_get",
         "Get a prompt of this server, filled in.",
         {
@@ -48,7 +50,6 @@ PROMPTS = (
 
 async def list_extra_tools(client: Any) -> list[Mapping[str, Any]]:
     """The tools for the server's resources and prompts; none for what it does not have."""
-    from mcp.shared.exceptions import MCPError
 
     async def some(ask: Any, field: str) -> bool:
         try:
@@ -77,22 +78,18 @@ async def call_extra_tool(client: Any, name: str, args: Mapping[str, Any]) -> Ma
             return _json(await _prompts(client, args.get("cursor")))
         case "resources_read":
             read = await client.read_resource(args["uri"], cache_mode="bypass")
-            return _said(_read(read.contents))
+            return _result(_read(read.contents))
         case _:
             got = await client.get_prompt(args["name"], dict(args.get("arguments") or {}))
-            return _said(_spoken(got.messages))
+            return _result(_spoken(got.messages))
 
 
 async def _resources(client: Any, cursor: str | None) -> dict[str, Any]:
-    from mcp.shared.exceptions import MCPError
-
     page = await client.list_resources(cursor=cursor, cache_mode="bypass")
     templates = []
     if cursor is None:
-        try:
+        with suppress(MCPError):
             templates = (await client.list_resource_templates(cache_mode="bypass")).resource_templates
-        except MCPError:
-            templates = []
     return {
         "resources": [
             {"uri": str(each.uri), "size": getattr(each, "size", None), **_about(each)}
@@ -139,10 +136,8 @@ def _read(contents: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
         elif mime.startswith("image/") and len(blob) <= MOST_IMAGE:
             yield {"type": "image", "data": blob, "mimeType": mime}
         else:
-            yield {
-                "type": "text",
-                "text": f"[{each.uri}: {len(blob) * 3 // 4} bytes of {mime or 'no type'}: not shown]",
-            }
+            what = f"{len(blob) * 3 // 4} bytes of {mime or 'no type'}"
+            yield {"type": "text", "text": f"[{each.uri}: {what}: not shown]"}
 
 
 def _spoken(messages: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
@@ -170,8 +165,8 @@ def blocks(content: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _json(value: dict[str, Any]) -> Mapping[str, Any]:
-    kept = _without_nothing(value)
-    return _said([{"type": "text", "text": msgspec.json.format(msgspec.json.encode(kept), indent=1).decode()}])
+    text = msgspec.json.format(msgspec.json.encode(_without_nothing(value)), indent=1).decode()
+    return _result([{"type": "text", "text": text}])
 
 
 def _without_nothing(value: Any) -> Any:
@@ -180,5 +175,5 @@ def _without_nothing(value: Any) -> Any:
     return [_without_nothing(each) for each in value] if isinstance(value, list) else value
 
 
-def _said(content: Any) -> Mapping[str, Any]:
+def _result(content: Any) -> Mapping[str, Any]:
     return {"content": tuple(content), "structured": None, "is_error": False}

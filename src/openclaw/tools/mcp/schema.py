@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -148,7 +149,7 @@ def record_listing(
     record: AcceptedServer | None, identity: str, offered: Sequence[OfferedTool], now: int
 ) -> AcceptedServer:
     """The record after a new listing from the server."""
-    tools = tuple(sorted(offered, key=lambda tool: tool.name))
+    tools = tuple(sorted(offered, key=attrgetter("name")))
     if record is None or record.identity != identity:
         return AcceptedServer(identity=identity, accepted=tools, seen_at=now, accepted_at=now)
     looked = structs.replace(record, offered=tools, seen_at=now)

@@ -7,11 +7,13 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import structs
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, OpenClawError, Unavailable
@@ -37,7 +39,7 @@ from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.scan import suspicious_patterns
 from openclaw.tools.mcp import schema
 from openclaw.tools.mcp.accepted import AcceptedMcpTools
-from openclaw.tools.mcp.schema import McpStart, clean_schema, digest, identity, launch
+from openclaw.tools.mcp.schema import clean_schema, digest, identity, launch
 from openclaw.tools.settings import McpServerSettings, McpSettings
 
 # The tool.
@@ -46,40 +48,20 @@ SHOWN = 400
 DESCRIPTION = 1_500
 
 
-class McpLink(Protocol):
-    """The server behind a tool."""
-
-    async def current(self, tool: OfferedTool) -> OfferedTool | None: ...
-
-    async def accept(self, tool: OfferedTool, now: int) -> None: ...
-
-    @property
-    def held(self) -> ToolServer: ...
-
-    @property
-    def alone(self) -> asyncio.Lock: ...
-
-    @property
-    def now(self) -> int: ...
-
-
 class McpTool:
     """A tool as accepted. If its server describes it differently by now, a person is asked first."""
 
-    def __init__(
-        self, *, server: str, name: str, offered: OfferedTool, parallel: bool, link: McpLink, approver: Approver
-    ) -> None:
+    def __init__(self, name: str, offered: OfferedTool, server: "ConfiguredServer", approver: Approver) -> None:
         self._server = server
         self._offered = offered
-        self._parallel = parallel
-        self._link = link
+        self._parallel = server.settings.supports_parallel_tool_calls
         self._approver = approver
-        self._origins = (make_origin("external", f"MCP {server}: {offered.name}"),)
+        self._origins = (make_origin("external", f"MCP {server.name}: {offered.name}"),)
         said = sanitize_external_text(offered.description).strip()[:DESCRIPTION]
         self.spec = ToolSpec(
             name=name,
             label=sanitize_external_text(offered.title or offered.name)[:80],
-            summary=f"a tool of the MCP server {sanitize_external_text(server)[:40]}",
+            summary=f"a tool of the MCP server {sanitize_external_text(server.name)[:40]}",
             description=said or f"The tool {name}; its server does not say what it does.",
             parameters=clean_schema(offered.parameters, sanitize_external_text),
         )
@@ -88,20 +70,20 @@ class McpTool:
         return Effects.FETCHES if self._offered.read_only else Effects.FETCHES | Effects.SENDS_OUT
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        return frozenset() if self._parallel else frozenset({f"mcp:{self._server}"})
+        return frozenset() if self._parallel else frozenset({f"mcp:{self._server.name}"})
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         try:
-            now = await self._link.current(self._offered)
+            now = await self._server.current(self._offered)
             if now is None:
-                return Output.failed(f"The MCP server {self._server} does not offer this tool any more.")
+                return Output.failed(f"The MCP server {self._server.name} does not offer this tool any more.")
             if digest(now) != digest(self._offered):
-                refusal = await self._asked(now, args, context)
+                refusal = await self._ask(now, args, context)
                 if refusal is not None:
                     return Output.failed(refusal)
             # Other conversations use the same server.
-            async with nullcontext() if self._parallel else self._link.alone:
-                returned = await self._link.held.call(self._offered.name, args, context.report)
+            async with nullcontext() if self._parallel else self._server.alone:
+                returned = await self._server.held.call(self._offered.name, args, context.report)
         except OpenClawError as error:
             # The error may contain the server's text.
             return Output(
@@ -110,9 +92,9 @@ class McpTool:
                 origins=self._origins,
                 enclosed=True,
             )
-        return self._shown(returned)
+        return self._output(returned)
 
-    async def _asked(self, now: OfferedTool, args: Mapping[str, Any], context: ToolContext) -> str | None:
+    async def _ask(self, now: OfferedTool, args: Mapping[str, Any], context: ToolContext) -> str | None:
         """Asks whether the tool may be used although its description changed; None when it may."""
         answer = await self._approver.decide(
             ApprovalRequest(
@@ -122,20 +104,20 @@ class McpTool:
                 cwd=str(context.workspace),
                 agent_id=context.agent_id,
                 session_key=context.session_key,
-                why=f"the MCP server {self._server} changed this tool since it was accepted. "
+                why=f"the MCP server {self._server.name} changed this tool since it was accepted. "
                 + _difference(self._offered, now),
             )
         )
         if answer.decision == "allow-always":
-            await self._link.accept(now, self._link.now)
+            await self._server.accept(now)
         if answer.decision == "deny":
             return (
-                f"Not called: the MCP server {self._server} changed this tool since it was accepted, and "
-                f"{answer.why or 'the user said no'}. `openclaw mcp accept {self._server}` accepts the change."
+                f"Not called: the MCP server {self._server.name} changed this tool since it was accepted, and "
+                f"{answer.why or 'the user said no'}. `openclaw mcp accept {self._server.name}` accepts the change."
             )
         return None
 
-    def _shown(self, returned: ServerResult) -> Output:
+    def _output(self, returned: ServerResult) -> Output:
         texts = [block.text for block in returned.content if isinstance(block, Text)]
         if not texts and returned.structured is not None:
             texts = [json.dumps(returned.structured, indent=2, ensure_ascii=False)]
@@ -143,7 +125,7 @@ class McpTool:
         body = "\n\n".join(texts) or ("(images)" if images else "(nothing)")
         return Output(
             content=(Text(wrap_untrusted(body, "mcp")), *images),
-            details={"mcpServer": self._server, "mcpTool": self._offered.name},
+            details={"mcpServer": self._server.name, "mcpTool": self._offered.name},
             is_error=returned.is_error,
             origins=self._origins,
             enclosed=True,
@@ -206,21 +188,17 @@ class McpServer:
     def _heard(self, news: Any) -> None:
         self._changes += 1
 
-    def _start(self) -> McpStart:
+    def _start(self) -> dict[str, Any]:
+        """The fields of `McpStart`, with the credentials revealed."""
+        if find_spec("mcp") is None:
+            raise Unavailable(INSTALL)
         launch = self._launch
-        return McpStart(
-            transport=launch.transport,
-            command=launch.command,
-            args=launch.args,
-            env={name: value.reveal() for name, value in launch.env.items()},
-            cwd=os.path.expanduser(launch.cwd) if launch.cwd else "",  # noqa: PTH111 (a text that goes down a pipe)
-            url=launch.url,
-            headers={name: _header(name, value.reveal()) for name, value in launch.headers.items()},
-            verify=launch.verify,
-            client_cert=launch.client_cert,
-            client_key=launch.client_key,
-            connect_seconds=launch.connect_seconds,
-        )
+        return {
+            **structs.asdict(launch),
+            "env": {name: value.reveal() for name, value in launch.env.items()},
+            "headers": {name: _header(name, value.reveal()) for name, value in launch.headers.items()},
+            "cwd": os.path.expanduser(launch.cwd) if launch.cwd else "",  # noqa: PTH111 (a text that goes down a pipe)
+        }
 
 
 def _header(name: str, value: str) -> str:
@@ -239,27 +217,70 @@ LOOK_AGAIN = 60.0
 """Seconds before an unreachable server is tried again."""
 
 
-class _Server(Struct):
-    """A configured server."""
+class ConfiguredServer:
+    """A server of the configuration: its process, and what is known of its tools."""
 
-    settings: McpServerSettings
-    launch: ServerLaunch
-    identity: str
-    held: ToolServer
-    alone: asyncio.Lock
-    looked: int = -1
-    failed_at: float | None = None
-    failure: str = ""
+    def __init__(
+        self,
+        name: str,
+        settings: McpServerSettings,
+        held: ToolServer,
+        identity: str,
+        accepted: AcceptedMcpTools,
+        clock: Clock,
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.held = held
+        self.alone = asyncio.Lock()
+        self.failed_at: float | None = None
+        self._identity = identity
+        self._accepted = accepted
+        self._clock = clock
+        self._looked = -1
 
+    def record(self) -> schema.AcceptedServer | None:
+        """What was accepted of it, None for a server that was never listed."""
+        record = self._accepted.read().get(self.name)
+        return record if record is not None and record.identity == self._identity else None
 
-def open_servers(
-    state: Path,
-    clock: Clock,
-    approver: Approver,
-    environ: Live[Mapping[str, str]],
-    workspace: Callable[[], str],
-) -> "McpServers":
-    return McpServers(AcceptedMcpTools(state), clock, approver, environ, workspace)
+    async def look(self) -> schema.AcceptedServer:
+        """Lists its tools, and stores the result."""
+        offered = await self.held.list()
+        self._looked, self.failed_at = self.held.listings, None
+        update = partial(schema.record_listing, identity=self._identity, offered=offered, now=millis(self._clock))
+        record = await asyncio.to_thread(self._accepted.change, self.name, update)
+        assert record is not None
+        if found := schema.changes(record):
+            log.warning("the MCP server %s offers something else than was accepted (%s)", self.name, found)
+        for tool in record.accepted:
+            for pattern in suspicious_patterns(tool.description):
+                log.warning(
+                    "the MCP server %s: the description of %s looks like an order (%s)", self.name, tool.name, pattern
+                )
+        return record
+
+    async def current(self, tool: OfferedTool) -> OfferedTool | None:
+        """The tool as the server describes it now, None when it is gone."""
+        if self._is_stale():
+            async with self.alone:
+                if self._is_stale():
+                    await self.look()
+        record = self._accepted.read().get(self.name)
+        if record is None:
+            raise Unavailable(f"the MCP server {self.name} was taken off the list: ask again in a new turn")
+        return next((each for each in record.now if each.name == tool.name), None)
+
+    def _is_stale(self) -> bool:
+        return not self.held.alive or self._looked != self.held.listings
+
+    async def accept(self, tool: OfferedTool) -> None:
+        now = millis(self._clock)
+
+        def agreed(record: schema.AcceptedServer | None) -> schema.AcceptedServer | None:
+            return schema.accept(record, now, tool.name) if record is not None else None
+
+        await asyncio.to_thread(self._accepted.change, self.name, agreed)
 
 
 class McpServers:
@@ -267,19 +288,19 @@ class McpServers:
 
     def __init__(
         self,
-        ledger: AcceptedMcpTools,
+        state: Path,
         clock: Clock,
         approver: Approver,
         environ: Live[Mapping[str, str]],
         workspace: Callable[[], str],
     ) -> None:
-        self.ledger = ledger
+        self._accepted = AcceptedMcpTools(state)
         self._clock = clock
         self._approver = approver
         self._environ = environ
         self._workspace = workspace
         self._settings = McpSettings()
-        self._servers: dict[str, _Server] | None = {}
+        self._servers: dict[str, ConfiguredServer] | None = {}
         self._retired: list[ToolServer] = []
         self._looks: dict[str, asyncio.Task[None]] = {}
         self.problems: dict[str, str] = {}
@@ -294,34 +315,22 @@ class McpServers:
 
     def tools(self) -> list[Tool]:
         """The accepted tools of every enabled server; asks none of them."""
-        if not self._all():
-            return []
+        found: list[Tool] = []
         try:
-            records = self.ledger.read()
+            for server in self._all().values():
+                found += self._tools_of(server)
         except OpenClawError as error:
             log.warning("no MCP tools: %s", error.message)
             return []
-        found: list[Tool] = []
-        for name, server in self._all().items():
-            record = records.get(name)
-            if record is not None and record.identity == server.identity:
-                found += self._tools_of(name, server, record)
         return found
 
     async def ready(self) -> None:
         """Lists servers that were never listed, for a short while; slower ones are available in a later turn."""
         await self.settle()
-        if not self._all():
-            return
-        records = self.ledger.read()
         for name, server in self._all().items():
-            record = records.get(name)
-            known = record is not None and record.identity == server.identity
             waits = server.failed_at is not None and self._clock.now() - server.failed_at < LOOK_AGAIN
-            if not known and not waits and name not in self._looks:
-                task = asyncio.create_task(self._try(name, server), name=f"mcp look:{name}")
-                self._looks[name] = task
-                task.add_done_callback(lambda done, name=name: self._looks.pop(name, None))  # type: ignore[misc]
+            if server.record() is None and not waits and name not in self._looks:
+                self._looks[name] = asyncio.create_task(self._try(server), name=f"mcp look:{name}")
         if self._looks:
             await asyncio.wait(self._looks.values(), timeout=FIRST_LOOK)
 
@@ -330,7 +339,7 @@ class McpServers:
         server = self._all().get(name)
         if server is None:
             raise NotFound(self.problems.get(name) or f"no MCP server {name!r} is configured and enabled")
-        return await self._look(name, server)
+        return await server.look()
 
     async def settle(self) -> None:
         """Stops servers that are no longer configured."""
@@ -347,7 +356,7 @@ class McpServers:
         await asyncio.gather(*(held.close() for held in self._retired))
         self._retired.clear()
 
-    def _all(self) -> dict[str, _Server]:
+    def _all(self) -> dict[str, ConfiguredServer]:
         """The enabled servers, created from the settings on first use."""
         if self._servers is None:
             self._servers = {}
@@ -363,87 +372,26 @@ class McpServers:
                     continue
                 idle = self._settings.session_idle_ttl_ms / 1000
                 held = McpServer(how, idle=idle, environ=self._environ.current)
-                self._servers[name] = _Server(settings, how, identity(how), held, asyncio.Lock())
+                self._servers[name] = ConfiguredServer(name, settings, held, identity(how), self._accepted, self._clock)
         return self._servers
 
-    async def _try(self, name: str, server: _Server) -> None:
+    async def _try(self, server: ConfiguredServer) -> None:
         try:
-            await self._look(name, server)
+            await server.look()
         except OpenClawError as error:
-            server.failed_at, server.failure = self._clock.now(), error.message
+            server.failed_at = self._clock.now()
             log.warning("%s", error.message)
+        finally:
+            self._looks.pop(server.name, None)
 
-    async def _look(self, name: str, server: _Server) -> schema.AcceptedServer:
-        offered = await server.held.list()
-        server.looked, server.failed_at, server.failure = server.held.listings, None, ""
-        now = millis(self._clock)
-        record = await asyncio.to_thread(
-            self.ledger.change, name, lambda was: schema.record_listing(was, server.identity, offered, now)
-        )
-        assert record is not None
-        if found := schema.changes(record):
-            log.warning("the MCP server %s offers something else than was accepted (%s)", name, found)
-        for tool in record.accepted:
-            for pattern in suspicious_patterns(tool.description):
-                log.warning(
-                    "the MCP server %s: the description of %s looks like an order (%s)", name, tool.name, pattern
-                )
-        return record
-
-    def _tools_of(self, name: str, server: _Server, record: schema.AcceptedServer) -> list[Tool]:
-        kept = [
-            tool
-            for tool in record.accepted
-            if schema.passes(tool.name, server.settings.tool_filter.include, server.settings.tool_filter.exclude)
-        ]
-        named = schema.name_all(name, [tool.name for tool in record.accepted])
-        return [
-            McpTool(
-                server=name,
-                name=named[tool.name],
-                offered=tool,
-                parallel=server.settings.supports_parallel_tool_calls,
-                link=_Link(self, name, server),
-                approver=self._approver,
-            )
-            for tool in kept
-        ]
-
-
-class _Link:
-    """One server as its tools see it."""
-
-    def __init__(self, servers: McpServers, name: str, server: _Server) -> None:
-        self._servers = servers
-        self._name = name
-        self._server = server
-
-    async def current(self, tool: OfferedTool) -> OfferedTool | None:
-        """The tool as the server describes it now, None when it is gone."""
-        server = self._server
-        if not server.held.alive or server.looked != server.held.listings:
-            async with server.alone:
-                if not server.held.alive or server.looked != server.held.listings:
-                    await self._servers._look(self._name, server)
-        record = self._servers.ledger.read().get(self._name)
+    def _tools_of(self, server: ConfiguredServer) -> list[Tool]:
+        record = server.record()
         if record is None:
-            raise Unavailable(f"the MCP server {self._name} was taken off the list: ask again in a new turn")
-        return next((each for each in record.now if each.name == tool.name), None)
-
-    async def accept(self, tool: OfferedTool, now: int) -> None:
-        def agreed(record: schema.AcceptedServer | None) -> schema.AcceptedServer | None:
-            return schema.accept(record, now, tool.name) if record is not None else None
-
-        await asyncio.to_thread(self._servers.ledger.change, self._name, agreed)
-
-    @property
-    def held(self) -> ToolServer:
-        return self._server.held
-
-    @property
-    def alone(self) -> asyncio.Lock:
-        return self._server.alone
-
-    @property
-    def now(self) -> int:
-        return millis(self._servers._clock)
+            return []
+        only = server.settings.tool_filter
+        named = schema.name_all(server.name, [tool.name for tool in record.accepted])
+        return [
+            McpTool(named[tool.name], tool, server, self._approver)
+            for tool in record.accepted
+            if schema.passes(tool.name, only.include, only.exclude)
+        ]

@@ -1,13 +1,26 @@
 """The worker process of one MCP server: runs the official SDK."""
 
 import asyncio
+import ssl
 import sys
 import time
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import anyio
+import httpx2
+import mcp_types
 import msgspec
+from jsonschema import SchemaError
+from jsonschema.validators import validator_for
+from mcp import Client
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from openclaw.process.stdio_rpc import (
     RequestLoop,
@@ -23,14 +36,27 @@ from openclaw.process.stdio_rpc import (
 from openclaw.tools.mcp import resources
 from openclaw.tools.mcp.resources import MOST_TEXT, blocks
 from openclaw.tools.mcp.schema import McpStart
-
-if TYPE_CHECKING:
-    import httpx2
+from openclaw.version import __version__
 
 MOST_TOOLS = 256
 MOST_PAGES = 50
 MOST_SCHEMA = 64 * 1024
 PROGRESS_EVERY = 0.25
+_FAILURES = (
+    MCPError,
+    httpx2.HTTPError,
+    OSError,
+    ValueError,
+    RuntimeError,
+    anyio.ClosedResourceError,
+    anyio.BrokenResourceError,
+    anyio.EndOfStream,
+)
+_CHANGES = (
+    mcp_types.ToolListChangedNotification,
+    mcp_types.ResourceListChangedNotification,
+    mcp_types.PromptListChangedNotification,
+)
 SIGN_IN = (
     "it wants to know who calls, or does not accept the token. Put a token into the server's "
     "headers.Authorization, for example as a secret reference; signing in with OAuth is not supported"
@@ -40,60 +66,53 @@ SIGN_IN = (
 class McpWorker:
     """Answers requests over one connection."""
 
-    def __init__(self, voice: WorkerOutput, words: StderrTail) -> None:
+    def __init__(self, output: WorkerOutput, stderr: StderrTail) -> None:
         self.client: Any = None
         self.refused = AuthDetector()
-        self._voice = voice
-        self._words = words
+        self._output = output
+        self._stderr = stderr
         self._checks: dict[str, Any] = {}
-        self._lent: dict[str, Mapping[str, Any]] = {}
-        self._told_change = False
+        self._extra: dict[str, Mapping[str, Any]] = {}
+        self._announced = False
 
     async def heard(self, message: Any) -> None:
         """Reports that the tool list changed; once, until it was listed again."""
-        from mcp_types import (
-            PromptListChangedNotification,
-            ResourceListChangedNotification,
-            ToolListChangedNotification,
-        )
-
-        news = (ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification)
-        if isinstance(message, news) and not self._told_change:
-            self._told_change = True
-            self._voice.say(WorkerMessage(body="changed"))
+        if isinstance(message, _CHANGES) and not self._announced:
+            self._announced = True
+            self._output.say(WorkerMessage(body="changed"))
 
     async def answer(self, ask: WorkerRequest) -> WorkerMessage:
         try:
             if ask.body["do"] == "list":
-                return WorkerMessage(id=ask.id, body=await self._listed())
-            return await self._called(ask.id, ask.body["tool"], ask.body["args"])
-        except _failures() as error:
-            if getattr(error, "code", None) != _closed_code():
-                return WorkerMessage(id=ask.id, error=self.refused.told(error))
-            return WorkerMessage(id=ask.id, error=self._words.after("its process ended or hung up"), over=True)
+                return WorkerMessage(id=ask.id, body=await self._list())
+            return await self._call(ask.id, ask.body["tool"], ask.body["args"])
+        except _FAILURES as error:
+            if getattr(error, "code", None) != mcp_types.CONNECTION_CLOSED:
+                return WorkerMessage(id=ask.id, error=self.refused.describe(error))
+            return WorkerMessage(id=ask.id, error=self._stderr.after("its process ended or hung up"), over=True)
 
-    async def _listed(self) -> tuple[Mapping[str, Any], ...]:
+    async def _list(self) -> tuple[Mapping[str, Any], ...]:
         found: dict[str, Mapping[str, Any]] = {}
-        self._told_change = False
+        self._announced = False
         cursor: str | None = None
         for _ in range(MOST_PAGES):
             page = await self.client.list_tools(cursor=cursor, cache_mode="bypass")
             for tool in page.tools:
-                checked = self._checked(tool)
+                checked = self._check(tool)
                 if checked is not None and len(found) < MOST_TOOLS:
                     found[tool.name] = checked
             cursor = page.next_cursor
             if not cursor:
                 break
         # A tool by such a name is the server's own and takes precedence.
-        self._lent = {
+        self._extra = {
             each["name"]: each for each in await resources.list_extra_tools(self.client) if each["name"] not in found
         }
-        for name, each in self._lent.items():
+        for name, each in self._extra.items():
             self._checks[name] = _validator(each["parameters"])
-        return (*found.values(), *self._lent.values())
+        return (*found.values(), *self._extra.values())
 
-    def _checked(self, tool: Any) -> Mapping[str, Any] | None:
+    def _check(self, tool: Any) -> Mapping[str, Any] | None:
         """A tool with a usable schema; None for one that cannot be called."""
         schema = tool.input_schema
         if not tool.name or len(tool.name) > 200 or len(msgspec.json.encode(schema)) > MOST_SCHEMA:
@@ -111,9 +130,9 @@ class McpWorker:
             "read_only": bool(hints and hints.read_only_hint),
         }
 
-    async def _called(self, number: int, tool: str, args: Mapping[str, Any]) -> WorkerMessage:
+    async def _call(self, number: int, tool: str, args: Mapping[str, Any]) -> WorkerMessage:
         if tool not in self._checks:
-            await self._listed()
+            await self._list()
         check = self._checks.get(tool)
         if check is None:
             return WorkerMessage(id=number, error=f"the server has no tool {tool!r} (any more)")
@@ -121,7 +140,7 @@ class McpWorker:
         if wrong:
             return WorkerMessage(id=number, error="the arguments do not fit the server's schema: " + "; ".join(wrong))
 
-        if tool in self._lent:
+        if tool in self._extra:
             return WorkerMessage(id=number, body=await resources.call_extra_tool(self.client, tool, args))
 
         last = 0.0
@@ -132,7 +151,7 @@ class McpWorker:
                 return
             last = time.monotonic()
             so_far = f"{done:g}/{total:g}" if total else f"{done:g}"
-            self._voice.say(WorkerMessage(id=number, progress=f"{so_far} {message or ''}".strip()[:200]))
+            self._output.say(WorkerMessage(id=number, progress=f"{so_far} {message or ''}".strip()[:200]))
 
         result = await self.client.call_tool(tool, dict(args), progress_callback=progress)
         structured = result.structured_content
@@ -145,10 +164,6 @@ class McpWorker:
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
-    from jsonschema import SchemaError
-    from jsonschema.validators import validator_for
-    from referencing import Registry
-
     kind = validator_for(schema)
     try:
         kind.check_schema(schema)
@@ -159,8 +174,6 @@ def _validator(schema: Mapping[str, Any]) -> Any:
 
 
 def _problems(check: Any, args: Mapping[str, Any]) -> list[str]:
-    from referencing.exceptions import Unresolvable
-
     try:
         found = [
             f"{'/'.join(map(str, each.path)) or 'arguments'}: {each.message[:300]}" for each in check.iter_errors(args)
@@ -170,47 +183,20 @@ def _problems(check: Any, args: Mapping[str, Any]) -> list[str]:
     return found[:5]
 
 
-def _closed_code() -> int:
-    from mcp_types import CONNECTION_CLOSED
-
-    return int(CONNECTION_CLOSED)
-
-
-def _failures() -> tuple[type[Exception], ...]:
-    import anyio
-    import httpx2
-    from mcp.shared.exceptions import MCPError
-
-    return (
-        MCPError,
-        httpx2.HTTPError,
-        OSError,
-        ValueError,
-        RuntimeError,
-        anyio.ClosedResourceError,
-        anyio.BrokenResourceError,
-        anyio.EndOfStream,
-    )
-
-
 class AuthDetector:
     """Detects that a server requires authentication, which the SDK reports like any other refusal."""
 
     def __init__(self) -> None:
         self.status = 0
 
-    async def look(self, response: "httpx2.Response") -> None:
+    async def look(self, response: httpx2.Response) -> None:
         self.status = response.status_code if response.status_code in (401, 403) else 0
 
-    def told(self, error: BaseException) -> str:
+    def describe(self, error: BaseException) -> str:
         return f"it answered {self.status}: {SIGN_IN}" if self.status else describe_error(error)
 
 
-def _http(start: McpStart, refused: AuthDetector) -> "httpx2.AsyncClient":
-    import ssl
-
-    import httpx2
-
+def _http(start: McpStart, refused: AuthDetector) -> httpx2.AsyncClient:
     verify: Any = start.verify
     if start.client_cert:
         context = ssl.create_default_context()
@@ -230,12 +216,10 @@ def _http(start: McpStart, refused: AuthDetector) -> "httpx2.AsyncClient":
 
 
 async def _transport(
-    start: McpStart, stack: AsyncExitStack, words: StderrTail, refused: AuthDetector
+    start: McpStart, stack: AsyncExitStack, stderr: StderrTail, refused: AuthDetector
 ) -> AbstractAsyncContextManager[Any]:
     match start.transport:
         case "stdio":
-            from mcp.client.stdio import StdioServerParameters, stdio_client
-
             parameters = StdioServerParameters(
                 command=start.command,
                 args=list(start.args),
@@ -243,60 +227,50 @@ async def _transport(
                 cwd=start.cwd or None,
                 encoding_error_handler="replace",
             )
-            return stdio_client(parameters, errlog=words.file)
+            return stdio_client(parameters, errlog=stderr.file)
         case "sse":
-            from mcp.client.sse import sse_client
+
+            def client_factory(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
+                return _http(start, refused)
 
             return sse_client(
                 start.url,
                 timeout=start.connect_seconds,
                 sse_read_timeout=86_400,
-                httpx_client_factory=lambda headers=None, timeout=None, auth=None: _http(start, refused),
+                httpx_client_factory=client_factory,
             )
         case _:
-            from mcp.client.streamable_http import streamable_http_client
-
             client = await stack.enter_async_context(_http(start, refused))
             return streamable_http_client(start.url, http_client=client)
 
 
-async def serve_mcp(start: McpStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+async def serve_mcp(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", output: WorkerOutput) -> None:
     """Connects, reports that it is ready, and answers requests until the input ends."""
-    import mcp_types as types
-    from mcp import Client
-
-    from openclaw.version import __version__
-
-    words = StderrTail()
-    worker = McpWorker(voice, words)
+    start = msgspec.convert(body, McpStart)
+    stderr = StderrTail()
+    worker = McpWorker(output, stderr)
     leaders: set[int] = set()
     try:
         async with AsyncExitStack() as stack:
             async with asyncio.timeout(start.connect_seconds):
                 client = await stack.enter_async_context(
                     Client(
-                        await _transport(start, stack, words, worker.refused),
+                        await _transport(start, stack, stderr, worker.refused),
                         message_handler=worker.heard,
-                        client_info=types.Implementation(name="openclaw-py", version=__version__),
+                        client_info=mcp_types.Implementation(name="openclaw-py", version=__version__),
                     )
                 )
             leaders = descendants()
-            voice.say(WorkerMessage(ready=True))
+            output.say(WorkerMessage(ready=True))
             worker.client = client
-            await RequestLoop(voice, worker.answer).serve(questions)
+            await RequestLoop(output, worker.answer).serve(questions)
     except TimeoutError:
-        voice.say(WorkerMessage(error=words.after(f"it was not ready within {start.connect_seconds:g} s")))
-    except ExceptionGroup as error:
-        voice.say(WorkerMessage(error=words.after(worker.refused.told(error))))
-    except _failures() as error:
-        voice.say(WorkerMessage(error=words.after(worker.refused.told(error))))
+        output.say(WorkerMessage(error=stderr.after(f"it was not ready within {start.connect_seconds:g} s")))
+    except (ExceptionGroup, *_FAILURES) as error:
+        output.say(WorkerMessage(error=stderr.after(worker.refused.describe(error))))
     finally:
         kill(leaders)
 
 
-async def _main(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
-    await serve_mcp(msgspec.convert(body, McpStart), questions, voice)
-
-
 if __name__ == "__main__":
-    sys.exit(run_worker("mcp", _main))
+    sys.exit(run_worker("mcp", serve_mcp))

@@ -24,7 +24,6 @@ from openclaw.protocol.frames import UNAVAILABLE, ErrorShape
 from openclaw.protocol.params import InputProvenance, NonEmpty, NonNegative, NoParams, Params, Positive
 from openclaw.protocol.rpc import Caller, MethodFailed, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
-from openclaw.runs.chat_rpc import images_of, queue_rules
 from openclaw.runs.commands import SlashCommands
 from openclaw.runs.commands import catalog as command_catalog
 from openclaw.runs.control import SessionControl
@@ -32,6 +31,7 @@ from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.prepare import TurnPreparer
 from openclaw.runs.projection import terminal_reply
 from openclaw.runs.request import RunRequest, Submission
+from openclaw.runs.rpc.chat import images_of, queue_rules
 from openclaw.runs.toolset import DENIED, Toolset, find_tool, invoke_tool
 from openclaw.runs.worker import RunService
 from openclaw.security.tool_policy import GROUPS, PROFILES

@@ -1,0 +1,79 @@
+"""The services that the parts of automation work with."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from openclaw.agent.settings import AgentsSettings
+from openclaw.automation.settings import CronSettings
+from openclaw.budget.service import BudgetService
+from openclaw.core.clock import Clock, millis
+from openclaw.core.settings import Live
+from openclaw.process.environment import Home, local_timezone
+from openclaw.protocol.events import EventBus
+from openclaw.runs.hooks import RunHooks
+from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.queue import QueueRules
+from openclaw.runs.request import RunRequest
+from openclaw.runs.toolset import MachineTools
+from openclaw.runs.turn import TurnRunner
+from openclaw.runs.worker import RunService
+from openclaw.security.sandboxes.service import SandboxService
+from openclaw.sessions.index import SessionIndex
+from openclaw.sessions.lifecycle import SessionLifecycle
+from openclaw.sessions.service import SessionService
+from openclaw.sessions.system_events import SystemEvents
+from openclaw.storage.database import Database
+from openclaw.workspace.seed import Workspaces
+
+FILE_BYTES = 262_144
+WAIT_SECONDS = 60.0
+
+
+class AutomationContext(Struct, frozen=True, kw_only=True):
+    sessions: SessionService
+    lifecycle: SessionLifecycle
+    runs: RunService
+    index: SessionIndex
+    system_events: SystemEvents
+    home: Home
+    workspaces: Workspaces
+    db: Database
+    clock: Clock
+    turns: TurnRunner
+    run_hooks: RunHooks
+    sandboxes: SandboxService
+    budget: BudgetService
+    machine_tools: MachineTools
+    bus: EventBus
+    agents_settings: Live[AgentsSettings]
+    cron_settings: Live[CronSettings]
+    environ: Mapping[str, str]
+
+    @property
+    def now(self) -> int:
+        """Milliseconds since the epoch."""
+        return millis(self.clock)
+
+    @property
+    def zone(self) -> str:
+        """The user's time zone."""
+        return self.agents_settings.current.defaults.user_timezone or local_timezone(self.environ) or "UTC"
+
+
+async def run_to_end(runs: RunService, turn: RunRequest) -> RunOutcome:
+    """Runs `turn` after whatever its session is busy with."""
+    await runs.submit(turn, rules=QueueRules(mode="followup"))
+    while (outcome := await runs.wait(turn.run_id, WAIT_SECONDS)) is None:
+        pass
+    return outcome
+
+
+def read_task_file(path: Path) -> str | None:
+    """The text of a file of tasks such as HEARTBEAT.md; None when there is none."""
+    try:
+        with path.open("rb") as file:
+            return file.read(FILE_BYTES).decode(errors="replace")
+    except OSError:
+        return None
