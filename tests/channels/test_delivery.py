@@ -11,7 +11,16 @@ import pytest
 from openclaw.channels.chunking import cut_text, measure
 from openclaw.channels.delivery import Sender
 from openclaw.channels.settings import DeliverySettings
-from openclaw.core.channel import Address, ChannelFacts, Outbound, Receipt, Refused, TakesEvents, TryLater, Unsure
+from openclaw.core.channel import (
+    Address,
+    ChannelFacts,
+    MessageRefused,
+    Outbound,
+    Receipt,
+    TakesEvents,
+    TryLater,
+    Unsure,
+)
 from openclaw.core.settings import Fixed
 from openclaw.runs.outbox import Outbox, OutboxEntry
 from openclaw.storage.migrations import STATE_MIGRATIONS
@@ -106,7 +115,7 @@ async def test_the_same_name_is_one_message(db: Sqlite, fake_clock: FakeClock) -
 
 
 async def test_a_refusal_is_final_and_does_not_hold_up_the_next(db: Sqlite, fake_clock: FakeClock) -> None:
-    outbox, pigeon = Outbox(db, fake_clock), Pigeon(Refused("blocked by the user"))
+    outbox, pigeon = Outbox(db, fake_clock), Pigeon(MessageRefused("blocked by the user"))
     names = [await outbox.put(Outbound(to=ADA, text=text)) for text in ("one", "two")]
     async with sending(outbox, pigeon, fake_clock):
         first, second = await settled(outbox, fake_clock, *names)

@@ -23,7 +23,7 @@ from websockets.asyncio.client import connect as websocket
 
 from openclaw.config.settings import TlsSettings
 from openclaw.core.errors import ConfigError
-from openclaw.gateway.certificates import load_certificate
+from openclaw.gateway.http.certificates import load_certificate
 from openclaw.gateway.process import running_gateway
 from openclaw.protocol.client import ConnectionLost, ConnectOptions
 from openclaw.protocol.websocket import connect

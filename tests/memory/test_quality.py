@@ -29,7 +29,6 @@ async def measured(folder: Path, settings: MemorySearchSettings) -> dict[str, Ev
         clock=StillClock(),
         keys={},
         build=embedders.open_embedder,
-        problem=embedders.embedder_problem,
     )
     try:
         await memory.sync()

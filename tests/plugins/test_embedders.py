@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,7 @@ import pytest
 from openclaw.core.embedder import EmbedderEndpoint
 from openclaw.core.errors import RateLimited
 from openclaw.core.plugin import OpensEmbedder
-from openclaw.memory.embedders import embedder_problem
-from openclaw.memory.embedders.pool import EmbedderRegistry
+from openclaw.memory.embedders.pool import build_embedder
 from openclaw.memory.index import MemoryIndex, SearchAnswer
 from openclaw.memory.service import open_memory
 from openclaw.memory.settings import MemorySearchSettings
@@ -98,7 +98,6 @@ async def memory_of(tmp_path: Path, here: Bench, **settings: Any) -> AsyncIterat
     for name, text in NOTES.items():
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (workspace / name).write_text(text)
-    embedders = EmbedderRegistry(Running(here))
     memory = open_memory(
         msgspec.convert({"provider": "themes", **settings}, MemorySearchSettings),
         agent_id="main",
@@ -107,8 +106,7 @@ async def memory_of(tmp_path: Path, here: Bench, **settings: Any) -> AsyncIterat
         home=tmp_path,
         clock=SystemClock(),
         keys={},
-        build=embedders.build,
-        problem=embedder_problem,
+        build=partial(build_embedder, Running(here)),
     )
     try:
         yield memory

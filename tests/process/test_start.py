@@ -66,8 +66,7 @@ async def test_a_sandboxed_call_that_is_cancelled_while_its_helper_starts(tmp_pa
     before, files = children(), open_files()
     box = SandboxSpec(name="x", root=str(tmp_path))
     worker = SandboxWorker(BoundSandbox(Unconfined(("sleep", "60")), box))
-    ask = SandboxRequest(id=0, tool="read", args={})
-    await cancelled_after(steps, asyncio.create_task(worker.ask(ask)))
+    await cancelled_after(steps, asyncio.create_task(worker.call(SandboxRequest(tool="read"))))
     await worker.close()
     assert children() == before
     assert open_files() <= files
@@ -86,4 +85,4 @@ async def test_a_start_that_is_cancelled(steps: int, leads: bool) -> None:
 async def test_a_program_that_is_not_there_is_told_even_so(tmp_path: Path) -> None:
     worker = SandboxWorker(BoundSandbox(Unconfined(("/no/such/program",)), SandboxSpec(name="x", root=str(tmp_path))))
     with pytest.raises(Unavailable, match="could not be started"):
-        await worker.ask(SandboxRequest(id=0, tool="read", args={}))
+        await worker.call(SandboxRequest(tool="read"))

@@ -120,7 +120,7 @@ def test_requirements_are_met_by_variables_and_settings(tmp_path):
     shelf = home.look()
     assert shelf.get("a").verdict.eligible
     assert shelf.get("b").verdict.missing.config == ("logging.file", "a[")
-    assert shelf.variables.revealed()["OTHER"] == "x"
+    assert shelf.variables["OTHER"].reveal() == "x"
 
 
 def _add(skills: Path) -> None:
@@ -196,7 +196,7 @@ def test_what_a_turn_takes_from_skills_follows_the_configuration(tmp_path):
     home.config({"skills": {"entries": {"a": {"env": {"OTHER": "x"}}}, "limits": {"maxSkillsInPrompt": 0}}})
     after = home.look()
     assert before.prompt is not None and after.prompt is None
-    assert "OTHER" not in before.variables.env and after.variables.revealed()["OTHER"] == "x"
+    assert "OTHER" not in before.variables and after.variables["OTHER"].reveal() == "x"
 
 
 @pytest.mark.parametrize("watch", [True, False])

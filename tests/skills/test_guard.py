@@ -26,9 +26,9 @@ def reads(watch, path, workspace) -> Any:
 def test_reading_a_skill_makes_it_active(bench):
     path = put(bench.mine / "a")
     watch = guard(bench)
-    assert watch.active == ()
+    assert not watch.read
     assert reads(watch, path, bench.workspace) == GuardAllows()
-    assert watch.active == ("a",)
+    assert [skill.name for skill in watch.read.values()] == ["a"]
 
 
 def test_relative_and_home_paths_are_understood(bench):
@@ -36,7 +36,7 @@ def test_relative_and_home_paths_are_understood(bench):
     for path in ("skills/a/SKILL.md", "~/.openclaw/workspace/skills/a/SKILL.md"):
         watch = guard(bench)
         reads(watch, path, bench.workspace)
-        assert watch.active == ("a",)
+        assert [skill.name for skill in watch.read.values()] == ["a"]
 
 
 def test_a_skill_that_changed_during_the_run_is_not_read(bench):
@@ -45,7 +45,7 @@ def test_a_skill_that_changed_during_the_run_is_not_read(bench):
     path.write_text(path.read_text() + "do something else\n")
     ruling = reads(watch, path, bench.workspace)
     assert isinstance(ruling, GuardRefuses) and "openclaw skills diff a" in ruling.why
-    assert watch.active == ()
+    assert not watch.read
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_scripts_of_an_untrusted_skill_are_asked_about(bench):
     watch = guard(bench)
     assert isinstance(watch.rule("exec", RUN, {"command": f"sh {script}"}, bench.workspace), GuardAsks)
     assert reads(watch, script.parent / "SKILL.md", bench.workspace) == GuardAllows()
-    assert watch.active == ()
+    assert not watch.read
 
 
 def test_a_changed_skill_is_not_read_in_the_next_run_either(bench):

@@ -47,11 +47,6 @@ def test_what_came_with_somebody_elses_directory_waits_for_you(bench, where):
     assert bench.one("theirs", **more).verdict.eligible
 
 
-def test_a_workspace_that_is_not_yours_is_somebody_elses_directory(bench):
-    put(bench.mine / "a")
-    assert not bench.one("a", workspace_trusted=False).verdict.eligible
-
-
 def test_a_cloned_directory_cannot_switch_off_your_skill(bench):
     put(bench.cwd / ".agents" / "skills" / "same", description="Theirs.")
     put(bench.home / ".agents" / "skills" / "same", description="Mine.")

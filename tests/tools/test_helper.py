@@ -19,7 +19,7 @@ from tests.tools.conftest import ENV
 pytestmark = pytest.mark.anyio
 
 ROOT = str(Path(__file__).parents[2])
-STUCK = WorkerSpec(name="the stuck one", module="tests.tools.stuck_helper", missing="it is missing")
+STUCK = WorkerSpec(name="the stuck one", module="tests.tools.stuck_helper")
 LARGE = "x" * 1_000_000
 """More than any pipe holds."""
 
@@ -58,9 +58,9 @@ class Deaf:
 async def test_a_file_call_into_a_sandbox_that_hears_nothing_can_be_cancelled(tmp_path: Path) -> None:
     worker = SandboxWorker(BoundSandbox(Deaf(), SandboxSpec(name="b", root=str(tmp_path))))  # type: ignore[arg-type]
     try:
-        asking = asyncio.create_task(worker.ask(Asked(id=0, tool="write", args={"content": LARGE}, workspace="/")))
+        asking = asyncio.create_task(worker.call(Asked(tool="write", args={"content": LARGE}, workspace="/")))
         async with asyncio.timeout(120):
-            while worker._process is None:
+            while worker.pid is None:
                 await asyncio.sleep(0.01)
         for _ in range(20):
             await asyncio.sleep(0)

@@ -127,9 +127,7 @@ def visible_answer(text: str, most: int = ACK_CHARS) -> str:
     if not plain.startswith(ACK) and not plain.endswith(ACK):
         return text
     rest = plain.removeprefix(ACK).removesuffix(ACK).strip(_WRAPPERS)
-    if len(rest) <= most:
-        return ""
-    return rest
+    return rest if len(rest) > most else ""
 
 
 def is_repeated(text: str, last: str, last_at: int, now: int) -> bool:

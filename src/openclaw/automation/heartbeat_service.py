@@ -19,14 +19,13 @@ from openclaw.agent.settings import agent_ids, default_agent
 from openclaw.automation import heartbeat
 from openclaw.automation.context import AutomationContext, read_task_file, run_to_end
 from openclaw.automation.cron.probes import WatchProbes
-from openclaw.automation.cron.service import wait_first
 from openclaw.automation.cron.watch import CommandWatch, DueWatch, FileWatch, HttpWatch, MailWatch, Watch
 from openclaw.automation.heartbeat import DENIED_TOOLS, HeartbeatState, SkipBeat, WaitBeat
 from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin
-from openclaw.process.tasks import supervise_once
+from openclaw.process.tasks import supervise_once, wait_first
 from openclaw.prompt.facts import DEFAULT_HEARTBEAT
 from openclaw.runs.request import RunRequest
 from openclaw.security.scan import is_critical, scan
@@ -120,14 +119,14 @@ class HeartbeatService:
             for agent, (every, at) in self._due.items():
                 if at <= now:
                     self._due[agent] = (every, at + ((now - at) // every + 1) * every)
-                    self._loopce(group, self._context.sessions.key("main", agent), "interval", woken=False)
+                    self._start(group, self._context.sessions.key("main", agent), "interval", woken=False)
             wait = min([LONGEST_SLEEP, *(max(0.0, (at - now) / 1000) for at in following if at > now)])
             await wait_first(self._clock.sleep(wait), self._stir.wait())
             if self._stir.is_set():
                 await self._clock.sleep(COALESCE)
                 self._stir.clear()
                 for key, reason in self._woken.items():
-                    self._loopce(group, key, reason, woken=True)
+                    self._start(group, key, reason, woken=True)
                 self._woken.clear()
 
     def _plan(self, now: int) -> list[int]:
@@ -146,15 +145,13 @@ class HeartbeatService:
         self._due = wanted
         return [at if at > now else at + every for every, at in wanted.values()]
 
-    def _loopce(self, group: asyncio.TaskGroup, key: SessionKey, reason: str, *, woken: bool) -> None:
+    def _start(self, group: asyncio.TaskGroup, key: SessionKey, reason: str, *, woken: bool) -> None:
         running = self._beating.get(key)
         if running is not None and running.done():
             running = None
         if running is None or woken:
-            self._beating[key] = group.create_task(
-                supervise_once(self._beat(key, reason, running, woken=woken), f"heartbeat of {key}"),
-                name=f"heartbeat:{key}",
-            )
+            beat = supervise_once(self._beat(key, reason, running, woken=woken), f"heartbeat of {key}")
+            self._beating[key] = group.create_task(beat, name=f"heartbeat:{key}")
 
     async def _beat(self, key: SessionKey, reason: str, running: asyncio.Task[None] | None, *, woken: bool) -> None:
         if running is not None:
@@ -168,12 +165,8 @@ class HeartbeatService:
                     verdict = SkipBeat(verdict.reason)
                     break
                 await self._clock.sleep(RETRY)
-                pulse = structs.replace(
-                    pulse,
-                    now=self._context.now,
-                    busy=self._busy(key),
-                    events=await self._context.system_events.waiting(key),
-                )
+                events = await self._context.system_events.waiting(key)
+                pulse = structs.replace(pulse, now=self._context.now, busy=self._busy(key), events=events)
             if isinstance(verdict, SkipBeat):
                 await self._keep(key.agent, structs.replace(memory, seen=looks_now))
                 self._record(began, "skipped", verdict.reason)
@@ -187,12 +180,10 @@ class HeartbeatService:
         self, key: SessionKey, settings: HeartbeatSettings, *, woken: bool
     ) -> tuple[HeartbeatState, dict[str, str], _Memory]:
         """Collects everything `decide` needs: watches, HEARTBEAT.md, waiting events, whether the session is busy."""
-        memory = await self._recall(key.agent)
-        context = self._context
+        memory, context = await self._recall(key.agent), self._context
         workspace = context.workspaces.of(key.agent)
         found: list[str] | None = None
-        seen = dict(memory.seen)
-        watches = _watches(settings)
+        seen, watches = dict(memory.seen), _watches(settings)
         if watches and not woken:
             probes = WatchProbes(workspace, context.environ, context.clock, 0, context.budget.ledger.zone)
             seen, found = await probes.changes(watches, seen)

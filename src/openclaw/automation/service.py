@@ -95,18 +95,17 @@ class BootRunner:
 
     async def __call__(self, event: HookEvent, entry: HookEntrySettings) -> HookFileAnswer:
         if event.name == "gateway:startup":
-            for agent, path in self._places():
+            for path, agent in self._places().items():
                 await self._boot(agent, path)
         return NOTHING
 
-    def _places(self) -> list[tuple[str, Path]]:
+    def _places(self) -> dict[Path, str]:
         """The agents, one for each workspace: the default agent where several share one."""
         agents = self._agents_settings.current
-        first = default_agent(agents)
         found: dict[Path, str] = {}
-        for agent in (first, *(each for each in agent_ids(agents) if each != first)):
+        for agent in (default_agent(agents), *agent_ids(agents)):
             found.setdefault(self._workspaces.of(agent).resolve(), agent)
-        return [(agent, path) for path, agent in found.items()]
+        return found
 
     async def _boot(self, agent: str, workspace: Path) -> None:
         text = await asyncio.to_thread(read_task_file, workspace / FILE)

@@ -5,11 +5,12 @@ runs concurrently, a limit is exceeded by no more than the misestimate of the la
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import datetime, tzinfo
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.budget.limits import (
     BudgetRules,
@@ -24,6 +25,7 @@ from openclaw.budget.limits import (
 )
 from openclaw.core.clock import Clock, millis
 from openclaw.core.messages import Cost, Usage
+from openclaw.process.tasks import wait_first
 from openclaw.storage.database import Database, Row, Transaction
 
 TOPIC = "budget"
@@ -50,14 +52,19 @@ _WHERE: dict[Scope, str] = {
 }
 
 
-class ReservedCall(Struct, frozen=True, kw_only=True):
-    """A call to reserve: run, session, agent and model."""
+class MeterAccount(Struct, frozen=True, kw_only=True):
+    """The run, session and agent that calls are charged to."""
 
-    call_id: str
     run_id: str
     session_key: str
     session_id: str
     agent_id: str
+
+
+class ReservedCall(MeterAccount, frozen=True, kw_only=True):
+    """A call to reserve, and its model."""
+
+    call_id: str
     provider: str
     model: str
     profile: str = ""
@@ -75,41 +82,19 @@ class CallEnd(Struct, frozen=True, kw_only=True):
     """Whether the provider counted the tokens; otherwise they are an estimate."""
 
 
-class ModelTotals(Struct, frozen=True, kw_only=True):
+class ModelTotals(Struct, frozen=True):
     """Totals of one model's calls since the process started."""
 
-    ends: dict[str, int]
+    ends: Counter[str]
     """Number of calls by end reason; the empty reason is success."""
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    dollars: float = 0.0
+    usage: Usage
 
     @classmethod
     def of(cls, end: "CallEnd") -> "ModelTotals":
-        usage = end.usage
-        return cls(
-            ends={end.reason: 1},
-            input=usage.input,
-            output=usage.output,
-            cache_read=usage.cache_read,
-            cache_write=usage.cache_write,
-            dollars=usage.cost.total if usage.cost else 0.0,
-        )
+        return cls(Counter((end.reason,)), end.usage)
 
     def __add__(self, other: "ModelTotals") -> "ModelTotals":
-        ends = dict(self.ends)
-        for reason, count in other.ends.items():
-            ends[reason] = ends.get(reason, 0) + count
-        return ModelTotals(
-            ends=ends,
-            input=self.input + other.input,
-            output=self.output + other.output,
-            cache_read=self.cache_read + other.cache_read,
-            cache_write=self.cache_write + other.cache_write,
-            dollars=self.dollars + other.dollars,
-        )
+        return ModelTotals(self.ends + other.ends, self.usage + other.usage)
 
 
 class CallRow(Struct, frozen=True, kw_only=True):
@@ -161,7 +146,7 @@ class SpendLedger:
     async def _try_again(
         self, call: ReservedCall, estimate: Estimate | None, rules: BudgetRules
     ) -> Proceed | WaitForBudget | OverLimit:
-        """Tries again whenever a call ends, for at most `PATIENCE` seconds."""
+        """Tries again whenever a call ends, for at most `MAX_WAIT_SECONDS`."""
         deadline = self._clock.now() + MAX_WAIT_SECONDS
         changed = asyncio.Event()
         async with self._db.listen(TOPIC) as changes:
@@ -173,36 +158,20 @@ class SpendLedger:
                     left = deadline - self._clock.now()
                     if not isinstance(ruling, WaitForBudget) or left <= 0:
                         return ruling
-                    await self._until(changed, min(left, POLL_SECONDS))
+                    await wait_first(changed.wait(), self._clock.sleep(min(left, POLL_SECONDS)))
             finally:
                 hearing.cancel()
                 await asyncio.gather(hearing, return_exceptions=True)
-
-    async def _until(self, changed: asyncio.Event, seconds: float) -> None:
-        tasks = [asyncio.create_task(changed.wait()), asyncio.ensure_future(self._clock.sleep(seconds))]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _try(
         self, call: ReservedCall, estimate: Estimate | None, rules: BudgetRules
     ) -> Proceed | WaitForBudget | OverLimit:
         now = millis(self._clock)
         reserved = {
-            "call": call.call_id,
-            "run": call.run_id,
-            "key": call.session_key,
-            "session": call.session_id,
-            "agent": call.agent_id,
+            **structs.asdict(call),
             "background": int(call.background),
             "now": now,
             "day": self.day(now),
-            "provider": call.provider,
-            "model": call.model,
-            "profile": call.profile,
             "likely": estimate.likely if estimate else None,
             "worst": estimate.worst if estimate else None,
         }
@@ -218,7 +187,7 @@ class SpendLedger:
 
     async def commit(self, call: ReservedCall, end: CallEnd, rules: BudgetRules) -> tuple[str, ...]:
         """Settles a call; returns warnings about the limits it filled."""
-        ref, usage, cost = f"{call.provider}/{call.model}", end.usage, end.usage.cost
+        ref = f"{call.provider}/{call.model}"
         one = ModelTotals.of(end)
         self.spent[ref] = self.spent[ref] + one if ref in self.spent else one
         now = millis(self._clock)
@@ -229,15 +198,8 @@ class SpendLedger:
             "reason": end.reason,
             "error": end.error,
             "measured": int(end.measured),
-            "input": usage.input,
-            "output": usage.output,
-            "cache_read": usage.cache_read,
-            "cache_write": usage.cache_write,
-            "input_cost": cost.input if cost else None,
-            "output_cost": cost.output if cost else None,
-            "cache_read_cost": cost.cache_read if cost else None,
-            "cache_write_cost": cost.cache_write if cost else None,
-            "cost": cost.total if cost else None,
+            **{name: getattr(end.usage, name) for name in ("input", "output", "cache_read", "cache_write")},
+            **{f"{name}_cost": getattr(end.usage.cost, name, None) for name in Cost.__struct_fields__},
         }
         if not rules.limits:
             await self._db.write(_SETTLE, settled)
@@ -319,15 +281,16 @@ async def _hear(changes: AsyncIterator[str], changed: asyncio.Event) -> None:
 
 _RESERVE = (
     "INSERT INTO model_calls (call_id, run_id, session_key, session_id, agent_id, background, attempt, at, day, "
-    "provider, model, profile, state, estimate_usd, worst_usd) VALUES (:call, :run, :key, :session, :agent, "
-    ":background, (SELECT COUNT(*) + 1 FROM model_calls WHERE run_id = :run), :now, :day, :provider, :model, :profile, "
-    "'open', :likely, :worst)"
+    "provider, model, profile, state, estimate_usd, worst_usd) VALUES (:call_id, :run_id, :session_key, :session_id, "
+    ":agent_id, :background, (SELECT COUNT(*) + 1 FROM model_calls WHERE run_id = :run_id), :now, :day, :provider, "
+    ":model, :profile, 'open', :likely, :worst)"
 )
 _SETTLE = (
     "UPDATE model_calls SET ended_at = :now, state = :state, reason = :reason, error = :error, measured = :measured, "
     "input_tokens = :input, output_tokens = :output, cache_read_tokens = :cache_read, "
     "cache_write_tokens = :cache_write, input_cost = :input_cost, output_cost = :output_cost, "
-    "cache_read_cost = :cache_read_cost, cache_write_cost = :cache_write_cost, cost_usd = :cost WHERE call_id = :call"
+    "cache_read_cost = :cache_read_cost, cache_write_cost = :cache_write_cost, cost_usd = :total_cost "
+    "WHERE call_id = :call"
 )
 
 
@@ -338,22 +301,5 @@ def _row(row: Row) -> CallRow:
             row["input_cost"], row["output_cost"], row["cache_read_cost"], row["cache_write_cost"], row["cost_usd"]
         )
     counts = (row["input_tokens"], row["output_tokens"], row["cache_read_tokens"], row["cache_write_tokens"])
-    return CallRow(
-        call_id=row["call_id"],
-        run_id=row["run_id"],
-        session_key=row["session_key"],
-        session_id=row["session_id"],
-        agent_id=row["agent_id"],
-        attempt=row["attempt"],
-        at=row["at"],
-        ended_at=row["ended_at"],
-        provider=row["provider"],
-        model=row["model"],
-        profile=row["profile"],
-        state=row["state"],
-        reason=row["reason"],
-        error=row["error"],
-        usage=Usage(*counts, sum(counts), cost),
-        estimate_usd=row["estimate_usd"],
-        measured=bool(row["measured"]),
-    )
+    fields = {name: row[name] for name in CallRow.__struct_fields__ if name not in ("usage", "measured")}
+    return CallRow(**fields, usage=Usage(*counts, sum(counts), cost), measured=bool(row["measured"]))

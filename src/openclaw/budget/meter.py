@@ -6,11 +6,12 @@ Also records failover: credentials that need a cooldown, and models that did not
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, tzinfo
+from functools import partial
 
 from msgspec import Struct, structs
 
 from openclaw.budget import limits
-from openclaw.budget.ledger import CallEnd, CallRow, ReservedCall, SpendLedger
+from openclaw.budget.ledger import CallEnd, CallRow, MeterAccount, ReservedCall, SpendLedger
 from openclaw.budget.limits import BudgetRules, LimitLevel, OverLimit, Size, dollars
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OverBudget, ProviderError
@@ -50,15 +51,6 @@ class MissedCall(Struct, frozen=True):
     ref: str
     reason: str
     at: int
-
-
-class MeterAccount(Struct, frozen=True, kw_only=True):
-    """The run, session and agent that calls are charged to."""
-
-    run_id: str
-    session_key: str
-    session_id: str
-    agent_id: str
 
 
 class RunMeter:
@@ -115,11 +107,8 @@ class RunMeter:
             self._amend = (self._last.call_id, error.reason, error.message)
         if given_up and credential.profile_id is not None and error.reason not in failover.NO_COOLDOWN_REASONS:
             self._good.discard(credential.profile_id)
-            reason, name = error.reason, model.id
-            self._profiles[credential.profile_id] = (
-                lambda stats: failover.record_failure(stats, reason, name, now),
-                None,
-            )
+            change = partial(failover.record_failure, reason=error.reason, model=model.id, now=now)
+            self._profiles[credential.profile_id] = (change, None)
 
     def answered(self, model: Model, credential: Credential) -> None:
         self._answered_by = model.ref
@@ -127,8 +116,8 @@ class RunMeter:
         # Once per run is enough: it only marks the credential as working.
         if profile is not None and profile not in self._good:
             self._good.add(profile)
-            now = millis(self._clock)
-            self._profiles[profile] = (lambda stats: failover.record_success(stats, now), credential.provider)
+            change = partial(failover.record_success, now=millis(self._clock))
+            self._profiles[profile] = (change, credential.provider)
 
     async def settle(self) -> None:
         """Writes the pending results to the database."""
@@ -163,11 +152,8 @@ class RunMeter:
         await self.settle()
         model = request.model
         call = ReservedCall(
+            **structs.asdict(self.payer),
             call_id=uuid.uuid4().hex,
-            run_id=self.payer.run_id,
-            session_key=self.payer.session_key,
-            session_id=self.payer.session_id,
-            agent_id=self.payer.agent_id,
             provider=model.provider,
             model=model.id,
             profile=credential.profile_id or "",
@@ -243,21 +229,17 @@ def _end(tape: CallRecording) -> CallEnd:
     if tape.message is not None:
         usage = tape.message.usage
         return CallEnd(usage=usage if usage.cost else structs.replace(usage, cost=cost_of(usage, price)))
+    reason, error = (tape.failure.reason, tape.failure.message) if tape.failure else ("aborted", "")
     if tape.failure is not None and not tape.events:
-        return CallEnd(usage=Usage(), reason=tape.failure.reason, error=tape.failure.message)
+        return CallEnd(reason=reason, error=error)
     # Cut off in the middle: input and partial output are billed, but the provider sent no count.
     usage = limits.estimate_usage(tape.size, tape.chars, price)
-    failure = tape.failure
-    reason, error = (failure.reason, failure.message) if failure else ("aborted", "")
     return CallEnd(usage=usage, reason=reason, error=error, measured=False)
 
 
 def answered_by_line(answered_by: str, missed: Sequence[MissedCall], zone: tzinfo) -> str:
     """`answered by Y; X was rate limited at 12:03`; empty when the first choice answered."""
-    others: dict[str, MissedCall] = {}
-    for each in missed:
-        if each.ref != answered_by:
-            others[each.ref] = each
+    others = {each.ref: each for each in missed if each.ref != answered_by}
     if not answered_by or not others:
         return ""
     told = [

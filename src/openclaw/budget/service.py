@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from datetime import datetime, tzinfo
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
-from openclaw.budget.ledger import SpendLedger
+from openclaw.budget.ledger import MeterAccount, SpendLedger
 from openclaw.budget.limits import PERIODS, BudgetRules, degradation_step, dollars, percent, rules_for
-from openclaw.budget.meter import KeepProfile, MeterAccount, RunMeter, explain_run
+from openclaw.budget.meter import KeepProfile, RunMeter, explain_run
 from openclaw.budget.settings import BudgetSettings, RecordSettings
 from openclaw.core.clock import Clock
-from openclaw.core.clock import zone_of as zone_of
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live
@@ -45,7 +45,7 @@ _KEYS: dict[GroupBy, str] = {
 }
 
 
-class SpendSum(Struct, frozen=True, kw_only=True):
+class SpendSum(Struct, frozen=True, kw_only=True, rename="camel"):
     """Totals of several calls."""
 
     calls: int = 0
@@ -107,27 +107,14 @@ async def sum_by_day(db: Database, span: ReportSpan, zone: tzinfo) -> dict[str, 
 
 
 def add_up(parts: Iterable[SpendSum]) -> SpendSum:
-    whole = SpendSum()
-    for part in parts:
-        whole = whole + part
-    return whole
+    return sum(parts, start=SpendSum())
 
 
 def sum_to_json(part: SpendSum) -> dict[str, int | float]:
     """The sum as JSON for the protocol."""
-    return {
-        "input": part.input,
-        "output": part.output,
-        "cacheRead": part.cache_read,
-        "cacheWrite": part.cache_write,
-        "totalTokens": part.tokens,
-        "totalCost": part.total_cost,
-        "inputCost": part.input_cost,
-        "outputCost": part.output_cost,
-        "cacheReadCost": part.cache_read_cost,
-        "cacheWriteCost": part.cache_write_cost,
-        "missingCostEntries": part.missing,
-    }
+    figures: dict[str, int | float] = msgspec.to_builtins(part)
+    del figures["calls"], figures["failed"]
+    return {**figures, "totalTokens": part.tokens, "missingCostEntries": figures.pop("missing")}
 
 
 def _where(span: ReportSpan) -> tuple[str, dict[str, int | str]]:

@@ -1,4 +1,4 @@
-"""Cuts a long answer into messages and coalesces short ones. Pure but for the buffers.
+"""Cuts a long answer into messages. Pure but for the buffer.
 
 Nothing is lost: the blocks put end to end are the text, but for the blank space at a break and the markers that close
 and reopen a code fence which is longer than a message may be.
@@ -8,16 +8,12 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from msgspec import Struct, structs
-
-from openclaw.sessions.reply_text import ReplyPayload
+from msgspec import Struct
 
 BreakPreference = Literal["paragraph", "newline", "sentence"]
 _FENCE_LINE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
 _SENTENCE = re.compile(r"[.!?](?=\s|\Z)")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
-JOINERS: dict[BreakPreference, str] = {"paragraph": "\n\n", "newline": "\n", "sentence": " "}
-MOST_IDLE_MS = 5_000
 
 
 class ChunkRules(Struct, frozen=True, kw_only=True):
@@ -233,95 +229,3 @@ def _fitting(text: str, limit: int, unit: Unit) -> int:
         else:
             high = middle - 1
     return low
-
-
-# Coalescing.
-
-
-class CoalesceRules(Struct, frozen=True, kw_only=True):
-    """How blocks are combined again before they are sent."""
-
-    min_chars: int = 800
-    max_chars: int = 1_200
-    idle_ms: int = 1_000
-    joiner: str = "\n\n"
-    every_block: bool = False
-    """Send each block at once."""
-
-    @property
-    def idle(self) -> int:
-        return min(max(0, self.idle_ms), MOST_IDLE_MS)
-
-
-class Coalescer:
-    """Buffers blocks. `enqueue` and `tick` give what is to be sent now; `due` says when to tick."""
-
-    def __init__(self, rules: CoalesceRules) -> None:
-        self._rules = rules
-        self._held: ReplyPayload | None = None
-        self.due: int | None = None
-
-    def enqueue(self, payload: ReplyPayload, now: int) -> list[ReplyPayload]:
-        out: list[ReplyPayload] = []
-        if payload.media:
-            if self._held is not None and _caption(self._held, payload):
-                text = _joined(self._held.text, payload.text, self._rules.joiner)
-                self._drop()
-                return [structs.replace(payload, text=text)]
-            return [*self.flush(), payload]
-        if self._rules.every_block:
-            return [*self.flush(), payload]
-        if self._held is not None and not _alike(self._held, payload):
-            out += self.flush()
-        if self._held is not None:
-            together = _joined(self._held.text, payload.text, self._rules.joiner)
-            if len(together) <= self._rules.max_chars:
-                self._hold(structs.replace(self._held, text=together), now)
-                return out
-            out += self.flush()
-        if len(payload.text) >= self._rules.max_chars:
-            return [*out, payload]
-        self._hold(payload, now)
-        return out
-
-    def tick(self, now: int) -> list[ReplyPayload]:
-        """Sends the buffer when it is long enough; a shorter one stays."""
-        if self._held is None or self.due is None or now < self.due:
-            return []
-        if len(self._held.text) < self._rules.min_chars:
-            self.due = now + self._rules.idle
-            return []
-        return self.flush()
-
-    def flush(self) -> list[ReplyPayload]:
-        held = [self._held] if self._held is not None else []
-        self._drop()
-        return held
-
-    def discard(self) -> None:
-        """Drops the buffer when the run was stopped."""
-        self._drop()
-
-    def _hold(self, payload: ReplyPayload, now: int) -> None:
-        self._held, self.due = payload, now + self._rules.idle
-
-    def _drop(self) -> None:
-        self._held, self.due = None, None
-
-
-def _alike(held: ReplyPayload, other: ReplyPayload) -> bool:
-    """Whether two payloads may become one message."""
-    return (held.kind, held.voice, held.reply_to, held.reply_to_current) == (
-        other.kind,
-        other.voice,
-        other.reply_to,
-        other.reply_to_current,
-    )
-
-
-def _caption(held: ReplyPayload, media: ReplyPayload) -> bool:
-    return held.kind == media.kind == "answer" and not held.voice and not media.voice and _alike(held, media)
-
-
-def _joined(one: str, other: str, joiner: str) -> str:
-    return f"{one}{joiner}{other}" if one and other else one or other

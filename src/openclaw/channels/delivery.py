@@ -15,11 +15,11 @@ from msgspec import structs
 
 from openclaw.channels.chunking import cut_text
 from openclaw.channels.settings import DeliverySettings
-from openclaw.core.channel import Address, Outbound, Platform, Refused, TryLater, Unsure
+from openclaw.core.channel import Address, MessageRefused, Outbound, Platform, TryLater, Unsure
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.settings import Live
-from openclaw.process.tasks import wait_for_either
+from openclaw.process.tasks import wait_first
 from openclaw.runs.outbox import Outbox, OutboxEntry
 
 log = logging.getLogger("openclaw.channels")
@@ -64,7 +64,7 @@ class Sender:
                     while True:
                         self._stirred.clear()
                         await self._outbox.take_over()
-                        await wait_for_either(self._stirred, await self._start_due(), self._clock)
+                        await wait_first(self._stirred.wait(), self._clock.sleep(await self._start_due()))
                 finally:
                     hearing.cancel()
                     await asyncio.gather(hearing, return_exceptions=True)
@@ -114,7 +114,7 @@ class Sender:
             await self._later(entry, error.message, error.after)
         except Unsure as error:
             await self._outbox.doubt(await self._outbox.get(entry.id), error.message)
-        except Refused as error:
+        except MessageRefused as error:
             log.error("channel %s: a message to %s was refused: %s", *_names(entry), error.message)
             await self._outbox.refuse(entry, error.message)
         except OpenClawError as error:
@@ -126,7 +126,7 @@ class Sender:
 
     async def _send(self, entry: OutboxEntry, platform: Platform) -> None:
         facts, message = platform.facts, entry.message
-        if entry.state == "unsure" and not (facts.idempotent or message.edit is not None):
+        if entry.state == "unsure" and not facts.idempotent:
             if self._settings.current.unsure == "hold":
                 log.error("channel %s: a message to %s is held, because %s", *_names(entry), entry.error)
                 await self._outbox.hold(entry, entry.error)
@@ -158,7 +158,6 @@ class Sender:
             text=pieces[place],
             media=message.media if place == len(pieces) - 1 else (),
             reply_to=message.reply_to if place == 0 else None,
-            buttons=message.buttons if place == len(pieces) - 1 else (),
             key=key,
         )
 

@@ -15,6 +15,7 @@ from msgspec import structs
 from openclaw.channels.access import Admit, AskToPair, Ignore, Verdict, judge, session_key_of, to_prompt_text
 from openclaw.channels.inbox import event_id
 from openclaw.channels.pairing import SenderPairing
+from openclaw.channels.typing import TypingNotices
 from openclaw.config.live import LiveConfig
 from openclaw.core.channel import Inbound, Outbound
 from openclaw.core.clock import Clock
@@ -32,6 +33,8 @@ from openclaw.sessions.service import SessionService
 
 log = logging.getLogger("openclaw.channels")
 
+UNREAD = "[media unavailable: files that come over a channel cannot be opened yet]"
+
 
 class InboundHandler:
     """Handles the messages of all channels."""
@@ -42,6 +45,7 @@ class InboundHandler:
         lifecycle: SessionLifecycle,
         runs: RunService,
         outbox: Outbox,
+        typing: TypingNotices,
         state_dir: Path,
         live: LiveConfig,
         commands: SlashCommands,
@@ -51,6 +55,7 @@ class InboundHandler:
         self._lifecycle = lifecycle
         self._runs = runs
         self._outbox = outbox
+        self._typing = typing
         self._state_dir = state_dir
         self._live = live
         self._commands = commands
@@ -100,6 +105,9 @@ class InboundHandler:
 
     async def _answer(self, message: Inbound, owner: bool) -> None:
         key = self._sessions.key(session_key_of(message, owner=owner, scope=self._live.config.session.dm_scope))
+        if message.files:
+            told = "\n".join(f"<media:{file.kind}> {file.name}".strip() for file in message.files)
+            message = structs.replace(message, text=f"{message.text}\n{told}\n{UNREAD}".strip())
         text = to_prompt_text(message, owner=owner)
         if owner:  # commands are the owner's; a stranger's slash is a word like any other
             reply = await self._commands.answer(key, message.text, message.channel)
@@ -125,7 +133,9 @@ class InboundHandler:
             reply_to_id=message.id,
             origins=who,
         )
-        await self._runs.submit(turn, rules=await queue_rules(self._lifecycle, key, "steer"))
+        submitted = await self._runs.submit(turn, rules=await queue_rules(self._lifecycle, key, "steer"))
+        if submitted.status in ("started", "queued"):
+            self._typing.follow(turn.run_id, message.origin)
 
     async def _say(self, message: Inbound, text: str, what: str) -> None:
         """Says something without a run; the same answer to the same message is one message."""
@@ -147,5 +157,4 @@ def join_fragments(messages: Sequence[Inbound]) -> Inbound:
         text="\n".join(each.text for each in messages if each.text),
         files=tuple(file for each in messages for file in each.files),
         mentioned=any(each.mentioned for each in messages),
-        quote=next((each.quote for each in messages if each.quote is not None), None),
     )

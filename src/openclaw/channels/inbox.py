@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from openclaw.core.channel import ButtonPress, ChannelEvent, Inbound, Reaction
+from openclaw.core.channel import Inbound
 from openclaw.core.clock import Clock, millis
 from openclaw.storage.database import Database, Row
 
@@ -22,35 +22,19 @@ class RecordedChannelEvent(Struct, frozen=True, kw_only=True):
     """An event that waits to be dealt with."""
 
     id: str
-    event: ChannelEvent
+    event: Inbound
     position: int
     due_at: int
 
 
-class _Body(Struct, frozen=True, omit_defaults=True):
-    message: Inbound | None = None
-    press: ButtonPress | None = None
-    reaction: Reaction | None = None
+def event_id(message: Inbound) -> str:
+    """Names a message of an account: the same one delivered again has the same name."""
+    return f"message:{message.group or message.sender}:{message.id}"
 
 
-def event_id(event: ChannelEvent) -> str:
-    """Names an event of an account: the same one delivered again has the same name, an edit has another."""
-    match event:
-        case Inbound(edited=True):
-            return f"edit:{event.group or event.sender}:{event.id}:{event.timestamp}"
-        case Inbound():
-            return f"message:{event.group or event.sender}:{event.id}"
-        case ButtonPress():
-            return f"press:{event.id}"
-        case Reaction():
-            return f"reaction:{event.id}"
-
-
-def chat_of(event: ChannelEvent) -> str:
-    """The conversation an event belongs to: what happens in one is dealt with in order."""
-    if isinstance(event, Inbound):
-        return f"{event.group or event.sender}:{event.thread or ''}"
-    return f"{event.chat.to}:{event.chat.thread or ''}"
+def chat_of(message: Inbound) -> str:
+    """The conversation a message belongs to: what happens in one is dealt with in order."""
+    return f"{message.group or message.sender}:{message.thread or ''}"
 
 
 class ChannelInbox:
@@ -61,7 +45,7 @@ class ChannelInbox:
         self._clock = clock
 
     async def take(
-        self, channel: str, account: str, events: Sequence[tuple[ChannelEvent, float]], cursor: str | None
+        self, channel: str, account: str, events: Sequence[tuple[Inbound, float]], cursor: str | None
     ) -> int:
         """Puts events on record, each with the seconds to wait for what belongs to it; gives how many are new."""
         now, name = millis(self._clock), {"channel": channel, "account": account}
@@ -84,7 +68,7 @@ class ChannelInbox:
                         **name,
                         "id": event_id(event),
                         "chat": chat_of(event),
-                        "body": msgspec.json.encode(_body(event)).decode(),
+                        "body": msgspec.json.encode(event).decode(),
                         "due": now + round(wait * 1000),
                     },
                 )
@@ -142,18 +126,6 @@ class ChannelInbox:
         )
 
 
-def _body(event: ChannelEvent) -> _Body:
-    match event:
-        case Inbound():
-            return _Body(message=event)
-        case ButtonPress():
-            return _Body(press=event)
-        case Reaction():
-            return _Body(reaction=event)
-
-
 def _recorded(row: Row) -> RecordedChannelEvent:
-    body = msgspec.json.decode(row["body"], type=_Body)
-    event = body.message or body.press or body.reaction
-    assert event is not None
+    event = msgspec.json.decode(row["body"], type=Inbound)
     return RecordedChannelEvent(id=row["event_id"], event=event, position=row["position"], due_at=row["due_at"])

@@ -15,10 +15,10 @@ from openclaw.channels.inbox import ChannelInbox, RecordedChannelEvent, chat_of
 from openclaw.channels.plugin_channel import PluginChannel
 from openclaw.channels.typing import TypingNotices
 from openclaw.config.live import LiveConfig
-from openclaw.core.channel import AccountClosed, Channel, ChannelEvent, Inbound, Platform
+from openclaw.core.channel import AccountClosed, Channel, Inbound, Platform
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
-from openclaw.process.tasks import supervise, wait_for_either
+from openclaw.process.tasks import supervise, wait_first
 from openclaw.protocol.events import EventBus
 from openclaw.runs.outbox import Outbox
 
@@ -50,7 +50,7 @@ class _Taker:
         self._manager = manager
         self._platform = platform
 
-    async def take(self, events: Sequence[ChannelEvent], cursor: str | None) -> None:
+    async def take(self, events: Sequence[Inbound], cursor: str | None) -> None:
         await self._manager.take(self._platform, events, cursor)
 
 
@@ -62,6 +62,8 @@ class ChannelManager:
         inbox: ChannelInbox,
         outbox: Outbox,
         handler: InboundHandler,
+        typing: TypingNotices,
+        platforms: dict[AccountName, Platform],
         plugin_channels: Callable[[], Mapping[str, Channel]],
         bus: EventBus,
         clock: Clock,
@@ -74,13 +76,14 @@ class ChannelManager:
         self._bus = bus
         self._live = live
         self._clock = clock
-        self.platforms: dict[AccountName, Platform] = {}
+        self.platforms = platforms
+        """The accounts that are connected now; the sender and the typing notices look here too."""
         self.status: dict[AccountName, AccountStatus] = defaultdict(AccountStatus)
         self._tasks: dict[AccountName, asyncio.Task[None]] = {}
         self._sources: dict[AccountName, Channel | AccountConfig] = {}
         """What each account was made from: when that changes, it is made anew."""
         self._sender = Sender(outbox, self.platforms, clock, live.delivery)
-        self.typing = TypingNotices(self.platforms, clock)
+        self._typing = typing
         self._stirred = asyncio.Event()
 
     async def keep(self) -> None:
@@ -91,7 +94,7 @@ class ChannelManager:
             async with asyncio.TaskGroup() as group:
                 group.create_task(supervise(self._sender.keep, "outbox", self._clock), name="outbox")
                 group.create_task(supervise(self._handle_all, "channel inbox", self._clock), name="channel-inbox")
-                group.create_task(supervise(self.typing.keep, "typing notices", self._clock), name="typing")
+                group.create_task(supervise(self._typing.keep, "typing notices", self._clock), name="typing")
                 with self._bus.listening(only=["plugins.changed", "config.changed"]) as changes:
                     while True:
                         await self._follow()
@@ -152,10 +155,10 @@ class ChannelManager:
             pause = FIRST_PAUSE if self._clock.now() - began > LONGEST_PAUSE else min(2 * pause, LONGEST_PAUSE)
             await self._clock.sleep(pause)
 
-    async def take(self, platform: Platform, events: Sequence[ChannelEvent], cursor: str | None) -> None:
+    async def take(self, platform: Platform, events: Sequence[Inbound], cursor: str | None) -> None:
         """Puts what an account heard on record; returns when it is safe."""
         name = (platform.name, platform.account)
-        waits = [(event, ALBUM_WAIT if isinstance(event, Inbound) and event.album else 0.0) for event in events]
+        waits = [(event, ALBUM_WAIT if event.album else 0.0) for event in events]
         await self._inbox.take(*name, waits, cursor)
         self.status[name].last_inbound_at = millis(self._clock)
         self._stirred.set()
@@ -183,15 +186,13 @@ class ChannelManager:
                         continue
                     busy[chat] = asyncio.create_task(self._handle(group), name=f"heard:{':'.join(chat)}")
                     busy[chat].add_done_callback(self._stir)
-                await wait_for_either(self._stirred, wait, self._clock)
+                await wait_first(self._stirred.wait(), self._clock.sleep(wait))
         finally:
             await _end(list(busy.values()))
 
     async def _handle(self, group: Sequence[RecordedChannelEvent]) -> None:
-        messages = [each.event for each in group if isinstance(each.event, Inbound)]
         try:
-            if messages:
-                await self._handler.handle(join_fragments(messages))
+            await self._handler.handle(join_fragments([each.event for each in group]))
         except OpenClawError as error:
             log.warning("channel %s: a message could not be dealt with: %s", group[0].event.channel, error.message)
         # One message must not keep the others of its conversation waiting for ever.
@@ -206,13 +207,9 @@ class ChannelManager:
 def _together(events: Sequence[RecordedChannelEvent]) -> list[RecordedChannelEvent]:
     """The first event of a conversation, with those of the same album and sender."""
     first = events[0].event
-    if not isinstance(first, Inbound) or first.album is None:
+    if first.album is None:
         return [events[0]]
-    return [
-        each
-        for each in events
-        if isinstance(each.event, Inbound) and (each.event.album, each.event.sender) == (first.album, first.sender)
-    ]
+    return [each for each in events if (each.event.album, each.event.sender) == (first.album, first.sender)]
 
 
 async def _end(tasks: "Sequence[asyncio.Future[Any]]") -> None:

@@ -6,9 +6,9 @@ from openclaw.core.channel import (
     Address,
     Channel,
     ChannelFacts,
+    MessageRefused,
     Outbound,
     Receipt,
-    Refused,
     ShowsTyping,
     TakesEvents,
     TryLater,
@@ -43,11 +43,11 @@ class PluginChannel:
             return await self.channel.send(message)
         except PluginFailed as error:
             if error.kind in FINAL:
-                raise Refused(error.message) from error
+                raise MessageRefused(error.message) from error
             # Without an exception of its own its process ended or hung: the message may have left before.
             raise (TryLater if error.kind else Unsure)(error.message) from error
         except (InvalidRequest, NotFound) as error:
-            raise Refused(error.message) from error
+            raise MessageRefused(error.message) from error
 
     async def typing(self, to: Address) -> None:
         if isinstance(self.channel, ShowsTyping):

@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from functools import partial
 
 from openclaw.core.channel import Address, Platform, ShowsTyping
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import ModelCalled
-from openclaw.process.tasks import wait_for_either
-from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
+from openclaw.process.tasks import wait_first
+from openclaw.runs.events import RunEvent, RunPublisher, RunSettled
 
 log = logging.getLogger("openclaw.channels")
 NOTHING_TO_DO = 3_600.0
@@ -18,24 +19,26 @@ NOTHING_TO_DO = 3_600.0
 class TypingNotices:
     """Repeats the typing notice of every conversation that a run works for."""
 
-    def __init__(self, platforms: Mapping[tuple[str, str], Platform], clock: Clock) -> None:
+    def __init__(self, platforms: Mapping[tuple[str, str], Platform], publisher: RunPublisher, clock: Clock) -> None:
         self._platforms = platforms
+        self._publisher = publisher
         self._clock = clock
-        self._asked: dict[str, Address] = {}
         self._working: dict[str, Address] = {}
         self._stirred = asyncio.Event()
 
-    def take(self, event: RunEvent) -> None:
-        """Hears of runs: typing begins when a model is asked, not while a message waits."""
+    def follow(self, run_id: str, address: Address) -> None:
+        """Shows that an answer to `address` is being written, from when a model is asked until the run has ended."""
+        self._publisher.follow(run_id, partial(self._take, address))
+
+    def _take(self, address: Address, event: RunEvent) -> None:
         match event.event:
-            case RunAccepted(request=request) if request.reply_to is not None:
-                self._asked[event.run_id] = request.reply_to
-            case ModelCalled() if event.run_id in self._asked:
-                self._working[event.run_id] = self._asked[event.run_id]
+            case ModelCalled() if event.run_id not in self._working:
+                self._working[event.run_id] = address
                 self._stirred.set()
             case RunSettled():
-                self._asked.pop(event.run_id, None)
                 self._working.pop(event.run_id, None)
+            case _:
+                pass
 
     async def keep(self) -> None:
         """Shows the notices until it is cancelled."""
@@ -53,7 +56,7 @@ class TypingNotices:
                     await _show(platform, address)
                     due[address] = now + platform.facts.typing_every
                 wait = min(wait, due[address] - now)
-            await wait_for_either(self._stirred, wait, self._clock)
+            await wait_first(self._stirred.wait(), self._clock.sleep(wait))
 
 
 async def _show(platform: ShowsTyping, address: Address) -> None:

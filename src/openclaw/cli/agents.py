@@ -38,18 +38,9 @@ def list_agents(as_json: bool) -> None:
         identity = parse(written.read_text(errors="replace") if written.is_file() else "")
         name = agent.entry.identity.name or agent.entry.name or identity.name or None
         emoji = agent.entry.identity.emoji or identity.emoji or None
-        documents.append(
-            {
-                "id": agent.id,
-                "name": name,
-                "emoji": emoji,
-                "workspace": str(workspace),
-                "agentDir": str(environment.home.state / "agents" / agent.id / "agent"),
-                "model": agent.primary,
-                "bindings": 0,
-                "isDefault": agent.is_default,
-            }
-        )
+        state = environment.home.state / "agents" / agent.id / "agent"
+        about = {"id": agent.id, "name": name, "emoji": emoji, "workspace": str(workspace), "agentDir": str(state)}
+        documents.append({**about, "model": agent.primary, "bindings": 0, "isDefault": agent.is_default})
         mark = " (default)" if agent.is_default else ""
         shown = " ".join(filter(None, (emoji, name)))
         rows.append((agent.id + mark, shown, agent.primary or "chosen by itself", workspace))

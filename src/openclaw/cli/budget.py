@@ -11,14 +11,14 @@ import msgspec
 from openclaw.budget import service
 from openclaw.budget.ledger import CallRow, SpendLedger
 from openclaw.budget.meter import explain_run
-from openclaw.budget.service import GroupBy, SpendSum, zone_of
+from openclaw.budget.service import GroupBy, SpendSum
+from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, dollars, now_ms, show, table, tokens, when
-from openclaw.config.load import load
-from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.clock import zone_of
 from openclaw.gateway.state import open_state
-from openclaw.process.environment import Environment, local_timezone
+from openclaw.process.environment import local_timezone
 from openclaw.process.tasks import SystemClock
-from openclaw.storage.database import Database
+from openclaw.storage.database import Database, find_run
 
 BY = click.Choice(["model", "agent", "session", "day"])
 
@@ -31,8 +31,24 @@ BY = click.Choice(["model", "agent", "session", "day"])
 @click.pass_context
 def cost_command(ctx: click.Context, by: GroupBy, days: int, agent_id: str | None, as_json: bool) -> None:
     """What calls to models cost. A call whose price is not known is counted, not guessed."""
-    if ctx.invoked_subcommand is None:
-        _show(by, days, agent_id, as_json)
+    if ctx.invoked_subcommand is not None:
+        return
+
+    async def read() -> dict[str, SpendSum]:
+        async with _books() as (db, _):
+            since = now_ms() - days * 86_400_000
+            return await service.sum_by(db, by, service.ReportSpan(since=since, agent_id=agent_id))
+
+    found = asyncio.run(read())
+    whole = service.add_up(found.values())
+    documents = [{by: name, "calls": part.calls, **service.sum_to_json(part)} for name, part in found.items()]
+    totals = {"calls": whole.calls, **service.sum_to_json(whole)}
+    rows = [_sum_row(name, part) for name, part in found.items()]
+    if len(rows) > 1:
+        rows.append(_sum_row("all", whole))
+    columns = (by, "calls", "in", "out", "cost", "no price" if whole.missing else "")
+    listed = table(rows, columns, empty=f"No model was called in the last {days} days.")
+    show({"by": by, "days": days, "rows": documents, "totals": totals}, listed, as_json)
 
 
 @cost_command.command("explain")
@@ -43,15 +59,8 @@ def explain(run: str, as_json: bool) -> None:
 
     async def read() -> tuple[list[CallRow], str]:
         async with _books() as (db, ledger):
-            rows = await db.read(
-                "SELECT DISTINCT run_id FROM model_calls WHERE substr(run_id, 1, :size) = :start LIMIT 2",
-                {"start": run, "size": len(run)},
-            )
-            if len(rows) > 1 and run not in {row["run_id"] for row in rows}:
-                raise InvalidRequest(f"{run!r} fits several runs: give more of the id")
-            if not rows:
-                raise NotFound(f"no run {run!r} has called a model: `openclaw runs list` shows what there is")
-            calls = await ledger.of_run(run if len(rows) > 1 else rows[0]["run_id"])
+            none = "has called a model: `openclaw runs list` shows what there is"
+            calls = await ledger.of_run(await find_run(db, "model_calls", run, none))
             return calls, explain_run(calls, ledger.zone)
 
     calls, explanation = asyncio.run(read())
@@ -60,18 +69,10 @@ def explain(run: str, as_json: bool) -> None:
 
 
 def _explain_lines(calls: list[CallRow], explanation: str) -> Iterator[str]:
-    rows = [
-        (
-            call.attempt,
-            when(call.at),
-            call.ref,
-            call.reason or call.state,
-            tokens(call.usage.prompt_tokens),
-            tokens(call.usage.output),
-            _money(call),
-        )
-        for call in calls
-    ]
+    rows = []
+    for call in calls:
+        used = tokens(call.usage.prompt_tokens), tokens(call.usage.output)
+        rows.append((call.attempt, when(call.at), call.ref, call.reason or call.state, *used, _money(call)))
     yield table(rows, ("call", "at", "model", "end", "in", "out", "cost"))
     known = [call.usage.cost.total for call in calls if call.usage.cost]
     yield f"\n{calls[0].session_key}: {dollars(sum(known))} for {len(calls)} call(s)"
@@ -106,24 +107,6 @@ def _call_to_json(call: CallRow) -> dict[str, Any]:
     }
 
 
-def _show(by: GroupBy, days: int, agent_id: str | None, as_json: bool) -> None:
-    async def read() -> dict[str, SpendSum]:
-        async with _books() as (db, _):
-            since = now_ms() - days * 86_400_000
-            return await service.sum_by(db, by, service.ReportSpan(since=since, agent_id=agent_id))
-
-    found = asyncio.run(read())
-    whole = service.add_up(found.values())
-    documents = [{by: name, "calls": part.calls, **service.sum_to_json(part)} for name, part in found.items()]
-    totals = {"calls": whole.calls, **service.sum_to_json(whole)}
-    rows = [_sum_row(name, part) for name, part in found.items()]
-    if len(rows) > 1:
-        rows.append(_sum_row("all", whole))
-    columns = (by, "calls", "in", "out", "cost", "no price" if whole.missing else "")
-    listed = table(rows, columns, empty=f"No model was called in the last {days} days.")
-    show({"by": by, "days": days, "rows": documents, "totals": totals}, listed, as_json)
-
-
 def _sum_row(name: str, part: SpendSum) -> tuple[Any, ...]:
     prompt = part.input + part.cache_read + part.cache_write
     return name, part.calls, tokens(prompt), tokens(part.output), dollars(part.total_cost), part.missing or ""
@@ -132,8 +115,7 @@ def _sum_row(name: str, part: SpendSum) -> tuple[Any, ...]:
 @asynccontextmanager
 async def _books() -> AsyncIterator[tuple[Database, SpendLedger]]:
     """Opens the database and the budget ledger for reading, without the whole assistant."""
-    environment = Environment.of_process()
-    loaded = load(environment.home, environment.environ)
+    environment, loaded = read_home()
     clock = SystemClock()
     async with open_state(environment.home, clock) as (db, _):
         named = loaded.config.agents.defaults.user_timezone or local_timezone(environment.environ)

@@ -3,19 +3,20 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from operator import methodcaller
+from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from openclaw.cli.home import NOT_RUNNING
-from openclaw.cli.render import note, print_json
+from openclaw.cli.render import note, print_json, say
 from openclaw.cli.screen import RunScreen, TerminalApprover, interruptible
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.core.messages import Usage
-from openclaw.core.text import make_origin, strip_unprintable
+from openclaw.core.text import make_origin
 from openclaw.core.tool import ApprovalRequest
 from openclaw.gateway import process
 from openclaw.gateway.client_target import call_gateway, connect_to, find_gateway
@@ -24,25 +25,23 @@ from openclaw.gateway.status import service_manager, wait_ready
 from openclaw.process.environment import Environment
 from openclaw.protocol.client import CALL_TIMEOUT, CallFailed, EventGap, GatewayClient
 
+T = TypeVar("T")
+
 
 def is_alone(environment: Environment, local: bool) -> bool:
     """Whether a command does without the running gateway: it is to be `local`, or none runs."""
     return local or running_gateway(environment.home.state) is None
 
 
-@asynccontextmanager
-async def open_client(
+def open_client(
     environment: Environment, *, local: bool = False, caps: tuple[str, ...] = ()
-) -> AsyncIterator[GatewayClient]:
+) -> AbstractAsyncContextManager[GatewayClient]:
     """A client of the running gateway, or of one in this process: when none runs, or it is to be `local`."""
     if is_alone(environment, local):
         from openclaw.gateway.local import local_gateway
 
-        async with local_gateway(environment, caps=caps, warn=note) as client:
-            yield client
-    else:
-        async with connect_running(environment, caps=caps) as client:
-            yield client
+        return local_gateway(environment, caps=caps, warn=note)
+    return connect_running(environment, caps=caps)
 
 
 def connect_running(
@@ -52,30 +51,33 @@ def connect_running(
     return connect_to(find_gateway(environment), caps)
 
 
+def with_client(work: Callable[[GatewayClient], Awaitable[T]], *, local: bool = False, caps: tuple[str, ...] = ()) -> T:
+    """Does `work` with a client of the gateway, running or in this process."""
+
+    async def main() -> T:
+        async with open_client(Environment.of_process(), local=local, caps=caps) as client:
+            return await work(client)
+
+    return asyncio.run(main())
+
+
 def call(method: str, params: Mapping[str, Any] | None = None, timeout: float | None = CALL_TIMEOUT) -> Any:
     """Calls one method of the gateway, running or in this process, and gives its answer."""
 
-    async def main() -> Any:
-        async with open_client(Environment.of_process()) as client:
-            return await client.call(method, params, timeout=timeout)
-
-    return asyncio.run(main())
+    return with_client(methodcaller("call", method, params, timeout=timeout))
 
 
 def call_in_parts(method: str, params: Mapping[str, Any], take: Callable[[dict[str, Any]], None]) -> None:
     """Calls a method that answers in parts, and hands each to `take` as it comes."""
 
-    async def main() -> None:
-        async with (
-            open_client(Environment.of_process()) as client,
-            aclosing(client.answers(method, params)) as parts,
-        ):
+    async def hear(client: GatewayClient) -> None:
+        async with aclosing(client.answers(method, params)) as parts:
             async for part in parts:
                 take(part)
                 if part["last"]:
                     return
 
-    asyncio.run(main())
+    with_client(hear)
 
 
 def call_running(
@@ -160,12 +162,8 @@ async def _stop(client: GatewayClient, screen: RunScreen, params: dict[str, Any]
     await client.call("chat.abort", {"sessionKey": key, "runId": screen.run_id, **whose})
     await client.call("agent.wait", {"runId": screen.run_id, "timeoutMs": int(ENDING_SECONDS * 1000)})
     history = await client.call("chat.history", {"sessionKey": key, "limit": 1, **whose})
-    return {
-        "runId": screen.run_id,
-        "sessionKey": history["sessionKey"],
-        "sessionId": history.get("sessionId"),
-        "status": "error",
-    }
+    session = {"sessionKey": history["sessionKey"], "sessionId": history.get("sessionId")}
+    return {"runId": screen.run_id, **session, "status": "error"}
 
 
 async def _watch(client: GatewayClient, screen: RunScreen, *, asks: bool) -> None:
@@ -198,6 +196,7 @@ async def _decide(client: GatewayClient, payload: dict[str, Any], *, asks: bool)
 def approval_request(payload: dict[str, Any]) -> ApprovalRequest:
     """The question in an `exec.approval.requested` event."""
     request = payload.get("request") or {}
+    origins = request.get("origins") or ()
     return ApprovalRequest(
         id=str(payload.get("id")),
         tool="exec",
@@ -206,11 +205,7 @@ def approval_request(payload: dict[str, Any]) -> ApprovalRequest:
         agent_id=str(request.get("agentId")),
         session_key=str(request.get("sessionKey")),
         why=str(request.get("warningText") or ""),
-        origins=tuple(
-            make_origin("external", f"{each.get('source')}")
-            for each in request.get("origins") or ()
-            if isinstance(each, dict)
-        ),
+        origins=tuple(make_origin("external", str(each.get("source"))) for each in origins if isinstance(each, dict)),
         standing="allow-always" in (request.get("allowedDecisions") or ("allow-always",)),
     )
 
@@ -251,19 +246,14 @@ def _document(final: dict[str, Any], stopped: str, seconds: float) -> dict[str, 
 
 
 def _exit_code(final: dict[str, Any], stopped: str, *, quiet: bool) -> int:
-    if stopped == "stopped":
-        if not quiet:
-            note("\nstopped; the conversation so far is kept")
-        return 130
-    if stopped == "timeout":
-        if not quiet:
-            click.echo("error: no answer in time; raise --timeout or set 0 for no limit", err=True)
-        return 1
-    if final.get("status") == "ok":
+    if not stopped and final.get("status") == "ok":
         return 0
-    if not quiet:
-        click.echo(f"error: {strip_unprintable(str(final.get('summary') or 'the run failed'))}", err=True)
-    return 1
+    if stopped == "stopped" and not quiet:
+        note("\nstopped; the conversation so far is kept")
+    elif not quiet:
+        limit = "no answer in time; raise --timeout or set 0 for no limit" if stopped else ""
+        say(f"error: {limit or final.get('summary') or 'the run failed'}", err=True)
+    return 130 if stopped == "stopped" else 1
 
 
 def gateway_up(environment: Environment) -> RunningGateway:

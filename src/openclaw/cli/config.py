@@ -63,7 +63,12 @@ def get(path: str, as_json: bool) -> None:
 def set_(path: str, value: str, strict_json: bool, merge: bool, replace: bool, dry_run: bool, as_json: bool) -> None:
     """Write VALUE at PATH. VALUE is JSON5, or plain text."""
     editor = open_editor()
-    data = _parse_value(value, strict_json)
+    data: Any = value
+    try:
+        data = parse_value(value, "VALUE")
+    except ConfigError as error:
+        if strict_json:
+            raise InvalidRequest(error.message) from None
     parts = config_tree.parse_path(path)
     source = read(editor.home.config)
     whole = parse(source.text, str(source.path))
@@ -93,18 +98,9 @@ def unset(path: str, dry_run: bool, as_json: bool) -> None:
 @ALLOW_CLOBBER
 @DRY_RUN
 @JSON
-def patch(
-    file: Any, replace_paths: tuple[str, ...], base_hash: str | None, allow_clobber: bool, dry_run: bool, as_json: bool
-) -> None:
+def patch(file: Any, as_json: bool, **how: Any) -> None:
     """Merge a JSON5 document from FILE (or standard input): objects merge, null removes."""
-    change = open_editor().patch(
-        parse(_read(file), "the patch"),
-        replace_paths=replace_paths,
-        base_hash=base_hash,
-        dry_run=dry_run,
-        allow_clobber=allow_clobber,
-    )
-    _report(change, as_json)
+    _report(open_editor().patch(parse(_read(file), "the patch"), **how), as_json)
 
 
 @config_command.command()
@@ -113,10 +109,9 @@ def patch(
 @ALLOW_CLOBBER
 @DRY_RUN
 @JSON
-def apply(file: Any, base_hash: str | None, allow_clobber: bool, dry_run: bool, as_json: bool) -> None:
+def apply(file: Any, as_json: bool, **how: Any) -> None:
     """Replace the whole configuration by FILE (or standard input)."""
-    change = open_editor().apply(_read(file), base_hash=base_hash, dry_run=dry_run, allow_clobber=allow_clobber)
-    _report(change, as_json)
+    _report(open_editor().apply(_read(file), **how), as_json)
 
 
 @config_command.command()
@@ -132,8 +127,10 @@ def validate(as_json: bool) -> int:
         issues, warnings = seen.errors, seen.warnings
     except ConfigError as error:
         issues = problems_of(error)
-    for line in () if as_json else (*_warning_lines(warnings), *(f"error: {problem}" for problem in issues)):
-        click.echo(line, err=True)
+    if not as_json:
+        for kind, problems in (("warning", warnings), ("error", issues)):
+            for problem in problems:
+                click.echo(f"{kind}: {problem}", err=True)
     plain = {"issues": msgspec.to_builtins(issues), "warnings": msgspec.to_builtins(warnings)}
     verdict = f"{path}: {'cannot be used' if issues else 'valid'}"
     show({"valid": not issues, "path": str(path), **plain}, verdict, as_json)
@@ -174,15 +171,6 @@ def _read(file: Any) -> str:
         raise InvalidRequest(f"cannot read {file.name}: it must be UTF-8 text") from None
 
 
-def _parse_value(text: str, strict: bool) -> Any:
-    try:
-        return parse_value(text, "VALUE")
-    except ConfigError as error:
-        if strict:
-            raise InvalidRequest(error.message) from None
-        return text
-
-
 def _refuse_loss(parts: tuple[str | int, ...], current: Any, new: Any) -> None:
     guarded = format_path(parts) in PROTECTED or format_path(parts[:2]) == "models.providers"
     if not guarded or not isinstance(current, dict):
@@ -218,8 +206,8 @@ def _describe(path: str, as_json: bool) -> None:
 
 
 def _report(change: ConfigChange, as_json: bool) -> None:
-    for line in () if as_json else _warning_lines(change.warnings):
-        click.echo(line, err=True)
+    for problem in () if as_json else change.warnings:
+        click.echo(f"warning: {problem}", err=True)
     document = {
         "ok": True,
         "path": str(change.path),
@@ -232,7 +220,3 @@ def _report(change: ConfigChange, as_json: bool) -> None:
     show(document, lines or "nothing to change", as_json)
     if change.written:
         click.echo(NEXT_START, err=True)
-
-
-def _warning_lines(warnings: tuple[ConfigProblem, ...]) -> list[str]:
-    return [f"warning: {problem}" for problem in warnings]

@@ -1,10 +1,9 @@
 """`openclaw cron` and `openclaw system`: scheduled jobs, system events, heartbeats."""
 
-import asyncio
 import os
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +12,7 @@ import click
 import msgspec
 
 from openclaw.automation.cron.schedule import CronSchedule, Schedule, load_zone, next_fires, parse_duration, parse_time
-from openclaw.cli.client import call, call_running, given, open_client
+from openclaw.cli.client import call, call_running, given, with_client
 from openclaw.cli.render import JSON, ago, dollars, now_ms, say, shorten, show, table, when
 from openclaw.core.errors import Unavailable
 from openclaw.gateway.process import running_gateway
@@ -21,7 +20,10 @@ from openclaw.process.environment import Environment, local_timezone
 from openclaw.protocol.client import GatewayClient
 
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
+PAGE = 200
+JOB_OPTIONS = ("name", "description", "agentId", "wakeMode", "misfire", "deleteAfterRun")
+TURN_OPTIONS = ("message", "model", "thinking", "timeoutSeconds")
+"""Options that are fields of a job, or of its agent turn, under the same name."""
 
 
 @click.group("cron")
@@ -45,12 +47,16 @@ def _job_options(function: F) -> F:
         click.option("--description", metavar="TEXT", help="A longer note."),
         click.option("-m", "--message", metavar="TEXT", help="A task for the agent, in a conversation of its own."),
         click.option("--system-event", metavar="TEXT", help="A line that the main conversation is told."),
-        click.option("--agent", "agent_id", metavar="ID", help="Which agent."),
+        click.option("--agent", "agentId", metavar="ID", help="Which agent."),
         click.option("--model", metavar="REF", help="Which model."),
         click.option("--thinking", metavar="LEVEL", help="How hard to think."),
-        click.option("--timeout-seconds", type=click.FloatRange(min=0), help="Longest run; 0 is no limit."),
+        click.option(
+            "--timeout-seconds", "timeoutSeconds", type=click.FloatRange(min=0), help="Longest run; 0 is no limit."
+        ),
         click.option("--tools", metavar="NAMES", help="Only these tools, separated by commas."),
-        click.option("--wake", type=click.Choice(["now", "next-heartbeat"]), help="When a system event is heard."),
+        click.option(
+            "--wake", "wakeMode", type=click.Choice(["now", "next-heartbeat"]), help="When a system event is heard."
+        ),
         click.option("--announce", is_flag=True, help="Tell the result in the main conversation (the default)."),
         click.option("--no-deliver", is_flag=True, help="Keep the result in the history only."),
         click.option("--webhook", metavar="URL", help="Send the result to this address."),
@@ -64,7 +70,9 @@ def _job_options(function: F) -> F:
         click.option("--when-imap", metavar="USER@HOST", help="Only when new mail came; password in IMAP_PASSWORD."),
         click.option("--when-silent", metavar="TIME", help="Only when nobody has written for so long."),
         click.option("--when-due", is_flag=True, help="Only when a line in the notes is due."),
-        click.option("--delete-after-run/--keep-after-run", default=None, help="Remove it after a good run."),
+        click.option(
+            "--delete-after-run/--keep-after-run", "deleteAfterRun", default=None, help="Remove it after a good run."
+        ),
     ]
     for option in reversed(options):
         function = option(function)
@@ -118,13 +126,12 @@ def list_jobs(everything: bool, as_json: bool) -> None:
     async def every_page(client: GatewayClient) -> list[dict[str, Any]]:
         jobs: list[dict[str, Any]] = []
         while True:
-            asked = {"includeDisabled": everything, "limit": PAGE, "offset": len(jobs)}
-            page = await client.call("cron.list", asked)
+            page = await client.call("cron.list", {"includeDisabled": everything, "limit": PAGE, "offset": len(jobs)})
             jobs += page["jobs"]
             if not page["hasMore"]:
                 return jobs
 
-    jobs = _with_client(every_page)
+    jobs = with_client(every_page)
     none = 'no jobs: add one with openclaw cron add "0 7 * * *" "…"'
     show({"jobs": jobs}, table(list(map(_row, jobs)), ["id", "name", "schedule", "next", "last"], empty=none), as_json)
 
@@ -209,18 +216,12 @@ def list_runs(job: str | None, limit: int, as_json: bool) -> None:
         entries: list[dict[str, Any]] = (await client.call("cron.runs", {**whose, "limit": limit}))["entries"]
         return entries
 
-    entries = _with_client(ask)
-    rows = [
-        (
-            when(entry["runAtMs"]),
-            entry["jobName"][:30],
-            entry["status"],
-            f"{entry.get('durationMs', 0) / 1000:.1f} s",
-            dollars(entry.get("costUsd")),
-            (entry.get("error") or entry.get("summary") or "").replace("\n", " ")[:60],
-        )
-        for entry in entries
-    ]
+    entries = with_client(ask)
+    rows = []
+    for entry in entries:
+        result = (entry.get("error") or entry.get("summary") or "").replace("\n", " ")[:60]
+        took, cost = f"{entry.get('durationMs', 0) / 1000:.1f} s", dollars(entry.get("costUsd"))
+        rows.append((when(entry["runAtMs"]), entry["jobName"][:30], entry["status"], took, cost, result))
     columns = ("at", "job", "status", "took", "cost", "result")
     show({"entries": entries}, table(rows, columns, empty="no runs yet"), as_json)
 
@@ -239,19 +240,13 @@ def next_(job: str | None, count: int, expr: str | None, tz: str | None, as_json
     if expr is not None:
         times = list(next_fires(CronSchedule(expr=expr, tz=tz or _local_zone()), now_ms(), count=count))
     else:
-        times = _coming(call("cron.get", {"id": job}), count)
+        found = call("cron.get", {"id": job})
+        first = found.get("nextRunAtMs") if found["enabled"] else None
+        schedule: Schedule = msgspec.convert(found["schedule"], Schedule)
+        times = [] if first is None else [first, *next_fires(schedule, first, found["id"], count - 1)]
     moments = (datetime.fromtimestamp(at / 1000, UTC).astimezone(zone) for at in times)
     lines = [moment.strftime("%a %Y-%m-%d %H:%M:%S %Z") for moment in moments]
     show({"fires": times}, lines or "never again", as_json)
-
-
-def _coming(job: dict[str, Any], count: int) -> list[int]:
-    """The next moments of a job."""
-    first = job.get("nextRunAtMs")
-    if not job["enabled"] or first is None:
-        return []
-    schedule: Schedule = msgspec.convert(job["schedule"], Schedule)
-    return [first, *next_fires(schedule, first, job["id"], count - 1)]
 
 
 @cron_command.command("status")
@@ -263,19 +258,6 @@ def status(as_json: bool) -> None:
     show(found, f"{'on' if found['enabled'] else 'off'}, {found['jobs']} job(s), next: {following}", as_json)
 
 
-PAGE = 200
-
-
-def _with_client(ask: Callable[[GatewayClient], Awaitable[T]]) -> T:
-    """What `ask` gets in more than one call."""
-
-    async def main() -> T:
-        async with open_client(Environment.of_process()) as client:
-            return await ask(client)
-
-    return asyncio.run(main())
-
-
 def _job(options: dict[str, Any]) -> dict[str, Any]:
     """The options as a job; only those that were given."""
     if options["message"] and options["system_event"]:
@@ -283,32 +265,17 @@ def _job(options: dict[str, Any]) -> dict[str, Any]:
     payload: dict[str, Any] | None = None
     if options["system_event"]:
         payload = {"kind": "systemEvent", "text": options["system_event"]}
-    elif any(options[name] is not None for name in ("message", "model", "thinking", "timeout_seconds", "tools")):
-        payload = given(
-            kind="agentTurn",
-            message=options["message"],
-            model=options["model"],
-            thinking=options["thinking"],
-            timeoutSeconds=options["timeout_seconds"],
-            toolsAllow=[name.strip() for name in options["tools"].split(",")] if options["tools"] else None,
-        )
+    elif any(options[name] is not None for name in (*TURN_OPTIONS, "tools")):
+        tools = [name.strip() for name in options["tools"].split(",")] if options["tools"] else None
+        payload = given(kind="agentTurn", toolsAllow=tools, **{name: options[name] for name in TURN_OPTIONS})
     delivery: dict[str, Any] | None = None
     if options["webhook"]:
         delivery = {"mode": "webhook", "to": options["webhook"]}
     elif options["no_deliver"] or options["announce"]:
         delivery = {"mode": "none" if options["no_deliver"] else "announce"}
-    return given(
-        name=options["name"],
-        description=options["description"],
-        agentId=options["agent_id"],
-        schedule=_schedule_of(options),
-        payload=payload,
-        delivery=delivery,
-        wakeMode=options["wake"],
-        misfire=options["misfire"],
-        deleteAfterRun=options["delete_after_run"],
-        watch=_watches(options) or None,
-    )
+    plain = {name: options[name] for name in JOB_OPTIONS}
+    watch = _watches(options) or None
+    return given(**plain, schedule=_schedule_of(options), payload=payload, delivery=delivery, watch=watch)
 
 
 def _schedule_of(options: dict[str, Any]) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from openclaw.cli.render import JSON, ago, print_json, say, show, table
+from openclaw.cli.render import JSON, ago, say, show, table
 from openclaw.core.errors import NotFound
 from openclaw.core.text import strip_unprintable
 from openclaw.gateway.client_target import call_gateway, find_gateway
@@ -52,11 +52,9 @@ def setup_code(url: str | None, profile: str, as_json: bool) -> None:
     """Make a code that lets one new device in, within ten minutes, without another approval."""
     params = {"publicUrl": url} if url else {}
     made = _ask("device.pair.setupCode", **params, **({"bootstrapProfile": profile} if profile != "full" else {}))
-    if as_json:
-        print_json(made)
-        return
-    click.echo(made["setupCode"])
-    click.echo(f"for {made['gatewayUrl']}; good once, for ten minutes. Whoever has it is let in.", err=True)
+    show(made, made["setupCode"], as_json)
+    if not as_json:
+        click.echo(f"for {made['gatewayUrl']}; good once, for ten minutes. Whoever has it is let in.", err=True)
 
 
 @devices_command.command("approve")

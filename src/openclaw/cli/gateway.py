@@ -307,7 +307,8 @@ def doctor_command(fix: bool, yes: bool, as_json: bool) -> int:
     repaired: list[tuple[doctor.DoctorFinding, str]] = []
     if fix and any(finding.fix for finding in findings):
         if not as_json:
-            _print_plan(findings)
+            plan = [f"  {finding.id}: {finding.fix.plan}" for finding in findings if finding.fix]
+            click.echo("\n".join(("\nPlan:", *plan)))
         if yes or (not as_json and sys.stdin.isatty() and click.confirm("Do this?")):
             repaired = list(doctor.repair(findings))
             context = doctor.collect_context(environment)
@@ -334,10 +335,3 @@ def _print_findings(findings: "Sequence[DoctorFinding]") -> None:
             say(f"           {line}")
         if finding.remediation:
             click.echo(f"         → {finding.remediation}")
-
-
-def _print_plan(findings: "Sequence[DoctorFinding]") -> None:
-    click.echo("\nPlan:")
-    for finding in findings:
-        if finding.fix is not None:
-            click.echo(f"  {finding.id}: {finding.fix.plan}")

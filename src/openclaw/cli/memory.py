@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +17,20 @@ from msgspec import structs
 from openclaw.agent import settings as agents
 from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, YES, facts, note, print_json, say, show, table, when
-from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, StateError
-from openclaw.core.plugin import OpensEmbedder
 from openclaw.core.settings import Fixed
 from openclaw.core.text import strip_unprintable
 from openclaw.memory import notes
 from openclaw.memory.citations import PARTS, explain_search, format_citation, status_to_json
-from openclaw.memory.embedders import embedder_problem
-from openclaw.memory.embedders.pool import EmbedderRegistry, provider_keys
+from openclaw.memory.embedders import open_embedder
+from openclaw.memory.embedders.pool import Build, build_embedder, provider_keys
 from openclaw.memory.evaluate import EvalMetrics, ask, compare, compute_metrics, parse_questions
 from openclaw.memory.index import MemoryIndex, SearchAnswer
 from openclaw.memory.indexer import remove
 from openclaw.memory.service import forget_lines, open_memory, parse_citation
 from openclaw.memory.settings import BUILT_IN, MemorySearchSettings, overlay
 from openclaw.memory.tools import MemorySearch, excerpt_to_json
-from openclaw.plugins.find import FoundPlugin, discover_plugins
+from openclaw.plugins.find import discover_plugins
 from openclaw.plugins.hooks.dispatch import HookDispatcher
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.plugins.settings import MEMORY_CORE, PluginsSettings
@@ -51,13 +49,12 @@ async def open_index(agent: str | None) -> AsyncIterator[MemoryIndex]:
     if (slot := config.plugins.slots.memory) != MEMORY_CORE:
         raise InvalidRequest(f"the built-in memory is not in use: plugins.slots.memory is {slot}, not {MEMORY_CORE}")
     found = agents.resolve_agent(config.agents, agent or agents.default_agent(config.agents))
-    own = next((entry for entry in config.agents.list if entry.id.lower() == found.id), None)
-    settings = overlay(config.agents.defaults.memory_search, own.memory_search if own else None)
+    settings = overlay(config.agents.defaults.memory_search, found.entry.memory_search)
     if not settings.enabled:
         raise InvalidRequest(f"memory search is off for {found.id}: set agents.defaults.memorySearch.enabled to true")
     keys = {name: section.api_key for name, section in config.models.providers.items() if section.api_key}
     names = (settings.provider, settings.fallback)
-    async with open_embedders(names, config.plugins, environment, SystemClock()) as embedders:
+    async with open_embedders(names, config.plugins, environment) as build:
         memory = open_memory(
             settings,
             agent_id=found.id,
@@ -66,8 +63,7 @@ async def open_index(agent: str | None) -> AsyncIterator[MemoryIndex]:
             home=environment.home_dir,
             clock=SystemClock(),
             keys=provider_keys(loaded.variables, keys),
-            build=embedders.build,
-            problem=embedder_problem,
+            build=build,
             warn=note,
         )
         try:
@@ -125,16 +121,8 @@ async def index(memory: MemoryIndex, force: bool, verbose: bool, as_json: bool) 
     report = await memory.sync(force=force, progress=_progress(as_json))
     now = await memory.status()
     if as_json:
-        print_json(
-            {
-                "files": report.files,
-                "changed": report.changed,
-                "removed": report.removed,
-                "pieces": now.pieces,
-                "waiting": now.waiting,
-                "problems": list(report.problems),
-            }
-        )
+        read = {"files": report.files, "changed": report.changed, "removed": report.removed}
+        print_json({**read, "pieces": now.pieces, "waiting": now.waiting, "problems": list(report.problems)})
         return
     click.echo(f"{report.files} files, {report.changed} read anew, {report.removed} gone, {now.pieces} pieces.")
     if now.waiting:
@@ -300,7 +288,6 @@ def _cell(value: Any) -> str:
 
 def _evaluate_sample(as_json: bool) -> None:
     """Measures the shipped questions on the shipped notes: by words, by meaning, by both."""
-    embedders = EmbedderRegistry(NoPlugins())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         workspace = folder / "workspace"
@@ -314,8 +301,7 @@ def _evaluate_sample(as_json: bool) -> None:
                 home=folder,
                 clock=SystemClock(),
                 keys={},
-                build=embedders.build,
-                problem=embedder_problem,
+                build=open_embedder,
                 warn=note,
             )
 
@@ -335,45 +321,28 @@ def _print_figures(found: dict[str, list[EvalMetrics]], as_json: bool) -> None:
 
 @asynccontextmanager
 async def open_embedders(
-    names: Iterable[str], plugins: PluginsSettings, environment: Environment, clock: Clock
-) -> AsyncIterator[EmbedderRegistry]:
+    names: Iterable[str], plugins: PluginsSettings, environment: Environment
+) -> AsyncIterator[Build]:
     """Opens the embedders for a command without a gateway: starts only plugins that declare one of `names`."""
     foreign = frozenset(names) - {*BUILT_IN, "auto", "none"}
     if not foreign:
-        yield EmbedderRegistry(NoPlugins())
+        yield open_embedder
         return
-
     state, home = environment.home.state, environment.home_dir
     found, _ = discover_plugins([expand_path(text, home, home) for text in plugins.load.paths], state / "extensions")
-    wanted = _with_needed([each for each in found if foreign & set(each.manifest.contracts.embedders)], found)
-    narrowed = structs.replace(plugins, deny=(*plugins.deny, *({each.id for each in found} - wanted)))
-    hooks = HookDispatcher(clock)
-    extensions = PluginRegistry(state, home, clock, hooks, Fixed(narrowed), EventBus())
-    try:
-        yield EmbedderRegistry(extensions)
-    finally:
-        await extensions.close()
-        await hooks.close()
-
-
-class NoPlugins:
-    """`BringsEmbedders` without plugins."""
-
-    async def ready(self) -> None:
-        """Returns at once."""
-
-    def embedder(self, name: str) -> OpensEmbedder | None:
-        return None
-
-
-def _with_needed(plugins: Iterable[FoundPlugin], found: Iterable[FoundPlugin]) -> set[str]:
-    """Ids of `plugins` and of what they depend on."""
-    known = {each.id: each for each in found}
+    known = {each.id: each.manifest for each in found}
     wanted: set[str] = set()
-    pending = [each.id for each in plugins]
-    while pending:
+    pending = [name for name, manifest in known.items() if foreign & set(manifest.contracts.embedders)]
+    while pending:  # also what they depend on
         name = pending.pop()
         if name not in wanted and name in known:
             wanted.add(name)
-            pending += known[name].manifest.requires_plugins
-    return wanted
+            pending += known[name].requires_plugins
+    narrowed = structs.replace(plugins, deny=(*plugins.deny, *({each.id for each in found} - wanted)))
+    hooks = HookDispatcher(SystemClock())
+    extensions = PluginRegistry(state, home, SystemClock(), hooks, Fixed(narrowed), EventBus())
+    try:
+        yield partial(build_embedder, extensions)
+    finally:
+        await extensions.close()
+        await hooks.close()

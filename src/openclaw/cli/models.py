@@ -1,6 +1,5 @@
 """`openclaw models`: list models, and show which one would answer now."""
 
-import os
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -9,8 +8,8 @@ from typing import Any
 import click
 
 from openclaw.agent import settings
+from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, note, now_ms, show, table
-from openclaw.config.load import load
 from openclaw.config.schema import Config
 from openclaw.core.errors import AuthFailed
 from openclaw.core.keys import DEFAULT_AGENT
@@ -20,7 +19,7 @@ from openclaw.models.model_set import ModelSet, build_model_set
 from openclaw.models.profiles import Profiles, ProfileStore
 from openclaw.models.refs import ModelRef
 from openclaw.models.registry import is_private_address
-from openclaw.process.environment import Home, locate
+from openclaw.process.environment import Home
 
 
 @click.group("models")
@@ -40,14 +39,9 @@ def list_models(everything: bool, provider: str | None, as_json: bool) -> None:
         whose = f" of {provider}" if provider else ""
         click.echo(f"There is no key for a model{whose}. `openclaw models list --all` shows what there is.")
         return
+    usable = {True: "yes", False: "no key"}
     cells = [
-        (
-            row["key"],
-            row["input"],
-            f"{row['contextWindow']:,}",
-            "yes" if row["available"] else "no key",
-            ", ".join(row["tags"]),
-        )
+        (row["key"], row["input"], f"{row['contextWindow']:,}", usable[row["available"]], ", ".join(row["tags"]))
         for row in rows
     ]
     listed = table(cells, ("model", "reads", "window", "usable", ""))
@@ -107,17 +101,10 @@ def model_rows(found: ModelSet, served: Probe, provider: str | None = None) -> l
         model = found.model(ref)
         if ref.provider not in usable:
             usable[ref.provider] = found.has_key(ref.provider, now_ms())
-        rows.append(
-            {
-                "key": ref.key,
-                "name": model.name,
-                "input": "+".join(model.input),
-                "contextWindow": model.context_window,
-                "local": is_private_address(model.base_url) or model.api == "offline",
-                "available": usable[ref.provider],
-                "tags": _tags(found, ref, aliases, running=ref in local),
-            }
-        )
+        here = is_private_address(model.base_url) or model.api == "offline"
+        tags = _tags(found, ref, aliases, running=ref in local)
+        facts = {"input": "+".join(model.input), "contextWindow": model.context_window, "local": here}
+        rows.append({"key": ref.key, "name": model.name, **facts, "available": usable[ref.provider], "tags": tags})
     return rows
 
 
@@ -209,8 +196,8 @@ def local_servers(environ: Mapping[str, str]) -> Probe:
 def _here() -> tuple[Home, ModelSet, Probe]:
     """The models of this home; local servers are probed once, and only when needed."""
     served = cache(probe_servers)
-    home = locate(os.environ, Path.home(), Path.cwd())
-    loaded = load(home, os.environ)
+    environment, loaded = read_home()
+    home = environment.home
     for problem in (*loaded.issues, *loaded.warnings):
         note(f"{home.config}: {problem}")
     return home, load_model_set(loaded.config, loaded.variables, home, served), served

@@ -165,9 +165,8 @@ class _Setup:
         known = [facts for facts in models.registry.providers if facts.default_model and facts.id != "offline"]
         click.echo("1. Which model shall answer?")
         click.echo(f"   [Enter] as it is: {models.default} ({models.pick.why})")
-        click.echo(
-            _columns([f"{facts.id}{' (has a key)' if models.has_key(facts.id, now) else ''}" for facts in known])
-        )
+        names = [f"{facts.id}{' (has a key)' if models.has_key(facts.id, now) else ''}" for facts in known]
+        click.echo(_columns(names))
         while True:
             typed = click.prompt("   number, name or provider/model", default="", show_default=False).strip()
             if not typed:
@@ -175,16 +174,12 @@ class _Setup:
             named = next((facts.id for facts in known if facts.id == typed.lower()), None)
             if typed.isdecimal() and 0 < int(typed) <= len(known):
                 named = known[int(typed) - 1].id
-            if named is not None:
-                provider, ref = named, None
-            else:
-                try:
-                    ref = models.resolve(typed)
-                except OpenClawError as error:
-                    click.echo(f"   {error.message}")
-                    continue
-                provider = ref.provider
-            if self._ask_key(models, provider, ref, now):
+            try:
+                ref = None if named else models.resolve(typed)
+            except OpenClawError as error:
+                click.echo(f"   {error.message}")
+                continue
+            if self._ask_key(models, ref.provider if ref else str(named), ref, now):
                 return
 
     def _ask_key(self, models: ModelSet, provider: str, ref: ModelRef | None, now: int) -> bool:
@@ -415,9 +410,8 @@ async def try_model(models: ModelSet, ref: ModelRef, clock: Clock, seconds: floa
                 jitter=float,
             )
             attempt = route.attempt
-            asked = ModelRequest(
-                model=attempt.model, messages=(User(content=QUESTION, timestamp=millis(clock)),), max_tokens=64
-            )
+            question = User(content=QUESTION, timestamp=millis(clock))
+            asked = ModelRequest(model=attempt.model, messages=(question,), max_tokens=64)
             async with aclosing(attempt.provider.stream(asked)) as events:  # type: ignore[type-var]
                 async for _ in events:
                     return ""

@@ -70,12 +70,12 @@ def for_whom(function: Any) -> Any:
         click.option("--channel", metavar="NAME", default="", help="As if asked through this channel."),
         click.option("--model", metavar="REF", help="For this model."),
         click.option(
-            "--mode",
-            type=click.Choice(["full", "minimal", "none"]),
-            help="Instead of the mode the session would have.",
+            "--mode", type=click.Choice(["full", "minimal", "none"]), help="Instead of the mode the session would have."
         ),
-        click.option("--session-key", metavar="KEY", help="For this session (default: the agent's main one)."),
-        click.option("--agent", "agent_id", metavar="ID", help="For this agent."),
+        click.option(
+            "--session-key", "sessionKey", metavar="KEY", help="For this session (default: the agent's main one)."
+        ),
+        click.option("--agent", "agentId", metavar="ID", help="For this agent."),
     ):
         function = option(function)
     return function
@@ -167,18 +167,10 @@ def runs(limit: int) -> None:
 prompt_command.add_command(list_changes, "audit")
 
 
-def _preview(whom: dict[str, Any]) -> dict[str, Any]:
+def _preview(whom: dict[str, Any]) -> Any:
     """The prompt that `openclaw agent` would send from this terminal, or a channel would."""
-    asked = given(
-        sessionKey=whom["session_key"],
-        agentId=whom["agent_id"],
-        model=whom["model"],
-        mode=whom["mode"],
-        channel=whom["channel"],
-        cwd=None if whom["channel"] else str(Path.cwd()),
-    )
-    found: dict[str, Any] = call("prompt.preview", asked)
-    return found
+    cwd = None if whom["channel"] else str(Path.cwd())
+    return call("prompt.preview", given(**whom, cwd=cwd))
 
 
 def _prompt(found: dict[str, Any]) -> Prompt:
@@ -189,5 +181,5 @@ def _named(name: str, whom: dict[str, Any]) -> Prompt:
     if name == "now":
         return _prompt(_preview(whom))
     if name.startswith("agent:"):
-        return _prompt(_preview({**whom, "session_key": None, "agent_id": name.removeprefix("agent:")}))
+        return _prompt(_preview({**whom, "sessionKey": None, "agentId": name.removeprefix("agent:")}))
     return _prompt(call("prompt.preview", {"runId": name}))

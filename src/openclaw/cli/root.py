@@ -65,7 +65,11 @@ def root(
     if no_color:
         os.environ["NO_COLOR"] = "1"
     if log_level:
-        _log_to_stderr(log_level)
+        known = {"error": 40, "warn": 30, "warning": 30, "info": 20, "debug": 10, "trace": 10}
+        if log_level.lower() not in known:
+            raise click.UsageError(f"--log-level is one of error, warn, info, debug, not {log_level!r}")
+        shape = "%(levelname)s %(name)s: %(message)s"
+        logging.basicConfig(level=known[log_level.lower()], stream=sys.stderr, format=shape)
     if ctx.invoked_subcommand is None:
         _begin(ctx)
 
@@ -88,13 +92,6 @@ def _begin(ctx: click.Context) -> None:
         ctx.invoke(chat, local=True)
     else:
         ctx.invoke(chat)
-
-
-def _log_to_stderr(level: str) -> None:
-    known = {"error": 40, "warn": 30, "warning": 30, "info": 20, "debug": 10, "trace": 10}
-    if level.lower() not in known:
-        raise click.UsageError(f"--log-level is one of error, warn, info, debug, not {level!r}")
-    logging.basicConfig(level=known[level.lower()], stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
 
 
 def print_error(message: str, *, as_json: bool) -> None:
@@ -120,11 +117,8 @@ def run(arguments: Sequence[str]) -> int:
             error.show()
         return 2
     except (click.Abort, KeyboardInterrupt):
-        asked = not sys.stdin.isatty()
-        click.echo(
-            "nobody is at a terminal to answer: see --help for a way to agree beforehand" if asked else "stopped",
-            err=True,
-        )
+        nobody = "nobody is at a terminal to answer: see --help for a way to agree beforehand"
+        click.echo("stopped" if sys.stdin.isatty() else nobody, err=True)
         return 130
     except click.ClickException as error:
         print_error(error.format_message(), as_json=as_json)

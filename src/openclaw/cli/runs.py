@@ -1,22 +1,21 @@
 """`openclaw agent`, `openclaw runs` and `openclaw undo`: send a message, inspect recorded runs, undo file changes."""
 
-import asyncio
 import os
 import sys
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from openclaw.cli.client import RUN_CAPS, ask, call, call_in_parts, given, open_client
+from openclaw.cli.client import RUN_CAPS, ask, call, call_in_parts, given, with_client
 from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, dollars, note, print_json, say, shorten, show, table, when
 from openclaw.cli.screen import DEFAULT_TIMEOUT
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import strip_unprintable
-from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.security.label_service import open_journal
 from openclaw.security.undo import UndoJournal, apply_undo, diff_step, plan_undo
@@ -29,8 +28,10 @@ from openclaw.storage.atomic import replace_file
 @click.command("agent")
 @click.option("-m", "--message", metavar="TEXT", help="What to say; `-` reads standard input.")
 @click.option("--message-file", metavar="FILE", type=click.Path(), help="Read the message from a file.")
-@click.option("--session-key", metavar="KEY", help="The conversation to continue (default: the agent's main one).")
-@click.option("--agent", "agent_id", metavar="ID", help="Which agent answers.")
+@click.option(
+    "--session-key", "sessionKey", metavar="KEY", help="The conversation to continue (default: the agent's main one)."
+)
+@click.option("--agent", "agentId", metavar="ID", help="Which agent answers.")
 @click.option("--model", metavar="REF", help="provider/model or an alias, for this message only.")
 @click.option("--thinking", metavar="LEVEL", help="off, minimal, low, medium, high, xhigh, max or adaptive.")
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Give up after this long (600).")
@@ -62,21 +63,9 @@ def agent_command(
         message = os.fsencode(message).decode(errors="replace")
     if not message or not message.strip():
         raise click.UsageError('say something: openclaw agent --message "…"')
-    environment = Environment.of_process()
-    params = given(
-        message=message,
-        sessionKey=chosen["session_key"],
-        agentId=chosen["agent_id"],
-        model=chosen["model"],
-        thinking=chosen["thinking"],
-        cwd=str(environment.cwd),
-    )
-
-    async def main() -> int:
-        async with open_client(environment, local=local, caps=RUN_CAPS) as client:
-            return await ask(client, params, as_json=as_json, limit=DEFAULT_TIMEOUT if timeout is None else timeout)
-
-    return asyncio.run(main())
+    params = given(message=message, cwd=str(Path.cwd()), **chosen)
+    limit = DEFAULT_TIMEOUT if timeout is None else timeout
+    return with_client(partial(ask, params=params, as_json=as_json, limit=limit), local=local, caps=RUN_CAPS)
 
 
 # `openclaw runs`.
@@ -93,17 +82,10 @@ def runs_command() -> None:
 def list_runs(limit: int, as_json: bool) -> None:
     """The latest runs, the newest first."""
     found = call("runs.list", {"limit": limit})
-    rows = [
-        (
-            run["runId"],
-            run["sessionKey"],
-            when(run["startedAt"]),
-            run["status"],
-            run["calls"] or "not kept",
-            dollars(run["costUsd"]),
-        )
-        for run in found["runs"]
-    ]
+    rows = []
+    for run in found["runs"]:
+        calls, cost = run["calls"] or "not kept", dollars(run["costUsd"])
+        rows.append((run["runId"], run["sessionKey"], when(run["startedAt"]), run["status"], calls, cost))
     columns = ("run", "session", "started", "status", "calls", "cost")
     show(found, table(rows, columns, empty="No run yet."), as_json)
 
@@ -250,15 +232,8 @@ def _list_changes(found: list[RunChanges], as_json: bool) -> None:
     documents, rows = [], []
     for each in found:
         run, files = each.run, list(each.changes)
-        documents.append(
-            {
-                "runId": run.run_id,
-                "sessionKey": run.session_key,
-                "at": run.at,
-                "files": files,
-                "commands": list(each.commands),
-            }
-        )
+        what = {"files": files, "commands": list(each.commands)}
+        documents.append({"runId": run.run_id, "sessionKey": run.session_key, "at": run.at, **what})
         names = ", ".join(path.rpartition("/")[2] for path in files[:3])
         more = f" and {len(files) - 3} more" if len(files) > 3 else ""
         rows.append((run.run_id[:RUN_CHARS], when(run.at), run.session_key, names + more))

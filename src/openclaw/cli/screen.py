@@ -30,12 +30,9 @@ class TerminalApprover:
 
     async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         if not (self._asks and sys.stdin.isatty() and sys.stderr.isatty()):
-            return ApprovalAnswer(
-                "deny",
-                why=f"{request.why}, and nobody is at a terminal to approve it "
-                "(run it in a terminal, or set tools.exec.security to full)",
-                nobody=True,
-            )
+            way = "run it in a terminal, or set tools.exec.security to full"
+            why = f"{request.why}, and nobody is at a terminal to approve it ({way})"
+            return ApprovalAnswer("deny", why=why, nobody=True)
         click.echo(f"\nThe assistant wants to run, in {spell_out_invisible(request.cwd)}:", err=True)
         click.echo(f"\n    {spell_out_invisible(request.command)}\n", err=True)
         if request.why:
@@ -45,9 +42,9 @@ class TerminalApprover:
         choice = "[y]es, [a]lways, [N]o" if request.standing else "[y]es, [N]o"
         click.echo(f"Run it? {choice}: ", nl=False, err=True)
         decision = DECISIONS.get((await _typed()).strip().lower(), "deny")
-        return ApprovalAnswer(
-            "allow-once" if decision == "allow-always" and not request.standing else decision, by="terminal"
-        )
+        if decision == "allow-always" and not request.standing:
+            decision = "allow-once"
+        return ApprovalAnswer(decision, by="terminal")
 
 
 DECISIONS: dict[str, Decision] = {
@@ -97,8 +94,10 @@ class RunScreen:
         match payload.get("stream"):
             case "assistant":
                 self._say(str(data.get("delta", "")))
-            case "thinking":
-                self._think(data)
+            case "thinking" if data.get("complete"):
+                self.notice(f"Reasoning:\n{data.get('text')}")
+            case "thinking" if self._live:
+                click.echo(strip_unprintable(str(data.get("delta", ""))), nl=False, err=True)
             case "tool":
                 self._tool(data)
             case "usage":
@@ -132,12 +131,6 @@ class RunScreen:
             click.echo(strip_unprintable(text), nl=False)
             sys.stdout.flush()
             self._line_open = not text.endswith("\n")
-
-    def _think(self, data: Mapping[str, Any]) -> None:
-        if data.get("complete"):
-            self.notice(f"Reasoning:\n{data.get('text')}")
-        elif self._live:
-            click.echo(strip_unprintable(str(data.get("delta", ""))), nl=False, err=True)
 
     def _tool(self, data: Mapping[str, Any]) -> None:
         call = str(data.get("toolCallId"))

@@ -6,7 +6,6 @@ import re
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, resolve_agent
+from openclaw.agent.settings import agent_ids, default_agent, resolve_agent
 from openclaw.cli.client import call_running
 from openclaw.cli.home import open_editor, read_home
 from openclaw.cli.render import JSON, YES, ago, note, now_ms, print_json, show, table
@@ -28,7 +27,6 @@ from openclaw.runs.toolset import USUAL, exec_policy
 from openclaw.security import labels
 from openclaw.security.approvals import ApprovalFile
 from openclaw.security.exec_policy import stricter
-from openclaw.security.file_labels import LabelledFiles
 from openclaw.security.label_service import labelled_files
 from openclaw.security.sandboxes.service import (
     RECIPE,
@@ -132,15 +130,8 @@ def remove(wanted: str, agent_id: str | None) -> None:
 def pending(as_json: bool) -> None:
     """Questions of the running gateway that wait for an answer."""
     found = _ask("exec.approval.list")
-    show(found, _question_lines(found) if found else "No question waits.", as_json)
-
-
-def _question_lines(questions: list[dict[str, Any]]) -> Iterator[str]:
-    for question in questions:
-        request = question["request"]
-        yield f"{question['id']}  {request['agentId']}  in {request['cwd']}"
-        yield f"    {request['command']}"
-        yield f"    {request['warningText']}"
+    asked = "{id}  {request[agentId]}  in {request[cwd]}\n    {request[command]}\n    {request[warningText]}"
+    show(found, [asked.format_map(question) for question in found] or "No question waits.", as_json)
 
 
 @approvals_command.command("resolve")
@@ -239,7 +230,7 @@ def label_table(as_json: bool) -> None:
 @JSON
 def list_files(as_json: bool) -> None:
     """Files that tools wrote while text from elsewhere was in the conversation."""
-    found = sorted(_labelled_files().all().items())
+    found = sorted(labelled_files(Environment.of_process().home.state).all().items())
     document = [
         {"path": path, "origins": [{"label": each.label, "source": each.source} for each in origins]}
         for path, origins in found
@@ -254,7 +245,7 @@ def list_files(as_json: bool) -> None:
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
 def clear(paths: tuple[str, ...]) -> None:
     """Say that you have looked at PATHS and that they are as good as your own."""
-    files = _labelled_files()
+    files = labelled_files(Environment.of_process().home.state)
     real = [os.path.realpath(path) for path in paths]
     known = files.all()
     missing = [path for path in real if path not in known]
@@ -262,10 +253,6 @@ def clear(paths: tuple[str, ...]) -> None:
         raise NotFound(f"{missing[0]} carries no label: `openclaw labels list` shows which files do")
     files.clear(real)
     click.echo(f"{len(real)} file(s) carry no label any more")
-
-
-def _labelled_files() -> LabelledFiles:
-    return labelled_files(Environment.of_process().home.state)
 
 
 # `openclaw sandbox`.
@@ -342,9 +329,8 @@ def build(engine: str, only_print: bool) -> None:
     try:
         done = subprocess.run([engine, "build", "--tag", image, "-"], input=RECIPE.encode(), check=False)
     except FileNotFoundError as error:
-        raise Unavailable(
-            f"{engine} is not installed: install it, or use the process backend with bubblewrap"
-        ) from error
+        why = f"{engine} is not installed: install it, or use the process backend with bubblewrap"
+        raise Unavailable(why) from error
     if done.returncode:
         raise Unavailable(f"{engine} build failed (see above); is its engine running?")
     click.echo(f"{image} is built")
@@ -360,15 +346,10 @@ def _sandboxes() -> tuple[SandboxService, LoadedConfig]:
         live.variables,
         home=environment.home_dir,
         state=environment.home.state,
-        workspace=partial(_workspace, environment, loaded.config.agents),
+        workspace=partial(workspace_of, loaded.config.agents, environment=environment),
         skills=_no_skills,
     )
     return boxes, loaded
-
-
-def _workspace(environment: Environment, agents: AgentsSettings, agent_id: str) -> Path:
-    """Where an agent works; looking makes no starter files there."""
-    return workspace_of(agents, agent_id, environment)
 
 
 def _no_skills(agent_id: str, workspace: Path) -> list[tuple[str, str]]:

@@ -63,18 +63,10 @@ def list_sessions(agent_id: str | None, limit: int, as_json: bool) -> None:
         "totalCount": len(rows),
         "sessions": [_session_to_json(row, now) for row in shown],
     }
-    cells = [
-        (
-            row.session_key,
-            row.session_id[:8],
-            ago(row.updated_at, now),
-            row.messages,
-            tokens(row.total_tokens),
-            dollars(row.cost_usd),
-            row.title,
-        )
-        for row in shown
-    ]
+    cells = []
+    for row in shown:
+        used, spent = ago(row.updated_at, now), (tokens(row.total_tokens), dollars(row.cost_usd))
+        cells.append((row.session_key, row.session_id[:8], used, row.messages, *spent, row.title))
     none = 'No conversations yet. Start one: openclaw agent --message "hello"'
     lines = [table(cells, ("key", "id", "used", "messages", "tokens", "cost", "title"), empty=none)]
     if len(rows) > limit:
@@ -166,10 +158,8 @@ def _exported(row: SessionRow, path: Path, kind: str) -> str:
             "Tokens": f"{row.total_tokens:,}" if row.total_tokens else "",
             "Cost": dollars(row.cost_usd),
         }
-        return render_html(
-            ExportHeader(title=row.title or row.session_key, facts=tuple((k, v) for k, v in facts.items() if v)),
-            messages,
-        )
+        shown = tuple((name, value) for name, value in facts.items() if value)
+        return render_html(ExportHeader(title=row.title or row.session_key, facts=shown), messages)
     parts = [f"# {row.title or row.session_key}\n"]
     for message in messages:
         parts += [f"**{who}** ({when(message.timestamp)})\n\n{said}\n" for who, said in _lines(message, True)]
@@ -242,11 +232,7 @@ def render_html(about: ExportHeader, messages: Sequence[Message]) -> str:
     """The whole page. Text in `messages` becomes markup only through Markdown without HTML."""
     results = {each.tool_call_id: each for each in messages if isinstance(each, ToolResult)}
     called = {call.id for each in messages if isinstance(each, Assistant) for call in each.calls}
-    body = [
-        _article(each, results)
-        for each in messages
-        if not isinstance(each, ToolResult) or each.tool_call_id not in called
-    ]
+    shown = (each for each in messages if not (isinstance(each, ToolResult) and each.tool_call_id in called))
     # The content security policy allows the one style by its digest, and no other.
     digest = b64encode(sha256(STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -257,7 +243,7 @@ def render_html(about: ExportHeader, messages: Sequence[Message]) -> str:
         f'<meta http-equiv="content-security-policy" content="{policy}">'
         f'<meta name="referrer" content="no-referrer"><meta name="viewport" content="width=device-width">'
         f"<title>{title}</title><style>{STYLE}</style></head>\n"
-        f"<body><h1>{title}</h1><dl>{facts}</dl>\n{''.join(body)}</body></html>\n"
+        f"<body><h1>{title}</h1><dl>{facts}</dl>\n{''.join(_article(each, results) for each in shown)}</body></html>\n"
     )
 
 
@@ -267,11 +253,7 @@ def _article(message: Message, results: Mapping[str, ToolResult]) -> str:
     elif isinstance(message, ToolResult):
         kind, who, said = "tool", f"Result of {message.tool_name}", _result(message)
     else:
-        kind, who, said = (
-            "user",
-            "You",
-            f"<p>{_spelled(message.text)}</p>" + _pictures(message.content),
-        )
+        kind, who, said = "user", "You", f"<p>{_spelled(message.text)}</p>" + _pictures(message.content)
     when = datetime.fromtimestamp(message.timestamp / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f'<article class="{kind}"><small>{_text(strip_unprintable(who))} · {when}</small>{said}</article>\n'
 
@@ -279,14 +261,12 @@ def _article(message: Message, results: Mapping[str, ToolResult]) -> str:
 def _answer(message: Assistant, results: Mapping[str, ToolResult]) -> str:
     shaped = shape(message.text)
     thought = "\n\n".join(part for part in (message.thinking, shaped.reasoning) if part.strip())
-    parts = []
-    if thought:
-        parts.append(f"<details><summary>Thinking</summary><pre>{_spelled(thought)}</pre></details>")
+    shown = f"<details><summary>Thinking</summary><pre>{_spelled(thought)}</pre></details>" if thought else ""
     if shaped.text.strip():
-        parts.append(_markdown().render(strip_unprintable(shaped.text)))
+        shown += _markdown().render(strip_unprintable(shaped.text))
     if message.error_message:
-        parts.append(f"<p><strong>{_text(strip_unprintable(message.error_message))}</strong></p>")
-    return "".join((*parts, *(_call(call, results.get(call.id)) for call in message.calls)))
+        shown += f"<p><strong>{_text(strip_unprintable(message.error_message))}</strong></p>"
+    return shown + "".join(_call(call, results.get(call.id)) for call in message.calls)
 
 
 def _call(call: ToolCall, result: ToolResult | None) -> str:
@@ -317,9 +297,8 @@ def _pictures(content: Any) -> str:
     for block in content if isinstance(content, tuple) else ():
         if isinstance(block, Image):
             good = block.mime_type in PICTURES and _BASE64.fullmatch(block.data)
-            shown += (
-                f'<p><img alt="" src="data:{block.mime_type};base64,{block.data}"></p>' if good else "<p>[image]</p>"
-            )
+            image = f'<img alt="" src="data:{block.mime_type};base64,{block.data}">' if good else "[image]"
+            shown += f"<p>{image}</p>"
     return shown
 
 
@@ -350,11 +329,9 @@ def _without_styles(state: StateCore) -> None:
 
 def _image(self: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:
     """Shows a remote picture as a link: opening the page must not contact anyone."""
-    token = tokens[at]
-    label = _text(token.content or str(token.attrs.get("src", "")))
-    return (
-        f'<a rel="noopener noreferrer nofollow" href="{_text(str(token.attrs.get("src", "")))}">[picture: {label}]</a>'
-    )
+    address = str(tokens[at].attrs.get("src", ""))
+    label = _text(tokens[at].content or address)
+    return f'<a rel="noopener noreferrer nofollow" href="{_text(address)}">[picture: {label}]</a>'
 
 
 def _link(self: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:

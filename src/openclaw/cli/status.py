@@ -9,7 +9,7 @@ from itertools import chain
 import click
 
 from openclaw.agent.settings import agent_ids, default_agent
-from openclaw.cli.home import NOT_RUNNING
+from openclaw.cli.home import NOT_RUNNING, read_home
 from openclaw.cli.models import load_model_set, local_servers
 from openclaw.cli.render import JSON, ago, facts, note, now_ms, show
 from openclaw.config.load import load
@@ -90,11 +90,8 @@ def logs_command(
 @JSON
 def status_command(as_json: bool) -> None:
     """What is set up here, in a few lines."""
-
-    environment = Environment.of_process()
-    home = environment.home
-    loaded = load(home, environment.environ)
-    config = loaded.config
+    environment, loaded = read_home()
+    home, config = environment.home, loaded.config
     agent = default_agent(config.agents)
     models = load_model_set(config, loaded.variables, home, local_servers(environment.environ))
     sessions = asyncio.run(_sessions(home))

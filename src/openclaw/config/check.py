@@ -17,7 +17,6 @@ from openclaw.config.tree import Path, format_path, kind_of, parse_path
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import normalise_agent
 from openclaw.core.secret import REDACTED, Secret
-from openclaw.core.settings import SecretRef
 
 Names = dict[str, "Names"]
 
@@ -75,7 +74,7 @@ EXEC_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/#-]{0,255}\Z")
 # The check.
 
 
-class ConfigProblem(Struct, frozen=True, kw_only=True):
+class ConfigProblem(Struct, frozen=True):
     """One problem: where, and what to do about it."""
 
     path: str
@@ -188,7 +187,7 @@ class CheckResult(Struct, kw_only=True):
         self.error(path, f"expected {expected}, found {found}", expected, found)
 
     def error(self, path: Path, message: str, expected: str = "", found: str = "") -> None:
-        self.errors.append(ConfigProblem(path=self.where(path), message=message, expected=expected, found=found))
+        self.errors.append(ConfigProblem(self.where(path), message, expected=expected, found=found))
 
     def where(self, path: Path) -> str:
         """`path` as it is in the file."""
@@ -233,10 +232,6 @@ def ref_problem(value: Any) -> str:
     return ""
 
 
-def as_ref(value: dict[str, Any]) -> SecretRef:
-    return SecretRef(source=value["source"], id=value["id"], provider=value.get("provider", "default"))
-
-
 def check_rules(data: dict[str, Any]) -> Iterable[tuple[Path, str]]:
     """Rules that span several settings; `data` fits the types."""
     tools = data.get("tools", {})
@@ -278,14 +273,14 @@ def _unknown(path: Path, fields: Iterable[str], where: str) -> ConfigProblem:
     key = str(path[-1])
     close = nearest(key, fields)
     if close is None and is_upstream_setting(path):
-        return ConfigProblem(path=where, message="is known to OpenClaw but not supported here yet; it is ignored")
+        return ConfigProblem(where, "is known to OpenClaw but not supported here yet; it is ignored")
     if close is None:
         theirs = nearest(key, upstream_siblings(path))
         hint = f"; OpenClaw has {theirs}, which is not supported here yet" if theirs else ""
-        return ConfigProblem(path=where, message=f"is not a setting; it is ignored{hint}")
+        return ConfigProblem(where, f"is not a setting; it is ignored{hint}")
     if is_upstream_setting(path):
-        return ConfigProblem(path=where, message=f"is not supported here yet; it is ignored (there is {close})")
-    return ConfigProblem(path=where, message=f"is not a setting; it is ignored. Did you mean {close}?")
+        return ConfigProblem(where, f"is not supported here yet; it is ignored (there is {close})")
+    return ConfigProblem(where, f"is not a setting; it is ignored. Did you mean {close}?")
 
 
 def _fits(value: Any, kind: inspect.Type) -> bool:

@@ -213,7 +213,7 @@ def _rewrite(text: str, edits: list[tree.TreeEdit], wanted: Any) -> tuple[str, t
     try:
         return _check_text(source.rewrite(text, edits), wanted), ()
     except (source.CannotEdit, ConfigError):
-        return _check_text(source.render_new(wanted), wanted), (ConfigProblem(path="", message=LOST_COMMENTS),)
+        return _check_text(source.render_new(wanted), wanted), (ConfigProblem("", LOST_COMMENTS),)
 
 
 def _check_text(text: str, wanted: Any) -> str:

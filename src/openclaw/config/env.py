@@ -76,8 +76,8 @@ def substitute(data: Any, variables: Mapping[str, str]) -> Substituted:
 
 def missing_problem(path: Path, name: str) -> ConfigProblem:
     return ConfigProblem(
-        path=format_path(path),
-        message=f"${{{name}}} is not set, so this value is left out: set {name} in the environment, in .env beside"
+        format_path(path),
+        f"${{{name}}} is not set, so this value is left out: set {name} in the environment, in .env beside"
         " the state, or in env.vars",
     )
 
@@ -90,7 +90,7 @@ def apply_overrides(data: Any, environ: Mapping[str, str]) -> tuple[Any, list[Co
         if not given or any(not isinstance(_inner(data, path[:depth]), dict | None) for depth in range(len(path))):
             continue
         if path[0] == "session" and not given.isdecimal():
-            problems.append(ConfigProblem(path=name, message="expected whole milliseconds; it is ignored"))
+            problems.append(ConfigProblem(name, "expected whole milliseconds; it is ignored"))
             continue
         data = put(data, path, int(given) if path[0] == "session" else given)
     return data, problems
@@ -126,12 +126,8 @@ def _dotenv_value(raw: str) -> str | None:
             return None
         if quoted[1] is not None:
             return quoted[1]
-        return re.sub(r"\\(.)", _unescape, quoted[2])
+        return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), quoted[2])
     return re.split(r"(?:^|\s)#", raw, maxsplit=1)[0].strip()
-
-
-def _unescape(found: re.Match[str]) -> str:
-    return _ESCAPES.get(found[1], found[1])
 
 
 def merge_variables(*layers: Mapping[str, str]) -> dict[str, str]:

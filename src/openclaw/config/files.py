@@ -72,7 +72,9 @@ def replace(path: Path, data: bytes, *, backup: bytes | None = None) -> None:
         made.append(_write_beside(path, data))
         if backup is not None:
             made.append(_write_beside(path, backup))
-            _rotate(path)
+            for older, newer in zip(reversed(BACKUPS), reversed(BACKUPS[:-1]), strict=False):
+                with suppress(FileNotFoundError):
+                    _named(path, newer).replace(_named(path, older))
             made.pop().replace(_named(path, BACKUPS[0]))
         made[0].replace(path)
         made.clear()
@@ -128,9 +130,3 @@ def _keep_owner(path: Path, temp: Path) -> None:
         owner = path.stat()
         if (owner.st_uid, owner.st_gid) != (0, 0):
             os.chown(temp, owner.st_uid, owner.st_gid)
-
-
-def _rotate(path: Path) -> None:
-    for older, newer in zip(reversed(BACKUPS), reversed(BACKUPS[:-1]), strict=False):
-        with suppress(FileNotFoundError):
-            _named(path, newer).replace(_named(path, older))

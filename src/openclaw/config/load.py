@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.config import env, tree
-from openclaw.config.check import CheckResult, ConfigProblem, as_ref, check
+from openclaw.config.check import CheckResult, ConfigProblem, check
 from openclaw.config.files import digest, read_regular, replace
 from openclaw.config.migrate import migrate
 from openclaw.config.schema import Config
@@ -284,7 +284,7 @@ def problems_of(error: ConfigError) -> tuple[ConfigProblem, ...]:
     """The separate problems behind an error."""
     if isinstance(error, InvalidConfig):
         return error.problems
-    return (ConfigProblem(path=error.path, message=error.message),)
+    return (ConfigProblem(error.path, error.message),)
 
 
 def _load(source: ConfigSource, home: Home, environ: Mapping[str, str]) -> LoadedConfig:
@@ -316,7 +316,7 @@ def _build(seen: ConfigAnalysis, file: Path) -> tuple[Config, tuple[ConfigProble
     except msgspec.ValidationError as error:
         # The message may quote a value; the path it names cannot.
         where = str(error).rpartition(" - at ")[2].strip("`$.")
-        unfit = ConfigProblem(path=where, message="does not have the expected type")
+        unfit = ConfigProblem(where, "does not have the expected type")
         raise InvalidConfig((*problems, unfit), file) from None
 
 
@@ -332,7 +332,7 @@ def _handles(seen: ConfigAnalysis) -> tuple[Any, dict[tree.Path, SecretRef]]:
         if short:
             refs[path] = SecretRef(source="env", id=short[1])
         elif isinstance(value, dict):
-            refs[path] = as_ref(value)
+            refs[path] = msgspec.convert(value, SecretRef)
         else:
             data = tree.put(data, path, Secret(value.strip()))
     return data, refs
@@ -345,9 +345,7 @@ def _follow(
     from openclaw.config.secrets import resolve
 
     circular = tuple(
-        ConfigProblem(
-            path=tree.format_path(path), message="a secret provider cannot itself need a secret: write it as text"
-        )
+        ConfigProblem(tree.format_path(path), "a secret provider cannot itself need a secret: write it as text")
         for path in refs
         if path[0] == "secrets"
     )
@@ -364,9 +362,7 @@ def _repeated(text: str) -> list[ConfigProblem]:
     if not text.strip("\ufeff \t\r\n") or len(text) > HAND_WRITTEN:
         return []
     return [
-        ConfigProblem(
-            path=tree.format_path(path), message="stands there twice; only the last one counts: remove one of them"
-        )
+        ConfigProblem(tree.format_path(path), "stands there twice; only the last one counts: remove one of them")
         for path in repeated_keys(text)
     ]
 
@@ -384,11 +380,9 @@ def _dotenv(home: Home) -> tuple[dict[str, str], list[ConfigProblem]]:
         data = read_regular(path, DOTENV_BYTES)
         text = decode(data, str(path)) if data is not None else ""
     except ConfigError as error:
-        return {}, [ConfigProblem(path="", message=error.message)]
+        return {}, [ConfigProblem("", error.message)]
     found, bad = env.parse_dotenv(text)
-    return found, [
-        ConfigProblem(path="", message=f"{path}, line {line}: expected NAME=value; the line is ignored") for line in bad
-    ]
+    return found, [ConfigProblem("", f"{path}, line {line}: expected NAME=value; the line is ignored") for line in bad]
 
 
 def _link_warning(path: Path) -> tuple[ConfigProblem, ...]:
@@ -396,8 +390,8 @@ def _link_warning(path: Path) -> tuple[ConfigProblem, ...]:
         return ()
     return (
         ConfigProblem(
-            path="",
-            message=f"{path} is a symbolic link: it is read, but never written; set OPENCLAW_CONFIG_PATH to the file"
+            "",
+            f"{path} is a symbolic link: it is read, but never written; set OPENCLAW_CONFIG_PATH to the file"
             " it points to",
         ),
     )

@@ -69,9 +69,7 @@ def _agents(agents: dict[str, Any], result: Migrated) -> dict[str, Any]:
     taken = {entry.get("id") for entry in named if isinstance(entry, dict)}
     for old, key, value in found:
         if key in taken:
-            result.warnings.append(
-                ConfigProblem(path=format_path(old), message="is ignored: agents.list has an agent of that name")
-            )
+            result.warnings.append(ConfigProblem(format_path(old), "is ignored: agents.list has an agent of that name"))
             continue
         result.moved.append((("agents", "list", len(agents_list)), old))
         agents_list.append({"id": key, **value})
@@ -86,7 +84,7 @@ def _tools(tools: dict[str, Any], result: Migrated) -> dict[str, Any]:
         tools = {key: value for key, value in tools.items() if key != "bash"}
         result.moved += [(("tools", "exec", key), ("tools", "bash", key)) for key in bash if key not in run]
         run = {**bash, **run}
-        result.warnings.append(ConfigProblem(path="tools.bash", message="is an old name: write tools.exec"))
+        result.warnings.append(ConfigProblem("tools.bash", "is an old name: write tools.exec"))
     if run.get("mode") is not None:
         run = _mode(run, run["mode"], result)
     return {**tools, "exec": run} if run else tools
@@ -99,16 +97,12 @@ def _mode(run: dict[str, Any], mode: Any, result: Migrated) -> dict[str, Any]:
         found = f'"{mode}"' if known else "something else"
         expected = "one of " + ", ".join(MODES)
         result.errors.append(
-            ConfigProblem(path=where, message=f"expected {expected}, found {found}", expected=expected, found=found)
+            ConfigProblem(where, f"expected {expected}, found {found}", expected=expected, found=found)
         )
     elif "security" in run or "ask" in run:
-        result.errors.append(
-            ConfigProblem(path=where, message="cannot stand beside security and ask: remove one or the other")
-        )
+        result.errors.append(ConfigProblem(where, "cannot stand beside security and ask: remove one or the other"))
     elif mode == "auto":
-        result.warnings.append(
-            ConfigProblem(path=where, message="auto has no reviewer here: a person is asked instead")
-        )
+        result.warnings.append(ConfigProblem(where, "auto has no reviewer here: a person is asked instead"))
     rest = {key: value for key, value in run.items() if key != "mode"}
     if result.errors:
         return rest

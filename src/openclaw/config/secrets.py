@@ -48,9 +48,7 @@ def resolve(
             if isinstance(value, Secret):
                 found[path] = value
             else:
-                problems.append(
-                    ConfigProblem(path=tree.format_path(path), message=f"the credential is not available: {value}")
-                )
+                problems.append(ConfigProblem(tree.format_path(path), f"the credential is not available: {value}"))
     return found, tuple(problems)
 
 

@@ -96,13 +96,9 @@ def _offset(error: Exception, text: str) -> int:
     return at
 
 
-def _character(code: re.Match[str]) -> str:
-    return repr(chr(int(code[1], 16)))
-
-
 def _explain(error: Exception) -> str:
     told = _NEAR.sub("", str(error.args[0])).replace("b'", "").replace("'", "")
-    told = _CODE_POINT.sub(_character, told)
+    told = _CODE_POINT.sub(lambda code: repr(chr(int(code[1], 16))), told)
     told = re.sub(r"\s+,", ",", re.sub(r"\s+", " ", told)).strip()
     if told.startswith("Unclosed"):
         told = told.removesuffix(" starting") + " that starts here"

@@ -21,23 +21,10 @@ FileKind = Literal["image", "audio", "voice", "video", "document", "sticker"]
 
 
 class InboundFile(Struct, frozen=True, kw_only=True):
-    """A file that came with a message; `id` is what the platform hands it out for."""
+    """A file that came with a message."""
 
-    id: str
     kind: FileKind = "document"
     name: str = ""
-    mime_type: str = ""
-    size: int = 0
-
-
-class Quote(Struct, frozen=True, kw_only=True):
-    """The message that another one answers."""
-
-    id: str
-    sender: str = ""
-    text: str = ""
-    ours: bool = False
-    """Whether the assistant wrote it."""
 
 
 class Inbound(Struct, frozen=True, kw_only=True):
@@ -53,49 +40,13 @@ class Inbound(Struct, frozen=True, kw_only=True):
     mentioned: bool = False
     sender_name: str | None = None
     timestamp: int = 0
-    group_name: str | None = None
     files: tuple[InboundFile, ...] = ()
-    quote: Quote | None = None
-    edited: bool = False
-    """It replaces an earlier message with the same id."""
     album: str | None = None
     """Messages with the same album belong together."""
 
     @property
     def origin(self) -> Address:
         return Address(channel=self.channel, to=self.group or self.sender, account=self.account, thread=self.thread)
-
-
-class ButtonPress(Struct, frozen=True, kw_only=True):
-    """Somebody pressed a button under a message of ours."""
-
-    id: str
-    channel: str
-    sender: str
-    data: str
-    chat: Address
-    message: str = ""
-    account: str = "default"
-
-
-class Reaction(Struct, frozen=True, kw_only=True):
-    """Somebody reacted to a message."""
-
-    id: str
-    channel: str
-    sender: str
-    emoji: str
-    chat: Address
-    message: str
-    account: str = "default"
-
-
-ChannelEvent = Inbound | ButtonPress | Reaction
-
-
-class MessageButton(Struct, frozen=True, kw_only=True):
-    text: str
-    data: str
 
 
 class Outbound(Struct, frozen=True, kw_only=True):
@@ -105,9 +56,6 @@ class Outbound(Struct, frozen=True, kw_only=True):
     text: str
     media: tuple[str, ...] = ()
     reply_to: str | None = None
-    edit: str | None = None
-    """The message of ours that this replaces."""
-    buttons: tuple[MessageButton, ...] = ()
     voice: bool = False
     """Media that is sound goes as a voice note."""
     key: str = ""
@@ -131,7 +79,7 @@ class TryLater(OpenClawError):
         self.after = after
 
 
-class Refused(OpenClawError):
+class MessageRefused(OpenClawError):
     """The platform will never take this message."""
 
     code = "INVALID_REQUEST"
@@ -159,12 +107,6 @@ class ChannelFacts(Struct, frozen=True, kw_only=True):
     """The longest text beside a file; 0 when a file goes alone."""
     media_bytes: int = 0
     """The largest file it takes; 0 when it takes none."""
-    edits: bool = False
-    edit_every: float = 1.0
-    """Seconds between two edits of a preview."""
-    reactions: bool = False
-    buttons: bool = False
-    threads: bool = False
     typing_every: float = 0.0
     """Seconds after which a typing notice has to be repeated; 0 when there is none."""
     per_chat: float = 0.0
@@ -178,7 +120,7 @@ class ChannelFacts(Struct, frozen=True, kw_only=True):
 class TakesEvents(Protocol):
     """Where a platform hands over what it heard."""
 
-    async def take(self, events: Sequence[ChannelEvent], cursor: str | None) -> None:
+    async def take(self, events: Sequence[Inbound], cursor: str | None) -> None:
         """Returns when the events and the cursor are on record, both or neither; only then may they be acknowledged."""
         ...
 
@@ -200,7 +142,7 @@ class Platform(Protocol):
         ...
 
     async def send(self, message: Outbound) -> Receipt:
-        """Sends one message that keeps to the facts; raises `TryLater`, `Refused` or `Unsure`."""
+        """Sends one message that keeps to the facts; raises `TryLater`, `MessageRefused` or `Unsure`."""
         ...
 
     async def close(self) -> None: ...
@@ -220,27 +162,3 @@ class Channel(Protocol):
 @runtime_checkable
 class ShowsTyping(Protocol):
     async def typing(self, to: Address) -> None: ...
-
-
-@runtime_checkable
-class Reacts(Protocol):
-    async def react(self, to: Address, message: str, emoji: str) -> None: ...
-
-
-@runtime_checkable
-class AnswersPresses(Protocol):
-    async def answer_press(self, press: ButtonPress, text: str = "") -> None:
-        """Tells the platform that a press was taken up; it shows `text` to whoever pressed."""
-        ...
-
-
-@runtime_checkable
-class FetchesFiles(Protocol):
-    def fetch(self, file: InboundFile, limit: int) -> AsyncIterator[bytes]: ...
-
-
-@runtime_checkable
-class Probes(Protocol):
-    async def probe(self) -> str:
-        """Who we are on the platform; raises when the account cannot be used."""
-        ...

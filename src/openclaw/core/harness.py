@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from openclaw.core.errors import ProviderError
 from openclaw.core.events import ModelEvent, ToolEnded, ToolStarted, ToolUpdated
 from openclaw.core.messages import Message, ToolCall, Usage, User
-from openclaw.core.provider import CacheRetention, Endpoint, Model, ModelRequest, Provider, System, ThinkingLevel
+from openclaw.core.provider import CacheRetention, Model, ModelRequest, Provider, System, ThinkingLevel
 from openclaw.core.text import Origin
 from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec
 
@@ -186,6 +186,3 @@ class AskModel(Protocol):
     """Asks a model aside, outside the conversation."""
 
     async def ask(self, job: RunJob, tools: RunTools) -> ModelAnswer: ...
-
-
-OpenProvider = Callable[[Endpoint], Provider]

@@ -73,14 +73,8 @@ class Usage(Struct, frozen=True, rename="camel"):
         cost = self.cost or other.cost
         if self.cost is not None and other.cost is not None:
             cost = Cost(*map(add, structs.astuple(self.cost), structs.astuple(other.cost)))
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-            self.total_tokens + other.total_tokens,
-            cost,
-        )
+        sums = [*map(add, structs.astuple(self)[:5], structs.astuple(other)[:5]), cost]
+        return Usage(*sums)
 
     @property
     def prompt_tokens(self) -> int:

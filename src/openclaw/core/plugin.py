@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from openclaw.core.channel import Channel
 from openclaw.core.embedder import Embedder, EmbedderEndpoint
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.provider import Endpoint, Provider
+from openclaw.core.provider import OpenProvider
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
 
 NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,63}\Z")
@@ -107,7 +107,6 @@ class Hook(Struct, frozen=True, kw_only=True):
     """At tool hook points: only calls of these tools; all when empty."""
 
 
-OpensProvider = Callable[[Endpoint], Provider]
 OpensEmbedder = Callable[[EmbedderEndpoint], Embedder]
 
 
@@ -122,7 +121,7 @@ class PluginContributions(Struct, frozen=True, kw_only=True):
     methods: tuple[Method, ...] = ()
     routes: tuple[HttpRoute, ...] = ()
     channels: tuple[Channel, ...] = ()
-    providers: Mapping[str, OpensProvider] = field(default_factory=dict)
+    providers: Mapping[str, OpenProvider] = field(default_factory=dict)
     embedders: Mapping[str, OpensEmbedder] = field(default_factory=dict)
     services: Mapping[str, Service] = field(default_factory=dict)
 
@@ -157,7 +156,7 @@ class FunctionTool:
     ) -> None:
         self._effects = effects
         self.run = run
-        self._spec = ToolSpec(
+        self.spec = ToolSpec(
             name=name,
             label=label or name.replace("_", " ").capitalize(),
             description=description,
@@ -169,10 +168,6 @@ class FunctionTool:
             },
             summary=description.partition(".")[0],
         )
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         return self._effects
@@ -258,7 +253,7 @@ class Api:
         """Registers a chat channel."""
         self._put("channel", channel.name, channel)
 
-    def provider(self, name: str, opens: OpensProvider) -> None:
+    def provider(self, name: str, opens: OpenProvider) -> None:
         """Registers a model provider, used for `models.providers.<name>` of the configuration only."""
         self._put("provider", name, opens)
 

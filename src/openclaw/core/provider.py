@@ -1,6 +1,6 @@
 """The provider seam: a request in, a stream of model events out."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
@@ -134,6 +134,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     timeout_seconds: float | None = None
 
 
+OpenProvider = Callable[[Endpoint], Provider]
+
 # What adapters share: costs, arguments, collecting a reply.
 
 MAX_ARGUMENT_CHARS = 1_000_000
@@ -143,13 +145,9 @@ def cost_of(usage: Usage, price: Price | None) -> Cost | None:
     """The cost of `usage`; None when the price is unknown, which does not mean free."""
     if price is None:
         return None
-    parts = (
-        usage.input * price.input / 1e6,
-        usage.output * price.output / 1e6,
-        usage.cache_read * price.cache_read / 1e6,
-        usage.cache_write * price.cache_write / 1e6,
-    )
-    return Cost(*parts, sum(parts))
+    counts, prices = structs.astuple(usage)[:4], structs.astuple(price)
+    parts = [count * each / 1e6 for count, each in zip(counts, prices, strict=True)]
+    return Cost(*[*parts, sum(parts)])
 
 
 def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:

@@ -74,12 +74,8 @@ def _mounts(box: SandboxSpec) -> tuple[Mount, ...]:
 def _translate(path: str, mounts: Sequence[tuple[str, str]]) -> str | None:
     """`path` with the longest of the `mounts` it is in replaced; of two equal ones the first counts."""
     inside = [(old, new) for old, new in mounts if path == old or path.startswith(f"{old}/")]
-    old, new = max(inside, key=_length, default=("", None))
+    old, new = max(inside, key=lambda mount: len(mount[0]), default=("", None))
     return None if new is None else new + path[len(old) :]
-
-
-def _length(mount: tuple[str, str]) -> int:
-    return len(mount[0])
 
 
 class SandboxLaunch(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The tool seam: a tool's description, effects, call and result; approvals; and MCP-style tool servers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import Flag, auto
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct, field
 
 from openclaw.core.messages import Image, Text, WithText
-from openclaw.core.secret import Secret
 from openclaw.core.text import Origin
 
 # Approvals.
@@ -157,8 +156,6 @@ class Tool(Protocol):
 
 # Tool servers (MCP).
 
-Transport = Literal["stdio", "sse", "streamable-http"]
-
 
 class OfferedTool(Struct, frozen=True, kw_only=True):
     """A tool exactly as its server describes it."""
@@ -177,41 +174,3 @@ class ServerResult(Struct, frozen=True, kw_only=True):
     content: tuple[Text | Image, ...] = ()
     structured: Any = None
     is_error: bool = False
-
-
-class ServerLaunch(Struct, frozen=True, kw_only=True):
-    """How to start or reach a server: a program, or an address."""
-
-    name: str
-    transport: Transport
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, Secret] = field(default_factory=dict)
-    cwd: str = ""
-    url: str = ""
-    headers: Mapping[str, Secret] = field(default_factory=dict)
-    verify: bool = True
-    client_cert: str = ""
-    client_key: str = ""
-    connect_seconds: float = 30.0
-    request_seconds: float = 60.0
-
-
-class ToolServer(Protocol):
-    """One tool server. It starts on first use, restarts after a crash, and ends with `close`."""
-
-    async def list(self) -> Sequence[OfferedTool]: ...
-
-    async def call(self, name: str, args: Mapping[str, Any], report: Callable[[str], None]) -> ServerResult: ...
-
-    @property
-    def alive(self) -> bool:
-        """Whether it is running."""
-        ...
-
-    @property
-    def listings(self) -> int:
-        """Increases whenever the server's tool list may have changed."""
-        ...
-
-    async def close(self) -> None: ...

@@ -108,11 +108,6 @@ class SetupCodes:
         self._open = {print_: one for print_, one in self._open.items() if one.expires_at_ms > now}
 
 
-def fits_grants(claim: DeviceClaim, grants: tuple[DeviceGrant, ...]) -> bool:
-    """Whether a device asks for no more than a code grants."""
-    return any(grant.role == claim.role and covers(grant.scopes, claim.scopes) for grant in grants)
-
-
 # Requests and devices.
 
 PENDING_FOR_MS = 5 * 60_000
@@ -216,7 +211,8 @@ class DevicePairing:
                 "SELECT * FROM device_requests WHERE device_id = :id AND role = :role",
                 {"id": claim.device_id, "role": claim.role},
             )
-            if rows and _asks_the_same(_pending(rows[0]).claim, claim):
+            # The address may differ.
+            if rows and replace(_pending(rows[0]).claim, remote_ip="") == replace(claim, remote_ip=""):
                 request_id = str(rows[0]["request_id"])
                 await tx.write(
                     "UPDATE device_requests SET seen_at = :now WHERE request_id = :id", {"now": now, "id": request_id}
@@ -236,7 +232,7 @@ class DevicePairing:
         grants = self.codes.grants(code, now)
         if grants is None:
             return None
-        if not fits_grants(claim, grants):
+        if not any(grant.role == claim.role and covers(grant.scopes, claim.scopes) for grant in grants):
             return SetupTokens(())
         setup_id = self.codes.use(code, claim.device_id)  # before the first await: only one device can use it
         async with self._db.transaction() as tx:
@@ -393,11 +389,6 @@ async def _take(tx: Transaction, request_id: str, now: int) -> PendingRequest:
     return _pending(rows[0])
 
 
-def _asks_the_same(one: DeviceClaim, other: DeviceClaim) -> bool:
-    """Whether two requests ask for the same; the address may differ."""
-    return replace(one, remote_ip="") == replace(other, remote_ip="")
-
-
 def _columns(claim: DeviceClaim) -> dict[str, str]:
     return {**asdict(claim), "scopes": _joined(claim.scopes)}
 
@@ -405,10 +396,7 @@ def _columns(claim: DeviceClaim) -> dict[str, str]:
 def _pending(row: Row) -> PendingRequest:
     fields = {name: row[name] for name in DeviceClaim.__struct_fields__} | {"scopes": _words(row["scopes"])}
     return PendingRequest(
-        request_id=row["request_id"],
-        claim=DeviceClaim(**fields),
-        reason=row["reason"],
-        created_at_ms=row["created_at"],
+        request_id=row["request_id"], claim=DeviceClaim(**fields), reason=row["reason"], created_at_ms=row["created_at"]
     )
 
 

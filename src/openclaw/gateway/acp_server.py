@@ -6,7 +6,7 @@ Importing it needs the extra `acp`.
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from typing import Any, Literal
 
@@ -35,21 +35,11 @@ PAUSE = 0.5
 
 Kind = Literal["read", "edit", "search", "execute", "fetch", "other"]
 KINDS: dict[str, Kind] = {
-    "read": "read",
-    "ls": "read",
-    "image": "read",
-    "memory_get": "read",
-    "write": "edit",
-    "edit": "edit",
-    "apply_patch": "edit",
-    "grep": "search",
-    "find": "search",
-    "memory_search": "search",
-    "web_search": "search",
-    "exec": "execute",
-    "process": "execute",
-    "web_fetch": "fetch",
-    "browser": "fetch",
+    **dict.fromkeys(("read", "ls", "image", "memory_get"), "read"),
+    **dict.fromkeys(("write", "edit", "apply_patch"), "edit"),
+    **dict.fromkeys(("grep", "find", "memory_search", "web_search"), "search"),
+    **dict.fromkeys(("exec", "process"), "execute"),
+    **dict.fromkeys(("web_fetch", "browser"), "fetch"),
 }
 OPTIONS = {
     "allow-once": schema.PermissionOption(option_id="allow-once", name="Allow once", kind="allow_once"),
@@ -347,8 +337,9 @@ def _update_of(event: dict[str, Any]) -> Any:
             return acp.update_agent_thought_text(str(data["delta"]))
         case "tool", "start":
             name, given = str(data.get("name")), dict(data.get("args") or {})
-            title, kind = f"{name} {_short(given)}".strip(), KINDS.get(name, "other")
-            call_id = str(data.get("toolCallId"))
+            text = " ".join(str(value).replace("\n", " ") for value in given.values())
+            title = f"{name} {text if len(text) <= 80 else text[:79] + '…'}".strip()
+            call_id, kind = str(data.get("toolCallId")), KINDS.get(name, "other")
             return acp.start_tool_call(call_id, title, kind=kind, status="in_progress", raw_input=given)
         case "tool", "update":
             return _progress(data, _text((data.get("partialResult") or {}).get("content"))[-SHOWN:], "in_progress")
@@ -365,11 +356,6 @@ def _update_of(event: dict[str, Any]) -> Any:
 def _progress(data: dict[str, Any], text: str, status: Literal["in_progress", "completed", "failed"]) -> Any:
     shown = [acp.tool_content(acp.text_block(text))]
     return acp.update_tool_call(str(data.get("toolCallId")), status=status, content=shown)
-
-
-def _short(arguments: Mapping[str, Any]) -> str:
-    text = " ".join(str(value).replace("\n", " ") for value in arguments.values())
-    return text if len(text) <= 80 else text[:79] + "…"
 
 
 def _text(content: Any) -> str:

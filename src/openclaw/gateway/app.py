@@ -7,8 +7,8 @@ from openclaw.budget.service import BudgetService
 from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig, load, save_last_good
 from openclaw.core.clock import Clock, zone_of
-from openclaw.core.harness import OpenProvider
 from openclaw.core.keys import SessionKey
+from openclaw.core.provider import OpenProvider
 from openclaw.core.tool import Approver
 from openclaw.gateway.state import open_state
 from openclaw.harnesses.acp import AcpHarness
@@ -60,7 +60,8 @@ class App:
         safe: bool = False,
     ) -> None:
         """`methods` are the names of the gateway's own methods; in `safe` mode neither plugins nor hooks run."""
-        home, config = environment.home, live.config
+        home, config, user_home = environment.home, live.config, environment.home_dir
+        state = home.state
         self.environment = environment
         self.home = home
         self.live = live
@@ -69,10 +70,10 @@ class App:
         self.clock = clock
         self.bus = bus
         self.archive = PromptArchive(db)
-        self.audit = AuditLog(home.state, clock)
-        self.approvals = ApprovalFile(home.state / "exec-approvals.json")
+        self.audit = AuditLog(state, clock)
+        self.approvals = ApprovalFile(state / "exec-approvals.json")
         self.workspaces = Workspaces(live.agents, environment, clock)
-        keys = StateKeys(home.state)
+        keys = StateKeys(state)
         self.machine = detect_machine(
             local_timezone(environment.environ),
             environment.environ.get("SHELL", "/bin/sh"),
@@ -80,39 +81,25 @@ class App:
         )
         zone = zone_of(config.agents.defaults.user_timezone or self.machine.timezone)
         self.budget = BudgetService(db, clock, zone, live.budget, live.record)
-        self.label_service = LabelService(home.state, environment.home_dir, live.security, clock)
+        self.label_service = LabelService(state, user_home, live.security, clock)
         self.run_hooks = RunHooks(self.audit, approver, clock, self.machine.fence_id)
         self.hook_files = HookFiles(
             live.internal_hooks, live.agents, live.variables, live.is_set, environment, clock, zone, resting=safe
         )
-        self.plugins = PluginRegistry(
-            home.state,
-            environment.home_dir,
-            clock,
-            self.run_hooks.hooks,
-            live.plugins,
-            bus,
-            methods,
-            off="safe mode" if safe else "",
+        self.plugins = plugins = PluginRegistry(
+            state, user_home, clock, self.run_hooks.hooks, live.plugins, bus, methods, off="safe mode" if safe else ""
         )
-        self._providers = ProviderPool(self.plugins.provider)
+        self._providers = ProviderPool(plugins.provider)
         self.skills = SkillService(
-            live.skills,
-            live.agents,
-            live.variables,
-            live.is_set,
-            home.state,
-            environment.home_dir,
-            clock.now,
-            plugins=self.plugins.skills,
+            live.skills, live.agents, live.variables, live.is_set, state, user_home, clock.now, plugins=plugins.skills
         )
         self.sandboxes = SandboxService(
             live.agents,
             live.tools,
             live.commands,
             live.variables,
-            home=environment.home_dir,
-            state=home.state,
+            home=user_home,
+            state=state,
             workspace=self.workspaces.of,
             skills=self.skills.directories,
         )
@@ -120,7 +107,7 @@ class App:
             environment,
             clock,
             self.workspaces,
-            self.plugins,
+            plugins,
             agents=live.agents,
             settings=live.memory,
             models=live.models,
@@ -130,26 +117,12 @@ class App:
         self.models = ModelService(
             environment, self.audit, agents=live.agents, models=live.models, auth=live.auth, variables=live.variables
         )
+        harness, opener = AcpHarness(approver, live.variables), open_provider or self._providers
         self.routes = ModelRoutes(
-            self.models,
-            self.budget,
-            AcpHarness(approver, live.variables),
-            open_provider or self._providers,
-            self.workspaces,
-            clock,
-            agents=live.agents,
-            acp=live.acp,
+            self.models, self.budget, harness, opener, self.workspaces, clock, agents=live.agents, acp=live.acp
         )
         self.machine_tools = MachineTools(
-            live,
-            home.state,
-            clock,
-            self.sandboxes,
-            self.workspaces,
-            approver,
-            self.memories,
-            self.plugins,
-            self.routes.look_at,
+            live, state, clock, self.sandboxes, self.workspaces, approver, self.memories, plugins, self.routes.look_at
         )
         self._settled = SessionAllowlist()
         self.locks = WriteLocks(clock, config.session.write_lock.acquire_timeout_ms / 1000)
@@ -167,7 +140,7 @@ class App:
             routes=self.routes,
             skills=self.skills,
             sandboxes=self.sandboxes,
-            plugins=self.plugins,
+            plugins=plugins,
             hooks=self.run_hooks,
             hook_files=self.hook_files,
             label_service=self.label_service,
@@ -178,12 +151,7 @@ class App:
             clock=clock,
         )
         renewal = AutoReset(
-            index,
-            self.lifecycle,
-            self.system_events,
-            clock,
-            settings=live.session,
-            zone=zone_of(self.machine.timezone),
+            index, self.lifecycle, self.system_events, clock, settings=live.session, zone=zone_of(self.machine.timezone)
         )
         self.turns = TurnRunner(
             index, self.locks, clock, self.workspaces.of, self.preparer, self.system_events, renewal

@@ -21,13 +21,14 @@ NETWORK_TOOLS = frozenset(("web_fetch", "web_search", "browser", "message"))
 async def capabilities(app: App, toolset: Toolset, agent_id: str) -> dict[str, Any]:
     """What `agent_id` can do, and who can make it do so."""
     agent = views.resolve_agent(app.live.config.agents, agent_id)
-    key = SessionKey(agent.id, MAIN)
+    key, models = SessionKey(agent.id, MAIN), app.models.model_set(agent.id)
+    skills = [item.skill for item in app.preparer.skills_of(agent.id).usable]
     return {
         "agent": agent.id,
         "default": agent.is_default,
-        "model": _model(app, agent),
+        "model": {"primary": str(models.default), "fallbacks": [str(ref) for ref in models.fallbacks]},
         "workspace": _workspace(app, agent.id),
-        "skills": _skills(app, agent.id),
+        "skills": {skill.name: f"{skill.source}, {skill.content_hash[:16]}" for skill in skills},
         "tools": {name: _tools(app, toolset, session, extra) for name, session, extra in _sessions(key)},
         "exec": _exec(app, agent.id),
         "sandbox": _sandbox(app, key),
@@ -62,11 +63,6 @@ def _tools(app: App, toolset: Toolset, key: SessionKey, extra: Sequence[ToolLaye
     }
 
 
-def _model(app: App, agent: views.ResolvedAgent) -> dict[str, Any]:
-    situation = app.models.model_set(agent.id)
-    return {"primary": str(situation.default), "fallbacks": [str(ref) for ref in situation.fallbacks]}
-
-
 def _workspace(app: App, agent_id: str) -> dict[str, Any]:
     place = app.workspaces.of(agent_id)
     files = {}
@@ -78,30 +74,17 @@ def _workspace(app: App, agent_id: str) -> dict[str, Any]:
     return {"path": str(place), "promptFiles": files}
 
 
-def _skills(app: App, agent_id: str) -> dict[str, str]:
-    shelf = app.preparer.skills_of(agent_id)
-    return {item.skill.name: f"{item.skill.source}, {item.skill.content_hash[:16]}" for item in shelf.usable}
-
-
 def _exec(app: App, agent_id: str) -> dict[str, Any]:
     settings = app.live.config.tools.exec
     security, ask = exec_policy(settings, app.sandboxes.tool_settings(agent_id).exec)
-    file = app.approvals.read()
-    own = file.agents.get(agent_id)
-    grants = [_grant(entry) for entry in own.allowlist] if own else []
-    return {
-        "security": security,
-        "ask": ask,
-        "safeBins": sorted(settings.safe_bins),
-        "alwaysAllowed": sorted(grants),
-    }
-
-
-def _grant(entry: Mapping[str, Any]) -> str:
-    arguments = str(entry.get("argPattern") or "any arguments")
-    if arguments.startswith("sha256:"):
-        arguments = f"exactly {entry.get('lastUsedCommand')}"
-    return f"{entry.get('pattern')} ({arguments})"
+    own = app.approvals.read().agents.get(agent_id)
+    grants = []
+    for entry in own.allowlist if own else ():
+        arguments = str(entry.get("argPattern") or "any arguments")
+        if arguments.startswith("sha256:"):
+            arguments = f"exactly {entry.get('lastUsedCommand')}"
+        grants.append(f"{entry.get('pattern')} ({arguments})")
+    return {"security": security, "ask": ask, "safeBins": sorted(settings.safe_bins), "alwaysAllowed": sorted(grants)}
 
 
 def _sandbox(app: App, key: SessionKey) -> dict[str, Any]:

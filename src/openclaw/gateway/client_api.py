@@ -13,9 +13,11 @@ from openclaw.automation.cron import rpc
 from openclaw.budget import rpc as budget_rpc
 from openclaw.channels.inbound import InboundHandler
 from openclaw.channels.inbox import ChannelInbox
-from openclaw.channels.manager import ChannelManager
+from openclaw.channels.manager import AccountName, ChannelManager
+from openclaw.channels.typing import TypingNotices
 from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
+from openclaw.core.channel import Platform
 from openclaw.core.clock import millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
@@ -24,12 +26,13 @@ from openclaw.core.tool import ToolSpec
 from openclaw.devices import rpc as devices_rpc
 from openclaw.devices import signature
 from openclaw.devices.pairing import DevicePairing
-from openclaw.gateway import exposure, metrics
+from openclaw.gateway import exposure
 from openclaw.gateway import rpc as gateway_rpc
 from openclaw.gateway.app import App
 from openclaw.gateway.capabilities import capabilities, describe_agent
 from openclaw.gateway.connections import Connections, Presence
 from openclaw.gateway.exposure import decide, shared_secret
+from openclaw.gateway.http import metrics
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch
 from openclaw.gateway.reload import Reload
@@ -66,12 +69,8 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
 
-def startup_event(app: App) -> HookEvent:
-    """What hooks are told when the gateway has started."""
-    return _gateway_event(app, "startup")
-
-
-def _gateway_event(app: App, action: str, reason: str = "", restart_ms: int | None = None) -> HookEvent:
+def gateway_event(app: App, action: str, reason: str = "", restart_ms: int | None = None) -> HookEvent:
+    """What hooks are told when the gateway has started, and before it ends."""
     workspace = app.workspaces.of(default_agent(app.live.config.agents))
     context = GatewayContext(workspace_dir=str(workspace), reason=reason, restart_expected_ms=restart_ms)
     return make_event(app.clock, "gateway", action, context)
@@ -80,37 +79,18 @@ def _gateway_event(app: App, action: str, reason: str = "", restart_ms: int | No
 async def settle(app: App, restarts: bool) -> None:
     """The last words to hooks before a gateway ends; nobody waits long for them."""
     if restarts:
-        await app.hook_files.settle(_gateway_event(app, "pre-restart", "restart", RESTART_MS), 10.0)
-    await app.hook_files.settle(_gateway_event(app, "shutdown", "restart" if restarts else "stop"), 5.0)
+        await app.hook_files.settle(gateway_event(app, "pre-restart", "restart", RESTART_MS), 10.0)
+    await app.hook_files.settle(gateway_event(app, "shutdown", "restart" if restarts else "stop"), 5.0)
 
 
 log = logging.getLogger("openclaw.gateway")
 
-EVENTS = (
-    "agent",
-    "chat",
-    "config.changed",
-    "connect.challenge",
-    "cron",
-    "device.pair.requested",
-    "device.pair.resolved",
-    "device.pair.setup.completed",
-    "exec.approval.requested",
-    "exec.approval.resolved",
-    "health",
-    "heartbeat",
-    "plugins.changed",
-    "presence",
-    "session.long_running",
-    "session.message",
-    "session.recovery.completed",
-    "session.recovery.requested",
-    "session.stalled",
-    "session.stuck",
-    "sessions.changed",
-    "shutdown",
-    "tick",
-)
+EVENTS = """
+agent chat config.changed connect.challenge cron device.pair.requested device.pair.resolved device.pair.setup.completed
+exec.approval.requested exec.approval.resolved health heartbeat plugins.changed presence session.long_running
+session.message session.recovery.completed session.recovery.requested session.stalled session.stuck sessions.changed
+shutdown tick
+""".split()
 CAPABILITIES = ("published-model-catalog",)
 
 
@@ -141,6 +121,7 @@ class ClientApi:
         self._secret = launch.secret
         self._proxy = launch.exposure.proxy
         live, bus, clock, environment = app.live, app.bus, launch.clock, launch.environment
+        session_parts = (sessions, control, app.lifecycle, runs, app.models, app.index)
         self._methods = plugins_rpc.AllMethods(own_methods, app.plugins)
         self.pairing = DevicePairing(app.db)
         self.histories = WorkspaceHistories(app.home.state, app.workspaces.of, partial(millis, clock))
@@ -158,12 +139,7 @@ class ClientApi:
             clock=clock,
         )
         commands = SlashCommands(
-            sessions,
-            control,
-            app.lifecycle,
-            runs,
-            app.models,
-            app.index,
+            *session_parts,
             app.plugins,
             clock,
             app.preparer,
@@ -177,27 +153,16 @@ class ClientApi:
             toolset,
             partial(describe_agent, app, toolset),
         )
+
         granted = app.home.state / "exec-approvals.json"
         for group in (
             gateway_rpc.system_methods(app, services, self._presence, self._started),
             runs_rpc.run_methods(sessions, app.lifecycle, runs, app.index, app.workspaces, live.agents, commands),
             chat_rpc.chat_methods(
-                sessions,
-                control,
-                app.lifecycle,
-                runs,
-                app.models,
-                app.index,
-                app.workspaces,
-                app.plugins,
-                app.memories,
-                app.turns,
-                bus,
-                projection,
-                commands,
+                *session_parts, app.workspaces, app.plugins, app.memories, app.turns, bus, projection, commands
             ),
             sessions_rpc.sessions_methods(sessions, app.lifecycle, app.models, app.index, app.home.state, app.memories),
-            runs_rpc.session_methods(sessions, control, app.lifecycle, runs, app.models, app.index),
+            runs_rpc.session_methods(*session_parts),
             rpc.cron_methods(sessions, automation.scheduler, automation.heartbeats),
             budget_rpc.usage_methods(sessions, app.db, app.budget),
             gateway_rpc.subscriptions_methods(app, sessions, self.connections),
@@ -238,25 +203,22 @@ class ClientApi:
         ):
             for method in group:
                 own_methods.add(method)
-        handler = InboundHandler(sessions, app.lifecycle, runs, services.outbox, app.home.state, live, commands, clock)
-        self.channels = ChannelManager(
-            ChannelInbox(app.db, clock), services.outbox, handler, app.plugins.channels, bus, clock, live
+        platforms: dict[AccountName, Platform] = {}
+        typing = TypingNotices(platforms, services.publish, clock)
+        handler = InboundHandler(
+            sessions, app.lifecycle, runs, services.outbox, typing, app.home.state, live, commands, clock
         )
-        services.publish.subscribe(self.channels.typing.take)
+        heard = ChannelInbox(app.db, clock)
+        self.channels = ChannelManager(
+            heard, services.outbox, handler, typing, platforms, app.plugins.channels, bus, clock, live
+        )
         self.routes: list[BaseRoute] = []
         if launch.server is not None:
             # A gateway without a port does without the web server's packages.
             from openclaw.gateway.http.routes import gateway_routes
 
             self.routes = gateway_routes(
-                app,
-                services,
-                fanout,
-                launch.server.front,
-                limiter,
-                self._current_secret,
-                self._measured,
-                own_methods,
+                app, services, fanout, launch.server.front, limiter, self._current_secret, self._measured, own_methods
             )
 
     async def reload(self, change: Reload) -> None:
@@ -271,10 +233,8 @@ class ClientApi:
             self._secret, self._proxy = secret, exposure.proxy
             closed = self.connections.withdraw(GatewayAuthChanged())
             log.info("the gateway's credential changed; closed %d connection(s)", closed)
-        self._app.bus.publish(
-            "config.changed",
-            {"path": str(change.loaded.path), "hash": change.loaded.hash, "ts": millis(self._launch.clock)},
-        )
+        told = {"path": str(change.loaded.path), "hash": change.loaded.hash, "ts": millis(self._launch.clock)}
+        self._app.bus.publish("config.changed", told)
 
     async def drain(self, seconds: float) -> None:
         """Lets runs end; clients are told, and what does not end in time is parked."""
@@ -290,7 +250,8 @@ class ClientApi:
 
     def _measured(self) -> list[metrics.MetricFamily]:
         """What `/metrics` shows."""
-        connections, runs, lanes = self.connections, self._services.runs, self._services.lanes.busy()
+        services, connections = self._services, self.connections
+        runs, lanes = services.runs, services.lanes.busy()
         up = (millis(self._launch.clock) - self._started) / 1000
         return [
             *self._figures.families(),
@@ -302,9 +263,7 @@ class ClientApi:
             metrics.counter("events_delivered_total", "events handed to clients", connections.delivered),
             metrics.counter("events_dropped_total", "events that slow clients did without", connections.dropped),
             metrics.counter("clients_cut_total", "clients that were cut because they did not read", connections.cut),
-            metrics.counters(
-                "cron_fires_total", "runs of jobs", ("outcome",), self._services.automation.scheduler.ended
-            ),
+            metrics.counters("cron_fires_total", "runs of jobs", ("outcome",), services.automation.scheduler.ended),
             metrics.gauge("up_seconds", "since the gateway started", up),
             metrics.counter("cpu_seconds_total", "processor time", time.process_time()),
             metrics.gauge("resident_bytes", "resident memory", gateway_rpc.resident()),

@@ -24,16 +24,7 @@ from openclaw.config.settings import GatewaySettings
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway import process
-from openclaw.gateway.exposure import (
-    EVERYWHERE,
-    LOOPBACK,
-    Exposure,
-    ExposureOptions,
-    HostRules,
-    decide,
-    host_rules,
-    shared_secret,
-)
+from openclaw.gateway.exposure import Exposure, ExposureOptions
 from openclaw.gateway.launch import Compose, Control, GatewayLaunch, GatewayParts
 from openclaw.gateway.logs import DailyFile, LogFiles, Logs
 from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS, WAIT_SECONDS, GatewayLock, hold_gateway_lock
@@ -46,7 +37,7 @@ from openclaw.security.redaction import Redactor, secret_variables, secrets_in
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
-    from openclaw.gateway.certificates import LoadedCertificate
+    from openclaw.gateway.http.certificates import LoadedCertificate
 
 
 log = logging.getLogger("openclaw.gateway")
@@ -193,8 +184,8 @@ class _Life:
     async def live(self, compose: Compose) -> None:
         home, environ = self._environment.home, self._environment.environ
         settings = self._loaded.config.gateway
-        exposure = decide(settings, self._loaded.variables, self._options.wishes)
-        secret = shared_secret(exposure, home.state)
+        exposure = gateway_exposure.decide(settings, self._loaded.variables, self._options.wishes)
+        secret = gateway_exposure.shared_secret(exposure, home.state)
         self._logs.redactor.know([secret] if secret else [])
         shown = _certificate(settings, home.state, exposure)
         starts = CrashHistory(home.state)
@@ -284,7 +275,7 @@ class _Life:
         else:
             _set_up(self._logs, reload.loaded, self._options, self._environment.home.state)
             try:
-                exposure = decide(settings, reload.loaded.variables, self._options.wishes)
+                exposure = gateway_exposure.decide(settings, reload.loaded.variables, self._options.wishes)
                 server.front.host_rules = _host_rules(settings, exposure)
                 await parts.reload(reload)
             except OpenClawError as error:
@@ -323,17 +314,18 @@ class _Life:
 def _certificate(settings: GatewaySettings, state: Path, exposure: Exposure) -> "LoadedCertificate | None":
     if not settings.tls.enabled:
         return None
-    from openclaw.gateway.certificates import SOON, load_certificate
+    from openclaw.gateway.http.certificates import SOON, load_certificate
 
     name, now = socket.gethostname(), datetime.now(UTC)
-    listed = (host for host in exposure.hosts if host != EVERYWHERE)
-    names = tuple(dict.fromkeys(("localhost", LOOPBACK, name, f"{name}.local", *listed)))
+    listed = (host for host in exposure.hosts if host != gateway_exposure.EVERYWHERE)
+    names = tuple(dict.fromkeys(("localhost", gateway_exposure.LOOPBACK, name, f"{name}.local", *listed)))
     shown = load_certificate(settings.tls, state, names, now)
     if shown and shown.expires - now < SOON:
         log.warning("the certificate of the gateway expires on %s: renew it", f"{shown.expires:%Y-%m-%d}")
     return shown
 
 
-def _host_rules(settings: GatewaySettings, exposure: Exposure) -> HostRules:
+def _host_rules(settings: GatewaySettings, exposure: Exposure) -> gateway_exposure.HostRules:
     name = socket.gethostname()
-    return host_rules(settings, (name, f"{name}.local") if settings.bind in ("lan", "custom") else (), exposure.proxy)
+    own_names = (name, f"{name}.local") if settings.bind in ("lan", "custom") else ()
+    return gateway_exposure.host_rules(settings, own_names, exposure.proxy)

@@ -151,23 +151,17 @@ def configuration(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether the configuration file can be used as it is."""
     home = scene.home
     if scene.problems:
-        usable = scene.loaded is not None
-        good = read(home.last_good) if home.last_good.exists() else None
-        yield DoctorFinding(
-            "config.invalid",
-            "critical",
-            f"{home.config} cannot be used",
-            detail="\n".join(map(str, scene.problems)),
-            remediation="correct the file; until then the last configuration that worked is used"
-            if usable
-            else "correct the file, or take an older one: openclaw config apply --allow-clobber <file>",
-            fix=DoctorFix(
-                f"put the last configuration that worked back (the present file is kept as {home.config.name}.bak)",
-                partial(Editor(home, scene.environment.environ).apply, good.text, allow_clobber=True),
-            )
-            if usable and good is not None and good.exists
-            else None,
-        )
+        fix, good = None, read(home.last_good) if home.last_good.exists() else None
+        advice = "correct the file, or take an older one: openclaw config apply --allow-clobber <file>"
+        if scene.loaded is not None:
+            advice = "correct the file; until then the last configuration that worked is used"
+            if good is not None and good.exists:
+                backup = f"{home.config.name}.bak"
+                plan = f"put the last configuration that worked back (the present file is kept as {backup})"
+                apply = partial(Editor(home, scene.environment.environ).apply, good.text, allow_clobber=True)
+                fix = DoctorFix(plan, apply)
+        detail = "\n".join(map(str, scene.problems))
+        yield DoctorFinding("config.invalid", "critical", f"{home.config} cannot be used", detail, advice, fix)
     for warning in scene.loaded.warnings if scene.loaded and not scene.problems else ():
         yield DoctorFinding("config.warning", "warn", str(warning))
 
@@ -179,15 +173,11 @@ def permissions(scene: DoctorContext) -> Iterator[DoctorFinding]:
     loose = [(path, mode) for path, mode in _private(scene) if mode & 0o077]
     if not loose:
         return
-    open_to_all = any(mode & 0o002 for _, mode in loose)
-    yield DoctorFinding(
-        "fs.permissions",
-        "critical" if open_to_all else "warn",
-        f"{len(loose)} of our files and directories are open to other users of this machine",
-        detail="\n".join(f"{stat.S_IMODE(mode):04o} {path}" for path, mode in loose[:20]),
-        remediation="directories 700, files 600",
-        fix=DoctorFix("take all rights of others away (directories 700, files 600)", partial(_tighten, loose)),
-    )
+    severity: Severity = "critical" if any(mode & 0o002 for _, mode in loose) else "warn"
+    title = f"{len(loose)} of our files and directories are open to other users of this machine"
+    detail = "\n".join(f"{stat.S_IMODE(mode):04o} {path}" for path, mode in loose[:20])
+    fix = DoctorFix("take all rights of others away (directories 700, files 600)", partial(_tighten, loose))
+    yield DoctorFinding("fs.permissions", severity, title, detail, "directories 700, files 600", fix)
 
 
 def _private(scene: DoctorContext) -> Iterator[tuple[Path, int]]:
@@ -219,17 +209,13 @@ def state_directory(scene: DoctorContext) -> Iterator[DoctorFinding]:
         yield DoctorFinding("state.missing", "info", f"{state} does not exist yet", remediation="openclaw setup")
         return
     if not os.access(state, os.W_OK | os.X_OK):
-        yield DoctorFinding(
-            "state.readonly", "critical", f"{state} cannot be written", remediation="check its owner and permissions"
-        )
+        advice = "check its owner and permissions"
+        yield DoctorFinding("state.readonly", "critical", f"{state} cannot be written", remediation=advice)
     free = shutil.disk_usage(state).free
     if free < LOW_SPACE:
-        yield DoctorFinding(
-            "state.space",
-            "warn",
-            f"only {free >> 20} MiB are free where {state} is",
-            remediation="make room: a full disk stops every conversation",
-        )
+        title = f"only {free >> 20} MiB are free where {state} is"
+        advice = "make room: a full disk stops every conversation"
+        yield DoctorFinding("state.space", "warn", title, remediation=advice)
 
 
 def database(scene: DoctorContext) -> Iterator[DoctorFinding]:
@@ -247,29 +233,18 @@ def database(scene: DoctorContext) -> Iterator[DoctorFinding]:
             connection.close()
     except apsw.Error as error:
         said, version = [str(error)], 0
-    if version > STATE_MIGRATIONS[-1].version:
-        yield DoctorFinding(
-            "db.newer",
-            "critical",
-            f"{path} was written by a newer OpenClaw (schema {version}; this one knows {STATE_MIGRATIONS[-1].version})",
-            remediation="upgrade this program",
-        )
-    elif 0 < version < STATE_MIGRATIONS[-1].version and (older := running_gateway(scene.home.state)) is not None:
-        yield DoctorFinding(
-            "gateway.older",
-            "warn",
-            f"the running gateway (pid {older.pid}) is older than this program (schema {version})",
-            detail="commands of this program that need the database refuse to change it under a running gateway",
-            remediation="openclaw gateway stop, then openclaw gateway start",
-        )
+    known = STATE_MIGRATIONS[-1].version
+    if version > known:
+        title = f"{path} was written by a newer OpenClaw (schema {version}; this one knows {known})"
+        yield DoctorFinding("db.newer", "critical", title, remediation="upgrade this program")
+    elif 0 < version < known and (older := running_gateway(scene.home.state)) is not None:
+        title = f"the running gateway (pid {older.pid}) is older than this program (schema {version})"
+        detail = "commands of this program that need the database refuse to change it under a running gateway"
+        advice = "openclaw gateway stop, then openclaw gateway start"
+        yield DoctorFinding("gateway.older", "warn", title, detail, advice)
     if said != ["ok"]:
-        yield DoctorFinding(
-            "db.damaged",
-            "critical",
-            f"{path} is damaged",
-            detail="\n".join(said),
-            remediation="stop the gateway and move the file away: sessions are rebuilt from their transcripts",
-        )
+        advice = "stop the gateway and move the file away: sessions are rebuilt from their transcripts"
+        yield DoctorFinding("db.damaged", "critical", f"{path} is damaged", "\n".join(said), advice)
 
 
 def transcripts(scene: DoctorContext) -> Iterator[DoctorFinding]:
@@ -288,21 +263,12 @@ def transcripts(scene: DoctorContext) -> Iterator[DoctorFinding]:
         cut += [f"{path.name}: {p.kind}, {p.detail}" for p in problems if p.kind in ("torn", "unanswered")]
         unreadable += [f"{path.name}: {p.detail}" for p in problems if p.kind == "unreadable"]
     if cut:
-        yield DoctorFinding(
-            "sessions.cut_short",
-            "info",
-            f"{len(cut)} conversations were cut short",
-            detail="\n".join(cut[:20]),
-            remediation="nothing to do: they are mended when they go on",
-        )
+        title, advice = f"{len(cut)} conversations were cut short", "nothing to do: they are mended when they go on"
+        yield DoctorFinding("sessions.cut_short", "info", title, "\n".join(cut[:20]), advice)
     if unreadable:
-        yield DoctorFinding(
-            "sessions.unreadable",
-            "warn",
-            f"{len(unreadable)} lines of transcripts cannot be read",
-            detail="\n".join(unreadable[:20]),
-            remediation="the rest of each conversation is used; restore the files from a backup to get the lines back",
-        )
+        title = f"{len(unreadable)} lines of transcripts cannot be read"
+        advice = "the rest of each conversation is used; restore the files from a backup to get the lines back"
+        yield DoctorFinding("sessions.unreadable", "warn", title, "\n".join(unreadable[:20]), advice)
 
 
 def models(scene: DoctorContext) -> Iterator[DoctorFinding]:
@@ -330,12 +296,9 @@ def models(scene: DoctorContext) -> Iterator[DoctorFinding]:
             yield DoctorFinding("models.auth", "warn", f"agent {agent_id}: {error.message}")
             continue
         if reference.provider == registry.OFFLINE:
-            yield DoctorFinding(
-                "models.none",
-                "warn",
-                f"agent {agent_id} has no model: {situation.pick.why}",
-                remediation="set a key, for example ANTHROPIC_API_KEY, or start a local model server",
-            )
+            title = f"agent {agent_id} has no model: {situation.pick.why}"
+            advice = "set a key, for example ANTHROPIC_API_KEY, or start a local model server"
+            yield DoctorFinding("models.none", "warn", title, remediation=advice)
 
 
 def execution(scene: DoctorContext) -> Iterator[DoctorFinding]:
@@ -343,12 +306,10 @@ def execution(scene: DoctorContext) -> Iterator[DoctorFinding]:
     if scene.loaded is None or scene.loaded.config.tools.exec.security != "full":
         return
     asks = scene.loaded.config.tools.exec.ask
-    yield DoctorFinding(
-        "tools.exec.security_full_configured",
-        "warn" if asks == "always" else "critical",
-        f"tools.exec.security is full with ask {asks}: the assistant may run every command",
-        remediation="openclaw config unset tools.exec.security",
-    )
+    severity: Severity = "warn" if asks == "always" else "critical"
+    title = f"tools.exec.security is full with ask {asks}: the assistant may run every command"
+    advice = "openclaw config unset tools.exec.security"
+    yield DoctorFinding("tools.exec.security_full_configured", severity, title, remediation=advice)
 
 
 def workspaces(scene: DoctorContext) -> Iterator[DoctorFinding]:
@@ -365,13 +326,10 @@ def workspaces(scene: DoctorContext) -> Iterator[DoctorFinding]:
         long = [f"{name}: {size}" for name, size in sizes.items() if size > agents.defaults.bootstrap_max_chars]
         total = sum(sizes.values())
         if long or total > agents.defaults.bootstrap_total_max_chars:
-            yield DoctorFinding(
-                "workspace.too_long",
-                "warn",
-                f"agent {agent_id}: workspace files are longer than the prompt takes, and are cut",
-                detail="\n".join((*long, f"together: {total}")),
-                remediation="shorten them, or raise agents.defaults.bootstrapMaxChars and bootstrapTotalMaxChars",
-            )
+            title = f"agent {agent_id}: workspace files are longer than the prompt takes, and are cut"
+            detail = "\n".join((*long, f"together: {total}"))
+            advice = "shorten them, or raise agents.defaults.bootstrapMaxChars and bootstrapTotalMaxChars"
+            yield DoctorFinding("workspace.too_long", "warn", title, detail, advice)
         for file in files:
             if file.problem:
                 yield DoctorFinding("workspace.unreadable", "warn", f"{file.path}: {file.problem}")
@@ -387,35 +345,22 @@ def gateway(scene: DoctorContext) -> Iterator[DoctorFinding]:
         yield DoctorFinding("gateway.bind_no_auth", "critical", error.message)
         return
     if exposure.mode == "none":
-        yield DoctorFinding(
-            "gateway.loopback_no_auth",
-            "warn",
-            "the gateway asks nobody for a credential: every program of this machine has full access",
-            remediation="openclaw config unset gateway.auth.mode",
-        )
+        title = "the gateway asks nobody for a credential: every program of this machine has full access"
+        advice = "openclaw config unset gateway.auth.mode"
+        yield DoctorFinding("gateway.loopback_no_auth", "warn", title, remediation=advice)
     if exposure.secret is not None and len(exposure.secret.reveal()) < LEAST_SECRET:
-        yield DoctorFinding(
-            f"gateway.{secret_kind(exposure.mode)}_too_short",
-            "warn",
-            f"the gateway {secret_kind(exposure.mode)} has fewer than {LEAST_SECRET} characters",
-            remediation=f"set a longer gateway.auth.{secret_kind(exposure.mode)}",
-        )
+        kind = secret_kind(exposure.mode)
+        title = f"the gateway {kind} has fewer than {LEAST_SECRET} characters"
+        yield DoctorFinding(f"gateway.{kind}_too_short", "warn", title, remediation=f"set a longer gateway.auth.{kind}")
     if running_gateway(scene.home.state) is None and not gateway_exposure.is_port_free(exposure.hosts, exposure.port):
         pid = gateway_exposure.port_owner(exposure.port)
-        yield DoctorFinding(
-            "gateway.port_in_use",
-            "warn",
-            f"port {exposure.port} is taken by {f'process {pid}' if pid else 'another program'}",
-            remediation="stop that program, or set gateway.port",
-        )
+        title = f"port {exposure.port} is taken by {f'process {pid}' if pid else 'another program'}"
+        advice = "stop that program, or set gateway.port"
+        yield DoctorFinding("gateway.port_in_use", "warn", title, remediation=advice)
     verdict = judge(CrashHistory(scene.home.state).read(), scene.now)
     if verdict.crashes >= CRASHES:
-        yield DoctorFinding(
-            "gateway.crashes",
-            "warn",
-            f"the gateway ended badly {verdict.crashes} times within five minutes",
-            remediation="openclaw logs --level error",
-        )
+        title = f"the gateway ended badly {verdict.crashes} times within five minutes"
+        yield DoctorFinding("gateway.crashes", "warn", title, remediation="openclaw logs --level error")
 
 
 def encryption(scene: DoctorContext) -> Iterator[DoctorFinding]:
@@ -425,7 +370,7 @@ def encryption(scene: DoctorContext) -> Iterator[DoctorFinding]:
     settings = scene.loaded.config.gateway.tls
     if not (settings.cert_path or settings.key_path):
         return
-    from openclaw.gateway.certificates import SOON, load_certificate
+    from openclaw.gateway.http.certificates import SOON, load_certificate
 
     now = datetime.fromtimestamp(scene.now / 1000, UTC)
     try:
@@ -434,12 +379,9 @@ def encryption(scene: DoctorContext) -> Iterator[DoctorFinding]:
         yield DoctorFinding("gateway.tls", "critical", error.message)
         return
     if shown and shown.expires - now < SOON:
-        yield DoctorFinding(
-            "gateway.tls_expires",
-            "warn",
-            f"the certificate of the gateway expires on {shown.expires:%Y-%m-%d}",
-            remediation="renew it, then run openclaw gateway restart",
-        )
+        title = f"the certificate of the gateway expires on {shown.expires:%Y-%m-%d}"
+        advice = "renew it, then run openclaw gateway restart"
+        yield DoctorFinding("gateway.tls_expires", "warn", title, remediation=advice)
 
 
 def service(scene: DoctorContext) -> Iterator[DoctorFinding]:
@@ -447,13 +389,9 @@ def service(scene: DoctorContext) -> Iterator[DoctorFinding]:
     services = service_manager(scene.environment)
     state = services.state()
     if state.drifted:
-        yield DoctorFinding(
-            "service.drifted",
-            "warn",
-            f"{state.path} is not what it would be if it were installed now",
-            remediation="openclaw gateway install",
-            fix=DoctorFix(f"write {state.path} anew and restart the service", services.install, ends_gateway=True),
-        )
+        title = f"{state.path} is not what it would be if it were installed now"
+        fix = DoctorFix(f"write {state.path} anew and restart the service", services.install, ends_gateway=True)
+        yield DoctorFinding("service.drifted", "warn", title, remediation="openclaw gateway install", fix=fix)
 
 
 CHECKS: tuple[Check, ...] = (

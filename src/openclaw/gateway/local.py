@@ -1,11 +1,7 @@
 """A gateway inside this process, for a command that runs without a daemon, or beside one.
 
-    async with local_gateway(environment) as client:
-        answer = await client.call("agent", {…}, timeout=None, final=True)
-
-It is the same composition as the daemon's, without a port and without anything that happens by itself: no channels, no
-jobs, no heartbeats, and what another process left unfinished is left to the daemon. It takes no lock, so that any
-number of them may run on one home.
+It is the daemon's composition without a port, without a lock, and without what happens by itself: channels, jobs,
+heartbeats, and runs that another process left unfinished. Any number may run on one home.
 """
 
 import sys
@@ -15,7 +11,7 @@ from functools import partial
 
 from openclaw.config.load import load
 from openclaw.core.clock import Clock
-from openclaw.core.harness import OpenProvider
+from openclaw.core.provider import OpenProvider
 from openclaw.gateway.connections import attend
 from openclaw.gateway.exposure import LOOPBACK, Exposure, ExposureOptions
 from openclaw.gateway.launch import Control, GatewayLaunch

@@ -15,14 +15,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from openclaw.core.text import sanitize_line
-from openclaw.runs.request import RunRequest
 from openclaw.security.redaction import Redactor
+
+if TYPE_CHECKING:  # whoever only reads the log need not load what runs are
+    from openclaw.runs.request import RunRequest
 
 FILE_BYTES = 10 << 20
 """A file that would grow beyond this is followed by another of the same day."""
@@ -44,8 +46,8 @@ _QUIET = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "websock
 
 Style = Literal["pretty", "compact", "json"]
 
-_run: ContextVar[str] = ContextVar("log_run", default="")
-_session: ContextVar[str] = ContextVar("log_session", default="")
+_ids: ContextVar[tuple[str, str]] = ContextVar("log_ids", default=("", ""))
+"""Run and session."""
 
 
 # Lines and files.
@@ -65,14 +67,13 @@ class LogLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
 
 
 @contextmanager
-def log_context(request: RunRequest) -> Iterator[None]:
+def log_context(request: "RunRequest") -> Iterator[None]:
     """Adds the ids of a run to lines logged inside the block, also by tasks started there."""
-    run, session = _run.set(request.run_id), _session.set(str(request.key))
+    before = _ids.set((request.run_id, str(request.key)))
     try:
         yield
     finally:
-        _run.reset(run)
-        _session.reset(session)
+        _ids.reset(before)
 
 
 class LogFiles(Struct, frozen=True, kw_only=True):
@@ -94,10 +95,6 @@ class LogFiles(Struct, frozen=True, kw_only=True):
         """The file of a day; numbered when there are several."""
         name = f"{self.stem}-{day}" if self.dated else self.stem
         return self.directory / (f"{name}.{number}{self.suffix}" if number else f"{name}{self.suffix}")
-
-    def latest(self) -> list[Path]:
-        """The file that is written to now, when there is one."""
-        return self.files()[-1:]
 
     def files(self) -> list[Path]:
         """The existing files, oldest first."""
@@ -140,7 +137,10 @@ class DailyFile:
         data = text.encode("utf-8", "replace")
         day = _day(self._now())
         if self._fd is None or day != self._day:
-            self._open(day, self._last_number(day))
+            number = 0
+            while self.place.path(day, number + 1).exists():
+                number += 1
+            self._open(day, number)
         if self._size and self._size + len(data) > self._file_bytes:
             self._open(day, self._number + 1)
         assert self._fd is not None
@@ -169,12 +169,6 @@ class DailyFile:
         self._day, self._number, self._size = day, number, os.fstat(self._fd).st_size
         self._prune(path)
 
-    def _last_number(self, day: str) -> int:
-        number = 0
-        while self.place.path(day, number + 1).exists():
-            number += 1
-        return number
-
     def _prune(self, current: Path) -> None:
         room = self._total_bytes - self._file_bytes
         for path in reversed(self.place.files()):
@@ -195,13 +189,14 @@ def _day(now: float) -> str:
 def as_line(record: logging.LogRecord, redact: Redactor) -> LogLine:
     """A record as a line: redacted and truncated."""
     error = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
+    run_id, session_key = _ids.get()
     return LogLine(
         time=datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         level=_NAMES.get(record.levelno, record.levelname.lower()),
         subsystem=record.name.removeprefix("openclaw."),
         message=redact(record.getMessage()[:LINE_CHARS]),
-        run_id=_run.get(),
-        session_key=_session.get(),
+        run_id=run_id,
+        session_key=session_key,
         error=redact(error[-LINE_CHARS:]),
     )
 

@@ -5,6 +5,7 @@ import os
 import platform
 import socket
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -128,6 +129,7 @@ def system_methods(app: App, services: Services, presence: Presence, started_at:
     async def status(params: StatusParams, caller: Caller) -> Any:
         listed = await sessions.list()
         agents = agent_ids(agents_settings.current)
+        counts = Counter(each["agentId"] for each in listed)
         return {
             "runtimeVersion": __version__,
             "heartbeat": {"defaultAgentId": default_agent(agents_settings.current), "agents": []},
@@ -139,9 +141,7 @@ def system_methods(app: App, services: Services, presence: Presence, started_at:
                 "count": len(listed),
                 "defaults": {"model": str(app.models.model_set(agents[0]).default)},
                 "recent": listed[:10],
-                "byAgent": [
-                    {"agentId": agent, "count": sum(each["agentId"] == agent for each in listed)} for agent in agents
-                ],
+                "byAgent": [{"agentId": agent, "count": counts[agent]} for agent in agents],
             },
             "running": services.runs.busy,
             "uptimeMs": sessions.now - started_at,
@@ -202,8 +202,9 @@ def _examine(environment: Environment, agreed: DoctorRepairParams | None = None)
 
 async def snapshot(app: App, services: Services) -> dict[str, Any]:
     """The health object, cheap enough to make at any time."""
-    now, agents_settings = services.sessions.now, app.live.config.agents
-    listed = await app.index.list()
+    now, agents = services.sessions.now, app.live.config.agents
+    rows = await app.index.list()
+    recent = [{"key": row.session_key, "updatedAt": row.updated_at, "age": now - row.updated_at} for row in rows[:5]]
     return {
         "ok": True,
         "ts": now,
@@ -214,17 +215,9 @@ async def snapshot(app: App, services: Services) -> dict[str, Any]:
         "channelOrder": [],
         "channelLabels": {},
         "heartbeatSeconds": 0,
-        "defaultAgentId": default_agent(agents_settings),
-        "agents": [
-            {"agentId": agent, "isDefault": place == 0} for place, agent in enumerate(agent_ids(agents_settings))
-        ],
-        "sessions": {
-            "path": str(app.home.state / "agents"),
-            "count": len(listed),
-            "recent": [
-                {"key": row.session_key, "updatedAt": row.updated_at, "age": now - row.updated_at} for row in listed[:5]
-            ],
-        },
+        "defaultAgentId": default_agent(agents),
+        "agents": [{"agentId": agent, "isDefault": place == 0} for place, agent in enumerate(agent_ids(agents))],
+        "sessions": {"path": str(app.home.state / "agents"), "count": len(rows), "recent": recent},
         "running": services.runs.busy,
     }
 

@@ -10,11 +10,11 @@ from math import inf
 from openclaw.automation.service import BootRunner, run_on_command_end
 from openclaw.config.live import LiveConfig
 from openclaw.core.clock import Clock, millis
-from openclaw.core.harness import OpenProvider
+from openclaw.core.provider import OpenProvider
 from openclaw.devices import rpc as devices_rpc
-from openclaw.gateway import metrics
 from openclaw.gateway.app import App, open_app
-from openclaw.gateway.client_api import ClientApi, startup_event
+from openclaw.gateway.client_api import ClientApi, gateway_event
+from openclaw.gateway.http import metrics
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch, GatewayParts
 from openclaw.gateway.services import Services, build_services
@@ -86,7 +86,7 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
                     # Without it plugins start with the first run that needs them, and nobody hears of a start.
                     port = launch.server.port if launch.server else 0
                     tasks.append(group.create_task(_start_plugins(app.plugins, app.run_hooks, port), name="plugins"))
-                    app.hook_files.tell(startup_event(app))
+                    app.hook_files.tell(gateway_event(app, "startup"))
                 yield GatewayParts(connection=api.sockets.serve, routes=api.routes, reload=api.reload, drain=api.drain)
                 if launch.background:
                     await app.run_hooks.gateway_stops(launch.control.wish or "stop", app.index)

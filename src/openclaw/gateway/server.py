@@ -30,23 +30,18 @@ from openclaw.protocol.connection import Disconnected
 from openclaw.protocol.frames import CLOSE_NORMAL, close_reason
 from openclaw.protocol.peer import Peer, authenticate_by_proxy, origin_problem
 
-MAX_FRAME = 25 << 20
-MAX_BODY = 20_000_000
-PING_SECONDS = 25.0
-CLOSE_SECONDS = 1.0
-START_SECONDS = 15.0
-"""How long a client that comes during the start waits before it is refused."""
 TRY_LATER = 1013
 
 log = logging.getLogger("openclaw.gateway.server")
 
 
 class ServerLimits(Struct, frozen=True, kw_only=True):
-    frame_bytes: int = MAX_FRAME
-    body_bytes: int = MAX_BODY
-    ping_seconds: float = PING_SECONDS
-    start_seconds: float = START_SECONDS
-    close_seconds: float = CLOSE_SECONDS
+    frame_bytes: int = 25 << 20
+    body_bytes: int = 20_000_000
+    ping_seconds: float = 25.0
+    start_seconds: float = 15.0
+    """How long a client that comes during the start waits before it is refused."""
+    close_seconds: float = 1.0
 
 
 class ServerFront:
@@ -99,7 +94,8 @@ class ServerFront:
                 return self._readiness(peer)
         length = _headers(scope).get("content-length", "")
         if length.isdecimal() and int(length) > self._limits.body_bytes:
-            return _too_large(self._limits.body_bytes)
+            error = _body_too_large(self._limits.body_bytes)
+            return PlainTextResponse(error.detail, status_code=error.status_code, headers=error.headers)
         return None if await self._is_ready() else _starting()
 
     def _readiness(self, peer: Peer) -> Response:
@@ -171,11 +167,6 @@ def _refusal(status: int, message: str) -> Response:
 
 def _body_too_large(limit: int) -> HTTPException:
     return HTTPException(413, f"the body is larger than {limit} bytes", {"connection": "close"})
-
-
-def _too_large(limit: int) -> Response:
-    error = _body_too_large(limit)
-    return PlainTextResponse(error.detail, status_code=error.status_code, headers=error.headers)
 
 
 async def read_body(request: Request, limit: int) -> bytes:

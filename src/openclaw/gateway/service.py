@@ -18,6 +18,10 @@ Manager = Literal["systemd", "launchd", "background"]
 STOP_SECONDS = 90
 KEPT = ("OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH", "OPENCLAW_HOME", "OPENCLAW_PROFILE", "OPENCLAW_INCLUDE_ROOTS")
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+_PLIST = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0">
+"""
 
 
 class ServiceDefinition(Struct, frozen=True, kw_only=True):
@@ -39,7 +43,9 @@ def define(
 ) -> ServiceDefinition:
     """Defines the service of one home; credentials stay in the configuration and never in a service file."""
     variables = {name: environ[name] for name in KEPT if environ.get(name)}
-    variables |= {"HOME": str(home_dir), "PATH": _path(python), "OPENCLAW_SERVICE_VERSION": version}
+    beside = str(Path(python).parent)
+    path = PATH if beside in PATH.split(":") else f"{beside}:{PATH}"
+    variables |= {"HOME": str(home_dir), "PATH": path, "OPENCLAW_SERVICE_VERSION": version}
     return ServiceDefinition(
         arguments=(python, "-m", "openclaw", "gateway", "run", "--port", str(port)),
         environ=variables,
@@ -48,11 +54,6 @@ def define(
         label=f"ai.openclaw.{home.profile or 'gateway'}",
         unit=f"openclaw-gateway{f'-{home.profile}' if home.profile else ''}.service",
     )
-
-
-def _path(python: str) -> str:
-    beside = str(Path(python).parent)
-    return PATH if beside in PATH.split(":") else f"{beside}:{PATH}"
 
 
 def systemd_unit(what: ServiceDefinition) -> str:
@@ -68,7 +69,7 @@ def systemd_unit(what: ServiceDefinition) -> str:
         "Type=notify",
         "ExecStart=" + " ".join(_systemd_word(word, command=True) for word in what.arguments),
         "ExecReload=/bin/kill -HUP $MAINPID",
-        f"WorkingDirectory={_systemd_path(what.directory)}",
+        f"WorkingDirectory={what.directory.replace('%', '%%')}",
         *(f"Environment={_systemd_word(f'{name}={value}')}" for name, value in sorted(what.environ.items())),
         "Restart=always",
         "RestartSec=5",
@@ -92,51 +93,29 @@ def _systemd_word(word: str, *, command: bool = False) -> str:
     return text if plain else f'"{text}"'
 
 
-def _systemd_path(path: str) -> str:
-    return path.replace("%", "%%")
-
-
 def launchd_plist(what: ServiceDefinition) -> str:
     """A launch agent that is started at login and again when it ends."""
-    rows = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        '<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">',
-        '<plist version="1.0">',
-        "<dict>",
-        "  <key>Label</key>",
-        f"  <string>{escape(what.label)}</string>",
-        "  <key>ProgramArguments</key>",
-        "  <array>",
-        *(f"    <string>{escape(word)}</string>" for word in what.arguments),
-        "  </array>",
-        "  <key>EnvironmentVariables</key>",
-        "  <dict>",
-        *(
-            row
-            for name, value in sorted(what.environ.items())
-            for row in (f"    <key>{escape(name)}</key>", f"    <string>{escape(value)}</string>")
-        ),
-        "  </dict>",
-        "  <key>WorkingDirectory</key>",
-        f"  <string>{escape(what.directory)}</string>",
-        "  <key>RunAtLoad</key>",
-        "  <true/>",
-        "  <key>KeepAlive</key>",
-        "  <true/>",
-        "  <key>ThrottleInterval</key>",
-        "  <integer>5</integer>",
-        "  <key>ExitTimeOut</key>",
-        f"  <integer>{STOP_SECONDS}</integer>",
-        "  <key>Umask</key>",
-        "  <integer>63</integer>",
-        "  <key>StandardOutPath</key>",
-        f"  <string>{escape(what.log)}</string>",
-        "  <key>StandardErrorPath</key>",
-        f"  <string>{escape(what.log)}</string>",
-        "</dict>",
-        "</plist>",
-    ]
-    return "\n".join(rows) + "\n"
+    log = f"<string>{escape(what.log)}</string>"
+    arguments = "".join(f"    <string>{escape(word)}</string>\n" for word in what.arguments)
+    variables = "".join(
+        f"    <key>{escape(name)}</key>\n    <string>{escape(value)}</string>\n"
+        for name, value in sorted(what.environ.items())
+    )
+    entries = {
+        "Label": f"<string>{escape(what.label)}</string>",
+        "ProgramArguments": f"<array>\n{arguments}  </array>",
+        "EnvironmentVariables": f"<dict>\n{variables}  </dict>",
+        "WorkingDirectory": f"<string>{escape(what.directory)}</string>",
+        "RunAtLoad": "<true/>",
+        "KeepAlive": "<true/>",
+        "ThrottleInterval": "<integer>5</integer>",
+        "ExitTimeOut": f"<integer>{STOP_SECONDS}</integer>",
+        "Umask": "<integer>63</integer>",
+        "StandardOutPath": log,
+        "StandardErrorPath": log,
+    }
+    rows = "".join(f"  <key>{name}</key>\n  {value}\n" for name, value in entries.items())
+    return f"{_PLIST}<dict>\n{rows}</dict>\n</plist>\n"
 
 
 class ServiceState(Struct, frozen=True, kw_only=True):

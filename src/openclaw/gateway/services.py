@@ -12,7 +12,6 @@ from msgspec import Struct
 from openclaw.automation.context import AutomationContext
 from openclaw.automation.service import Automation, build_automation
 from openclaw.channels.tools import MessageTool
-from openclaw.config.live import LiveConfig
 from openclaw.config.tools import ConfigTool
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin, make_origin, merge_origins
@@ -86,23 +85,16 @@ class GatewayTools:
         roster = self.subagents.roster
         self.refresh = roster.refresh
         seen = (sessions, lifecycle, runs, models, app.index, app.clock, app.sandboxes, live.agents, live.tools, roster)
+        spawn = SessionsSpawn(
+            sessions, lifecycle, models, app.workspaces, app.sandboxes, live, live.agents, live.tools, self.subagents
+        )
         self._tools: list[Tool] = [
             SessionsList(*seen),
             SessionsHistory(*seen),
             SessionsSend(*seen),
             SessionStatus(*seen),
             AgentsList(models, live.agents),
-            SessionsSpawn(
-                sessions,
-                lifecycle,
-                models,
-                app.workspaces,
-                app.sandboxes,
-                live,
-                live.agents,
-                live.tools,
-                self.subagents,
-            ),
+            spawn,
             SessionsYield(sessions, self.subagents),
             SubagentsTool(sessions, self.subagents),
             ConfigTool(app.environment, restart),
@@ -204,7 +196,9 @@ def build_services(
     live, clock, bus = app.live, app.clock, app.bus
     publish = RunPublisher(*subscribers)
     inbox, outbox = Inbox(app.db, clock), Outbox(app.db, clock)
-    lanes = lanes or Lanes(_lane_sizes(live))
+    defaults = live.config.agents.defaults
+    main = defaults.max_concurrent or max(8, 4 * (os.cpu_count() or 1))
+    lanes = lanes or Lanes({"main": main, "subagent": defaults.subagents.max_concurrent, "cron-nested": 4})
     runs = RunService(
         app.turns,
         inbox,
@@ -253,15 +247,7 @@ def build_services(
     )
     tools = GatewayTools(app, sessions, runs, restart, [automation.tool], outbox=outbox, offered=background)
     control = SessionControl(
-        sessions,
-        runs,
-        tools.subagents,
-        app.lifecycle,
-        app.index,
-        app.hook_files,
-        app.workspaces,
-        app.home.state,
-        clock,
+        sessions, runs, tools.subagents, app.lifecycle, app.index, app.hook_files, app.workspaces, app.home.state, clock
     )
     publish.subscribe(control.take, SessionRenewed)
     return Services(
@@ -276,9 +262,3 @@ def build_services(
         toolset=app.toolset(tools),
         control=control,
     )
-
-
-def _lane_sizes(live: LiveConfig) -> dict[str, int]:
-    defaults = live.config.agents.defaults
-    main = defaults.max_concurrent or max(8, 4 * (os.cpu_count() or 1))
-    return {"main": main, "subagent": defaults.subagents.max_concurrent, "cron-nested": 4}

@@ -8,11 +8,11 @@ from typing import Any
 
 from openclaw.core.clock import Clock, millis
 from openclaw.gateway.connections import ConnectedClient, Connections, Transport
+from openclaw.protocol import frames
 from openclaw.protocol.auth import AuthLimiter, AuthPolicy, Verify
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures
 from openclaw.protocol.connection import Close, Disconnected, Send
 from openclaw.protocol.frames import (
-    CLOSE_NORMAL,
     MAX_WAITING_BYTES,
     MAX_WAITING_REQUESTS,
     UNAVAILABLE,
@@ -96,7 +96,7 @@ class WebSocketServer:
                 async with asyncio.timeout(max(0.0, left)):
                     data = await transport.receive()
             except TimeoutError:
-                transport.close(CLOSE_NORMAL)
+                transport.close(frames.CLOSE_NORMAL)
                 return None
             match handshake.feed(data):
                 case RequestFrame() as request:

@@ -61,7 +61,6 @@ class AcpAgent:
         role = WorkerSpec(
             name=f"the agent {spec.name}",
             module="openclaw.harnesses.acp_worker",
-            missing=INSTALL,
             start_seconds=90.0,
             secrets=tuple(spec.settings.env.values()),
         )
@@ -80,7 +79,7 @@ class AcpAgent:
         queue: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
         self._helper.heard = queue.put_nowait
         work = asyncio.create_task(self._helper.ask({"prompt": asked}, LONGEST), name=f"acp:{self.spec.name}")
-        work.add_done_callback(partial(_end, queue))
+        work.add_done_callback(lambda _: queue.put_nowait(None))
         questions: set[asyncio.Task[None]] = set()
         said: list[str] = []
         try:
@@ -138,10 +137,6 @@ class AcpAgent:
         chosen = next((by_kind[kind] for kind in _KINDS[answer.decision] if kind in by_kind), None)
         with suppress(OpenClawError):
             await self._helper.tell({"permission": news["permission"], "option": chosen})
-
-
-def _end(queue: "asyncio.Queue[Mapping[str, Any] | None]", done: "asyncio.Task[Any]") -> None:
-    queue.put_nowait(None)
 
 
 # The harness.

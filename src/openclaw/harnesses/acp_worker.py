@@ -2,20 +2,13 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import msgspec
 from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
-from acp.schema import (
-    AllowedOutcome,
-    ClientCapabilities,
-    DeniedOutcome,
-    Implementation,
-    RequestPermissionResponse,
-)
+from acp.schema import AllowedOutcome, ClientCapabilities, DeniedOutcome, Implementation, RequestPermissionResponse
 from msgspec import Struct, field
 
 from openclaw.process.stdio_rpc import (
@@ -171,4 +164,4 @@ async def _gone(process: Any, stderr: StderrTail, output: WorkerOutput) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_worker("acp", serve_agent))
+    run_worker(serve_agent)

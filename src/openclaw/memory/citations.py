@@ -60,17 +60,8 @@ def explain_search(answer: SearchAnswer) -> dict[str, Any]:
             for item in answer.terms
         ],
         "results": [
-            {
-                "score": found.score,
-                "relevance": found.relevance,
-                "vector": found.vector,
-                "cosine": found.cosine,
-                "text": found.text,
-                "age": found.decay,
-                "sure": found.sure,
-                "matched": list(found.matched),
-                "citation": format_citation(found.piece),
-            }
+            {part: getattr(found, part) for part in PARTS}
+            | {"matched": list(found.matched), "citation": format_citation(found.piece)}
             for found in answer.results
         ],
     }

@@ -170,7 +170,10 @@ class IndexFile:
         if self.db.pragma("user_version") != SCHEMA:
             with self.writing():
                 if self.db.pragma("user_version") != SCHEMA:
-                    self._create()
+                    if self.db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+                        raise UnusableIndex("it has another layout")
+                    for statement in TABLES:
+                        self.db.execute(statement)
         self.db.register_fts5_function("matched", _matched)
 
     def _load_vectors(self, given: str | None) -> None:
@@ -185,12 +188,6 @@ class IndexFile:
             self.vector_problem = f"the vector extension cannot be loaded ({error})"
         finally:
             self.db.enable_load_extension(False)
-
-    def _create(self) -> None:
-        if self.db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
-            raise UnusableIndex("it has another layout")
-        for statement in TABLES:
-            self.db.execute(statement)
 
     def close(self) -> None:
         self.db.close()

@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.memory.index import MemoryIndex
+from openclaw.memory.rank import IndexedChunk
 from openclaw.memory.settings import HybridSettings, MemorySearchSettings, QuerySettings
 
 ASKED = 6
@@ -23,13 +24,8 @@ class EvalQuestion(Struct, frozen=True, kw_only=True):
     line: int | None = None
     """A line of the answer, when the note is long."""
 
-
-class EvalOutcome(Struct, frozen=True, kw_only=True):
-    """The rank of the answer in the results; 0 when it was not among them."""
-
-    question: EvalQuestion
-    place: int
-    first: str = ""
+    def answered_by(self, piece: IndexedChunk) -> bool:
+        return piece.path == self.path and (self.line is None or piece.start <= self.line <= piece.end)
 
 
 class EvalMetrics(Struct, frozen=True, kw_only=True):
@@ -74,20 +70,16 @@ def write_sample(workspace: Path) -> None:
         path.write_text(body, encoding="utf-8")
 
 
-async def ask(memory: MemoryIndex, questions: Sequence[EvalQuestion]) -> list[EvalOutcome]:
-    """Runs each question once, through the same search a person uses."""
+async def ask(memory: MemoryIndex, questions: Sequence[EvalQuestion]) -> list[tuple[EvalQuestion, int]]:
+    """Runs each question once, through the same search a person uses.
+
+    Gives each with the rank of its answer in the results; 0 when it was not among them.
+    """
     outcomes = []
     for question in questions:
         answer = await memory.search(question.question, max_results=ASKED)
-        place = 0
-        for at, found in enumerate(answer.results, 1):
-            piece = found.piece
-            lines = question.line is None or piece.start <= question.line <= piece.end
-            if piece.path == question.path and lines:
-                place = at
-                break
-        first = answer.results[0].piece.path if answer.results else ""
-        outcomes.append(EvalOutcome(question=question, place=place, first=first))
+        pieces = enumerate((found.piece for found in answer.results), 1)
+        outcomes.append((question, next((at for at, piece in pieces if question.answered_by(piece)), 0)))
     return outcomes
 
 
@@ -113,12 +105,12 @@ async def compare(
     return found
 
 
-def compute_metrics(outcomes: Iterable[EvalOutcome]) -> list[EvalMetrics]:
+def compute_metrics(outcomes: Iterable[tuple[EvalQuestion, int]]) -> list[EvalMetrics]:
     """Hit rates and mean reciprocal rank, by kind of question and over all."""
     by_kind: dict[str, list[int]] = {}
-    for outcome in outcomes:
-        for kind in dict.fromkeys((outcome.question.kind, "all")):
-            by_kind.setdefault(kind, []).append(outcome.place)
+    for question, place in outcomes:
+        for kind in dict.fromkeys((question.kind, "all")):
+            by_kind.setdefault(kind, []).append(place)
     every = by_kind.pop("all", [])
     return [_figures(kind, places) for kind, places in (*by_kind.items(), ("all", every))]
 

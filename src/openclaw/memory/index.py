@@ -16,11 +16,11 @@ from openclaw.core.clock import Clock
 from openclaw.core.embedder import Traits
 from openclaw.core.errors import OpenClawError, ProviderError
 from openclaw.memory import rank
-from openclaw.memory.database import IndexFile, IndexIdentity, UnusableIndex
+from openclaw.memory.database import IndexFile, UnusableIndex
 from openclaw.memory.embedders.pool import EmbedderPool, is_compatible
-from openclaw.memory.indexer import Indexer, IndexFiles
+from openclaw.memory.indexer import Indexer
 from openclaw.memory.settings import MemorySearchSettings
-from openclaw.memory.sync import Progress, SyncPlan, SyncReport
+from openclaw.memory.sync import EVERYTHING, Progress, SyncPlan, SyncReport, SyncRequest
 from openclaw.memory.terms import Term, query_terms
 from openclaw.memory.writer import KEYWORDS_ONLY
 
@@ -95,8 +95,8 @@ class MemoryIndex:
         """Whether a watcher calls `changed` for every change; otherwise every search scans the files."""
         self._clock = clock
         self._warn = warn
-        self._files = IndexFiles(settings, warn)
-        self._indexer = Indexer(path, plan, settings, clock, means, warn, self._files, self._look_again)
+        self._indexer = Indexer(path, plan, settings, clock, means, warn, self._look_again)
+        self._files = self._indexer.files
         self._reader: IndexFile | None = None
         self._thread = ThreadPoolExecutor(1, "memory-read")
         self._task: asyncio.Task[SyncReport] | None = None
@@ -210,19 +210,16 @@ class MemoryIndex:
     async def sync(
         self, *, force: bool = False, only: frozenset[str] = frozenset(), progress: Progress | None = None
     ) -> SyncReport:
-        """Updates the index, terms and vectors; waits for a running sync first.
-
-        `only` limits it to these changed files, by absolute path.
-        """
+        """Updates the index, terms and vectors; waits for a running sync first. See `SyncRequest`."""
         if self._task is not None and not self._task.done():
             with suppress(OpenClawError):
                 await asyncio.shield(self._task)
-        return await asyncio.shield(self._start(force, progress, only))
+        return await asyncio.shield(self._start(SyncRequest(force=force, only=only, progress=progress)))
 
     def sync_aside(self) -> None:
         """Starts a sync in the background, unless one runs."""
         if self._task is None or self._task.done():
-            self._start(False, None)
+            self._start(EVERYTHING)
 
     async def _catch_up(self) -> None:
         """Starts a sync before a search, and waits for it within the limits above."""
@@ -245,15 +242,12 @@ class MemoryIndex:
         if 0 < waiting <= FEW and self.means.choice.endpoint is not None:
             await asyncio.wait({self._task}, timeout=VECTORS_WAIT)
 
-    def _start(
-        self, force: bool, progress: Progress | None, only: frozenset[str] = frozenset()
-    ) -> asyncio.Task[SyncReport]:
+    def _start(self, request: SyncRequest) -> asyncio.Task[SyncReport]:
         self._words = asyncio.Event()
-        if not only:
+        if not request.only:
             self._dirty = False
             self._looked = self._clock.now()
-        work = self._indexer.run(self._words, force=force, only=only, progress=progress)
-        self._task = asyncio.create_task(work, name="memory:sync")
+        self._task = asyncio.create_task(self._indexer.run(self._words, request), name="memory:sync")
         self._task.add_done_callback(self._ended)
         return self._task
 
@@ -287,7 +281,9 @@ class MemoryIndex:
     async def status(self) -> IndexStatus:
         """The status of the index, read without changing it."""
         wanted = self.means.identity(self.plan)
-        (files, pieces, waiting), known, vector_problem, synced_at = await self._read(_facts)
+        (files, pieces, waiting), known, vector_problem, synced_at = await self._read(
+            lambda index: (index.counts(), index.identity(), index.vector_problem, int(index.noted("synced_at") or 0))
+        )
         last = self._indexer.last
         return IndexStatus(
             path=self.path,
@@ -322,10 +318,6 @@ class MemoryIndex:
             self._dirty = True
             self._reader = self._files.open(self.path)
             return work(self._reader, *args, **kwargs)
-
-
-def _facts(index: IndexFile) -> tuple[tuple[int, int, int], IndexIdentity | None, str, int]:
-    return index.counts(), index.identity(), index.vector_problem, int(index.noted("synced_at") or 0)
 
 
 def _candidates(

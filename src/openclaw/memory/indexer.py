@@ -1,8 +1,4 @@
-"""Updates the index in a thread: terms first, then vectors.
-
-An index of another identity is replaced: the new one is built in a file beside it, continued after a crash, and
-renamed over the old one.
-"""
+"""Updates the index in a thread: terms first, then vectors. With another identity it is built anew in a second file."""
 
 import asyncio
 import os
@@ -14,12 +10,14 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import ParamSpec, TypeVar
 
+from msgspec import structs
+
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import ProviderError, StateError
 from openclaw.memory.database import IndexFile, IndexIdentity, UnusableIndex
 from openclaw.memory.embedders.pool import EmbedderPool, is_compatible
 from openclaw.memory.settings import MemorySearchSettings
-from openclaw.memory.sync import Progress, SyncPlan, SyncReport, update
+from openclaw.memory.sync import EVERYTHING, Progress, SyncPlan, SyncReport, SyncRequest, update
 from openclaw.memory.writer import IndexWriter
 from openclaw.storage.locks import Holder, KernelLock
 
@@ -78,7 +76,6 @@ class Indexer:
         clock: Clock,
         means: EmbedderPool,
         warn: Warn,
-        files: IndexFiles,
         look_again: Callable[[], bool],
     ) -> None:
         self.path = path
@@ -88,7 +85,7 @@ class Indexer:
         self._clock = clock
         self._means = means
         self._warn = warn
-        self._files = files
+        self.files = IndexFiles(settings, warn)
         self._look_again = look_again
         self._thread = ThreadPoolExecutor(1, "memory-write")
         self._stop = Event()
@@ -100,21 +97,14 @@ class Indexer:
     def close(self) -> None:
         self._thread.shutdown()
 
-    async def run(
-        self,
-        words: asyncio.Event,
-        *,
-        force: bool = False,
-        only: frozenset[str] = frozenset(),
-        progress: Progress | None = None,
-    ) -> SyncReport:
-        """Syncs everything, or `only` some files; sets `words` as soon as keyword search is up to date."""
+    async def run(self, words: asyncio.Event, request: SyncRequest) -> SyncReport:
+        """Syncs what is requested; sets `words` as soon as keyword search is up to date."""
         lock = KernelLock(self.path.with_name(self.path.name + ".lock"))
         if not lock.take(Holder(pid=os.getpid(), created_at=millis(self._clock), owner="memory sync")):
             words.set()
             return SyncReport(stopped=True, problems=(BUSY,))
         try:
-            return await self._run(words, force, only, progress)
+            return await self._run(words, request)
         finally:
             words.set()
             lock.release()
@@ -124,7 +114,7 @@ class Indexer:
         await self._do(self._purge, path, hashes)
 
     def _purge(self, path: str, hashes: frozenset[str]) -> None:
-        with closing(self._files.open(self.path)) as index:
+        with closing(self.files.open(self.path)) as index:
             identity = index.identity()
             if identity is None:
                 return
@@ -136,32 +126,23 @@ class Indexer:
                 index.db.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
             index.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    async def _run(
-        self, words: asyncio.Event, force: bool, only: frozenset[str], progress: Progress | None
-    ) -> SyncReport:
+    async def _run(self, words: asyncio.Event, request: SyncRequest) -> SyncReport:
         await self._means.prepared()
         wanted = self._means.identity(self.plan)
-        writer, fresh = await self._do(self._target, wanted, force)
+        writer, fresh = await self._do(self._target, wanted, request.force)
         try:
-            report = await self._words(writer, force, frozenset() if fresh else only, progress)
+            report = await self._words(writer, structs.replace(request, only=frozenset()) if fresh else request)
             if not fresh:
                 words.set()
-            whole = not report.stopped and await self._embed(writer, progress)
+            whole = not report.stopped and await self._embed(writer, request.progress)
             if fresh and whole:
                 await self._do(self._publish, writer)
             return report
         finally:
             await self._do(writer.index.close)
 
-    async def _words(
-        self,
-        writer: IndexWriter,
-        force: bool = False,
-        only: frozenset[str] = frozenset(),
-        progress: Progress | None = None,
-    ) -> SyncReport:
-        now = millis(self._clock)
-        self.last = await self._do(update, writer, self.plan, self._stop, now, force, only, progress)
+    async def _words(self, writer: IndexWriter, request: SyncRequest = EVERYTHING) -> SyncReport:
+        self.last = await self._do(update, writer, self.plan, self._stop, millis(self._clock), request)
         return self.last
 
     async def _embed(self, writer: IndexWriter, progress: Progress | None) -> bool:
@@ -190,7 +171,7 @@ class Indexer:
 
     def _target(self, wanted: IndexIdentity, force: bool) -> tuple[IndexWriter, bool]:
         """The writer for the index itself, or for a new one beside it when the identity differs."""
-        main = self._files.open(self.path)
+        main = self.files.open(self.path)
         try:
             known = main.identity()
             if known is None and main.empty():
@@ -209,13 +190,13 @@ class Indexer:
     def _beside(self, wanted: IndexIdentity, main: IndexFile, force: bool) -> IndexWriter:
         """The writer for the new index; continues one that was begun with the same identity."""
         path = self.path.with_name(self.path.name + ".building")
-        index = self._files.open(path)
+        index = self.files.open(path)
         known = index.identity()
         if known is not None and known.same(wanted) and not force:
             return self._writer(index, known)
         index.close()
         remove(path)
-        index = self._files.open(path)
+        index = self.files.open(path)
         with index.writing():
             index.identify(wanted)
         writer = self._writer(index, wanted)
@@ -223,8 +204,8 @@ class Indexer:
         return writer
 
     def _publish(self, writer: IndexWriter) -> None:
-        """Renames the new index over the old one; readers see the old one until then."""
-        with closing(self._files.open(self.path)) as main, main.db.backup("main", writer.index.db, "main") as copy:
+        """Copies the new index over the old one; readers see the old one until then."""
+        with closing(self.files.open(self.path)) as main, main.db.backup("main", writer.index.db, "main") as copy:
             while not copy.done:
                 copy.step(1000)
         writer.index.close()

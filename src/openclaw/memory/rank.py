@@ -69,7 +69,8 @@ class RankedHit(Struct, frozen=True, kw_only=True):
     sure: bool = False
     """It contains the query's rare terms."""
     relevance: float = 0.0
-    decay: float = 1.0
+    age: float = 1.0
+    """The factor of its age."""
     score: float = 0.0
     cosine: float | None = None
 
@@ -156,7 +157,7 @@ def apply_decay(results: Sequence[RankedHit], now: float, half_life_days: float 
     out = []
     for result in results:
         kept = decay(result.piece, now, half_life_days) if half_life_days else 1.0
-        out.append(structs.replace(result, decay=kept, score=result.relevance * (1 - AGE_SHARE * (1 - kept))))
+        out.append(structs.replace(result, age=kept, score=result.relevance * (1 - AGE_SHARE * (1 - kept))))
     return sorted(out, key=order)
 
 

@@ -20,40 +20,31 @@ from openclaw.protocol.scopes import ADMIN, READ
 from openclaw.storage import atomic
 
 
-class MemorySearchParams(Params, frozen=True, kw_only=True):
+class MemoryAgentParams(Params, frozen=True, kw_only=True):
+    """Params of `memory.status` and `memory.notes.list`."""
+
+    agent_id: NonEmpty | None = None
+
+
+class MemorySearchParams(MemoryAgentParams, frozen=True, kw_only=True):
     """Params of `memory.search`."""
 
     query: Annotated[str, Meta(min_length=1, max_length=4000)]
-    agent_id: NonEmpty | None = None
     max_results: Annotated[int, Meta(ge=1, le=50)] | None = None
     min_score: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
-class MemoryStatusParams(Params, frozen=True, kw_only=True):
-    """Params of `memory.status`."""
-
-    agent_id: NonEmpty | None = None
-
-
-class MemoryNotesListParams(Params, frozen=True, kw_only=True):
-    """Params of `memory.notes.list`."""
-
-    agent_id: NonEmpty | None = None
-
-
-class MemoryNotesGetParams(Params, frozen=True, kw_only=True):
+class MemoryNotesGetParams(MemoryAgentParams, frozen=True, kw_only=True):
     """Params of `memory.notes.get`."""
 
     path: NonEmpty
-    agent_id: NonEmpty | None = None
 
 
-class MemoryNotesSetParams(Params, frozen=True, kw_only=True):
+class MemoryNotesSetParams(MemoryAgentParams, frozen=True, kw_only=True):
     """Params of `memory.notes.set`. Without a hash the note must not be there yet."""
 
     path: NonEmpty
     content: Annotated[str, Meta(max_length=1_000_000)]
-    agent_id: NonEmpty | None = None
     expected_hash: Annotated[str, Meta(min_length=64, max_length=64, pattern=r"^[a-fA-F0-9]{64}$")] | None = None
 
 
@@ -68,7 +59,7 @@ def memory_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMe
             raise InvalidRequest(f"memory search is off for {agent}: set agents.defaults.memorySearch.enabled to true")
         return agent, memory
 
-    async def list_notes(params: MemoryNotesListParams, caller: Caller) -> Any:
+    async def list_notes(params: MemoryAgentParams, caller: Caller) -> Any:
         agent, memory = memory_of(params.agent_id)
         found = await asyncio.to_thread(files.discover, memory.plan.scope)
         notes = [
@@ -102,7 +93,7 @@ def memory_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMe
             **({"reason": found.reason} if found.reason else {}),
         }
 
-    async def status(params: MemoryStatusParams, caller: Caller) -> Any:
+    async def status(params: MemoryAgentParams, caller: Caller) -> Any:
         agent = sessions.key("main", params.agent_id).agent
         memory = memories.of(agent)
         if memory is None:
@@ -110,11 +101,11 @@ def memory_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMe
         return {"agentId": agent, "enabled": True, **status_to_json(await memory.status(), memory, None)}
 
     return [
-        RpcMethod("memory.notes.list", MemoryNotesListParams, list_notes, READ),
+        RpcMethod("memory.notes.list", MemoryAgentParams, list_notes, READ),
         RpcMethod("memory.notes.get", MemoryNotesGetParams, get, READ),
         RpcMethod("memory.notes.set", MemoryNotesSetParams, put, ADMIN),
         RpcMethod("memory.search", MemorySearchParams, search, READ),
-        RpcMethod("memory.status", MemoryStatusParams, status, READ),
+        RpcMethod("memory.status", MemoryAgentParams, status, READ),
     ]
 
 

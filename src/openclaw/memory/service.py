@@ -22,7 +22,7 @@ from openclaw.core.tool import Tool
 from openclaw.memory import citations, notes
 from openclaw.memory.chunk import digest
 from openclaw.memory.embedders import embedder_problem, pool
-from openclaw.memory.embedders.pool import Build, EmbedderPool, EmbedderRegistry, EmbedderSource, provider_keys
+from openclaw.memory.embedders.pool import Build, EmbedderPool, EmbedderSource, build_embedder, provider_keys
 from openclaw.memory.files import LONG_TERM_FILES, NoteScope
 from openclaw.memory.index import MemoryIndex
 from openclaw.memory.notes import resolve
@@ -144,7 +144,7 @@ def open_memory(
     clock: Clock,
     keys: Mapping[str, Secret],
     build: Build,
-    problem: pool.Problem,
+    problem: pool.Problem = embedder_problem,
     warn: Callable[[str], None] = log.warning,
 ) -> MemoryIndex:
     """Makes the memory of `agent_id`; reads and starts nothing before its first use. `keys` are the providers' own."""
@@ -182,7 +182,7 @@ class MemoryService:
         self._environment = environment
         self._clock = clock
         self._workspaces = workspaces
-        self._embedders = EmbedderRegistry(plugins)
+        self._build = partial(build_embedder, plugins)
         self._agents = agents
         self._settings = settings
         self._models = models
@@ -212,8 +212,7 @@ class MemoryService:
                 home=self._environment.home_dir,
                 clock=self._clock,
                 keys=provider_keys(self._variables.current, configured),
-                build=self._embedders.build,
-                problem=embedder_problem,
+                build=self._build,
             )
             self._opened.put_nowait(self._open[agent_id])
         return self._open[agent_id]

@@ -143,8 +143,7 @@ class MemorySearchSettings(Settings, frozen=True):
     sources: Annotated[tuple[Source, ...], doc("what is searched")] = ("memory",)
     extra_paths: Annotated[tuple[str | ExtraPath, ...], doc("more Markdown files and directories")] = ()
     provider: Annotated[
-        EmbedderName,
-        doc("what turns text into vectors: auto, none, one of ours, or the name of a plugin's"),
+        EmbedderName, doc("what turns text into vectors: auto, none, one of ours, or the name of a plugin's")
     ] = "auto"
     remote: Annotated[RemoteSettings, doc("embeddings from elsewhere")] = RemoteSettings()
     experimental: Annotated[MemoryExperimentalSettings, doc("what may still change")] = MemoryExperimentalSettings()

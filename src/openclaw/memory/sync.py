@@ -1,7 +1,4 @@
-"""Syncs the index's terms with the files: reads only what changed, and leaves a usable index after every step.
-
-Runs in a thread. Vectors follow later, batch by batch (`indexer`).
-"""
+"""Syncs the index's terms with the files, in a thread: reads only what changed, and is usable after every step."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -49,6 +46,18 @@ class SyncReport(Struct, frozen=True, kw_only=True):
 Progress = Callable[[int, int], None]
 
 
+class SyncRequest(Struct, frozen=True, kw_only=True):
+    """What a sync covers."""
+
+    force: bool = False
+    only: frozenset[str] = frozenset()
+    """Limits it to these changed files, by absolute path, where that suffices."""
+    progress: Progress | None = None
+
+
+EVERYTHING = SyncRequest()
+
+
 class _Work(Struct, frozen=True, kw_only=True):
     """A file to check; `known` is its state in the index."""
 
@@ -58,19 +67,9 @@ class _Work(Struct, frozen=True, kw_only=True):
     known: tuple[str, int, int] | None
 
 
-def update(
-    writer: IndexWriter,
-    plan: SyncPlan,
-    stop: Event,
-    now: int,
-    force: bool = False,
-    only: frozenset[str] = frozenset(),
-    progress: Progress | None = None,
-) -> SyncReport:
-    """Indexes what changed since the last sync. An unreadable directory raises, and nothing is changed.
-
-    `only` limits it to these changed files, where that suffices.
-    """
+def update(writer: IndexWriter, plan: SyncPlan, stop: Event, now: int, request: SyncRequest) -> SyncReport:
+    """Indexes what changed since the last sync. An unreadable directory raises, and nothing is changed."""
+    only, progress = request.only, request.progress
     few = files.discover_changed(plan.scope, only) if only and "memory" in plan.sources else None
     if few is not None:
         found, talks = few, []
@@ -79,7 +78,7 @@ def update(
         found = files.discover(plan.scope) if "memory" in plan.sources else files.Discovered(())
         talks = _transcripts(plan) if "sessions" in plan.sources and plan.sessions else []
         known = _known(writer)
-    work = list(_changed(found.files, talks, known, plan, force))
+    work = list(_changed(found.files, talks, known, plan, request.force))
     here = {(file.name, "memory") for file in found.files} | {(name, "sessions") for name, _ in talks}
     gone = [key for key in known if key not in here]
     problems = list(found.skipped)

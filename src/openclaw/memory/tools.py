@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,9 +12,10 @@ from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.messages import Text
 from openclaw.core.text import UNTRUSTED, Label, head, make_origin, merge_origins, neutralise
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.memory import citations, files, notes, rank, transcripts
+from openclaw.memory import citations, files, notes, rank
 from openclaw.memory.index import MemoryIndex, SearchAnswer
 from openclaw.memory.settings import Citations
+from openclaw.memory.transcripts import may_see
 from openclaw.security import note_marks
 
 SNIPPET_CHARS = 700
@@ -36,7 +36,17 @@ class MemoryGetArgs(Struct, frozen=True):
     corpus: Literal["memory", "all"] = "all"
 
 
-class MemorySearch:
+class _MemoryTool:
+    """A tool that reads the notes."""
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.READS_FILES
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset()
+
+
+class MemorySearch(_MemoryTool):
     """Searches notes by keywords and vectors."""
 
     spec = ToolSpec(
@@ -70,12 +80,6 @@ class MemorySearch:
         self._memory = memory
         self._mode = mode
 
-    def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.READS_FILES
-
-    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        return frozenset()
-
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         try:
             wanted = msgspec.convert(dict(args), MemorySearchArgs, strict=False)
@@ -89,7 +93,7 @@ class MemorySearch:
                     max_results=max(1, min(50, wanted.max_results)) if wanted.max_results else None,
                     min_score=wanted.min_score,
                     sources=sources,
-                    visible=partial(_visible_to, context.session_key),
+                    visible=lambda piece: piece.source != "sessions" or may_see(piece.owner, context.session_key),
                 )
         except TimeoutError:
             return _unavailable("the search took longer than 30 s", "Try again in a minute.")
@@ -116,29 +120,18 @@ class MemorySearch:
     def document(self, answer: SearchAnswer, session_key: str) -> dict[str, Any]:
         """The answer as JSON for the model."""
         cite = citations.should_cite(self._mode, session_key)
-        document: dict[str, Any] = {
+        model = "" if answer.mode == "keyword" else answer.model
+        debug = {"mode": answer.mode, "syncedAt": answer.synced_at}
+        return {
             "results": [hit_to_json(found, cite) for found in answer.results],
             "provider": answer.provider,
             "citations": self._mode,
+            **_present(model=model, fallback=answer.fallback, warning=_warning(answer), partial=answer.syncing),
+            "debug": debug | _present(reason=answer.reason, withheld=answer.withheld),
         }
-        if answer.mode != "keyword":
-            document["model"] = answer.model
-        if answer.fallback:
-            document["fallback"] = answer.fallback
-        if warning := _warning(answer):
-            document["warning"] = warning
-        if answer.syncing:
-            document["partial"] = True
-        debug = {"mode": answer.mode, "syncedAt": answer.synced_at}
-        if answer.reason:
-            debug["reason"] = answer.reason
-        if answer.withheld:
-            debug["withheld"] = answer.withheld
-        document["debug"] = debug
-        return document
 
 
-class MemoryGet:
+class MemoryGet(_MemoryTool):
     """Reads some lines of a note."""
 
     spec = ToolSpec(
@@ -164,12 +157,6 @@ class MemoryGet:
 
     def __init__(self, memory: MemoryIndex) -> None:
         self._memory = memory
-
-    def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.READS_FILES
-
-    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        return frozenset()
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         try:
@@ -222,24 +209,21 @@ def hit_to_json(found: rank.RankedHit, cite: bool) -> dict[str, Any]:
     """One result with every part of its score."""
     piece = found.piece
     snippet = neutralise(head(piece.text, SNIPPET_CHARS))
-    document: dict[str, Any] = {
+    citation = citations.format_citation(piece) if cite else ""
+    scores = {"score": found.score, "vectorScore": found.vector, "textScore": found.text}
+    return {
         "path": piece.path,
         "startLine": piece.start,
         "endLine": piece.end,
-        "score": round(found.score, 4),
+        **{name: round(score, 4) for name, score in scores.items() if score is not None},
+        "snippet": f"{snippet.rstrip()}\n\nSource: {citation}" if cite else snippet,
+        "source": piece.source,
+        **_present(label=piece.label, citation=citation),
     }
-    if found.vector is not None:
-        document["vectorScore"] = round(found.vector, 4)
-    if found.text is not None:
-        document["textScore"] = round(found.text, 4)
-    citation = citations.format_citation(piece)
-    document["snippet"] = f"{snippet.rstrip()}\n\nSource: {citation}" if cite else snippet
-    document["source"] = piece.source
-    if piece.label:
-        document["label"] = piece.label
-    if cite:
-        document["citation"] = citation
-    return document
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value}
 
 
 def _unavailable(error: str, action: str) -> Output:
@@ -254,10 +238,6 @@ def _warning(answer: SearchAnswer) -> str:
     if answer.waiting:
         return f"{answer.waiting} pieces of notes are found by words only so far."
     return ""
-
-
-def _visible_to(session_key: str, piece: rank.IndexedChunk) -> bool:
-    return piece.source != "sessions" or transcripts.may_see(piece.owner, session_key)
 
 
 def _document(value: dict[str, Any], *, failed: bool = False) -> Output:

@@ -92,8 +92,7 @@ class IndexWriter:
 
     def forget(self, hashes: Sequence[str]) -> None:
         """Deletes these texts from the cache."""
-        for wanted in hashes:
-            self.index.db.execute("DELETE FROM embedding_cache WHERE hash = ?", (wanted,))
+        self.index.db.executemany("DELETE FROM embedding_cache WHERE hash = ?", [(each,) for each in hashes])
 
     def waiting(self, limit: int) -> list[tuple[int, str]]:
         """Chunks without a vector: number and text."""
@@ -104,18 +103,14 @@ class IndexWriter:
         """Stores the vectors of several chunks in one transaction."""
         with self.index.writing():
             for number, vectors in zip(numbers, made, strict=True):
-                self.set_vectors(number, vectors)
-
-    def set_vectors(self, number: int, vectors: Sequence["array[float]"]) -> None:
-        """Stores the vectors of a chunk; the first ever fix the index's dimensions."""
-        kept = list(vectors)[:MOST_VECTORS]
-        if not self.identity.vector_dims:
-            self.identity = msgspec.structs.replace(self.identity, vector_dims=len(kept[0]))
-            self.index.identify(self.identity)
-        blob = b"".join(pack_vector(vector) for vector in kept)
-        self.index.db.execute("UPDATE chunks SET embedding = ? WHERE number = ?", (blob, number))
-        if self.index.db.changes():
-            self._place(number, blob)
+                if not self.identity.vector_dims:
+                    # The first vectors ever fix the index's dimensions.
+                    self.identity = msgspec.structs.replace(self.identity, vector_dims=len(vectors[0]))
+                    self.index.identify(self.identity)
+                blob = b"".join(map(pack_vector, vectors[:MOST_VECTORS]))
+                self.index.db.execute("UPDATE chunks SET embedding = ? WHERE number = ?", (blob, number))
+                if self.index.db.changes():
+                    self._place(number, blob)
 
     def embedding(self, hash: str) -> bytes | None:  # noqa: A002
         """The stored vectors of a text, from the index or the cache."""

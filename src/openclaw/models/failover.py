@@ -239,15 +239,11 @@ def record_failure(stats: CredentialStats, reason: str, model: str, now: int) ->
     if stats.cooldown_until is not None:
         # Two models failing on one credential point to the credential, so the cooldown is for all models.
         return stats if scope == stats.cooldown_model else structs.replace(stats, cooldown_model=None)
-    count = nth if reason == "rate_limit" else _generic(stats.failure_counts)
+    others = [count for each, count in stats.failure_counts.items() if each not in ("rate_limit", *DISABLING)]
+    count = nth if reason == "rate_limit" else sum(others)  # all but these share the generic schedule
     return structs.replace(
         stats, cooldown_until=now + cooldown_ms(reason, count), cooldown_reason=reason, cooldown_model=scope
     )
-
-
-def _generic(counts: Mapping[str, int]) -> int:
-    """Counts the failures that share the generic schedule."""
-    return sum(count for reason, count in counts.items() if reason != "rate_limit" and reason not in DISABLING)
 
 
 def record_success(stats: CredentialStats, now: int) -> CredentialStats:
@@ -257,12 +253,8 @@ def record_success(stats: CredentialStats, now: int) -> CredentialStats:
 
 def blocked_until(stats: CredentialStats, model: str | None, now: int) -> int | None:
     """When the credential can be used for `model` again; None when that is now."""
-    ends = [0]
-    if stats.disabled_until is not None:
-        ends.append(stats.disabled_until)
-    if stats.cooldown_until is not None and stats.cooldown_model in (None, model):
-        ends.append(stats.cooldown_until)
-    latest = max(ends)
+    cooldown = stats.cooldown_until if stats.cooldown_model in (None, model) else None
+    latest = max(stats.disabled_until or 0, cooldown or 0)
     return latest if latest > now else None
 
 

@@ -24,7 +24,7 @@ from openclaw.core.messages import Assistant, Message, cache_on_message
 from openclaw.core.provider import CacheRetention, Model, ModelRequest, System, ThinkingLevel, ToolChoice
 from openclaw.core.settings import Live
 from openclaw.core.tool import ToolSpec
-from openclaw.storage.database import Database
+from openclaw.storage.database import Database, find_run
 
 log = logging.getLogger(__name__)
 
@@ -234,17 +234,8 @@ class CallRecorder:
 
     async def find(self, wanted: str) -> str:
         """Finds a recorded run by a unique prefix of its id."""
-        rows = await self._db.read(
-            "SELECT DISTINCT run_id FROM call_records WHERE substr(run_id, 1, :size) = :start LIMIT 2",
-            {"start": wanted, "size": len(wanted)},
-        )
-        if any(row["run_id"] == wanted for row in rows):
-            return wanted
-        if len(rows) > 1:
-            raise InvalidRequest(f"{wanted!r} fits several runs: give more of the id")
-        if not rows:
-            raise NotFound(f"no run {wanted!r} is on record: `openclaw runs list` shows what there is")
-        return str(rows[0]["run_id"])
+        none = "is on record: `openclaw runs list` shows what there is"
+        return await find_run(self._db, "call_records", wanted, none)
 
     async def calls(self, run_id: str) -> list[RecordedCall]:
         """The calls of a run, in order."""
@@ -255,11 +246,8 @@ class CallRecorder:
             stream = msgspec.json.decode(await self._blob(row["stream"], cache), type=_Stream)
             events = tuple(_event(each) for each in stream.events)
             request = await self._request(row["request"], cache)
-            found.append(
-                RecordedCall(
-                    call_id=row["call_id"], request=request, events=events, failure=stream.failure, wire=row["wire"]
-                )
-            )
+            named = {"call_id": row["call_id"], "wire": row["wire"], "failure": stream.failure}
+            found.append(RecordedCall(request=request, events=events, **named))
         return found
 
     async def _request(self, name: str, cache: dict[str, bytes]) -> ModelRequest:

@@ -1,27 +1,23 @@
 """Decides which plugins run and which of their registrations count. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
 
 from openclaw.core.plugin import PluginContributions
 from openclaw.plugins.find import FoundPlugin
-from openclaw.plugins.manifest import PluginManifest
+from openclaw.plugins.manifest import FIELDS, PluginManifest
 from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
 
-FIELDS = {
-    "tools": "contracts.tools",
-    "hooks": "hooks",
-    "commands": "contracts.commands",
-    "methods": "contracts.gatewayMethods",
-    "routes": "contracts.httpRoutes",
-    "channels": "channels",
-    "providers": "providers",
-    "embedders": "contracts.embedders",
-    "services": "contracts.services",
+NAMES = {
+    "tools": attrgetter("spec.name"),
+    "hooks": attrgetter("point"),
+    "routes": attrgetter("path"),
+    **dict.fromkeys(("commands", "methods", "channels"), attrgetter("name")),
 }
-"""Where in the manifest each kind is declared."""
+"""What counts as the name of a registration, by its kind."""
 PAGES = frozenset(
     "api v1 chat prompt assets hooks tools sessions metrics health healthz ready readyz control-ui plugins".split()
 )
@@ -45,23 +41,13 @@ def admit(
                 notes.append(f"{kind[:-1]} {name} was left out: {why}")
             else:
                 kept[kind].add(name)
-
-    def only(table: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-        return {name: each for name, each in table.items() if name in names}
-
-    admitted = PluginContributions(
-        tools=tuple(each for each in brought.tools if each.spec.name in kept["tools"]),
-        optional_tools=brought.optional_tools & kept["tools"],
-        hooks=tuple(each for each in brought.hooks if each.point in kept["hooks"]),
-        commands=tuple(each for each in brought.commands if each.name in kept["commands"]),
-        methods=tuple(each for each in brought.methods if each.name in kept["methods"]),
-        routes=tuple(each for each in brought.routes if each.path in kept["routes"]),
-        channels=tuple(each for each in brought.channels if each.name in kept["channels"]),
-        providers=only(brought.providers, kept["providers"]),
-        embedders=only(brought.embedders, kept["embedders"]),
-        services=only(brought.services, kept["services"]),
-    )
-    return admitted, tuple(notes)
+    left: dict[str, Any] = {
+        kind: tuple(each for each in getattr(brought, kind) if name_of(each) in kept[kind])
+        for kind, name_of in NAMES.items()
+    }
+    for kind in ("providers", "embedders", "services"):
+        left[kind] = {name: each for name, each in getattr(brought, kind).items() if name in kept[kind]}
+    return PluginContributions(optional_tools=brought.optional_tools & kept["tools"], **left), tuple(notes)
 
 
 def _objection(kind: str, name: str, plugin: str, declared: Collection[str], taken: Collection[str]) -> str:

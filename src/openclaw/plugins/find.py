@@ -1,7 +1,4 @@
-"""Discovers plugins: in directories the settings name, among installed ones, and in Python packages.
-
-Reads manifests only, and imports nothing. Of two plugins with one id the first found counts.
-"""
+"""Discovers plugins in directories the settings name, among installed ones and in packages; imports nothing."""
 
 import os
 import stat
@@ -48,7 +45,7 @@ def discover_plugins(
     """Finds every plugin, in order of precedence, and everything that claims to be one and cannot."""
     found: dict[str, FoundPlugin] = {}
     broken: list[UnusablePlugin] = []
-    for candidate in (*_named(paths), *_installed(installed), *_packages()):
+    for candidate in (*_directories(paths, installed), *_packages()):
         if isinstance(candidate, UnusablePlugin):
             broken.append(candidate)
         elif candidate.id in found:
@@ -77,16 +74,13 @@ def read_plugin(directory: Path, source: Source = "path") -> FoundPlugin | Unusa
     return FoundPlugin(manifest=manifest, directory=resolved, source=source, entry=manifest.entry)
 
 
-def _named(paths: Iterable[Path]) -> Iterator[FoundPlugin | UnusablePlugin]:
+def _directories(paths: Iterable[Path], installed: Path) -> Iterator[FoundPlugin | UnusablePlugin]:
     for path in paths:
         if (path / FILE).exists() or not path.is_dir():
             yield read_plugin(path)
         else:
             yield from (read_plugin(child) for child in _children(path))
-
-
-def _installed(root: Path) -> Iterator[FoundPlugin | UnusablePlugin]:
-    for child in _children(root):
+    for child in _children(installed):
         if child.is_symlink():
             yield UnusablePlugin(directory=child, source="installed", why="it is a link: install it instead")
         else:

@@ -1,8 +1,4 @@
-"""The program inside a plugin's process: `python -m openclaw.plugins.host`, talking to the gateway through its pipes.
-
-What the plugin prints goes to standard error, which the gateway reads and limits; the pipes are moved to other
-descriptors. When the gateway's end closes, this process ends too.
-"""
+"""The program inside a plugin's process: `python -m openclaw.plugins.host`, which talks to the gateway by pipes."""
 
 import asyncio
 import contextlib
@@ -16,27 +12,18 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
+from openclaw.core import plugin
 from openclaw.core.channel import Address, Channel, Outbound, ShowsTyping
 from openclaw.core.embedder import EmbedderEndpoint, EmbedsQueries, HasTraits, Traits
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.hooks import POINTS, HookContext
-from openclaw.core.plugin import (
-    Api,
-    CommandCall,
-    CommandReply,
-    FunctionTool,
-    HttpAnswer,
-    HttpRequest,
-    PluginContributions,
-    output_of,
-)
+from openclaw.core.plugin import Api, CommandCall, CommandReply, HttpAnswer, HttpRequest, PluginContributions
 from openclaw.core.provider import Endpoint
 from openclaw.core.tool import Effects, Tool, ToolContext
 from openclaw.plugins import manifest, wire
@@ -84,35 +71,22 @@ class HostAnswers:
     async def _tool(self, call: wire.HostCall) -> Raw:
         tool = _find(self._tools, call.name)
         asked = decode_payload(call.payload, wire.ToolInput)
-        context = ToolContext(
-            call_id=asked.call_id,
-            workspace=Path(asked.workspace),
-            session_key=asked.session_key,
-            run_id=asked.run_id,
-            agent_id=asked.agent_id,
-            tools=asked.tools,
-            accepts_images=asked.accepts_images,
-            report=partial(self._progress, call.id),
-        )
+
+        def report(text: object) -> None:
+            self._pipe.write(wire.HostItem(call.id, encode_payload(str(text))))
+
+        fields = structs.asdict(asked) | {"workspace": Path(asked.workspace), "report": report}
+        del fields["args"]
+        context = ToolContext(**fields)
         async with AsyncExitStack() as held:
             # Always in sorted order, so that two calls never deadlock.
             for name in sorted(tool.resources(asked.args, context)):
                 await held.enter_async_context(self._locks.setdefault(name, asyncio.Lock()))
-            if isinstance(tool, FunctionTool):
-                output = output_of(await call_function(tool.run, asked.args, context))
+            if isinstance(tool, plugin.FunctionTool):
+                output = plugin.output_of(await call_function(tool.run, asked.args, context))
             else:
                 output = await tool.call(asked.args, context)
-        return encode_payload(
-            wire.ToolOutput(
-                content=output.content,
-                details=output.details,
-                is_error=output.is_error,
-                end_matters=output.end_matters,
-            )
-        )
-
-    def _progress(self, number: int, text: object) -> None:
-        self._pipe.write(wire.HostItem(number, encode_payload(str(text))))
+        return encode_payload(wire.copy_fields(output, wire.ToolOutput))
 
     async def _hook(self, call: wire.HostCall) -> Raw:
         hook = self._brought.hooks[int(call.name)]
@@ -190,10 +164,10 @@ def declaration(brought: PluginContributions) -> wire.Ready:
             )
             for tool in brought.tools
         ),
-        hooks=_declared(brought.hooks, wire.HookDeclared),
-        commands=_declared(brought.commands, wire.CommandDeclared),
-        methods=_declared(brought.methods, wire.MethodDeclared),
-        routes=_declared(brought.routes, wire.RouteDeclared),
+        hooks=_declared(brought.hooks),
+        commands=_declared(brought.commands),
+        methods=_declared(brought.methods),
+        routes=_declared(brought.routes),
         channels=tuple(
             wire.ChannelDeclared(name=each.name, types=isinstance(each, ShowsTyping)) for each in brought.channels
         ),
@@ -203,9 +177,9 @@ def declaration(brought: PluginContributions) -> wire.Ready:
     )
 
 
-def _declared(things: Iterable[Any], kind: type[T]) -> tuple[T, ...]:
+def _declared(things: Iterable[T]) -> tuple[T, ...]:
     """`things` without the functions that only this process can call."""
-    return tuple(kind(**{name: getattr(each, name) for name in kind.__struct_fields__}) for each in things)
+    return tuple(structs.replace(each, run=None) for each in things)
 
 
 def effects_of(tool: Tool) -> Effects:
@@ -246,7 +220,11 @@ def _import_file(api: Api, place: str) -> Any:
         raise InvalidRequest(f"{place} lies outside the plugin")
     if not path.is_file():
         raise InvalidRequest(f"there is no {place} in the plugin")
-    _forget(f"{api.directory.resolve()}{os.sep}")
+    # Its modules are dropped, so that a restarted plugin is read again.
+    for known, loaded in list(sys.modules.items()):
+        if str(getattr(loaded, "__file__", None) or "").startswith(f"{api.directory.resolve()}{os.sep}"):
+            del sys.modules[known]
+    importlib.invalidate_caches()
     name = f"openclaw_plugin_{api.id.replace('-', '_')}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
@@ -254,14 +232,6 @@ def _import_file(api: Api, place: str) -> Any:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def _forget(directory: str) -> None:
-    """Drops modules below `directory` from `sys.modules`, so that a restarted plugin is read again."""
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None) or "").startswith(directory):
-            del sys.modules[name]
-    importlib.invalidate_caches()
 
 
 def describe_error(error: BaseException, directory: Path) -> str:
@@ -298,7 +268,7 @@ class Pipe:
             return None
         size = wire.length(header)
         body = self._in.read(size)
-        return wire.decode_to_plugin(body) if len(body) == size else None
+        return wire.decode(body, wire.TO_PLUGIN) if len(body) == size else None
 
     def write(self, value: wire.FromPlugin) -> None:
         data = wire.frame(value)
@@ -325,7 +295,7 @@ class Host:
     def __init__(
         self, pipe: Pipe, brought: PluginContributions, directory: Path, log: logging.Logger, services: Collection[str]
     ) -> None:
-        self._pipe = pipe
+        self._pipe, self._brought = pipe, brought
         self._services = {name: each for name, each in brought.services.items() if name in services}
         self._directory = directory
         self._log = log
@@ -335,6 +305,8 @@ class Host:
         self._over = asyncio.Event()
 
     async def run(self) -> None:
+        """Tells the gateway what was registered, answers its calls, and ends the process."""
+        self._pipe.write(declaration(self._brought))
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._listen, args=(loop,), daemon=True, name="gateway").start()
         started = [name for name, service in self._services.items() if await self._served(name, service.start)]
@@ -345,6 +317,7 @@ class Host:
         for name in reversed(started):
             await self._served(name, self._services[name].stop)
         await self._answers.close()
+        os._exit(0)  # threads of the plugin that never end do not keep the process
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """Reads in a thread: the end of the pipe is noticed even when the plugin blocks the loop."""
@@ -362,7 +335,7 @@ class Host:
             case wire.HostCall():
                 task = asyncio.get_running_loop().create_task(self._answer(said))
                 self._tasks[said.id] = task
-                task.add_done_callback(partial(self._forget, said.id))
+                task.add_done_callback(lambda _: self._tasks.pop(said.id, None))
             case wire.Cancel(id=number):
                 if number in self._tasks:
                     self._tasks[number].cancel()
@@ -373,9 +346,6 @@ class Host:
                 self._pipe.write(wire.Pong(number))
             case wire.HostStop():
                 self._over.set()
-
-    def _forget(self, number: int, _: "asyncio.Task[None]") -> None:
-        self._tasks.pop(number, None)
 
     async def _answer(self, call: wire.HostCall) -> None:
         try:
@@ -439,17 +409,7 @@ def main() -> None:
     directory = Path(start.directory)
     brought = _load(pipe, start, directory, log)
     if brought is not None:
-        asyncio.run(_serve(pipe, brought, directory, log, start.services))
-
-
-async def _serve(
-    pipe: Pipe, brought: PluginContributions, directory: Path, log: logging.Logger, services: Collection[str]
-) -> None:
-    host = Host(pipe, brought, directory, log, services)
-    pipe.write(declaration(brought))
-    await host.run()
-    # Threads of the plugin that never end do not keep the process.
-    os._exit(0)
+        asyncio.run(Host(pipe, brought, directory, log, start.services).run())
 
 
 def _load(pipe: Pipe, start: wire.HostStart, directory: Path, log: logging.Logger) -> PluginContributions | None:
@@ -478,10 +438,9 @@ def _limit(memory_bytes: int) -> None:
         import resource
     except ImportError:
         return
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for what, most in ((resource.RLIMIT_AS, memory_bytes), (resource.RLIMIT_CORE, 0)):
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(what, (most, most))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""Installs plugins: unpack to a staging directory, inspect, ask for consent, then swap into place in one step.
-
-The operator's policy is checked before any hook or person is asked, for a first install and an update alike.
-"""
+"""Installs plugins: unpack to a staging directory, inspect, ask for consent, then swap into place in one step."""
 
 import contextlib
 import re

@@ -1,7 +1,4 @@
-"""Starts, supervises, quarantines and restarts the plugins of this process, independently of each other.
-
-A plugin that cannot be imported, raises, hangs, floods or dies is quarantined with the reason.
-"""
+"""Starts, supervises, quarantines and restarts the plugins of this process, independently of each other."""
 
 import asyncio
 import logging
@@ -353,16 +350,13 @@ class PluginManager:
         plugin = one.wanted.plugin
         guards = tuple(point for point in plugin.manifest.hooks if point in POINTS and POINTS[point].fails == "closed")
         self._registry.leave(plugin.id)
-        closed = PluginContributions(hooks=tuple(_refusing(plugin.id, point, why) for point in guards))
+
+        async def refuse(event: Any, context: HookContext) -> Any:
+            raise PluginFailed(f"the plugin {plugin.id} {why}")
+
+        closed = PluginContributions(hooks=tuple(Hook(point=point, run=refuse) for point in guards))
         self._registry.join(plugin, one.wanted.entry, closed)
         return guards
-
-
-def _refusing(plugin: str, point: str, why: str) -> Hook:
-    async def run(event: Any, context: HookContext) -> Any:
-        raise PluginFailed(f"the plugin {plugin} {why}")
-
-    return Hook(point=point, run=run)
 
 
 def reveal_secrets(value: Any) -> Any:

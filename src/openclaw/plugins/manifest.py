@@ -1,6 +1,8 @@
 """Parses `openclaw.plugin.json`, what a plugin says of itself, without running any of it. Pure."""
 
+import re
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Annotated, Any, Literal, NoReturn
 
 import msgspec
@@ -16,6 +18,18 @@ Line = Annotated[str, Meta(max_length=300)]
 Names = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...], Meta(max_length=256)]
 Variable = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,127}$")]
 
+FIELDS = {
+    "tools": "contracts.tools",
+    "hooks": "hooks",
+    "commands": "contracts.commands",
+    "methods": "contracts.gatewayMethods",
+    "routes": "contracts.httpRoutes",
+    "channels": "channels",
+    "providers": "providers",
+    "embedders": "contracts.embedders",
+    "services": "contracts.services",
+}
+"""Where in the manifest each kind of registration is declared."""
 FORBIDDEN_VARIABLES = ("PATH", "LD_", "DYLD_", "PYTHON", "OPENCLAW_", "HOME", "IFS", "BASH_ENV", "ENV")
 
 
@@ -62,17 +76,7 @@ class PluginManifest(Struct, frozen=True, kw_only=True, rename="camel"):
 
     def declared(self) -> dict[str, tuple[str, ...]]:
         """What may be registered, by the kinds of `PluginContributions.names`."""
-        return {
-            "tools": self.contracts.tools,
-            "hooks": self.hooks,
-            "commands": self.contracts.commands,
-            "methods": self.contracts.gateway_methods,
-            "routes": self.contracts.http_routes,
-            "channels": self.channels,
-            "providers": self.providers,
-            "embedders": self.contracts.embedders,
-            "services": self.contracts.services,
-        }
+        return {kind: attrgetter(re.sub("(?=[A-Z])", "_", field).lower())(self) for kind, field in FIELDS.items()}
 
 
 def read(data: bytes) -> PluginManifest | str:

@@ -255,7 +255,7 @@ class PluginProcess:
         try:
             while True:
                 size = wire.length(await child.stdout.readexactly(4))
-                why = self._heard(wire.decode_from_plugin(await child.stdout.readexactly(size)))
+                why = self._heard(wire.decode(await child.stdout.readexactly(size), wire.FROM_PLUGIN))
                 if why:
                     return why
         except asyncio.IncompleteReadError:

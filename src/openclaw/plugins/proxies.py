@@ -3,15 +3,15 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, structs
 
 from openclaw.core import errors
 from openclaw.core.channel import Address, Inbound, Outbound, Receipt
 from openclaw.core.embedder import EmbedderEndpoint, Traits, Vector
 from openclaw.core.events import ModelEvent
-from openclaw.core.plugin import Command, CommandReply, Hook, HttpAnswer, HttpRoute, Method, PluginContributions
+from openclaw.core.plugin import CommandReply, HttpAnswer, PluginContributions
 from openclaw.core.provider import Endpoint, ModelRequest
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.plugins import wire
@@ -19,39 +19,34 @@ from openclaw.plugins.process import PluginFailed, PluginProcess
 from openclaw.plugins.wire import encode_payload, encode_with_credentials
 
 SEND_SECONDS = 60.0
+T = TypeVar("T", bound=Struct)
 
 
 def make_proxies(process: PluginProcess, ready: wire.Ready) -> PluginContributions:
     """Everything the plugin registered, as proxies."""
+
+    def proxied(each: T, op: wire.Op, name: str, answer: type[Any]) -> T:
+        async def run(asked: Any) -> Any:
+            return await process.call(op, name, encode_payload(asked), answer)
+
+        return structs.replace(each, run=run)
+
     return PluginContributions(
         tools=tuple(ProxiedTool(process, tool) for tool in ready.tools),
         optional_tools=frozenset(tool.spec.name for tool in ready.tools if tool.optional),
         hooks=tuple(
-            Hook(run=partial(_ask_hook, process, str(number)), **structs.asdict(each))
+            structs.replace(each, run=partial(_ask_hook, process, str(number)))
             for number, each in enumerate(ready.hooks)
         ),
-        commands=tuple(
-            Command(run=partial(_ask, process, "command", each.name, CommandReply), **structs.asdict(each))
-            for each in ready.commands
-        ),
-        methods=tuple(
-            Method(run=partial(_ask, process, "method", each.name, object), **structs.asdict(each))
-            for each in ready.methods
-        ),
-        routes=tuple(
-            HttpRoute(run=partial(_ask, process, "route", each.path, HttpAnswer), **structs.asdict(each))
-            for each in ready.routes
-        ),
+        commands=tuple(proxied(each, "command", each.name, CommandReply) for each in ready.commands),
+        methods=tuple(proxied(each, "method", each.name, object) for each in ready.methods),
+        routes=tuple(proxied(each, "route", each.path, HttpAnswer) for each in ready.routes),
         channels=tuple(
             (TypingChannel if each.types else ProxiedChannel)(process, each.name) for each in ready.channels
         ),
         providers={name: partial(ProxiedProvider, process, name) for name in ready.providers},
         embedders={name: partial(ProxiedEmbedder, process, name) for name in ready.embedders},
     )
-
-
-async def _ask(process: PluginProcess, op: wire.Op, name: str, answer: type[Any], asked: Any) -> Any:
-    return await process.call(op, name, encode_payload(asked), answer)
 
 
 async def _ask_hook(process: PluginProcess, number: str, event: Any, context: Any) -> Any:
@@ -75,33 +70,17 @@ class ProxiedTool:
         return frozenset()  # calls that need something exclusively wait for each other in the plugin
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        asked = wire.ToolInput(
-            args=dict(args),
-            call_id=context.call_id,
-            workspace=str(context.workspace),
-            session_key=context.session_key,
-            run_id=context.run_id,
-            agent_id=context.agent_id,
-            tools=context.tools,
-            accepts_images=context.accepts_images,
-        )
+        asked = wire.copy_fields(context, wire.ToolInput, args=dict(args), workspace=str(context.workspace))
+
+        def report(progress: Raw) -> None:
+            context.report(wire.decode_payload(progress, str))
+
+        payload = encode_payload(asked)
         try:
-            found = await self._process.call(
-                "tool",
-                self.spec.name,
-                encode_payload(asked),
-                wire.ToolOutput,
-                report=partial(_report, context),
-            )
+            found = await self._process.call("tool", self.spec.name, payload, wire.ToolOutput, report=report)
         except errors.OpenClawError as error:
             return Output.failed(error.message)
-        return Output(
-            content=found.content, details=found.details, is_error=found.is_error, end_matters=found.end_matters
-        )
-
-
-def _report(context: ToolContext, progress: Raw) -> None:
-    context.report(wire.decode_payload(progress, str))
+        return Output(**structs.asdict(found))
 
 
 class ProxiedChannel:

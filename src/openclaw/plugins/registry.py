@@ -15,7 +15,8 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.hooks import POINTS, HookRegistration
 from openclaw.core.keys import NO_CHANNEL
 from openclaw.core.messages import Text
-from openclaw.core.plugin import Command, HttpRoute, Method, OpensEmbedder, OpensProvider, PluginContributions
+from openclaw.core.plugin import Command, HttpRoute, Method, OpensEmbedder, PluginContributions
+from openclaw.core.provider import OpenProvider
 from openclaw.core.settings import Live
 from openclaw.core.text import make_origin
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
@@ -222,7 +223,7 @@ class PluginRegistry:
         longest = sorted((route for route in routes if route.match == "prefix"), key=lambda route: -len(route.path))
         return next((route for route in longest if path.startswith(f"{route.path.rstrip('/')}/")), None)
 
-    def provider(self, name: str) -> OpensProvider | None:
+    def provider(self, name: str) -> OpenProvider | None:
         return next((brought.providers[name] for brought in self._here.values() if name in brought.providers), None)
 
     def embedder(self, name: str) -> OpensEmbedder | None:

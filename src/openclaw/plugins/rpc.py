@@ -65,10 +65,6 @@ def install_methods(plugins: PluginRegistry, hooks: HookDispatcher, audit: Audit
 Digest = Annotated[str, Meta(pattern="^[a-f0-9]{64}$")]
 
 
-class PluginsListParams(NoParams, frozen=True):
-    pass
-
-
 class PluginReloadTarget(Params, frozen=True):
     plugin_id: NonEmpty
     install_hash: Digest | None = None
@@ -95,7 +91,7 @@ STATES = {
 
 
 def plugins_methods(plugins: PluginRegistry) -> list[RpcMethod]:
-    async def list_plugins(params: PluginsListParams, caller: Caller) -> Any:
+    async def list_plugins(params: NoParams, caller: Caller) -> Any:
         await plugins.ready()
         statuses = plugins.statuses()
         return {
@@ -124,7 +120,7 @@ def plugins_methods(plugins: PluginRegistry) -> list[RpcMethod]:
         }
 
     return [
-        RpcMethod("plugins.list", PluginsListParams, list_plugins, READ),
+        RpcMethod("plugins.list", NoParams, list_plugins, READ),
         RpcMethod("plugins.reload", PluginsReloadParams, reload, ADMIN),
     ]
 

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct, field, structs
 
 from openclaw.core.embedder import EmbedderEndpoint, Traits
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.events import Done as ModelDone
 from openclaw.core.messages import Image, Text
-from openclaw.core.plugin import Scope
+from openclaw.core.plugin import Command, Hook, HttpRoute, Method
 from openclaw.core.provider import Endpoint, ModelRequest
 from openclaw.core.secret import Secret
 from openclaw.core.tool import ToolSpec
@@ -77,31 +77,6 @@ class ToolDeclared(Struct, frozen=True, kw_only=True):
     optional: bool = False
 
 
-class HookDeclared(Struct, frozen=True, kw_only=True):
-    point: str
-    priority: int = 0
-    timeout_ms: int | None = None
-    matcher: tuple[str, ...] = ()
-
-
-class CommandDeclared(Struct, frozen=True, kw_only=True):
-    name: str
-    description: str
-    args: str = ""
-
-
-class MethodDeclared(Struct, frozen=True, kw_only=True):
-    name: str
-    scope: Scope
-
-
-class RouteDeclared(Struct, frozen=True, kw_only=True):
-    path: str
-    auth: Literal["gateway", "plugin"]
-    match: Literal["exact", "prefix"]
-    scope: Scope
-
-
 class ChannelDeclared(Struct, frozen=True, kw_only=True):
     name: str
     types: bool = False
@@ -109,13 +84,13 @@ class ChannelDeclared(Struct, frozen=True, kw_only=True):
 
 
 class Ready(Struct, frozen=True, kw_only=True, tag=True):
-    """The plugin has registered."""
+    """The plugin has registered. Functions (`run`) stay in its process: None is sent in their place."""
 
     tools: tuple[ToolDeclared, ...] = ()
-    hooks: tuple[HookDeclared, ...] = ()
-    commands: tuple[CommandDeclared, ...] = ()
-    methods: tuple[MethodDeclared, ...] = ()
-    routes: tuple[RouteDeclared, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    commands: tuple[Command, ...] = ()
+    methods: tuple[Method, ...] = ()
+    routes: tuple[HttpRoute, ...] = ()
     channels: tuple[ChannelDeclared, ...] = ()
     providers: tuple[str, ...] = ()
     embedders: tuple[str, ...] = ()
@@ -168,9 +143,14 @@ class MalformedMessage(ValueError):
     """The bytes are not a message of this protocol."""
 
 
+def _decode_function(kind: Any, value: None) -> Any:
+    """Stands in for the function of a registration until `proxies` sets the one that calls through the pipe."""
+    return _decode_function
+
+
 _encoder = msgspec.msgpack.Encoder()
-_to_plugin: msgspec.msgpack.Decoder[ToPlugin] = msgspec.msgpack.Decoder(ToPlugin)
-_from_plugin: msgspec.msgpack.Decoder[FromPlugin] = msgspec.msgpack.Decoder(FromPlugin)
+TO_PLUGIN: msgspec.msgpack.Decoder[ToPlugin] = msgspec.msgpack.Decoder(ToPlugin)
+FROM_PLUGIN: msgspec.msgpack.Decoder[FromPlugin] = msgspec.msgpack.Decoder(FromPlugin, dec_hook=_decode_function)
 
 
 def encode_payload(value: Any) -> Raw:
@@ -205,14 +185,10 @@ def length(header: bytes) -> int:
     return size
 
 
-def decode_to_plugin(body: bytes) -> ToPlugin:
+def decode(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
+    """Decodes a message with `TO_PLUGIN` or `FROM_PLUGIN`."""
     with _malformed():
-        return _to_plugin.decode(body)
-
-
-def decode_from_plugin(body: bytes) -> FromPlugin:
-    with _malformed():
-        return _from_plugin.decode(body)
+        return decoder.decode(body)
 
 
 @contextmanager
@@ -224,6 +200,12 @@ def _malformed() -> Iterator[None]:
 
 
 # Payloads of calls.
+
+
+def copy_fields(source: Any, kind: type[T], **own: Any) -> T:
+    """A `kind` with the fields of `source` that it has too, and with `own`."""
+    names = (field.name for field in structs.fields(kind) if field.name not in own)  # type: ignore[arg-type]
+    return kind(**{name: getattr(source, name) for name in names}, **own)
 
 
 class ToolInput(Struct, frozen=True, kw_only=True):

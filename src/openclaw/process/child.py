@@ -8,7 +8,7 @@ from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -22,27 +22,6 @@ MAX_DRAINED = 64
 CLEARING = 30.0
 
 Sink = Callable[[bytes], None]
-
-
-class ChildProcess(Protocol):
-    """A started process and the descriptors its output comes from."""
-
-    pid: int
-    outputs: Sequence[int]
-    input: int | None
-    """The descriptor of its standard input, None without one or after it was closed."""
-    after: Sequence[str]
-    """A command to run after its end that kills what it left where signals do not reach (a container)."""
-
-    def end_input(self) -> None:
-        """Closes its input."""
-        ...
-
-    def poll(self) -> int | None:
-        """The exit code after it ended (negative: the signal); reaps it."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class ChildEnded(Struct, frozen=True, kw_only=True):
@@ -85,7 +64,12 @@ async def _undo_start(starting: "asyncio.Future[Process]", *, leads_group: bool)
 
 
 class PipedProcess:
-    """A process with piped output; its standard input is `stdin`, a pipe when `fed`, or else closed."""
+    """A process with piped output; its standard input is `stdin`, a pipe when `fed`, or else closed.
+
+    `outputs` are the descriptors its output comes from; `input` is that of its standard input, None without one or
+    after it was closed. `after` is a command to run after its end that kills what it left where signals do not reach
+    (a container). `poll` gives the exit code after it ended (negative: the signal), and reaps it.
+    """
 
     def __init__(
         self,
@@ -174,6 +158,9 @@ class TerminalProcess:
         self._terminal.closed = True
 
 
+ChildProcess = PipedProcess | TerminalProcess
+
+
 async def wait_for_child(
     child: ChildProcess,
     sinks: Sequence[Sink],
@@ -259,16 +246,10 @@ async def _exited(child: ChildProcess) -> int:
 async def _leave(crowded: "asyncio.Task[int] | None", after: Sequence[str]) -> None:
     if crowded is not None and not crowded.done():
         await asyncio.wait({crowded})
-    if after:
-        await _clear(after)
-
-
-async def _clear(command: Sequence[str]) -> None:
+    if not after:
+        return
     process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
+        *after, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )
     with suppress(TimeoutError):
         async with asyncio.timeout(CLEARING):

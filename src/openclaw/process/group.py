@@ -42,16 +42,11 @@ def _belongs(process: str, leader: int) -> bool:
     return state not in (b"Z", b"X") and leader in (int(group), int(session))
 
 
-async def terminate_group(leader: int, grace: float = GRACE) -> bool:
-    """Terminates the group, kills what remains after `grace` seconds; returns whether all are gone."""
+async def terminate_group(leader: int) -> None:
+    """Terminates the group, and kills what remains after a grace period."""
     _signal(leader, signal.SIGTERM)
-    if await _gone(leader, grace):
-        return True
-    for _ in range(20):
-        _signal(leader, signal.SIGKILL)
-        if await _gone(leader, 0.1):
-            return True
-    return False
+    if not await _gone(leader, GRACE):
+        await kill_group(leader)
 
 
 def _signal(leader: int, number: signal.Signals) -> set[int]:
@@ -118,7 +113,7 @@ def _everything() -> int:
 
 
 async def kill_group(leader: int) -> None:
-    """Kills the group with SIGKILL at once: a fork bomb would use any grace period to multiply."""
+    """Kills the group with SIGKILL, at once: a fork bomb would use any grace period to multiply."""
     for _ in range(200):
         if not _signal(leader, signal.SIGKILL):
             return

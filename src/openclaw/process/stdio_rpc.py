@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from openclaw.process import group
 
-LONGEST_LINE = 24 * 1024 * 1024
+LONGEST_LINE = 64 * 1024 * 1024
 
 
 class WorkerRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -157,26 +157,24 @@ def kill(leaders: set[int]) -> None:
 
 
 def run_worker(
-    library: str, hold: Callable[[Any, "asyncio.Queue[WorkerRequest | None]", WorkerOutput], Awaitable[None]]
-) -> int:
-    """The main function of a worker: reads its configuration and runs `hold` until the input ends."""
+    hold: Callable[[Any, "asyncio.Queue[WorkerRequest | None]", WorkerOutput], Awaitable[None]], *, bounded: bool = True
+) -> None:
+    """The main function of a worker: reads its configuration and runs `hold` until the input ends.
+
+    `bounded` limits its memory.
+    """
     start = msgspec.json.decode(sys.stdin.buffer.readline(), type=WorkerRequest)
     voice = WorkerOutput()
-    try:
-        __import__(library)
-    except ImportError:
-        voice.say(WorkerMessage(error="missing"))
-        return 1
 
     async def main() -> None:
         questions: asyncio.Queue[WorkerRequest | None] = asyncio.Queue()
         loop = asyncio.get_running_loop()
         threading.Thread(target=_listen, args=(loop, questions), daemon=True).start()
-        threading.Thread(target=_watch_memory, args=(voice,), daemon=True).start()
+        if bounded:
+            threading.Thread(target=_watch_memory, args=(voice,), daemon=True).start()
         await hold(start.body, questions, voice)
 
     asyncio.run(main())
-    return 0
 
 
 def _listen(loop: asyncio.AbstractEventLoop, questions: "asyncio.Queue[WorkerRequest | None]") -> None:
@@ -207,5 +205,6 @@ def _watch_memory(voice: WorkerOutput) -> None:
 
 def _end_all() -> None:
     """Kills this process and all its descendants at once."""
-    kill(descendants())
+    with suppress(ImportError):  # without psutil: inside a sandbox, which ends with all that is in it
+        kill(descendants())
     os._exit(3)

@@ -47,6 +47,17 @@ async def _outlast(future: asyncio.Future[T], cancelled: Callable[[], None] | No
     return future.result()
 
 
+async def wait_first(*waits: Any) -> None:
+    """Waits until the first of several waits is over."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def with_timeout(work: Coroutine[Any, Any, T], seconds: float, clock: Clock, what: str) -> T:
     """The result of `work`, or `Unavailable` when it takes longer than `seconds` (0 = no limit)."""
     task = asyncio.ensure_future(work)
@@ -60,17 +71,6 @@ async def with_timeout(work: Coroutine[Any, Any, T], seconds: float, clock: Cloc
         task.cancel()
         timer.cancel()
         await asyncio.gather(task, timer, return_exceptions=True)
-
-
-async def wait_for_either(event: asyncio.Event, seconds: float, clock: Clock) -> None:
-    """Returns when `event` is set, or after so many seconds."""
-    tasks = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(clock.sleep(seconds))]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 # Supervision.

@@ -29,6 +29,8 @@ from openclaw.process.tasks import run_shielded
 
 STOP_SECONDS = 9.0
 """The time for an orderly exit; after it the worker is killed with all its children."""
+LAST_WORDS_SECONDS = 5.0
+PIPES: Mapping[str, Any] = {"stdin": PIPE, "stdout": PIPE, "limit": LONGEST_LINE, "start_new_session": True}
 _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "TZ", "PYTHONPATH")
 
 
@@ -37,9 +39,7 @@ class WorkerSpec(Struct, frozen=True, kw_only=True):
 
     name: str
     """Its name in messages to people."""
-    module: str
-    missing: str
-    """The message when its library is not installed."""
+    module: str = ""
     start_seconds: float = 60.0
     secrets: tuple[Secret, ...] = ()
     """Redacted from errors."""
@@ -65,6 +65,7 @@ class Worker:
         heard: Callable[[Any], None] = ignore,
     ) -> None:
         self._role = role
+        self.name = role.name
         self._body = start
         self._idle = idle
         self._environ = {name: environ[name] for name in (*_INHERITED, *role.variables) if name in environ}
@@ -90,7 +91,7 @@ class Worker:
         """The process id, while it runs."""
         return self._child.pid if self._child is not None and self._child.returncode is None else None
 
-    async def ask(self, body: Any, seconds: float, report: Callable[[str], None] = ignore) -> Any:
+    async def ask(self, body: Any, seconds: float | None, report: Callable[[str], None] = ignore) -> Any:
         """Sends a request and returns the answer; raises when there is none."""
         await self._running()
         self._last += 1
@@ -104,11 +105,12 @@ class Worker:
                 tell = await waiting.answer
         except TimeoutError as error:
             await self.stop(patient=False)  # it may be stuck, so the next request gets a new process
-            raise Unavailable(f"{self._role.name} gave no answer within {seconds:g} s and was stopped") from error
+            raise Unavailable(f"{self.name} gave no answer within {seconds:g} s and was stopped") from error
         except asyncio.CancelledError:
             # Cancellation also cancels the awaited future; an answer that arrived in time needs no withdrawal.
-            if waiting.answer.cancelled() or not waiting.answer.done():
-                self._take_back(number)
+            if (waiting.answer.cancelled() or not waiting.answer.done()) and self._child and self._child.stdin:
+                with suppress(ConnectionError, RuntimeError):  # not awaited: the write may never complete
+                    self._child.stdin.write(encode_line(WorkerRequest(id=number, stop=True)))
             raise
         finally:
             self._waiting.pop(number, None)
@@ -150,53 +152,44 @@ class Worker:
     async def _running(self) -> None:
         async with self._starting:
             if self._closed:
-                raise Unavailable(f"{self._role.name} is not in use any more")
+                raise Unavailable(f"{self.name} is not in use any more")
             if self.alive and self._reader is not None and not self._reader.done():
                 return
             await self.stop(patient=False)
             await self._start()
 
+    async def _launch(self) -> Process:
+        """Starts the process; with a pipe for its standard error, what it wrote there last explains its end."""
+        argv = (sys.executable, "-P", "-m", self._role.module)
+        return await start_subprocess(*argv, **PIPES, stderr=DEVNULL, env=self._environ)
+
     async def _start(self) -> None:
         body = self._body()
-        self._child = await start_subprocess(
-            *(sys.executable, "-P", "-m", self._role.module),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            env=self._environ,
-            limit=LONGEST_LINE,
-            start_new_session=True,
-        )
+        self._child = await self._launch()
         self._over = False
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._reader = asyncio.create_task(self._read(self._child, ready), name=f"helper:{self._role.name}")
+        self._reader = asyncio.create_task(self._read(self._child, ready), name=f"helper:{self.name}")
         try:
             async with asyncio.timeout(self._role.start_seconds):
                 await self._send(WorkerRequest(id=0, body=body))
                 await ready
         except TimeoutError as error:
             await self.stop(patient=False)
-            raise Unavailable(f"{self._role.name} did not start in time") from error
+            raise Unavailable(f"{self.name} did not start in time") from error
         except BaseException:
             await run_shielded(self.stop(patient=False))
             raise
         self.starts += 1
 
-    def _take_back(self, number: int) -> None:
-        """Withdraws a request without waiting for the write, which may never complete."""
-        if self._child is not None and self._child.stdin is not None:
-            with suppress(ConnectionError, RuntimeError):
-                self._child.stdin.write(encode_line(WorkerRequest(id=number, stop=True)))
-
     async def _send(self, ask: WorkerRequest) -> None:
         child = self._child
         if child is None or child.stdin is None:
-            raise Unavailable(f"{self._role.name} has just ended: try again")
+            raise Unavailable(f"{self.name} has just ended: try again")
         try:
             child.stdin.write(encode_line(ask))
             await child.stdin.drain()
         except (ConnectionError, RuntimeError) as error:
-            raise Unavailable(f"{self._role.name} has just ended: try again") from error
+            raise Unavailable(f"{self.name} has just ended: try again") from error
 
     async def _read(self, child: Process, ready: "asyncio.Future[None]") -> None:
         """Dispatches answers until the process ends, then fails all pending requests."""
@@ -220,10 +213,15 @@ class Worker:
                     ready.set_result(None)
                 elif not tell.ready:
                     self.heard(tell.body)
+            if child.stderr is not None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LAST_WORDS_SECONDS):
+                        said = (await child.stderr.read()).decode("utf-8", "replace").strip().splitlines()
+                        reason = said[-1] if said else reason
         except (ValueError, msgspec.DecodeError):
             reason = "it sent something that cannot be read"
         finally:
-            failure = Unavailable(self._role.missing if reason == "missing" else self._named(reason))
+            failure = Unavailable(self._named(reason))
             left: list[asyncio.Future[Any]] = [ready, *(each.answer for each in self._waiting.values())]
             for future in left:
                 if not future.done():
@@ -231,7 +229,7 @@ class Worker:
                     future.exception()  # marks the exception as retrieved, since the caller may have stopped waiting
 
     def _named(self, reason: str) -> str:
-        return redact(f"{self._role.name}: {reason}", *self._role.secrets)
+        return redact(f"{self.name}: {reason}", *self._role.secrets)
 
     def _rest(self, idle: bool) -> None:
         if self._timer is not None:
@@ -241,6 +239,6 @@ class Worker:
             self._timer = asyncio.get_running_loop().call_later(self._idle, self._leave)
 
     def _leave(self) -> None:
-        task = asyncio.create_task(self.stop(), name=f"idle:{self._role.name}")
+        task = asyncio.create_task(self.stop(), name=f"idle:{self.name}")
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)

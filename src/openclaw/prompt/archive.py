@@ -6,11 +6,10 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.prompt.build import Prompt, assemble
 from openclaw.prompt.facts import Section
 from openclaw.prompt.report import PromptReport
-from openclaw.storage.database import Database
+from openclaw.storage.database import Database, find_run
 
 KNOWN_HASHES = 2_000
 
@@ -77,6 +76,7 @@ class PromptArchive:
             plain = structs.replace(report, generated_at=0, session_id="", session_key="")
             parts.append(msgspec.json.encode(plain).decode())
             row = _Dated(report.generated_at, report.session_id, report.session_key, _digest(parts[-1]))
+        told = msgspec.json.encode(row).decode()
         texts = {digest: text for text in parts if (digest := _digest(text)) not in self._stored}
         await self._db.write_all(
             *(
@@ -89,13 +89,7 @@ class PromptArchive:
             (
                 "INSERT INTO prompts (run_id, session_key, created_at, report, sections) "
                 "VALUES (:run, :key, :now, :report, :sections) ON CONFLICT (run_id) DO NOTHING",
-                {
-                    "run": run_id,
-                    "key": session_key,
-                    "now": now,
-                    "report": msgspec.json.encode(row).decode(),
-                    "sections": _digest(listed),
-                },
+                {"run": run_id, "key": session_key, "now": now, "report": told, "sections": _digest(listed)},
             ),
         )
         self._stored.update(dict.fromkeys(texts))
@@ -123,15 +117,8 @@ class PromptArchive:
 
     async def find(self, wanted: str) -> ArchivedPrompt:
         """The prompt of a run, by its id or a unique prefix of it."""
-        rows = await self._db.read(
-            "SELECT run_id FROM prompts WHERE substr(run_id, 1, :size) = :start LIMIT 2",
-            {"start": wanted, "size": len(wanted)},
-        )
-        if len(rows) > 1:
-            raise InvalidRequest(f"{wanted!r} fits several runs: give more of the id")
-        if not rows:
-            raise NotFound(f"no run {wanted!r} is on record: `openclaw prompt runs` lists what there is")
-        return await self._load(rows[0]["run_id"])
+        none = "is on record: `openclaw prompt runs` lists what there is"
+        return await self._load(await find_run(self._db, "prompts", wanted, none))
 
     async def latest(self, session_key: str) -> ArchivedPrompt | None:
         """The last prompt that was sent for a session."""
@@ -156,15 +143,13 @@ class PromptArchive:
             fields = structs.asdict(item)
             text = await self._text(fields.pop("hash"))
             sections.append(msgspec.convert({**fields, "text": text}, Section))
-        stable = tuple(section for section in sections if section.stable)
-        dynamic = tuple(section for section in sections if not section.stable)
+        stable = assemble(section for section in sections if section.stable).rstrip()
+        dynamic = assemble(section for section in sections if not section.stable).lstrip()
         return ArchivedPrompt(
             run_id=run_id,
             session_key=row["session_key"],
             created_at=row["created_at"],
-            prompt=Prompt(
-                sections=tuple(sections), stable=assemble(stable).rstrip(), dynamic=assemble(dynamic).lstrip()
-            ),
+            prompt=Prompt(sections=tuple(sections), stable=stable, dynamic=dynamic),
             report=await self._report(row["report"]),
         )
 
@@ -174,9 +159,9 @@ class PromptArchive:
         except msgspec.ValidationError:
             return msgspec.json.decode(told, type=PromptReport)
         report = msgspec.json.decode(await self._text(dated.rest), type=PromptReport)
-        return structs.replace(
-            report, generated_at=dated.generated_at, session_id=dated.session_id, session_key=dated.session_key
-        )
+        own = structs.asdict(dated)
+        del own["rest"]
+        return structs.replace(report, **own)
 
     async def _text(self, digest: str) -> str:
         rows = await self._db.read("SELECT text FROM prompt_texts WHERE hash = :hash", {"hash": digest})

@@ -56,7 +56,7 @@ def _lines(sections: Iterable[Section]) -> Iterator[BlamedLine]:
 # Comparison.
 
 
-class PromptDifference(Struct, frozen=True, kw_only=True):
+class PromptDifference(Struct, frozen=True, kw_only=True, rename="camel"):
     """One section that differs."""
 
     id: str
@@ -67,7 +67,7 @@ class PromptDifference(Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
-class PromptDiff(Struct, frozen=True, kw_only=True):
+class PromptDiff(Struct, frozen=True, kw_only=True, rename="camel"):
     changes: tuple[PromptDifference, ...]
     prefix_kept: bool
     """Whether the text above the boundary is the same, byte for byte."""
@@ -80,14 +80,11 @@ class PromptDiff(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         lines = [f"{each.kind} {each.id} ({each.before_chars:,} → {each.after_chars:,} chars)" for each in self.changes]
-        if self.prefix_kept:
-            verdict = "the cached prefix is unchanged"
-        else:
-            verdict = (
-                f"the cached prefix broke in {self.broken_at or 'its end'} at byte {self.broken_at_byte:,} "
-                f"of {self.prefix_bytes:,}"
-            )
-        return "\n".join((*lines, verdict))
+        verdict = "is unchanged"
+        if not self.prefix_kept:
+            place = f"at byte {self.broken_at_byte:,} of {self.prefix_bytes:,}"
+            verdict = f"broke in {self.broken_at or 'its end'} {place}"
+        return "\n".join((*lines, f"the cached prefix {verdict}"))
 
 
 def diff(before: Prompt, after: Prompt) -> PromptDiff:
@@ -142,7 +139,5 @@ def _changes(old: Sequence[Section], new: Sequence[Section]) -> Iterator[PromptD
 
 
 def _first_difference(one: bytes, other: bytes) -> int:
-    for at, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return at
-    return min(len(one), len(other))
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))

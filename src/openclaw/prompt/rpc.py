@@ -102,7 +102,7 @@ def prompt_methods(
             "createdAt": stored.created_at,
             "report": msgspec.to_builtins(stored.report),
             "cached": cached(stored, change),
-            "diff": {"previousRunId": before, **_shown(change)} if change else None,
+            "diff": {"previousRunId": before, **msgspec.to_builtins(change)} if change else None,
             "runs": [{"runId": run_id, "createdAt": at} for run_id, _, at in recent],
             **({"texts": {each.id: each.rendered for each in stored.prompt.sections}} if params.include_text else {}),
         }
@@ -124,23 +124,3 @@ def cached(stored: ArchivedPrompt, change: PromptDiff | None) -> list[str]:
             break
         found.append(section.id)
     return found
-
-
-def _shown(change: PromptDiff) -> dict[str, Any]:
-    return {
-        "prefixKept": change.prefix_kept,
-        "brokenAt": change.broken_at,
-        "brokenAtByte": change.broken_at_byte,
-        "prefixBytes": change.prefix_bytes,
-        "changes": [
-            {
-                "id": each.id,
-                "kind": each.kind,
-                "stable": each.stable,
-                "beforeChars": each.before_chars,
-                "afterChars": each.after_chars,
-                "source": each.source,
-            }
-            for each in change.changes
-        ],
-    }

@@ -146,17 +146,8 @@ def signed_text(params: ConnectParams, device_id: str, signed_at: int, nonce: st
     """The text a client with these connect params signs."""
     auth, client = params.auth, params.client
     token = (auth.token or auth.device_token or auth.bootstrap_token) if auth else None
-    fields = [
-        version,
-        device_id,
-        client.id,
-        client.mode,
-        params.role or "operator",
-        ",".join(params.scopes or ()),
-        str(signed_at),
-        token or "",
-        nonce,
-    ]
+    role, scopes = params.role or "operator", ",".join(params.scopes or ())
+    fields = [version, device_id, client.id, client.mode, role, scopes, str(signed_at), token or "", nonce]
     if version == "v3":
         fields += [redact_text(client.platform), redact_text(client.device_family or "")]
     return "|".join(fields)

@@ -17,21 +17,10 @@ from msgspec.structs import replace
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.secret import Secret
+from openclaw.protocol import frames
 from openclaw.protocol.auth import Version, signed_text
 from openclaw.protocol.connect import ClientId, ClientMode, ConnectAuth, ConnectClient, ConnectDevice, ConnectParams
-from openclaw.protocol.frames import (
-    CLOSE_NORMAL,
-    CLOSE_TICK_TIMEOUT,
-    HANDSHAKE_TIMEOUT_MS,
-    PROTOCOL,
-    TICK_INTERVAL_MS,
-    ErrorShape,
-    EventFrame,
-    RequestFrame,
-    Response,
-    encode,
-    parse_from_server,
-)
+from openclaw.protocol.frames import ErrorShape, EventFrame, RequestFrame, Response, encode, parse_from_server
 from openclaw.protocol.scopes import Role
 
 # The connect request.
@@ -66,8 +55,8 @@ class ConnectOptions(Struct, frozen=True, kw_only=True):
     device_family: str | None = None
     display_name: str | None = None
     instance_id: str | None = None
-    min_protocol: int = PROTOCOL
-    max_protocol: int = PROTOCOL
+    min_protocol: int = frames.PROTOCOL
+    max_protocol: int = frames.PROTOCOL
 
 
 class Challenge(Struct, frozen=True):
@@ -188,7 +177,7 @@ class ClientSocket(Protocol):
 
     async def receive(self) -> str | bytes: ...
 
-    async def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None: ...
+    async def close(self, code: int = frames.CLOSE_NORMAL, reason: str = "") -> None: ...
 
 
 class EventGap(Struct, frozen=True):
@@ -263,7 +252,7 @@ class GatewayClient:
     async def greet(self, introduction: ConnectOptions, signer: Signer | None) -> None:
         """Answers the challenge and reads hello; a rejection raises `CallFailed`."""
         try:
-            async with asyncio.timeout(HANDSHAKE_TIMEOUT_MS / 1000):
+            async with asyncio.timeout(frames.HANDSHAKE_TIMEOUT_MS / 1000):
                 first = parse_from_server(await self._socket.receive())
                 if not isinstance(first, EventFrame):
                     raise InvalidRequest("the gateway sent no challenge: is this really an OpenClaw gateway?")
@@ -278,7 +267,11 @@ class GatewayClient:
 
     async def read(self) -> None:
         """Reads until the connection ends, and hands out what comes."""
-        silence = 2 * self._tick_interval_ms() / 1000 if self._ticks else None
+        policy = self.hello.get("policy")
+        interval = policy.get("tickIntervalMs") if isinstance(policy, dict) else None
+        if not isinstance(interval, int) or interval <= 0:
+            interval = frames.TICK_INTERVAL_MS
+        silence = 2 * interval / 1000 if self._ticks else None
         lost = ConnectionLost("the connection to the gateway is closed")
         try:
             while True:
@@ -286,8 +279,8 @@ class GatewayClient:
                     async with asyncio.timeout(silence):
                         data = await self._socket.receive()
                 except TimeoutError:
-                    await self._socket.close(CLOSE_TICK_TIMEOUT, "tick timeout")
-                    raise ConnectionLost("the gateway went silent", close_code=CLOSE_TICK_TIMEOUT) from None
+                    await self._socket.close(frames.CLOSE_TICK_TIMEOUT, "tick timeout")
+                    raise ConnectionLost("the gateway went silent", close_code=frames.CLOSE_TICK_TIMEOUT) from None
                 self._hand_out(parse_from_server(data))
         except ConnectionLost as error:
             lost = error
@@ -319,11 +312,6 @@ class GatewayClient:
         self._events.put_nowait(EventGap(0, self._seq or 0))
         if newest is not None:
             self._events.put_nowait(newest)
-
-    def _tick_interval_ms(self) -> int:
-        policy = self.hello.get("policy")
-        interval = policy.get("tickIntervalMs") if isinstance(policy, dict) else None
-        return interval if isinstance(interval, int) and interval > 0 else TICK_INTERVAL_MS
 
 
 @asynccontextmanager

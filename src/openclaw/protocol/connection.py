@@ -1,36 +1,14 @@
-"""A client after its handshake: filters and numbers its events, and decides when to close it. It holds no socket.
-
-match connection.receive(data):
-    case Request() as request: …            # rpc.dispatch
-    case Send(data) | Close() as action: …  # answer, or end
-for action in connection.answer(response, buffered): …
-action = connection.hear(event, buffered)   # Send, Close, or None when it is not for this client
-"""
+"""A client after its handshake: filters and numbers its events, and decides when to close it. It holds no socket."""
 
 from typing import Any, Protocol
 
 from msgspec import Struct
 
+from openclaw.protocol import frames
 from openclaw.protocol.auth import AuthMethod, DeviceToken, SetupTokens
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, hello_ok
 from openclaw.protocol.events import BusEvent
-from openclaw.protocol.frames import (
-    CLOSE_POLICY,
-    CLOSE_TOO_BIG,
-    CLOSE_WITHDRAWN,
-    INVALID_REQUEST,
-    MAX_BUFFERED_BYTES,
-    MAX_PAYLOAD_BYTES,
-    ErrorShape,
-    NotARequest,
-    NotJson,
-    RequestFrame,
-    Response,
-    encode,
-    failure,
-    parse_request,
-    size,
-)
+from openclaw.protocol.frames import INVALID_REQUEST, ErrorShape, RequestFrame, Response, encode, failure
 from openclaw.protocol.rpc import Caller
 from openclaw.protocol.scopes import ADMIN, is_wrong_role, receivable_events
 
@@ -50,7 +28,7 @@ class Close(Struct, frozen=True):
     reason: str = ""
 
 
-SLOW = Close(CLOSE_POLICY, "slow consumer")
+SLOW = Close(frames.CLOSE_POLICY, "slow consumer")
 
 
 class Disconnected(Exception):
@@ -122,11 +100,7 @@ class Connection:
 
     def hello(self, request_id: str, offer: ServerFeatures, snapshot: HelloSnapshot) -> Send:
         """The answer to `connect`; a new device token is sent here only."""
-        auth: dict[str, Any] = {
-            "role": self.caller.role,
-            "scopes": list(self.caller.scopes),
-            "method": self.method,
-        }
+        auth: dict[str, Any] = {"role": self.caller.role, "scopes": list(self.caller.scopes), "method": self.method}
         if self._issued is not None:
             auth |= {"deviceToken": self._issued.token.reveal(), "issuedAtMs": self._issued.issued_at_ms}
             self._issued = None
@@ -147,22 +121,22 @@ class Connection:
     def receive(self, data: bytes | str) -> RequestFrame | Send | Close | None:
         """The request in one frame, or the answer to a bad one; None for text that cannot be answered."""
         # A character takes at most four bytes, so the size of a short message need not be counted.
-        if 4 * len(data) > MAX_PAYLOAD_BYTES and size(data) > MAX_PAYLOAD_BYTES:
-            return Close(CLOSE_TOO_BIG)
-        match parse_request(data):
+        if 4 * len(data) > frames.MAX_PAYLOAD_BYTES and frames.size(data) > frames.MAX_PAYLOAD_BYTES:
+            return Close(frames.CLOSE_TOO_BIG)
+        match frames.parse_request(data):
             case RequestFrame(method="connect") as request:
                 error = ErrorShape(code=INVALID_REQUEST, message="connect is only valid as the first request")
                 return Send(encode(failure(request.id, error)))
             case RequestFrame() as request:
                 return request
-            case NotARequest() as problem:
+            case frames.NotARequest() as problem:
                 return Send(encode(problem.answer()))
-            case NotJson():
+            case frames.NotJson():
                 return None
 
     def answer(self, response: Response, buffered: int) -> tuple[Send | Close, ...]:
         """Sends an answer; closes the connection of a client that keeps using the wrong role, or does not read."""
-        if buffered > MAX_BUFFERED_BYTES:
+        if buffered > frames.MAX_BUFFERED_BYTES:
             return (SLOW,)
         sent = Send(encode(response))
         if response.ok or not is_wrong_role(response.error):
@@ -171,7 +145,7 @@ class Connection:
         self._role_errors += 1
         if self._role_errors <= MAX_ROLE_ERRORS:
             return (sent,)
-        return sent, Close(CLOSE_POLICY, "repeated unauthorized role")
+        return sent, Close(frames.CLOSE_POLICY, "repeated unauthorized role")
 
     def hear(self, news: BusEvent, buffered: int) -> Send | Close | None:
         """Numbers and sends `news` if this client may receive it and subscribed to it.
@@ -193,7 +167,7 @@ class Connection:
         if not wanted:
             return None
         self.seq += 1
-        if buffered > MAX_BUFFERED_BYTES:
+        if buffered > frames.MAX_BUFFERED_BYTES:
             if not news.droppable:
                 return SLOW
             self.dropped += 1
@@ -204,9 +178,9 @@ class Connection:
         """The close that `change` requires for this connection; None when it is not affected."""
         match change:
             case DeviceRemoved(device_id) if device_id == self.caller.device_id:
-                return Close(CLOSE_WITHDRAWN, "device removed")
+                return Close(frames.CLOSE_WITHDRAWN, "device removed")
             case TokenRevoked(device_id, role) if (device_id, role) == (self.caller.device_id, self.caller.role):
-                return Close(CLOSE_WITHDRAWN, "device token withdrawn")
+                return Close(frames.CLOSE_WITHDRAWN, "device token withdrawn")
             case GatewayAuthChanged() if self.method not in ("device-token", "bootstrap-token"):
-                return Close(CLOSE_WITHDRAWN, "gateway auth changed")
+                return Close(frames.CLOSE_WITHDRAWN, "gateway auth changed")
         return None

@@ -2,10 +2,6 @@
 
 It holds no socket and no clock. Feed it frames until it returns the request to judge; frames that arrive while it is
 judged are fed too, and handed on with the connection.
-
-    handshake = Handshake(policy, peer, conn_id=…, nonce=…, now=ms, limiter=limiter, directory=pairing, verify=verify)
-    match handshake.feed(data):
-        case RequestFrame() as request: outcome = await handshake.judge(request, now)
 """
 
 from collections.abc import Sequence
@@ -15,38 +11,11 @@ from msgspec import Struct
 
 from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
-from openclaw.protocol import auth, rejections
-from openclaw.protocol.auth import (
-    AuthLimiter,
-    AuthMethod,
-    AuthPolicy,
-    DeviceClaim,
-    DeviceState,
-    DeviceToken,
-    SetupTokens,
-    Verify,
-    check_proof,
-    redact_text,
-)
+from openclaw.protocol import auth, frames, rejections
+from openclaw.protocol.auth import AuthMethod, DeviceClaim, DeviceState, DeviceToken, SetupTokens
 from openclaw.protocol.connect import ConnectParams
 from openclaw.protocol.connection import Close, Connection, Send
-from openclaw.protocol.frames import (
-    CLOSE_INTERNAL,
-    CLOSE_NORMAL,
-    CLOSE_POLICY,
-    CLOSE_TOO_BIG,
-    MAX_BYTES_BEFORE_CONNECT,
-    MAX_FRAMES_WHILE_CONNECTING,
-    EventFrame,
-    NotARequest,
-    NotJson,
-    RequestFrame,
-    close_reason,
-    encode,
-    failure,
-    parse_request,
-    size,
-)
+from openclaw.protocol.frames import RequestFrame, close_reason, encode, failure
 from openclaw.protocol.peer import NoProxyUser, Peer, client_ip, origin_problem
 from openclaw.protocol.rejections import Rejected
 from openclaw.protocol.rpc import Caller, MethodRefusal, read_params, to_error_shape
@@ -96,15 +65,15 @@ class Handshake:
 
     def __init__(
         self,
-        policy: AuthPolicy,
+        policy: auth.AuthPolicy,
         peer: Peer,
         *,
         conn_id: str,
         nonce: str,
         now: int,
-        limiter: AuthLimiter,
+        limiter: auth.AuthLimiter,
         directory: DeviceDirectory,
-        verify: Verify,
+        verify: auth.Verify,
     ) -> None:
         self.policy = policy
         self.peer = peer
@@ -123,24 +92,24 @@ class Handshake:
     def open(self) -> Send:
         """The challenge, sent first."""
         payload = {"nonce": self._nonce, "ts": self._opened, "capabilities": list(CHALLENGE_CAPABILITIES)}
-        return Send(encode(EventFrame(event="connect.challenge", payload=payload)))
+        return Send(encode(frames.EventFrame(event="connect.challenge", payload=payload)))
 
     def feed(self, data: bytes | str) -> RequestFrame | Send | Close | None:
         """Takes one frame from the client: the request to judge, or what to do about the frame."""
-        if size(data) > MAX_BYTES_BEFORE_CONNECT:
-            return Close(CLOSE_TOO_BIG)
+        if frames.size(data) > frames.MAX_BYTES_BEFORE_CONNECT:
+            return Close(frames.CLOSE_TOO_BIG)
         if self._judging:
             self._waiting.append(data)
-            if len(self._waiting) > MAX_FRAMES_WHILE_CONNECTING:
-                return Close(CLOSE_POLICY, "too many frames before connect was answered")
+            if len(self._waiting) > frames.MAX_FRAMES_WHILE_CONNECTING:
+                return Close(frames.CLOSE_POLICY, "too many frames before connect was answered")
             return None
-        match parse_request(data):
-            case NotJson():
-                return Close(CLOSE_NORMAL)
-            case NotARequest() as problem:
+        match frames.parse_request(data):
+            case frames.NotJson():
+                return Close(frames.CLOSE_NORMAL)
+            case frames.NotARequest() as problem:
                 self._strays += 1
-                if self._strays > MAX_FRAMES_WHILE_CONNECTING:
-                    return Close(CLOSE_POLICY, rejections.CONNECT_FIRST)
+                if self._strays > frames.MAX_FRAMES_WHILE_CONNECTING:
+                    return Close(frames.CLOSE_POLICY, rejections.CONNECT_FIRST)
                 return Send(encode(problem.answer()))
             case RequestFrame() as request:
                 self._judging = True
@@ -153,7 +122,7 @@ class Handshake:
         except Rejected as rejected:
             error, close = rejected.error, rejected.close
         except OpenClawError as failed:
-            error, close = to_error_shape(failed), CLOSE_INTERNAL
+            error, close = to_error_shape(failed), frames.CLOSE_INTERNAL
         else:
             return Established(connection, request.id, self._waiting)
         return Refused(Send(encode(failure(request.id, error))), Close(close, close_reason(error.message)))
@@ -178,7 +147,7 @@ class Handshake:
         if params.device is None:
             method = self._without_device(params, role, credential)
             return self._connection(params, role, auth.granted_without_device(params, self.peer, method), method)
-        if broken := check_proof(params, self._nonce, now, self._verify):
+        if broken := auth.check_proof(params, self._nonce, now, self._verify):
             raise rejections.bad_proof(broken)
         if isinstance(credential, auth.SharedSecretClaim) and auth.needs_no_pairing(params, credential.method):
             return self._connection(params, role, auth.requested_scopes(params, self.peer), credential.method)
@@ -271,8 +240,8 @@ class Handshake:
             public_key=params.device.public_key.rstrip("="),
             role=role,
             scopes=auth.requested_scopes(params, self.peer) if role == "operator" else (),
-            platform=redact_text(client.platform),
-            device_family=redact_text(client.device_family or ""),
+            platform=auth.redact_text(client.platform),
+            device_family=auth.redact_text(client.device_family or ""),
             display_name=client.display_name or "",
             client_id=client.id,
             client_mode=client.mode,

@@ -1,11 +1,6 @@
-"""A connection inside one process: what a client and the gateway need of a socket, without one.
+"""A connection inside one process, with the frames, the handshake and the bounds of a websocket.
 
-    async with connect(serve, introduction) as client:      # `serve` is given the gateway's end
-        health = await client.call("health")
-
-The frames and the handshake are those of a websocket. What waits to be read is bounded the same way: a client that
-sends waits for the gateway to read, and the gateway sees how much a client has not taken. Closing one end ends the
-other.
+A client that sends waits for the gateway to read, and the gateway sees how much a client has not taken.
 """
 
 import asyncio

@@ -2,19 +2,10 @@
 
 from typing import Any
 
+from openclaw.protocol import frames
 from openclaw.protocol.auth import CODES, DeviceClaim, DeviceState, Mode, PairingReason, Reason, secret_kind
 from openclaw.protocol.connect import ConnectParams
-from openclaw.protocol.frames import (
-    CLOSE_NOT_READY,
-    CLOSE_POLICY,
-    CLOSE_PROTOCOL,
-    INVALID_REQUEST,
-    MINIMUM_PROBE_PROTOCOL,
-    NOT_PAIRED,
-    PROTOCOL,
-    UNAVAILABLE,
-    ErrorShape,
-)
+from openclaw.protocol.frames import INVALID_REQUEST, NOT_PAIRED, ErrorShape
 
 CONNECT_FIRST = "invalid handshake: first request must be connect"
 STARTUP_RETRY_MS = 500
@@ -30,7 +21,7 @@ _PAIRING = {
 class Rejected(Exception):
     """An error answer to `connect`, and the close code that follows it."""
 
-    def __init__(self, error: ErrorShape, close: int = CLOSE_POLICY) -> None:
+    def __init__(self, error: ErrorShape, close: int = frames.CLOSE_POLICY) -> None:
         super().__init__(error.code)
         self.error = error
         self.close = close
@@ -42,13 +33,13 @@ def invalid(message: str, **details: Any) -> Rejected:
 
 def starting() -> Rejected:
     error = ErrorShape(
-        code=UNAVAILABLE,
+        code=frames.UNAVAILABLE,
         message="gateway starting; retry shortly",
         details={"reason": "startup-sidecars"},
         retryable=True,
         retry_after_ms=STARTUP_RETRY_MS,
     )
-    return Rejected(error, CLOSE_NOT_READY)
+    return Rejected(error, frames.CLOSE_NOT_READY)
 
 
 def protocol_mismatch(params: ConnectParams) -> Rejected:
@@ -56,11 +47,11 @@ def protocol_mismatch(params: ConnectParams) -> Rejected:
         "code": "PROTOCOL_MISMATCH",
         "clientMinProtocol": params.min_protocol,
         "clientMaxProtocol": params.max_protocol,
-        "expectedProtocol": PROTOCOL,
-        "minimumProbeProtocol": MINIMUM_PROBE_PROTOCOL,
+        "expectedProtocol": frames.PROTOCOL,
+        "minimumProbeProtocol": frames.MINIMUM_PROBE_PROTOCOL,
     }
     error = ErrorShape(code=INVALID_REQUEST, message="protocol mismatch", details=details)
-    return Rejected(error, CLOSE_PROTOCOL)
+    return Rejected(error, frames.CLOSE_PROTOCOL)
 
 
 def origin(reason: str) -> Rejected:

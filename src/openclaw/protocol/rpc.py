@@ -1,9 +1,5 @@
 """RPC methods: registered with their params type, authorised, decoded and called; exceptions become error frames here.
 
-    registry = MethodRegistry()
-    registry.add(RpcMethod("wake", WakeParams, wake, scope=WRITE))
-    async for response in dispatch(registry, request, caller): ...
-
 A handler is `async def wake(params, caller) -> payload`, or an async generator when a request has more than one answer.
 """
 
@@ -18,15 +14,7 @@ from msgspec import UNSET, Raw, Struct
 
 from openclaw.core.errors import OpenClawError, ProviderError, SessionBusy, StateError
 from openclaw.protocol import scopes
-from openclaw.protocol.frames import (
-    INVALID_REQUEST,
-    UNAVAILABLE,
-    ErrorShape,
-    RequestFrame,
-    Response,
-    encode,
-    failure,
-)
+from openclaw.protocol.frames import INVALID_REQUEST, UNAVAILABLE, ErrorShape, RequestFrame, Response, encode, failure
 from openclaw.protocol.params import invalid_params
 from openclaw.protocol.scopes import ADMIN, Role, allows, missing_scope, wrong_role
 
@@ -201,12 +189,9 @@ def to_error_shape(error: OpenClawError) -> ErrorShape:
             )
         case SessionBusy():
             return ErrorShape(code=UNAVAILABLE, message=error.message, retryable=True)
-        case StateError():
-            return ErrorShape(code=UNAVAILABLE, message=error.message)
-        case _ if error.code == "INTERNAL":
-            return ErrorShape(code=UNAVAILABLE, message=error.message)
         case _:
-            return ErrorShape(code=INVALID_REQUEST, message=error.message)
+            ours = isinstance(error, StateError) or error.code == "INTERNAL"
+            return ErrorShape(code=UNAVAILABLE if ours else INVALID_REQUEST, message=error.message)
 
 
 def refusal(error: ErrorShape) -> MethodRefusal:

@@ -57,12 +57,7 @@ async def connect(
         context.verify_mode = ssl.CERT_NONE  # the one valid certificate is known by its digest
     try:
         socket = await websockets.asyncio.client.connect(
-            url,
-            max_size=MAX_PAYLOAD_BYTES,
-            compression=None,
-            ping_interval=None,
-            proxy=None,
-            **encryption,
+            url, max_size=MAX_PAYLOAD_BYTES, compression=None, ping_interval=None, proxy=None, **encryption
         )
     except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
         raise ConnectionLost(f"cannot reach the gateway at {url}: {error}. Is it running?") from error

@@ -40,7 +40,7 @@ from openclaw.plugins.hooks.dispatch import HookDispatcher, audit_change
 from openclaw.plugins.hooks.events import (
     CONTENT_CHARS,
     CompactContext,
-    Context,
+    Payload,
     ReceivedContext,
     SentContext,
     _compacted,
@@ -114,7 +114,7 @@ class HookFileSubscriber:
                     )
                     self._tell("message", "sent", sent, turn)
 
-    def _tell(self, kind: str, action: str, context: Context, turn: RunRequest) -> None:
+    def _tell(self, kind: str, action: str, context: Payload, turn: RunRequest) -> None:
         self._hooks.tell(make_event(self._clock, kind, action, context, str(turn.key)))
 
 

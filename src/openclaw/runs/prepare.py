@@ -428,7 +428,7 @@ class TurnPreparer:
                 tools=tuple(tool.spec.name for tool in tools),
                 agent_id=key.agent,
                 accepts_images=sees_images and (model is None or "image" in model.input),
-                env=skills.variables.revealed() if skills.variables.env else {},
+                env={name: value.reveal() for name, value in skills.variables.items()},
             ),
             SkillGate(gate, self._skills.guard(skills), self._approver),
             self._clock,

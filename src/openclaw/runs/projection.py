@@ -27,7 +27,7 @@ from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.reply import NoteShaped, ReplyShaped, TextShaped, ThoughtShaped
 from openclaw.runs.request import RecordedEvent, SessionRepaired
-from openclaw.sessions.history import _said, message_to_json
+from openclaw.sessions.history import message_to_json
 
 SIP_MS = 120
 SHOWN_CHARS = 200_000
@@ -234,6 +234,11 @@ class EventProjection:
             chat["notices"] = list(outcome.notices)
         lifecycle = _agent(told, run, "lifecycle", data)
         return [lifecycle, _chat(told, run, **chat), _changed(told, phase=data["phase"])]
+
+
+def _said(text: str, at: int, reasoning: str = "") -> dict[str, Any]:
+    thought = [{"type": "thinking", "thinking": reasoning}] if reasoning else []
+    return {"role": "assistant", "content": [*thought, {"type": "text", "text": text}], "timestamp": at}
 
 
 def _compaction(done: CompactionEnded) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from openclaw.core.harness import Steering
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall, User
 from openclaw.core.text import merge_origins
-from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.inbox import RunOutcome, failed_outcome
 from openclaw.runs.recovery import SessionActivity, Work
 from openclaw.runs.request import Priority, RunRequest
 
@@ -392,3 +392,20 @@ def _alike(one: QueuedRun, other: QueuedRun) -> bool:
 def run_of(message: User) -> str | None:
     key = message.idempotency_key or ""
     return key.removesuffix(":user") if key.endswith(":user") else None
+
+
+def merged_outcome(run_id: str) -> RunOutcome:
+    return RunOutcome(status="ok", stop_reason="stop", steered_into=run_id)
+
+
+def stopped_outcome(why: StopReason | None, limit: float = 0.0) -> RunOutcome:
+    match why:
+        case "timeout":
+            return failed_outcome(f"stopped: the run took longer than {limit:g} s", "timeout", "timeout")
+        case "stalled":
+            text = "stopped: nothing happened for too long. Send it again, or raise diagnostics.stuckSessionAbortMs."
+            return failed_outcome(text, "stalled")
+        case "interrupt":
+            return failed_outcome("interrupted by a newer message", "aborted", "aborted")
+        case _:
+            return failed_outcome("stopped by the user", "aborted", "aborted")

@@ -12,10 +12,10 @@ from openclaw.budget.meter import RunMeter
 from openclaw.budget.service import BudgetService
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import AuthFailed, BadResponse, InvalidRequest, NetworkFailed, OverBudget, ProviderError
-from openclaw.core.harness import Attempt, OpenProvider, RunJob
+from openclaw.core.harness import Attempt, RunJob
 from openclaw.core.keys import MAIN, SessionKey
 from openclaw.core.messages import Image, Text, User
-from openclaw.core.provider import Model, System, ThinkingLevel
+from openclaw.core.provider import Model, OpenProvider, System, ThinkingLevel
 from openclaw.core.settings import Live
 from openclaw.harnesses.acp import AcpHarness, acp_model_set
 from openclaw.models import failover

@@ -22,9 +22,10 @@ from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, Run
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, ToolCall, Usage, User
 from openclaw.core.settings import Fixed, Live
+from openclaw.process.tasks import wait_first
 from openclaw.runs import queue
 from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
-from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome, failed_outcome
+from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome, Statement, failed_outcome
 from openclaw.runs.outbox import Outbox, replies
 from openclaw.runs.queue import (
     ActiveRun,
@@ -38,9 +39,10 @@ from openclaw.runs.queue import (
     SessionQueue,
     StartRun,
     SteerRun,
-    StopReason,
     bring_along,
+    merged_outcome,
     run_of,
+    stopped_outcome,
     take_unheard,
 )
 from openclaw.runs.recovery import SETTLE, Action, Recovery, SessionActivity
@@ -265,20 +267,12 @@ class RunService:
             del self._sessions[key]
         if lost is not None:
             # Its own end may be what never comes to be written down, so this one does not wait for the ledger.
-            self._tell_end([lost], key, _stopped("stalled"))
+            self._tell_end([lost], key, stopped_outcome("stalled"))
         return Recovery(status="released", action="release", reason="nobody was behind it")
 
     async def _ends_within(self, active: ActiveRun, seconds: float) -> bool:
-        over = asyncio.create_task(active.over.wait())
-        timer = asyncio.create_task(self._clock.sleep(seconds))
-        both: set[asyncio.Task[Any]] = {over, timer}
-        try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            return active.over.is_set()
-        finally:
-            for task in both:
-                task.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
+        await wait_first(active.over.wait(), self._clock.sleep(seconds))
+        return active.over.is_set()
 
     @property
     def busy(self) -> int:
@@ -425,20 +419,18 @@ class RunService:
             gone.cancel()
             active.task.cancel()
             await asyncio.gather(gone, *(() if active.given_up.is_set() else (active.task,)), return_exceptions=True)
+        asked = (turn, *turn.earlier, *active.item.others, *active.answers)
         if not active.task.done():  # it does not stop: its end is not waited for, and stated all the same
-            asked = (turn, *turn.earlier, *active.item.others, *active.answers)
-            await self._settle(active.item.ids, turn.key, _stopped("stalled"), "failed", asked)
+            await self._settle(active.item.ids, turn.key, stopped_outcome("stalled"), "failed", asked)
             return
         if active.task.cancelled() and (active.why == "shutdown" or active.brought_along):
             return  # it stays in the ledger: the next start takes it up, or the message that brings it along ends it
         if active.task.cancelled():
             limit = turn.timeout if turn.timeout is not None else self._agents.current.defaults.timeout_seconds
-            outcome = _stopped(active.why, limit)
-            asked = (turn, *turn.earlier, *active.item.others, *active.answers)
+            outcome = stopped_outcome(active.why, limit)
             await self._settle(active.item.ids, turn.key, outcome, "aborted", asked)
         else:
             outcome = active.task.result()
-            asked = (turn, *turn.earlier, *active.item.others, *active.answers)
             state: Literal["done", "failed"] = "done" if outcome.status == "ok" else "failed"
             await self._settle(active.item.ids, turn.key, outcome, state, asked)
         if self._messages is not None and self._messages.hooks.any:
@@ -490,7 +482,7 @@ class RunService:
             async with aclosing(self._turns.run(turn, self._toolset, active.steering, notice)) as events:
                 async for event in events:
                     if active.given_up.is_set():  # it woke up after its end was told: it does and says nothing more
-                        return _stopped("stalled")
+                        return stopped_outcome("stalled")
                     match event:
                         case SessionRepaired() | SessionRenewed() | RecordedEvent():
                             self._say(turn.run_id, turn.key, event)
@@ -503,7 +495,7 @@ class RunService:
                         case ModelCalled():
                             if active.item.also and not active.begun:
                                 # What they say is in the transcript from now on, and not before.
-                                await self._ledger.ended(active.item.also, "steered", _merged_into(turn.run_id))
+                                await self._ledger.ended(active.item.also, "steered", merged_outcome(turn.run_id))
                             active.steerable = active.begun = True
                         case MessageEnded(message=message):
                             last = message
@@ -554,7 +546,7 @@ class RunService:
         if run_id:
             if run_id in active.steered:
                 active.answers.append(active.steered[run_id].turn)
-            await self._settle([run_id], turn.key, _merged_into(turn.run_id), "steered")
+            await self._settle([run_id], turn.key, merged_outcome(turn.run_id), "steered")
 
     async def _settle(
         self,
@@ -565,11 +557,11 @@ class RunService:
         asked: Sequence[RunRequest] = (),
     ) -> None:
         """Writes the end down first, with what it says to those who `asked`, and tells it second."""
-        said = replies(asked, outcome) if self._outbox is not None else []
-        if self._outbox is None or not said:
-            await self._ledger.ended(run_ids, state, outcome)
-        else:
-            await self._ledger.ended(run_ids, state, outcome, self._outbox.statements(said, run_ids[0], str(key)))
+        also: Sequence[Statement] = ()
+        if self._outbox is not None and any(request.reply_to is not None for request in asked):
+            also = self._outbox.statements(replies(asked, outcome), run_ids[0], str(key))
+        await self._ledger.ended(run_ids, state, outcome, also)
+        if also and self._outbox is not None:
             await self._outbox.wake()
         self._tell_end(run_ids, key, outcome)
 
@@ -606,20 +598,3 @@ def _repeated(entry: InboxEntry, key: SessionKey) -> Submission:
         "in_flight" if entry.outcome is None else "ok" if entry.outcome.status == "ok" else "error"
     )
     return Submission(run_id=entry.run_id, key=key, status=status, accepted_at=entry.accepted_at, outcome=entry.outcome)
-
-
-def _merged_into(run_id: str) -> RunOutcome:
-    return RunOutcome(status="ok", stop_reason="stop", steered_into=run_id)
-
-
-def _stopped(why: StopReason | None, limit: float = 0.0) -> RunOutcome:
-    match why:
-        case "timeout":
-            return failed_outcome(f"stopped: the run took longer than {limit:g} s", "timeout", "timeout")
-        case "stalled":
-            text = "stopped: nothing happened for too long. Send it again, or raise diagnostics.stuckSessionAbortMs."
-            return failed_outcome(text, "stalled")
-        case "interrupt":
-            return failed_outcome("interrupted by a newer message", "aborted", "aborted")
-        case _:
-            return failed_outcome("stopped by the user", "aborted", "aborted")

@@ -83,23 +83,11 @@ def digest(text: str) -> str:
 
 def chain_entry(change: AuditChange, *, seq: int, previous: str, at: int, run_id: str, session_key: str) -> AuditEntry:
     """Makes the entry for a change, chained to the previous one."""
-    entry = AuditEntry(
-        seq=seq,
-        at=at,
-        plugin=change.plugin,
-        hook=change.hook,
-        field=change.field,
-        run_id=run_id,
-        session_key=session_key,
-        priority=change.priority,
-        before_chars=utf16_length(change.before),
-        after_chars=utf16_length(change.after),
-        before_sha256=digest(change.before),
-        after_sha256=digest(change.after),
-        refused=change.refused,
-        note=change.note,
-        previous=previous,
-    )
+    told = structs.asdict(change)
+    before, after = told.pop("before"), told.pop("after")
+    told |= {"before_chars": utf16_length(before), "after_chars": utf16_length(after)}
+    told |= {"before_sha256": digest(before), "after_sha256": digest(after)}
+    entry = AuditEntry(seq=seq, at=at, previous=previous, run_id=run_id, session_key=session_key, **told)
     return structs.replace(entry, hash=_own_hash(entry))
 
 
@@ -148,13 +136,8 @@ def verify_chain(
     notes = [f"{torn} line(s) were cut off: the program was killed while writing"] if torn else []
     if hashes and min(hashes) > 1:
         notes.append(f"entries before {min(hashes)} were forgotten with age")
-    return AuditCheck(
-        entries=len(hashes),
-        first=min(hashes, default=0),
-        last=max(hashes, default=0),
-        problems=tuple(problems),
-        notes=tuple(notes),
-    )
+    first, last = min(hashes, default=0), max(hashes, default=0)
+    return AuditCheck(entries=len(hashes), first=first, last=last, problems=tuple(problems), notes=tuple(notes))
 
 
 def _problem(entry: AuditEntry, before: AuditEntry | None, head: AuditHead | None) -> str:

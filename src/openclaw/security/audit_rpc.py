@@ -36,21 +36,15 @@ def audit_methods(
         """The texts that entries put into prompts, by digest."""
         runs = {entry.run_id for entry in entries if entry.run_id}
         pieces = [piece for run_id in runs for piece in await prompt_texts(run_id)]
-        return {digest(text): text for piece in pieces for text in _inside(piece)}
+        inside = [text for piece in pieces for _, text in _FENCED.findall(piece)]
+        return {digest(text): text for text in (*pieces, *(piece.strip() for piece in pieces), *inside)}
 
     async def list_entries(params: AuditListParams, caller: Caller) -> Any:
         entries = await asyncio.to_thread(audit.entries, params.run_id)
         found = [entry for entry in entries if params.plugin in (None, entry.plugin)][: params.limit]
         known = await texts(found) if params.include_text else {}
-        return {
-            "entries": [
-                {
-                    **msgspec.to_builtins(entry),
-                    **({"text": known[entry.after_sha256]} if entry.after_sha256 in known else {}),
-                }
-                for entry in found
-            ]
-        }
+        text = {each: {"text": text} for each, text in known.items()}
+        return {"entries": [{**msgspec.to_builtins(each), **text.get(each.after_sha256, {})} for each in found]}
 
     async def verify(params: NoParams, caller: Caller) -> Any:
         checked = await asyncio.to_thread(audit.verify, await witnessed())
@@ -60,8 +54,3 @@ def audit_methods(
         RpcMethod("audit.list", AuditListParams, list_entries, READ),
         RpcMethod("audit.verify", NoParams, verify, READ),
     ]
-
-
-def _inside(piece: str) -> list[str]:
-    """A piece of a prompt, and the text between the markers in it."""
-    return [piece, piece.strip(), *(text for _, text in _FENCED.findall(piece))]

@@ -163,7 +163,9 @@ class ExecGate(Struct, kw_only=True):
         leaving = Effects.LEAVES_SANDBOX in effects
         if "command" not in tool.spec.parameters.get("properties", {}):
             return await self._typed(tool, args, context, _joined(cause, bulk))
-        cwd = _workdir(args, context)
+        given = str(args.get("workdir") or "")
+        # Taken literally otherwise: what a person is shown must be where it runs.
+        cwd = context.workspace / (Path(given).expanduser() if given == "~" or given.startswith("~/") else given)
         if not cwd.is_dir():
             return f"Not run: {cwd} is not a directory."
         wish = _Command(command=_visible(args), cwd=str(cwd.resolve()), path=self.path, limits=_own_limits(args))
@@ -338,16 +340,7 @@ def _visible(args: Mapping[str, Any]) -> str:
 def _own_limits(args: Mapping[str, Any]) -> tuple[Security, Ask]:
     """The call's own limits; they can only be stricter than the configured ones."""
     security, ask = args.get("security"), args.get("ask")
-    return (
-        security if security in ("deny", "allowlist") else "full",
-        ask if ask in ("on-miss", "always") else "off",
-    )
-
-
-def _workdir(args: Mapping[str, Any], context: ToolContext) -> Path:
-    """The directory of the command, taken literally: what a person is shown must be where it runs."""
-    given = str(args.get("workdir") or "")
-    return context.workspace / (Path(given).expanduser() if given == "~" or given.startswith("~/") else given)
+    return (security if security in ("deny", "allowlist") else "full", ask if ask in ("on-miss", "always") else "off")
 
 
 # The gate for labels.
@@ -374,7 +367,9 @@ class LabelGate(Struct, frozen=True):
         ruling = labels_decide(actions, behind, self.table)
         if isinstance(ruling, Deny):
             return f"Not done: {ruling.why}. It is refused by the table of labels (security.externalContent)."
-        cause = self._because(ruling.why, args) if isinstance(ruling, AskPerson) else ""
+        cause = ruling.why if isinstance(ruling, AskPerson) else ""
+        if cause and (asked := self.labels.asked_by(" ".join(strings(args)))):
+            cause = f"{cause}. The text that seems to ask for it is from {asked}"
         counts = _counts(actions, args, runs=runs) if runs or not IRREVERSIBLE.isdisjoint(actions) else {}
         now = self.clock.now()
         tripped = {kind: why for kind, count in counts.items() if (why := self.breaker.tripped(kind, count, now))}
@@ -392,10 +387,6 @@ class LabelGate(Struct, frozen=True):
             for kind, count in counts.items():
                 self.breaker.count(kind, count, now)
         return refusal
-
-    def _because(self, why: str, args: Mapping[str, Any]) -> str:
-        asked = self.labels.asked_by(" ".join(strings(args)))
-        return f"{why}. The text that seems to ask for it is from {asked}" if asked else why
 
 
 def _counts(actions: Sequence[ActionKind], args: Mapping[str, Any], *, runs: bool) -> dict[Kind, int]:

@@ -26,13 +26,8 @@ class AttackRule(Struct, frozen=True):
 
 
 def _rule(name: str, severity: Severity, message: str, needs: str, *patterns: str) -> AttackRule:
-    return AttackRule(
-        name,
-        severity,
-        message,
-        tuple(needs.split()),
-        compile_lazily("|".join(f"(?:{pattern})" for pattern in patterns), re.I | re.M),
-    )
+    either = "|".join(f"(?:{pattern})" for pattern in patterns)
+    return AttackRule(name, severity, message, tuple(needs.split()), compile_lazily(either, re.I | re.M))
 
 
 _FETCH = r"(?:curl|wget|fetch|irm|iwr|invoke-webrequest|invoke-restmethod)\b"
@@ -334,10 +329,9 @@ def _kind(path: str, data: bytes) -> Iterator[ScanFinding]:
 def _words(path: str, text: str) -> Iterator[ScanFinding]:
     """The findings of the general text scan."""
     for found in scan(text):
-        if found.kind == "pattern" and found.severity == "warn" and not path.endswith((".md", ".txt")):
+        harmless = "rm" in found.detail or not path.endswith((".md", ".txt"))
+        if found.kind == "pattern" and found.severity == "warn" and harmless:
             continue  # a script may say `rm -rf build`; prose that gives orders is different
-        if found.kind == "pattern" and found.severity == "warn" and "rm" in found.detail:
-            continue
         yield ScanFinding(
             rule=f"text-{found.kind}", severity=found.severity, message=found.detail, file=path, line=found.line
         )

@@ -85,7 +85,11 @@ class LabelService:
         own = [workspace, PACKAGE, *(self._home / Path(each) for each in external.trusted_paths)]
         own += [Path(place)] if place else []
         own += [boxes] if boxes is not None else []
-        reals = [self._reals.get(path) or self._real(path) for path in own]
+        # As they were first seen, so that replacing one with a link later does not make its target trusted.
+        for path in own:
+            if path not in self._reals:
+                self._reals[path] = os.path.realpath(path.expanduser())
+        reals = [self._reals[path] for path in own]
         # Workspace files that are part of the prompt bring their labels with them.
         listed = self.files.of(*(f"{reals[0]}/{name}" for name in (*ALWAYS, *WHEN_PRESENT)))
         notes = [note for name in ("MEMORY.md", "memory.md") if os.path.exists(note := f"{reals[0]}/{name}")]  # noqa: PTH110
@@ -97,11 +101,6 @@ class LabelService:
             jobs=self._jobs,
         )
         return RunLabels(known, origins=merge_origins(origins, listed, *map(note_origins, notes)), said=said)
-
-    def _real(self, path: Path) -> str:
-        """The real path of one of the owner's directories when it was first seen, so that replacing it with a link
-        later does not make the target trusted."""
-        return self._reals.setdefault(path, os.path.realpath(path.expanduser()))
 
     def gate(self, agent_id: str, inner: ExecGate, labels: RunLabels) -> LabelGate:
         breaker = self._breakers.get(agent_id)

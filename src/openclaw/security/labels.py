@@ -147,7 +147,7 @@ _NETWORK = re.compile(
     r"|kubectl|docker|podman|npx|pipx|uvx|bunx)(?![\w.-])"
     r"|\bgit\s+(?:-\S+\s+|-C\s+\S+\s+)*(?:clone|fetch|pull|ls-remote|submodule|push|archive)\b"
     r"|\b(?:pip3?|uv|npm|pnpm|yarn|bun|cargo|gem|go|apt|apt-get|brew|dnf|apk|composer)\s+(?:\S+\s+)?(?:install|add|get|update|"
-    r"upgrade|download|fetch|view|search|info|show|pip)\b|/dev/(?:tcp|udp)/",
+    r"upgrade|download|fetch|view|search|info|show|pip)\b|/dev/(?:tcp|udp)/"
 )
 _DELETING = re.compile(
     r"(?<![\w./-])(?:rm|rmdir|unlink|shred|srm|trash|trash-put|wipefs|mkfs(?:\.\w+)?)(?![\w.-])|\bfind\b[^;|&]*\s-delete\b"

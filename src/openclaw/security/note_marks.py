@@ -42,8 +42,6 @@ def by_line(text: str) -> list[str]:
 
 def least_trusted(labels: Sequence[str], first: int, last: int) -> str:
     """The least trusted label of lines `first` to `last`."""
-    if not labels:
-        return ""
     return less_trusted(*labels[first - 1 : last])
 
 

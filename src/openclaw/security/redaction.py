@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.secret import REDACTED, Secret
 from openclaw.core.text import compile_lazily
@@ -47,8 +47,6 @@ _SHAPES = compile_lazily(
     r"|\bSG\.[\w-]{16,}\.[\w-]{16,}|\bAGE-SECRET-KEY-1[0-9A-Z]{20,}"
     r"|https://hooks\.slack\.com/services/[\w/]+|https://discord(?:app)?\.com/api/webhooks/[\w/-]+"
 )
-
-
 _USERINFO = compile_lazily(r"(?<=://)[^/?#\s@]+(?=@)")
 _QUERY = compile_lazily(r"(?<=[?&])([\w.-]*(?:token|key|secret|password|signature|sig))=[^&#\s]+", re.IGNORECASE)
 _LOOKS_SECRET = compile_lazily(
@@ -61,8 +59,7 @@ _LOOKS_SECRET = compile_lazily(
 
 def redact_shapes(text: str) -> str:
     """Removes the credentials that can be told by their shape."""
-    text = _USERINFO.sub(REDACTED, text)
-    text = _QUERY.sub(rf"\1={REDACTED}", text)
+    text = _QUERY.sub(rf"\1={REDACTED}", _USERINFO.sub(REDACTED, text))
     return _LOOKS_SECRET.sub(REDACTED, text)
 
 
@@ -80,8 +77,9 @@ class Redactor:
     def know(self, secrets: Iterable[Secret]) -> None:
         """Redacts these too from now on, also URL-encoded and JSON-escaped."""
         values = set(self._values)
-        for secret in secrets:
-            values |= _spellings(secret.reveal())
+        for value in (secret.reveal() for secret in secrets):
+            if len(value) >= LEAST_VALUE:
+                values |= {value, quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1]}
         if values == self._values:
             return
         # The longest first, so that a value containing another is replaced as a whole.
@@ -93,8 +91,7 @@ class Redactor:
         return text if self.pattern is None else self.pattern.sub(REDACTED, text)
 
     def __call__(self, text: str) -> str:
-        text = self.known(text)
-        text = _KEY_BLOCK.sub(REDACTED, text)
+        text = _KEY_BLOCK.sub(REDACTED, self.known(text))
         for shape in (_HEADER, _QUOTED, _PAIR, _FLAG, _SCHEME):
             text = shape.sub(_blot, text)
         return redact_shapes(_SHAPES.sub(REDACTED, text))
@@ -105,25 +102,14 @@ def _blot(found: re.Match[str]) -> str:
     return found[0] if kept else f"{found['name']}{REDACTED}"
 
 
-def _spellings(value: str) -> set[str]:
-    if len(value) < LEAST_VALUE:
-        return set()
-    return {value, quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1]}
-
-
 def secrets_in(value: Any) -> Iterator[Secret]:
     """Every credential in a configuration, at any depth."""
     if isinstance(value, Secret):
         yield value
-    elif isinstance(value, Struct):
-        for name in value.__struct_fields__:
-            yield from secrets_in(getattr(value, name))
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from secrets_in(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from secrets_in(item)
+    value = structs.asdict(value) if isinstance(value, Struct) else value
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    for item in inside:
+        yield from secrets_in(item)
 
 
 def secret_variables(environ: Mapping[str, str]) -> Iterator[Secret]:

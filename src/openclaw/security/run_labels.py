@@ -260,7 +260,10 @@ class RunLabels:
             await asyncio.to_thread(self._settle, tool, context, began, output)
         found = await asyncio.to_thread(self._brought, tool, args, context, output)
         if began.at:
-            self._close_span(tool, args, began.at, output, found)
+            running = (output.details or {}).get("status") == "running"
+            end = self._known.files.now() + (LONGEST_JOB_NS if running else 0)
+            why = merge_origins(found, self.origins) or (make_origin("external", f"{tool.spec.name} {_about(args)}"),)
+            self._known.files.ran(began.at, end, why)
         output = self._cleaned(tool, output, found)
         if found:
             self._remember(output.text, found)
@@ -319,14 +322,6 @@ class RunLabels:
             elif is_note(path, context.workspace):
                 mark_note(Path(path), journal.text_before(before), began.origins)
                 files.clear((path,))
-
-    def _close_span(
-        self, tool: Tool, args: Mapping[str, Any], start: int, output: Output, found: tuple[Origin, ...]
-    ) -> None:
-        running = (output.details or {}).get("status") == "running"
-        end = self._known.files.now() + (LONGEST_JOB_NS if running else 0)
-        why = merge_origins(found, self.origins) or (make_origin("external", f"{tool.spec.name} {_about(args)}"),)
-        self._known.files.ran(start, end, why)
 
     def _cleaned(self, tool: Tool, output: Output, found: tuple[Origin, ...]) -> Output:
         name = tool.spec.name

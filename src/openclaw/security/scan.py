@@ -52,7 +52,7 @@ _OVERRIDES = frozenset((*SUSPICIOUS[:3], SUSPICIOUS[10], SUSPICIOUS[11]))
 _TOKENS = compile_lazily(CONTROL_TOKENS)
 
 
-class TextFinding(Struct, frozen=True, kw_only=True):
+class TextFinding(Struct, frozen=True):
     """One finding for a person to review."""
 
     kind: Kind
@@ -69,27 +69,13 @@ def scan(text: str) -> tuple[TextFinding, ...]:
     folded = fold(text)
     line_of, folded_line_of = _line_counter(text), _line_counter(folded)
     found = [*_unseen(text, line_of)]
-    found += [
-        TextFinding(
-            kind="marker", severity="critical", line=line_of(start), detail=f"imitates a marker: {text[start:end]!r}"
-        )
-        for start, end, _ in find_markers(text)
-    ]
-    found += [
-        TextFinding(
-            kind="pattern",
-            severity="critical" if source in _OVERRIDES else "warn",
-            line=folded_line_of(at),
-            detail=f"matches {source}",
-        )
-        for source, at in _matches(folded)
-    ]
-    found += [
-        TextFinding(
-            kind="token", severity="warn", line=line_of(token.start()), detail=f"model control token {token.group()!r}"
-        )
-        for token in _TOKENS.finditer(text)
-    ]
+    for start, end, _ in find_markers(text):
+        found.append(TextFinding("marker", "critical", line_of(start), f"imitates a marker: {text[start:end]!r}"))
+    for source, at in _matches(folded):
+        severity: Severity = "critical" if source in _OVERRIDES else "warn"
+        found.append(TextFinding("pattern", severity, folded_line_of(at), f"matches {source}"))
+    for token in _TOKENS.finditer(text):
+        found.append(TextFinding("token", "warn", line_of(token.start()), f"model control token {token.group()!r}"))
     return tuple(sorted(found, key=attrgetter("line")))
 
 
@@ -113,13 +99,10 @@ def _unseen(text: str, line_of: Callable[[int], int]) -> Iterator[TextFinding]:
     for (line, kind), group in groupby(seen, key=itemgetter(0, 1)):
         codes = [code for _, _, code in group]
         names = ", ".join(dict.fromkeys(codes))
-        what = "characters that reorder text" if kind == "bidi" else "hidden characters"
-        yield TextFinding(
-            kind="bidi" if kind == "bidi" else "hidden",
-            severity="critical" if kind == "bidi" else "warn",
-            line=line,
-            detail=f"{len(codes)} {what} ({names})",
-        )
+        if kind == "bidi":
+            yield TextFinding("bidi", "critical", line, f"{len(codes)} characters that reorder text ({names})")
+        else:
+            yield TextFinding("hidden", "warn", line, f"{len(codes)} hidden characters ({names})")
 
 
 def _joins(text: str, at: int) -> bool:
@@ -142,8 +125,4 @@ def _matches(text: str) -> Iterator[tuple[str, int]]:
 def _line_counter(text: str) -> Callable[[int], int]:
     """Gives the line of a position; the lines are counted once."""
     ends = [found.start() for found in re.finditer("\n", text)]
-
-    def line_of(at: int) -> int:
-        return bisect_left(ends, at) + 1
-
-    return line_of
+    return lambda at: bisect_left(ends, at) + 1

@@ -50,34 +50,16 @@ _RISKS = {
     "rg": _Risk(long=("pre", "pre-glob", "hostname-bin", "search-zip"), short="z"),
     "tar": _Risk(
         short="IF",
-        long=(
-            "to-command",
-            "checkpoint-action",
-            "use-compress-program",
-            "rsh-command",
-            "info-script",
-            "new-volume-script",
-            "rmt-command",
+        long=tuple(
+            "to-command checkpoint-action use-compress-program rsh-command info-script new-volume-script "
+            "rmt-command".split()
         ),
     ),
     "git": _Risk(
         short="cpxuO",
-        long=(
-            "config-env",
-            "exec-path",
-            "exec",
-            "upload-pack",
-            "receive-pack",
-            "paginate",
-            "extcmd",
-            "open-files-in-pager",
-            "git-dir",
-            "work-tree",
-            "template",
-            "config",
-            "ext-diff",
-            "textconv",
-            "output",
+        long=tuple(
+            "config-env exec-path exec upload-pack receive-pack paginate extcmd open-files-in-pager git-dir work-tree "
+            "template config ext-diff textconv output".split()
         ),
         words=tuple(
             "submodule bisect filter-branch difftool mergetool config hook daemon shell lfs send-email credential "
@@ -144,9 +126,7 @@ def _hidden(name: str, arguments: Sequence[str]) -> str:
 
 
 def _risky(word: str, risk: _Risk) -> bool:
-    if word in risk.words or word.startswith(risk.leads):
-        return True
-    if any(part in word for part in risk.parts):
+    if word in risk.words or word.startswith(risk.leads) or any(part in word for part in risk.parts):
         return True
     if word.startswith("--"):
         given = word[2:].partition("=")[0]

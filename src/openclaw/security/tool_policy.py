@@ -323,11 +323,7 @@ class ToolPolicy:
         self._for: tuple[object, ...] = (None, None, None)
 
     def layers(
-        self,
-        shared: ToolsSettings,
-        agents: AgentsSettings,
-        asked: ToolRequest,
-        channels: Mapping[str, ChannelSettings],
+        self, shared: ToolsSettings, agents: AgentsSettings, asked: ToolRequest, channels: Mapping[str, ChannelSettings]
     ) -> tuple[ToolLayer, ...]:
         """The layers of the configuration, the widest rules first."""
         now = (shared, agents, channels)

@@ -8,7 +8,8 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -107,8 +108,7 @@ class UndoJournal:
         if info.st_size > self._budget.file:
             return FileBefore(number, tool, path, "?", mode, f"it is larger than {self._budget.file // MB} MB")
         try:
-            data = Path(path).read_bytes()
-            return FileBefore(number, tool, path, self._put(data), mode)
+            return FileBefore(number, tool, path, self._put(Path(path).read_bytes()), mode)
         except OSError as error:
             return FileBefore(number, tool, path, "?", mode, f"it could not be kept: {error.strerror}")
 
@@ -223,9 +223,14 @@ class UndoJournal:
         return sorted(self._runs.glob("*.jsonl"), key=lambda file: (file.stat().st_mtime_ns, file.name))
 
     def _read(self, file: Path) -> list[Record]:
-        return list(_records(file.read_bytes()))
+        found: list[Record] = []
+        for line in filter(None, file.read_bytes().split(b"\n")):
+            with suppress(msgspec.DecodeError):  # truncated by a kill
+                found.append(_LINE.decode(line))
+        return found
 
     def _append(self, run_id: str, *records: Record) -> None:
+        """Lines start with their newline, so that a line truncated by a kill does not corrupt the next one."""
         if not records:
             return
         self._runs.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -234,16 +239,6 @@ class UndoJournal:
             os.write(fd, b"".join(b"\n" + msgspec.json.encode(each) for each in records))
         finally:
             os.close(fd)
-
-
-def _records(data: bytes) -> Iterator[Record]:
-    """Lines start with their newline, so that a line truncated by a kill does not corrupt the next one."""
-    for line in data.split(b"\n"):
-        if line:
-            try:
-                yield _LINE.decode(line)
-            except msgspec.DecodeError:
-                continue
 
 
 # Undoing a run.
@@ -287,13 +282,7 @@ def diff_step(journal: UndoJournal, step: UndoStep) -> str:
     then = journal.content(step.digest) if step.digest != ABSENT else b""
     if b"\0" in now or b"\0" in then:
         return f"{step.path}: {len(now)} bytes now, {len(then)} bytes before (not text)"
-    lines = difflib.unified_diff(
-        now.decode(errors="replace").splitlines(),
-        then.decode(errors="replace").splitlines(),
-        f"{step.path} (now)",
-        f"{step.path} (as it was)",
-        lineterm="",
-    )
-    shown = list(lines)
+    old, new = (text.decode(errors="replace").splitlines() for text in (now, then))
+    shown = list(difflib.unified_diff(old, new, f"{step.path} (now)", f"{step.path} (as it was)", lineterm=""))
     more = [f"… {len(shown) - DIFF_LINES} more lines"] if len(shown) > DIFF_LINES else []
     return "\n".join([*shown[:DIFF_LINES], *more])

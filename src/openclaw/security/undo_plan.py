@@ -87,13 +87,6 @@ def plan_steps(told: RunChanges, state: Callable[[str], str], cut_short: Callabl
             does: Literal["restore", "remove"] = "remove" if first.digest == ABSENT else "restore"
             steps.append(UndoStep(path=path, does=does, digest=first.digest, mode=first.mode))
         else:
-            steps.append(
-                UndoStep(
-                    path=path,
-                    does="conflict",
-                    digest=first.digest,
-                    mode=first.mode,
-                    why="it was changed since by somebody else",
-                )
-            )
+            why = "it was changed since by somebody else"
+            steps.append(UndoStep(path=path, does="conflict", digest=first.digest, mode=first.mode, why=why))
     return steps

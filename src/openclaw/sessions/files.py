@@ -41,11 +41,7 @@ E = TypeVar("E", bound=Entry)
 
 _decoder: msgspec.json.Decoder[TranscriptHeader | Entry] = msgspec.json.Decoder(TranscriptHeader | Entry)
 _KINDS = frozenset(kind.__struct_config__.tag for kind in (TranscriptHeader, *get_args(Entry)))
-_BLOCKS: Mapping[str, Any] = {
-    "user": Text | Image,
-    "assistant": Text | Thinking | ToolCall,
-    "toolResult": Text | Image,
-}
+_BLOCKS: Mapping[str, Any] = {"user": Text | Image, "assistant": Text | Thinking | ToolCall, "toolResult": Text | Image}
 _BLOCK_TYPES = frozenset(("text", "image", "thinking", "toolCall"))
 # Fields the format always writes, even when they have their default value.
 _ALWAYS: Mapping[str, Mapping[str, Any]] = {
@@ -94,17 +90,13 @@ def load(path: Path) -> LoadedTranscript:
                 problems.append(TranscriptProblem("torn", f"line {number}: {size} bytes without an end"))
                 break
             good, ends_line = good + size, ended
-            if value is None:
-                if line.strip():
-                    problems.append(
-                        TranscriptProblem("unreadable", f"line {number}: {line[:60].decode(errors='replace')!r}")
-                    )
-                continue
+            if value is None and line.strip():
+                trouble = repr(line[:60].decode(errors="replace"))
             if trouble:
                 problems.append(TranscriptProblem("unreadable", f"line {number}: {trouble}"))
             if isinstance(value, TranscriptHeader):
                 header = header or value
-            else:
+            elif value is not None:
                 entries.append(_with_id(value, number, entries))
     except FileNotFoundError as error:
         raise NotFound(f"no transcript at {path}") from error
@@ -188,16 +180,12 @@ def _bare(message: dict[str, Any]) -> dict[str, Any]:
     if isinstance(content, str) and message["role"] != "user":
         bare["content"] = [{"type": "text", "text": content}]
     elif isinstance(content, list):
-        bare["content"] = [block for block in content if _readable(block, _BLOCKS[message["role"]])]
+        bare["content"] = readable = []
+        for block in content:
+            with suppress(msgspec.ValidationError):
+                msgspec.convert(block, _BLOCKS[message["role"]])
+                readable.append(block)
     return bare
-
-
-def _readable(block: Any, kind: Any) -> bool:
-    try:
-        msgspec.convert(block, kind)
-    except msgspec.ValidationError:
-        return False
-    return True
 
 
 class TranscriptFile:

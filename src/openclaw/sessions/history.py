@@ -160,11 +160,6 @@ def visible_text(message: Message) -> str:
     return shape(message.text).text if isinstance(message, Assistant) else message.text
 
 
-def _said(text: str, at: int, reasoning: str = "") -> dict[str, Any]:
-    thought = [{"type": "thinking", "thinking": reasoning}] if reasoning else []
-    return {"role": "assistant", "content": [*thought, {"type": "text", "text": text}], "timestamp": at}
-
-
 # Cached conversations.
 
 MOST_BYTES = 4 << 20
@@ -264,8 +259,10 @@ def find(rows: Sequence[HistoryRow], query: str) -> list[SearchHit]:
         low = text.lower()
         if all(word in low for word in words):
             exact = phrase in low
-            at = low.find(phrase if exact else words[0])
-            hits.append(SearchHit(row=row, snippet=_around(text, at), score=1.0 if exact else 0.5))
+            start = max(0, low.find(phrase if exact else words[0]) - BEFORE)
+            end = start + SNIPPET
+            snippet = f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
+            hits.append(SearchHit(row=row, snippet=snippet, score=1.0 if exact else 0.5))
     return hits
 
 
@@ -280,9 +277,3 @@ def plan(rows: Sequence[HistoryRow]) -> LastPlan | None:
         if call.name == "update_plan" and call.id not in refused
     ]
     return LastPlan(revision=len(found), at=found[-1][0], call=found[-1][1]) if found else None
-
-
-def _around(text: str, at: int) -> str:
-    start = max(0, at - BEFORE)
-    end = start + SNIPPET
-    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"

@@ -61,11 +61,11 @@ _REMEMBER = (
     "ON CONFLICT (session_id) DO UPDATE SET bytes = excluded.bytes, session_key = excluded.session_key"
 )
 # Preferences are in no transcript, so the row stays when its transcript is gone.
-_EMPTIED = (
-    "UPDATE sessions SET title = '', status = 'idle', updated_at = 0, messages = 0, input_tokens = 0, "
-    "output_tokens = 0, cache_read_tokens = 0, cache_write_tokens = 0, context_tokens = 0, cost_usd = NULL "
-    "WHERE session_id = :id"
+ZEROED = (
+    "title = '', messages = 0, input_tokens = 0, output_tokens = 0, cache_read_tokens = 0, cache_write_tokens = 0, "
+    "context_tokens = 0, cost_usd = NULL"
 )
+_EMPTIED = f"UPDATE sessions SET status = 'idle', updated_at = 0, {ZEROED} WHERE session_id = :id"  # noqa: S608
 
 
 class Rebuilt(Struct, frozen=True):
@@ -157,6 +157,10 @@ class SessionIndex:
     ) -> None:
         """Records the end of a run: the new `row`, and the run's own usage."""
         now = millis(self._clock)
+        outcome = {"run": run_id, "status": status, "now": now, "stop": stop_reason, "error": error}
+        spent: dict[str, float | None] = {"input": usage.input, "output": usage.output}
+        spent |= {"cache_read": usage.cache_read, "cache_write": usage.cache_write}
+        spent["cost"] = usage.cost.total if usage.cost else None
         await self._db.write_all(
             (_INSERT, structs.asdict(structs.replace(row, status=status, title="", updated_at=row.updated_at or now))),
             (
@@ -164,20 +168,7 @@ class SessionIndex:
                 "stop_reason = :stop, error = :error, input_tokens = :input, output_tokens = :output, "
                 "cache_read_tokens = :cache_read, cache_write_tokens = :cache_write, cost_usd = :cost "
                 "WHERE run_id = :run",
-                {
-                    "status": status,
-                    "now": now,
-                    "provider": row.provider,
-                    "model": row.model,
-                    "stop": stop_reason,
-                    "error": error,
-                    "input": usage.input,
-                    "output": usage.output,
-                    "cache_read": usage.cache_read,
-                    "cache_write": usage.cache_write,
-                    "cost": usage.cost.total if usage.cost else None,
-                    "run": run_id,
-                },
+                {**outcome, "provider": row.provider, "model": row.model, **spent},
             ),
             (_REMEMBER, {"id": row.session_id, "key": row.session_key, "agent": row.agent_id, "bytes": size}),
         )

@@ -15,7 +15,7 @@ from openclaw.core.errors import Conflict, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import User
 from openclaw.sessions.files import TranscriptFile, WriteLocks, iso
-from openclaw.sessions.index import SessionIndex, SessionRow
+from openclaw.sessions.index import ZEROED, SessionIndex, SessionRow
 from openclaw.sessions.transcript import VERSION, Leaf, MessageEntry, TranscriptHeader, path_to_leaf
 from openclaw.storage.database import Database
 
@@ -112,10 +112,8 @@ class SessionLifecycle:
         async with self._db.transaction() as tx:
             await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
             await tx.write(
-                "UPDATE sessions SET session_id = :new, status = 'new', title = '', created_at = :now, "
-                "last_interaction = 0, "
-                "updated_at = :now, messages = 0, input_tokens = 0, output_tokens = 0, cache_read_tokens = 0, "
-                "cache_write_tokens = 0, context_tokens = 0, cost_usd = NULL WHERE session_key = :key",
+                "UPDATE sessions SET session_id = :new, status = 'new', created_at = :now, updated_at = :now, "  # noqa: S608
+                f"last_interaction = 0, {ZEROED} WHERE session_key = :key",
                 {"new": fresh.session_id, "now": now, "key": row.session_key},
             )
         self._on_end(row, why)

@@ -104,12 +104,10 @@ class DirectiveParser:
         return out
 
     def _note(self, tag: "re.Match[str]") -> str:
-        if tag["current"]:
-            self.found = structs.replace(self.found, reply_to_current=True)
-        elif tag["voice"]:
-            self.found = structs.replace(self.found, voice=True)
-        else:
+        if tag["id"]:
             self.found = structs.replace(self.found, reply_to=tag["id"].strip())
+        else:
+            self.found = structs.replace(self.found, **{"reply_to_current" if tag["current"] else "voice": True})
         self._tagged = True
         return ""
 

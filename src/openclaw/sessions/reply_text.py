@@ -5,18 +5,11 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.messages import ToolCall, ToolResult
 from openclaw.core.text import compile_lazily
-from openclaw.sessions.reply_parse import (
-    HEARTBEAT,
-    SILENT,
-    DirectiveParser,
-    Directives,
-    ThinkParser,
-    beginnings,
-)
+from openclaw.sessions.reply_parse import HEARTBEAT, SILENT, DirectiveParser, Directives, ThinkParser, beginnings
 
 # Duplicates.
 
@@ -262,19 +255,16 @@ def answer_payload(text: str, directives: Directives) -> ReplyPayload | None:
     """The payload of one message; None when it has neither text nor attachments."""
     if not text.strip() and not directives.media:
         return None
-    return ReplyPayload(
-        text=text.strip(),
-        media=directives.media,
-        reply_to=directives.reply_to,
-        reply_to_current=directives.reply_to_current,
-        voice=directives.voice,
-    )
+    return ReplyPayload(text=text.strip(), **structs.asdict(directives))
+
+
+def _clip(text: str, most: int) -> str:
+    text = text.strip()
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def reasoning(text: str) -> ReplyPayload:
-    body = text.strip()
-    shown = body if len(body) <= REASONING_CHARS else f"{body[:REASONING_CHARS]}…"
-    return ReplyPayload(text=f"Reasoning:\n{shown}", kind="reasoning")
+    return ReplyPayload(text=f"Reasoning:\n{_clip(text, REASONING_CHARS)}", kind="reasoning")
 
 
 def tool_summary(call: ToolCall, result: ToolResult, level: VerboseLevel) -> ReplyPayload:
@@ -282,18 +272,16 @@ def tool_summary(call: ToolCall, result: ToolResult, level: VerboseLevel) -> Rep
     values = " ".join(str(value) for value in call.arguments.values()).replace("\n", " ")
     values = values if len(values) <= ARGUMENT_CHARS else f"{values[: ARGUMENT_CHARS - 1]}…"
     line = f"{'✗' if result.is_error else '·'} {call.name} {values}".rstrip()
-    output = result.text.strip()
+    output = _clip(result.text, OUTPUT_CHARS)
     if level != "full" or not output:
         return ReplyPayload(text=line, kind="tool")
-    output = output if len(output) <= OUTPUT_CHARS else f"{output[:OUTPUT_CHARS]}…"
     ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", output)), default=0))
     return ReplyPayload(text=f"{line}\n{ticks}\n{output}\n{ticks}", kind="tool")
 
 
 def tool_failure(call: ToolCall, result: ToolResult, level: VerboseLevel) -> ReplyPayload:
     """The payload for a run that ends with a failed tool and no text."""
-    detail = result.text.strip() if level == "full" else ""
-    detail = detail if len(detail) <= OUTPUT_CHARS else f"{detail[:OUTPUT_CHARS]}…"
+    detail = _clip(result.text, OUTPUT_CHARS) if level == "full" else ""
     return ReplyPayload(text=f"⚠️ {call.name} failed" + (f": {detail}" if detail else "."), kind="error")
 
 

@@ -36,20 +36,9 @@ from openclaw.sessions.params import (
 from openclaw.sessions.service import RunState, SessionService
 
 PATCHABLE = (
-    "label",
-    "icon",
-    "color",
-    "category",
-    "archived",
-    "pinned",
-    "unread",
-    "thinking_level",
-    "verbose_level",
-    "reasoning_level",
-    "response_usage",
-    "send_policy",
-    "model",
-)
+    "label icon color category archived pinned unread thinking_level verbose_level reasoning_level response_usage "
+    "send_policy model"
+).split()
 REQUIRED = ("archived", "pinned", "unread")
 """Fields that may be left out of a patch but not be cleared."""
 
@@ -66,9 +55,8 @@ def sessions_methods(
         return {"session": await sessions.row(sessions.key(params.key, params.agent_id))}
 
     async def resolve(params: SessionsResolveParams, caller: Caller) -> Any:
-        wanted = (
-            params.key or params.session_id or params.short_id or (params.reference.key if params.reference else "")
-        )
+        reference = params.reference.key if params.reference else ""
+        wanted = params.key or params.session_id or params.short_id or reference
         try:
             if not wanted and params.label:
                 found = next((each for each in await sessions.list() if each.get("label") == params.label), None)
@@ -189,8 +177,7 @@ async def _changes(models: ModelService, key: SessionKey, params: SessionsPatchP
     changes = {name: given[name] for name in PATCHABLE if given[name] is not UNSET}
     changes = {name: value for name, value in changes.items() if not (name in REQUIRED and value is None)}
     if isinstance(changes.get("model"), str):
-        situation = models.model_set(key.agent)
-        changes["model"] = str(situation.resolve(changes["model"]))
+        changes["model"] = str(models.model_set(key.agent).resolve(changes["model"]))
     if isinstance(changes.get("thinking_level"), str):
         changes["thinking_level"] = thinking.parse(changes["thinking_level"])
     return changes
@@ -242,15 +229,8 @@ def transcript_methods(
         if plan is None:
             return {"card": None}
         given = plan.call.arguments
-        return {
-            "card": {
-                "sessionKey": str(key),
-                "revision": plan.revision,
-                "updatedAt": plan.at,
-                "steps": given.get("plan", []),
-                **({"markdown": given["explanation"]} if given.get("explanation") else {}),
-            }
-        }
+        made = {"sessionKey": str(key), "revision": plan.revision, "updatedAt": plan.at, "steps": given.get("plan", [])}
+        return {"card": {**made, **({"markdown": given["explanation"]} if given.get("explanation") else {})}}
 
     return [
         RpcMethod("sessions.search", SessionsSearchParams, search, READ),

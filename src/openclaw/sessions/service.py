@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+import msgspec
+
 from openclaw.agent.settings import AgentsSettings, default_agent, resolve_agent
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound
@@ -23,6 +25,8 @@ from openclaw.sessions.transcript import path_origins, path_to_leaf
 
 _SESSION_ID = re.compile(r"[\w-]{1,64}")
 _STATUSES = ("queued", "running", "done", "failed", "killed", "timeout")
+_OPTIONAL = ("label thinkingLevel verboseLevel reasoningLevel parentSessionKey spawnedBy category icon color").split()
+"""Preferences that a row has only when they are set."""
 
 
 def defaults_to_json(situation: ModelSet) -> dict[str, Any]:
@@ -149,18 +153,8 @@ class SessionService:
             "archived": preferences.archived,
             "unread": preferences.unread,
         }
-        optional = {
-            "label": preferences.label,
-            "thinkingLevel": preferences.thinking_level,
-            "verboseLevel": preferences.verbose_level,
-            "reasoningLevel": preferences.reasoning_level,
-            "parentSessionKey": preferences.parent_session_key,
-            "spawnedBy": preferences.spawned_by,
-            "category": preferences.category,
-            "icon": preferences.icon,
-            "color": preferences.color,
-        }
-        return {**shown, **{name: value for name, value in optional.items() if value is not None}}
+        chosen = msgspec.to_builtins(preferences)
+        return {**shown, **{name: chosen[name] for name in _OPTIONAL if name in chosen}}
 
     async def load(self, key: SessionKey) -> tuple[str, LoadedTranscript | None]:
         """The transcript behind `key`, when something was said."""

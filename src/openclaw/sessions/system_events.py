@@ -77,10 +77,8 @@ class SystemEvents:
             "SELECT text, created_at, origins FROM system_events WHERE taken_by = :run ORDER BY created_at, event_id",
             {"run": run_id},
         )
-        text = "\n".join(f"System: [{_stamp(row['created_at'])}] {row['text']}" for row in rows)
+        times = [datetime.fromtimestamp(row["created_at"] / 1000, UTC) for row in rows]
+        said = zip(times, rows, strict=True)
+        text = "\n".join(f"System: [{at:%Y-%m-%d %H:%M:%S UTC}] {row['text']}" for at, row in said)
         found = [msgspec.json.decode(row["origins"], type=tuple[Origin, ...]) for row in rows if row["origins"]]
         return text, merge_origins(*found)
-
-
-def _stamp(at: int) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

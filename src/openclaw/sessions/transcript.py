@@ -287,6 +287,9 @@ def interrupted_result(call: ToolCall, text: str = INTERRUPTED, timestamp: int =
     )
 
 
+_Status = Literal["idle", "done", "failed", "killed"]
+
+
 class ConversationTotals(Struct, frozen=True):
     """Totals of a conversation."""
 
@@ -295,19 +298,16 @@ class ConversationTotals(Struct, frozen=True):
     last: Assistant | None = None
     at: int = 0
     """The time of the latest message, in milliseconds."""
-    status: Literal["idle", "done", "failed", "killed"] = "idle"
+    status: _Status = "idle"
     """The status by its last message: anything but a finished answer means that the run was interrupted."""
 
     def plus(self, message: Message) -> "ConversationTotals":
-        usage, last, status = self.usage, self.last, self.status
-        if isinstance(message, Assistant):
-            usage, last = usage + message.usage, message
-            status = "failed" if message.stop_reason == "error" else "done"
-            if message.stop_reason == "aborted" or message.calls:
-                status = "killed"
-        else:
-            status = "killed"
-        return ConversationTotals(self.messages + 1, usage, last, max(self.at, message.timestamp), status)
+        count, at = self.messages + 1, max(self.at, message.timestamp)
+        if not isinstance(message, Assistant):
+            return ConversationTotals(count, self.usage, self.last, at, "killed")
+        broken = message.stop_reason == "aborted" or message.calls
+        status: _Status = "killed" if broken else "failed" if message.stop_reason == "error" else "done"
+        return ConversationTotals(count, self.usage + message.usage, message, at, status)
 
 
 def tally(entries: Sequence[AnyEntry]) -> ConversationTotals:

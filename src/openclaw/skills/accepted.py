@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct, field, structs
 
 from openclaw.core.errors import StateError
-from openclaw.skills.gate import AcceptedContent
+from openclaw.skills.gate import AcceptedContent, Approver
 from openclaw.skills.record import Skill
 from openclaw.storage.atomic import JsonFile, private_directory
 from openclaw.storage.digests import TreeDigest, contents
@@ -102,8 +101,7 @@ class AcceptedSkills:
         with hold_lock(self.path.with_name(self.path.name + ".lock"), "the list of accepted skills"):
             entries = dict(self.read())
             yield entries
-            document = _Document(skills=dict(sorted(entries.items())))
-            self._file.write(document)
+            self._file.write(_Document(skills=dict(sorted(entries.items()))))
             self._sweep({file.sha256 for entry in entries.values() for file in entry.files})
 
     def _sweep(self, needed: set[str]) -> None:
@@ -114,23 +112,19 @@ class AcceptedSkills:
                     path.unlink(missing_ok=True)
 
 
-def make_entry(skill: Skill, by: str, now: int) -> AcceptedContent:
+def make_entry(skill: Skill, by: Approver, now: int) -> AcceptedContent:
     """The entry for `skill` as it is now; raises `StateError` when its directory cannot be verified."""
     if skill.tree is None:
         raise StateError(f"{skill.name} cannot be accepted: {skill.problem}")
-    return msgspec.convert(
-        {
-            "name": skill.name,
-            "source": skill.source,
-            "contentHash": skill.content_hash,
-            "treeSha256": skill.tree.sha256,
-            "approvedAt": now,
-            "approvedBy": by,
-            "permissions": skill.manifest.permissions,
-            "files": skill.tree.files,
-        },
-        AcceptedContent,
-        from_attributes=True,
+    return AcceptedContent(
+        name=skill.name,
+        source=skill.source,
+        content_hash=skill.content_hash,
+        tree_sha256=skill.tree.sha256,
+        approved_at=now,
+        approved_by=by,
+        permissions=skill.manifest.permissions,
+        files=skill.tree.files,
     )
 
 

@@ -33,16 +33,6 @@ class CatalogLine(Struct, frozen=True, kw_only=True):
     """The precedence of its source; when not all fit, the highest are kept."""
 
 
-class SkillCatalog(Struct, frozen=True):
-    """The rendered list, and how much was left out."""
-
-    text: str
-    included: tuple[str, ...] = ()
-    total: int = 0
-    description_chars: int | None = None
-    """The limit descriptions were cut to; None when none was."""
-
-
 class _Piece:
     """A line cleaned and escaped once, because fitting computes its size many times."""
 
@@ -64,20 +54,16 @@ class _Piece:
         return self.fixed + (utf16_length(self.middle(limit)) if limit else 0)
 
 
-def compose(lines: Sequence[CatalogLine], max_skills: int, max_chars: int) -> SkillCatalog:
+def compose(lines: Sequence[CatalogLine], max_skills: int, max_chars: int) -> str:
     """Renders `lines`: in full, else with shorter descriptions, else without, else only as many as fit."""
     total = len(lines)
     ranked = [_Piece(line) for line in sorted(lines, key=attrgetter("rank", "name"))[: max(0, max_skills)]]
-    if not ranked:
-        return SkillCatalog("", (), total)
-    note = _note(len(ranked), total, "") if len(ranked) < total else ""
-    full = _size(ranked, MAX_DESCRIPTION)
-    if full <= max_chars:
-        return _made(ranked, total, MAX_DESCRIPTION, note if full + utf16_length(note) <= max_chars else "", None)
-    return _compact(ranked, total, max_chars)
+    if ranked and _size(ranked, MAX_DESCRIPTION) > max_chars:
+        return _compact(ranked, total, max_chars)
+    return _made(ranked, MAX_DESCRIPTION, _note(len(ranked), total, "") if len(ranked) < total else "", max_chars)
 
 
-def _compact(ranked: list[_Piece], total: int, max_chars: int) -> SkillCatalog:
+def _compact(ranked: list[_Piece], total: int, max_chars: int) -> str:
     # The note may shorten descriptions, but never displaces a skill.
     bare = _size(ranked, 0)
     spare = utf16_length(_note(0, total, "shortened"))
@@ -85,17 +71,14 @@ def _compact(ranked: list[_Piece], total: int, max_chars: int) -> SkillCatalog:
         spare = 0 if bare <= max_chars or max_chars < MIN_FOR_NOTE else spare
     if bare > max_chars - spare:
         ranked = ranked[: _largest(0, len(ranked), lambda count: _size(ranked[:count], 0) <= max_chars - spare)]
-    if not ranked:
-        return SkillCatalog("", (), total, 0)
     length = _largest(SHORTEST - 1, LONGEST, lambda size: _size(ranked, size) <= max_chars - spare)
     length = length if length >= SHORTEST else 0
-    note = _note(len(ranked), total, "shortened" if length else "omitted")
-    return _made(ranked, total, length, note if utf16_length(note) + _size(ranked, length) <= max_chars else "", length)
+    return _made(ranked, length, _note(len(ranked), total, "shortened" if length else "omitted"), max_chars)
 
 
-def _made(ranked: list[_Piece], total: int, limit: int, note: str, shortened: int | None) -> SkillCatalog:
-    chosen = sorted(ranked, key=attrgetter("line.name"))
-    return SkillCatalog(note + _block(chosen, limit), tuple(piece.line.name for piece in chosen), total, shortened)
+def _made(ranked: list[_Piece], limit: int, note: str, max_chars: int) -> str:
+    fits = utf16_length(note) + _size(ranked, limit) <= max_chars
+    return (note if fits else "") + _block(sorted(ranked, key=attrgetter("line.name")), limit) if ranked else ""
 
 
 def _size(pieces: Sequence[_Piece], limit: int) -> int:
@@ -104,11 +87,6 @@ def _size(pieces: Sequence[_Piece], limit: int) -> int:
 
 def _block(pieces: Sequence[_Piece], limit: int) -> str:
     return OPEN + "".join(piece.before + piece.middle(limit) + piece.after for piece in pieces) + CLOSE
-
-
-def render(lines: Sequence[CatalogLine], description_chars: int) -> str:
-    """Renders `lines`, each description at most that long; 0 omits descriptions."""
-    return _block([_Piece(line) for line in lines], description_chars)
 
 
 def shorten(text: str, limit: int) -> str:
@@ -145,7 +123,7 @@ def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
 def catalog_text(items: Iterable[ListedSkill], home: str, max_skills: int, max_chars: int) -> PromptText | None:
     """The list for the prompt; None when it is empty."""
     lines = [line_of(item, home) for item in items if item.model_visible]
-    text = compose(lines, max_skills, max_chars).text
+    text = compose(lines, max_skills, max_chars)
     return PromptText(text, "skills catalog", "skill") if text else None
 
 

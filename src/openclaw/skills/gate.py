@@ -14,6 +14,7 @@ from openclaw.storage.digests import DigestedFile
 # Trust.
 
 State = Literal["trusted", "new", "changed", "blocked"]
+Approver = Literal["owner", "first-use", "install"]
 
 
 class AcceptedContent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -24,7 +25,7 @@ class AcceptedContent(Struct, frozen=True, kw_only=True, rename="camel", omit_de
     content_hash: str
     tree_sha256: str
     approved_at: int
-    approved_by: Literal["owner", "first-use", "install"]
+    approved_by: Approver
     permissions: SkillPermissions = SkillPermissions()
     files: tuple[DigestedFile, ...] = ()
     blocked: bool = False
@@ -42,40 +43,26 @@ class Trust(Struct, frozen=True):
 
 
 def judge_trust(
-    skill: Skill,
-    accepted: AcceptedContent | None,
-    mode: TrustMode,
-    *,
-    verify: bool,
-    shipped: str | None,
-    alarming: bool,
+    skill: Skill, accepted: AcceptedContent | None, settings: SkillsSettings, *, shipped: str | None, alarming: bool
 ) -> Trust:
     """The trust state of `skill`. `shipped` is the digest a bundled skill must have; `alarming` means that a scan of
     its files has critical findings."""
     if skill.bundled:
-        return _bundled(skill, shipped, verify)
-    if mode == "off":
+        if settings.verify and (skill.tree is None or skill.tree.sha256 != shipped):
+            return Trust("changed", "it is not as it was shipped: install OpenClaw again", held=True)
+        return Trust("trusted", "it comes with OpenClaw", by="package")
+    if settings.trust == "off":
         return Trust("trusted", "skills.trust is off")
     if accepted is not None and accepted.blocked:
         return Trust("blocked", f"you refused it: openclaw skills trust {skill.name} takes that back", held=True)
     if skill.tree is None:
         return Trust("blocked", skill.problem, held=True)
     if accepted is None:
-        return _new(skill, mode, alarming)
-    if verify and accepted.tree_sha256 != skill.tree.sha256:
-        return Trust(
-            "changed",
-            f"its files changed since it was accepted: openclaw skills diff {skill.name}",
-            True,
-            accepted.approved_by,
-        )
+        return _new(skill, settings.trust, alarming)
+    if settings.verify and accepted.tree_sha256 != skill.tree.sha256:
+        why = f"its files changed since it was accepted: openclaw skills diff {skill.name}"
+        return Trust("changed", why, held=True, by=accepted.approved_by)
     return Trust("trusted", by=accepted.approved_by)
-
-
-def _bundled(skill: Skill, shipped: str | None, verify: bool) -> Trust:
-    if verify and (skill.tree is None or skill.tree.sha256 != shipped):
-        return Trust("changed", "it is not as it was shipped: install OpenClaw again", held=True)
-    return Trust("trusted", "it comes with OpenClaw", by="package")
 
 
 def _new(skill: Skill, mode: TrustMode, alarming: bool) -> Trust:
@@ -211,13 +198,8 @@ def command(step: Installer, how: DependencySettings) -> tuple[str, ...]:
         case "brew":
             return ("brew", "install", *(["--cask"] if step.cask else []), step.formula)
         case "node":
-            managers = {
-                "npm": ("npm", "install", "-g", "--ignore-scripts"),
-                "pnpm": ("pnpm", "add", "-g", "--ignore-scripts"),
-                "yarn": ("yarn", "global", "add", "--ignore-scripts"),
-                "bun": ("bun", "add", "-g", "--ignore-scripts"),
-            }
-            return (*managers[how.node_manager], step.package)
+            verbs = {"npm": ("install", "-g"), "pnpm": ("add", "-g"), "yarn": ("global", "add"), "bun": ("add", "-g")}
+            return (how.node_manager, *verbs[how.node_manager], "--ignore-scripts", step.package)
         case "uv":
             return ("uv", "tool", "install", step.package)
         case "go":

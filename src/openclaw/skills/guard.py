@@ -70,11 +70,6 @@ class SkillGuard(Struct):
     read: dict[str, Skill] = field(default_factory=dict)
     """The skills whose SKILL.md was read in this run, by directory."""
 
-    @property
-    def active(self) -> tuple[str, ...]:
-        """The names of the skills that were read."""
-        return tuple(sorted(skill.name for skill in self.read.values()))
-
     def rule(self, tool: str, effects: Effects, args: Mapping[str, Any], workspace: Path) -> Ruling:
         """Decides on a call before it happens."""
         paths = self._paths(args, workspace)
@@ -135,8 +130,8 @@ class SkillGuard(Struct):
                     yield f"the skill {skill.name} {why}", enforce
             for path in paths:
                 if any(path == self._resolved(item.path, skill) for item in skill.outside):
-                    said = f"the skill {skill.name} leads outside its directory, to {path}"
-                    yield said, self.settings.containment == "enforce"
+                    strict = self.settings.containment == "enforce"
+                    yield f"the skill {skill.name} leads outside its directory, to {path}", strict
 
     def _resolved(self, reference: str, skill: Skill) -> str:
         text = reference.replace("{baseDir}", skill.base_dir)
@@ -216,23 +211,11 @@ _HIJACKS = frozenset(
 _HIJACK_PREFIXES = ("LD_", "DYLD_", "GIT_", "BASH_FUNC_", "NPM_CONFIG_", "PIP_", "UV_", "CARGO_", "OPENCLAW_")
 
 
-class SkillVariables(Struct, frozen=True):
-    """Variables for the run, and notes on those left out; no values in the notes or the repr."""
-
-    env: Mapping[str, Secret]
-    notes: tuple[str, ...] = ()
-
-    def revealed(self) -> dict[str, str]:
-        """The variables in plain text, for a child process."""
-        return {name: value.reveal() for name, value in self.env.items()}
-
-
 def collect_variables(
     items: Sequence[ListedSkill], entries: Mapping[str, SkillEntrySettings], environ: Mapping[str, str]
-) -> SkillVariables:
+) -> dict[str, Secret]:
     """The configured variables of every usable skill that `environ` does not set already."""
     found: dict[str, Secret] = {}
-    notes: list[str] = []
     for item in items:
         manifest = item.skill.manifest
         entry = entries.get(manifest.key)
@@ -243,17 +226,12 @@ def collect_variables(
         if entry.api_key and manifest.primary_env:
             wanted.setdefault(manifest.primary_env, entry.api_key)
         for name, value in wanted.items():
-            if environ.get(name) or name in found:
-                continue
-            why = variable_objection(name, value, declared)
-            if why:
-                notes.append(f"{item.skill.name}: {name} was not set: {why}")
-            else:
+            if not (environ.get(name) or name in found or variable_objection(name, value, declared)):
                 found[name] = value
     if items and "PYTHONDONTWRITEBYTECODE" not in environ:
         # Bytecode files written into the skill's directory would look like tampering.
         found["PYTHONDONTWRITEBYTECODE"] = Secret("1")
-    return SkillVariables(found, tuple(notes))
+    return found
 
 
 def variable_objection(name: str, value: Secret, declared: set[str]) -> str:

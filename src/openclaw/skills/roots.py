@@ -36,8 +36,6 @@ class SkillRoots(Struct, frozen=True, kw_only=True):
     state: Path
     workspace: Path
     cwd: Path
-    workspace_trusted: bool = True
-    """Whether the workspace is the owner's own, and not someone's repository."""
     given: tuple[Path, ...] = ()
     """Named on the command line."""
     extra: tuple[Path, ...] = ()
@@ -58,7 +56,7 @@ def roots(places: SkillRoots) -> tuple[SkillRoot, ...]:
     """All roots in order of precedence; a directory listed twice counts as the owner's if one of them does."""
     found = [
         *(SkillRoot(source="cli", path=path) for path in places.given),
-        SkillRoot(source="openclaw-workspace", path=places.workspace / "skills", owned=places.workspace_trusted),
+        SkillRoot(source="openclaw-workspace", path=places.workspace / "skills"),
         *(
             SkillRoot(source="agents-skills-project", path=places.cwd / name / "skills", owned=False)
             for name in (".agents", ".pi")

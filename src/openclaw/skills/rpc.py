@@ -73,9 +73,7 @@ def status_methods(
             "skills": [_skill(item) for item in shelf.items],
         }
 
-    return [
-        RpcMethod("skills.status", SkillsStatusParams, status, READ),
-    ]
+    return [RpcMethod("skills.status", SkillsStatusParams, status, READ)]
 
 
 def _skill(item: ListedSkill) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentsSettings, resolve_agent
 from openclaw.core.harness import Gate
+from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin, PromptText, make_origin
 from openclaw.core.tool import ApprovalRequest, Approver, Tool, ToolContext
@@ -21,7 +22,7 @@ from openclaw.security import install_scan
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.catalog import catalog_text
 from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
-from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard, SkillVariables, collect_variables
+from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard, collect_variables
 from openclaw.skills.install import ORIGIN, RECORDS
 from openclaw.skills.roots import PluginDirectory, SkillRoots, expand_path, package_directories
 from openclaw.skills.settings import SkillsSettings
@@ -40,7 +41,7 @@ class AgentSkills(SkillList, frozen=True, kw_only=True):
 
     prompt: PromptText | None
     """The list for the prompt; None when it is empty."""
-    variables: SkillVariables
+    variables: Mapping[str, Secret]
     """For the commands of a run."""
     labels: Mapping[str, tuple[Origin, ...]]
     """The origins of each skill directory."""

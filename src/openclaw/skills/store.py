@@ -8,6 +8,7 @@ import logging
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -209,7 +210,7 @@ def _candidates(
         if real in visited:
             continue
         visited.add(real)
-        if depth and not _stays(root, real, real_top, targets):
+        if depth and root.contained and not _stays(real, (real_top, *targets)):
             noted.append(_note("symlink-escape", directory, "is a link out of its skills directory; it was left out"))
             continue
         looked += depth > 0
@@ -238,23 +239,15 @@ def _inside(directory: str, real: str) -> tuple[str, list[tuple[str, str]]]:
         for entry in listing:
             if entry.name == FILE:
                 return ("link" if entry.is_symlink() else "file"), []
-            if not entry.name.startswith(".") and entry.name not in _PASSED_OVER and _is_directory(entry):
-                plain = f"{real}{os.sep}{entry.name}"
-                below.append((entry.name, os.path.realpath(plain) if entry.is_symlink() else plain))
+            plain = f"{real}{os.sep}{entry.name}"
+            with suppress(OSError):  # a symlink loop
+                if not entry.name.startswith(".") and entry.name not in _PASSED_OVER and entry.is_dir():
+                    below.append((entry.name, os.path.realpath(plain) if entry.is_symlink() else plain))
     return "", sorted(below)
 
 
-def _is_directory(entry: "os.DirEntry[str]") -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a symlink loop
-        return False
-
-
-def _stays(root: SkillRoot, real: str, real_top: str, targets: tuple[str, ...]) -> bool:
-    if not root.contained:
-        return True
-    return any(real == place or real.startswith(place.rstrip(os.sep) + os.sep) for place in (real_top, *targets))
+def _stays(real: str, places: Iterable[str]) -> bool:
+    return any(real == place or real.startswith(place.rstrip(os.sep) + os.sep) for place in places)
 
 
 def _note(kind: str, path: "str | Path", message: str) -> SkillProblem:
@@ -328,7 +321,10 @@ class SkillStore:
         )
         if broken:
             diagnostics += (SkillProblem(kind="trust", path=str(self.ledger.path), message=broken),)
-        self._say(*map(str, collisions), *map(str, diagnostics))
+        for line in map(str, (*collisions, *diagnostics)):
+            if line not in self._said:
+                self._said.add(line)
+                log.info("%s", line)
         chosen = set(map(id, winners))
         shadowed = tuple(one for one in judged if id(one) not in chosen)
         return SkillList(items=items, shadowed=shadowed, collisions=collisions, diagnostics=diagnostics)
@@ -346,8 +342,7 @@ class SkillStore:
         trust = gate.judge_trust(
             skill,
             entry,
-            settings.trust,
-            verify=settings.verify,
+            settings,
             shipped=shipped_digests().get(skill.name) if skill.bundled else None,
             alarming=entry is None and skill.owned and settings.trust == "tofu" and self._alarming(skill),
         )
@@ -386,12 +381,6 @@ class SkillStore:
         if text not in self._quiet:
             self._quiet[text] = bool(self._inspect({"description.md": text.encode()}))
         return self._quiet[text]
-
-    def _say(self, *lines: str) -> None:
-        for line in lines:
-            if line not in self._said:
-                self._said.add(line)
-                log.info("%s", line)
 
 
 @cache

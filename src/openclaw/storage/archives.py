@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from openclaw.core.errors import InvalidRequest
+from openclaw.storage.atomic import write_new
 from openclaw.storage.digests import Unverifiable, read_regular
 
 MAX_FILES = 256
@@ -49,6 +50,8 @@ def read_package(source: Path, marker: str) -> dict[str, tuple[bytes, bool]]:
         else:
             found = _from_tar(source)
         return _below_marker(marker, _collect(found), source)
+    except Unverifiable as error:
+        raise ArchiveRefused(str(error)) from error
     except OSError as error:
         raise ArchiveRefused(f"cannot read {source}: {error.strerror or error}") from error
 
@@ -139,14 +142,7 @@ def _from_directory(top: Path) -> Iterator[ArchiveMember]:
             if stat.S_ISDIR(about.st_mode):
                 pending.append((f"{path}/", Path(entry.path)))
             else:
-                yield path, _bounded_file(entry.path), bool(about.st_mode & 0o100)
-
-
-def _bounded_file(path: str) -> bytes:
-    try:
-        return read_regular(path, MAX_FILE_BYTES)[0]
-    except Unverifiable as error:
-        raise ArchiveRefused(str(error)) from error
+                yield path, read_regular(entry.path, MAX_FILE_BYTES)[0], bool(about.st_mode & 0o100)
 
 
 def _from_zip(source: Path) -> Iterator[ArchiveMember]:
@@ -212,10 +208,7 @@ def write_package(directory: Path, found: Mapping[str, tuple[bytes, bool]]) -> N
     for path, (data, runs) in found.items():
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755 if runs else 0o644), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        write_new(target, data, 0o755 if runs else 0o644)
 
 
 # Swapping a directory into place, and recovering when that was interrupted.

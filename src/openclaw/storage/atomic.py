@@ -27,12 +27,8 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         private_directory(path.parent)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            # Before the rename: otherwise a power cut could leave an empty file under the final name.
-            os.fsync(file.fileno())
+        # To disk before the rename: otherwise a power cut could leave an empty file under the final name.
+        write_new(temporary, data, mode)
         temporary.replace(path)
     except OSError as error:
         raise StateError(
@@ -42,6 +38,14 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
     sync_directory(path.parent)
+
+
+def write_new(path: Path, data: bytes, mode: int) -> None:
+    """Writes a file that does not exist yet, to disk."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def sync_directory(directory: Path) -> None:
@@ -91,11 +95,7 @@ def create_file(path: Path, data: bytes) -> None:
     private_directory(path.parent)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(fd, "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
+        write_new(draft, data, 0o600)
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)  # unlike a rename, it never replaces a file
     finally:

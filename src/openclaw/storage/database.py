@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from openclaw.core.errors import InvalidRequest, NotFound
+
 Row = Mapping[str, Any]
 Params = Mapping[str, Any]
 
@@ -59,3 +61,16 @@ class Database(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+async def find_run(db: Database, table: str, wanted: str, none: str) -> str:
+    """The id of the run in `table` that `wanted` is, or is the unique beginning of; `none` ends the error otherwise."""
+    rows = await db.read(
+        f"SELECT DISTINCT run_id FROM {table} WHERE substr(run_id, 1, :size) = :start ORDER BY run_id LIMIT 2",  # noqa: S608
+        {"start": wanted, "size": len(wanted)},
+    )
+    if not rows:
+        raise NotFound(f"no run {wanted!r} {none}")
+    if len(rows) > 1 and rows[0]["run_id"] != wanted:
+        raise InvalidRequest(f"{wanted!r} fits several runs: give more of the id")
+    return str(rows[0]["run_id"])

@@ -2,13 +2,12 @@
 
 import hashlib
 import hmac
-import os
 import secrets
 from pathlib import Path
 
 from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
-from openclaw.storage.atomic import private_directory
+from openclaw.storage.atomic import create_file
 
 
 class StateKeys:
@@ -33,26 +32,11 @@ class StateKeys:
 
     def _load(self) -> bytes:
         try:
-            private_directory(self._path.parent)
             if not self._path.exists():
-                self._make()
+                create_file(self._path, secrets.token_hex(32).encode())
             key = self._path.read_bytes()
         except OSError as error:
             raise StateError(f"cannot keep a key in {self._path}: {error.strerror}") from error
         if len(key) < 32:
             raise StateError(f"{self._path} is damaged: delete it, a new one is made")
         return key
-
-    def _make(self) -> None:
-        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.write(fd, secrets.token_hex(32).encode())
-        finally:
-            os.close(fd)
-        try:
-            os.link(draft, self._path)
-        except FileExistsError:
-            pass  # another process created the key first; use that one
-        finally:
-            draft.unlink()

@@ -17,6 +17,8 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import Struct, structs
+
 from openclaw.core import messages
 from openclaw.core.channel import Inbound, Outbound, Receipt
 from openclaw.core.clock import Clock
@@ -49,20 +51,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Says:
+class Says(Struct):
     """The model says `text`, in pieces of `piece` characters."""
 
-    def __init__(self, text: str, piece: int = 8) -> None:
-        self.text = text
-        self.piece = piece
+    text: str
+    piece: int = 8
 
 
-class Thinks:
+class Thinks(Struct):
     """The model emits reasoning before it goes on."""
 
-    def __init__(self, text: str, signature: str | None = None) -> None:
-        self.text = text
-        self.signature = signature
+    text: str
+    signature: str | None = None
 
 
 class Calls:
@@ -73,18 +73,16 @@ class Calls:
         self.arguments = arguments
 
 
-class Fails:
+class Fails(Struct):
     """The model's provider fails, before or after some text."""
 
-    def __init__(self, error: ProviderError) -> None:
-        self.error = error
+    error: ProviderError
 
 
-class Stalls:
+class Stalls(Struct):
     """The model stalls until `go` is set (or for ever)."""
 
-    def __init__(self, go: asyncio.Event | None = None) -> None:
-        self.go = go
+    go: asyncio.Event | None = None
 
 
 class HangsUp:
@@ -94,28 +92,12 @@ class HangsUp:
 Step = Says | Thinks | Calls | Fails | Stalls | HangsUp
 
 
-def says(text: str) -> Says:
-    return Says(text)
-
-
-def calls(tool: str, /, **arguments: Any) -> Calls:
-    return Calls(tool, **arguments)
-
-
-def thinks(text: str, signature: str | None = None) -> Thinks:
-    return Thinks(text, signature)
-
-
-def fails(error: ProviderError) -> Fails:
-    return Fails(error)
-
-
-def stalls(go: asyncio.Event | None = None) -> Stalls:
-    return Stalls(go)
-
-
-def hangs_up() -> HangsUp:
-    return HangsUp()
+says = Says
+calls = Calls
+thinks = Thinks
+fails = Fails
+stalls = Stalls
+hangs_up = HangsUp
 
 
 class ScriptedModel:
@@ -171,12 +153,8 @@ class ScriptedModel:
     def _finished(self, request: ModelRequest, content: list[AssistantBlock]) -> messages.Assistant:
         spoken = sum(len(block.text) for block in content if isinstance(block, Text))
         usage = Usage(input=len(_everything(request)) // 4, output=max(1, spoken // 4))
-        usage = Usage(
-            input=usage.input,
-            output=usage.output,
-            total_tokens=usage.input + usage.output,
-            cost=cost_of(usage, request.model.price),
-        )
+        total = usage.input + usage.output
+        usage = structs.replace(usage, total_tokens=total, cost=cost_of(usage, request.model.price))
         return messages.Assistant(
             content=tuple(content),
             api=request.model.api,
@@ -320,9 +298,8 @@ class ScriptedApprover:
 
     async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         self.asked.append(request)
-        return ApprovalAnswer(
-            self._decisions.popleft() if len(self._decisions) > 1 else self._decisions[0], by="script"
-        )
+        decision = self._decisions.popleft() if len(self._decisions) > 1 else self._decisions[0]
+        return ApprovalAnswer(decision, by="script")
 
 
 class TemporaryHome:
@@ -364,11 +341,7 @@ class TemporaryHome:
         self.configure({"models": {"providers": providers}, "agents": {"defaults": {"model": choice}}, **settings})
 
     def assistant(
-        self,
-        model: Provider | Mapping[str, Provider],
-        *,
-        clock: Clock | None = None,
-        approver: Approver | None = None,
+        self, model: Provider | Mapping[str, Provider], *, clock: Clock | None = None, approver: Approver | None = None
     ) -> "AbstractAsyncContextManager[App]":
         """The whole assistant in this process. `model` answers for every provider, or each by its name."""
         from openclaw.gateway.app import open_app

@@ -7,24 +7,23 @@ import json
 import threading
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
+
+from msgspec import Struct
 
 from openclaw.testing import Calls, Says, Step
 
 
-class Hangs:
+class Hangs(Struct):
     """Sends `text`, then nothing more until the server is closed."""
 
-    def __init__(self, text: str = "") -> None:
-        self.text = text
+    text: str = ""
 
 
-class Breaks:
+class Breaks(Struct):
     """Sends `text`, then closes the connection."""
 
-    def __init__(self, text: str = "") -> None:
-        self.text = text
+    text: str = ""
 
 
 class Answers:
@@ -57,27 +56,16 @@ class MockModelServer:
 
     def settings(self, **model: Any) -> dict[str, Any]:
         """Configuration that makes this server the default model."""
-        return {
-            "models": {
-                "providers": {
-                    "mock": {
-                        "baseUrl": self.url,
-                        "apiKey": "mock-key-123456",
-                        "api": "openai-completions",
-                        "models": [{"id": "mock", "contextWindow": 200_000, **model}],
-                    }
-                }
-            },
-            "agents": {"defaults": {"model": "mock/mock"}},
-        }
+        models = [{"id": "mock", "contextWindow": 200_000, **model}]
+        access = {"baseUrl": self.url, "apiKey": "mock-key-123456", "api": "openai-completions"}
+        providers = {"mock": {**access, "models": models}}
+        return {"models": {"providers": providers}, "agents": {"defaults": {"model": "mock/mock"}}}
 
     def __enter__(self) -> "MockModelServer":
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.closing.set()
         self._server.shutdown()
         self._server.server_close()

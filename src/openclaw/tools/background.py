@@ -204,9 +204,6 @@ class BackgroundCommand:
         fresh, self._fresh = self._fresh, OutputTail(PENDING_CHARS)
         return fresh.text()
 
-    def clear(self) -> None:
-        self.tail, self._fresh = OutputTail(KEPT_CHARS), OutputTail(PENDING_CHARS)
-
 
 class Background:
     """The commands of one process, each belonging to the session that started it."""

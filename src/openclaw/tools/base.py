@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from types import UnionType
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
@@ -11,6 +12,7 @@ from msgspec import Meta, Struct
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.tools.paths import lock_name, resolve_path
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -77,6 +79,22 @@ class FileTool(ArgsTool[A]):
 
     def __init__(self, *, workspace_only: bool = False) -> None:
         self.workspace_only = workspace_only
+
+
+class ChangingFileTool(FileTool[A]):
+    """A file tool that changes files: the call needs them for itself."""
+
+    usual_effects = Effects.READS_FILES | Effects.WRITES_FILES
+
+    def changed(self, wanted: A) -> Sequence[str]:
+        """The paths of the files that a call may change."""
+        raise NotImplementedError
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext, *, creating: bool = True) -> frozenset[str]:
+        with suppress(OpenClawError):  # the call itself reports the error
+            paths = self.changed(parse_args(args, self.args_type))
+            return frozenset(lock_name(resolve_path(path, context.workspace, creating=creating)) for path in paths)
+        return frozenset()
 
 
 # Specs.

@@ -104,7 +104,4 @@ def build_web(state: ToolState, settings: WebSettings, env: Mapping[str, str]) -
         base_url=settings.search.base_url or env.get("SEARXNG_BASE_URL"),
     )
     pages = PageFetcher(address_rules(fetch.ssrf_policy, "tools.web.fetch.ssrfPolicy"), fetch)
-    return [
-        WebSearch(choose_engine(search), state.web, search),
-        WebFetch(pages, state.web, state.clock, fetch),
-    ]
+    return [WebSearch(choose_engine(search), state.web, search), WebFetch(pages, state.web, state.clock, fetch)]

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from contextlib import suppress
 from difflib import SequenceMatcher
 from functools import partial
 from itertools import accumulate, pairwise
@@ -12,11 +11,11 @@ from typing import Annotated, Any
 
 from msgspec import Struct, structs
 
-from openclaw.core.errors import InvalidRequest, OpenClawError
-from openclaw.core.tool import Effects, Output, ToolContext
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.tool import Output, ToolContext
 from openclaw.process.tasks import run_in_thread
-from openclaw.tools.base import FileTool, param, parse_args, tool_spec
-from openclaw.tools.paths import encode_text, lock_name, quote_path, read_text, replace, resolve_path
+from openclaw.tools.base import ChangingFileTool, param, tool_spec
+from openclaw.tools.paths import encode_text, quote_path, read_text, replace, resolve_path
 
 # The replacement, pure.
 
@@ -86,7 +85,8 @@ def apply_edits(
         found = view.find(edit.old_text.replace("\r\n", "\n"))
         if isinstance(found, int):
             return NotFoundOnce(index, found)
-        spans.append(TextSpan(*found, index, _with_endings(edit.new_text, newline)))
+        new = edit.new_text.replace("\r\n", "\n").replace("\n", newline) if newline else edit.new_text
+        spans.append(TextSpan(*found, index, new))
     spans.sort()
     for left, right in pairwise(spans):
         if right.start < left.end:
@@ -96,10 +96,6 @@ def apply_edits(
         return Unchanged()
     diff, first = _diff(text, spans)
     return Edited(text=changed, diff=diff, first_changed_line=first)
-
-
-def _with_endings(text: str, newline: str) -> str:
-    return text.replace("\r\n", "\n").replace("\n", newline) if newline else text
 
 
 def _apply(text: str, spans: list[TextSpan]) -> str:
@@ -257,7 +253,7 @@ class EditArgs(Struct, frozen=True, rename="camel"):
         return found
 
 
-class EditTool(FileTool[EditArgs]):
+class EditTool(ChangingFileTool[EditArgs]):
     """The `edit` tool."""
 
     args_type = EditArgs
@@ -277,12 +273,12 @@ class EditTool(FileTool[EditArgs]):
             "new_text": "newText",
         },
     )
-    usual_effects = Effects.READS_FILES | Effects.WRITES_FILES
 
-    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        with suppress(OpenClawError):  # the call itself reports the error
-            return frozenset({lock_name(resolve_path(parse_args(_renamed(args), EditArgs).path, context.workspace))})
-        return frozenset()
+    def changed(self, wanted: EditArgs) -> tuple[str]:
+        return (wanted.path,)
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext, *, creating: bool = False) -> frozenset[str]:
+        return super().resources(_renamed(args), context, creating=creating)
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         return await super().call(_renamed(args), context)

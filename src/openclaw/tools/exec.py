@@ -60,7 +60,9 @@ def find_forbidden(command: str) -> str | None:
 def _simple_commands(command: str) -> Iterator[list[str]]:
     """The words of each program call in `command`, without assignments and wrappers."""
     words: list[str] = []
-    for token in [*_tokens(command), ";"]:
+    # Without their quotes; an unclosed quote is skipped, since the shell will complain.
+    tokens = [_QUOTED.sub(r"\1\2\3", token[0]) for token in _TOKEN.finditer(command)]
+    for token in [*tokens, ";"]:
         if not set(token) <= _PUNCTUATION:
             words.append(token)
             continue
@@ -69,12 +71,6 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
         if words:
             yield words
         words = []
-
-
-def _tokens(command: str) -> Iterator[str]:
-    """Words without their quotes, and operators; an unclosed quote is skipped, since the shell will complain."""
-    for token in _TOKEN.finditer(command):
-        yield _QUOTED.sub(r"\1\2\3", token[0])
 
 
 # The answer about an ended command.

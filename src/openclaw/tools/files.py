@@ -7,8 +7,7 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from functools import partial
 from io import RawIOBase
 from itertools import accumulate
@@ -23,12 +22,11 @@ from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.messages import Image, Text
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.process.tasks import run_in_thread
-from openclaw.tools.base import FileTool, param, parse_args, tool_spec
+from openclaw.tools.base import ChangingFileTool, FileTool, param, tool_spec
 from openclaw.tools.paths import (
     SNIFFED,
     encode_text,
     format_size,
-    lock_name,
     missing_error,
     open_regular,
     quote_path,
@@ -434,7 +432,7 @@ class WriteArgs(Struct, frozen=True):
     content: Annotated[str, param("The complete new content")]
 
 
-class WriteTool(FileTool[WriteArgs]):
+class WriteTool(ChangingFileTool[WriteArgs]):
     """The `write` tool."""
 
     args_type = WriteArgs
@@ -449,11 +447,8 @@ class WriteTool(FileTool[WriteArgs]):
     )
     usual_effects = Effects.WRITES_FILES
 
-    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        with suppress(OpenClawError):  # the call itself reports the error
-            wanted = parse_args(args, WriteArgs)
-            return frozenset({lock_name(resolve_path(wanted.path, context.workspace, creating=True))})
-        return frozenset()
+    def changed(self, wanted: WriteArgs) -> tuple[str]:
+        return (wanted.path,)
 
     async def run(self, wanted: WriteArgs, context: ToolContext) -> Output:
         path = resolve_path(wanted.path, context.workspace, workspace_only=self.workspace_only, creating=True)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from os.path import lexists
 from pathlib import Path
@@ -15,12 +14,11 @@ from msgspec import Struct, structs
 from openclaw.core.errors import InvalidRequest, OpenClawError, StateError
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.process.tasks import run_in_thread
-from openclaw.tools.base import FileTool, param, parse_args, tool_spec
+from openclaw.tools.base import ChangingFileTool, param, tool_spec
 from openclaw.tools.edit import fold_lookalikes
 from openclaw.tools.paths import (
     confine,
     encode_text,
-    lock_name,
     missing_error,
     open_regular,
     quote_path,
@@ -41,6 +39,7 @@ _UPDATE = "*** Update File:"
 _MOVE = "*** Move to:"
 _EOF = "*** End of File"
 _SECTIONS = (_ADD, _DELETE, _UPDATE, END)
+_HERE_DOCUMENT = re.compile(r"""(?:apply_patch\s+)?<<-?\s*(['"]?)(\w+)\1""")
 _NUMBERS = re.compile(r"-\d+(?:,\d+)? \+\d+(?:,\d+)?(?: @@|\Z)")
 
 
@@ -83,7 +82,9 @@ Section = AddFile | DeleteFile | UpdateFile
 
 def parse_patch(text: str) -> tuple[Section, ...]:
     """Parses a patch; errors name the line."""
-    lines = _unwrap(text.strip().replace("\r\n", "\n").split("\n"))
+    lines = text.strip().replace("\r\n", "\n").split("\n")
+    if len(lines) >= 4 and _HERE_DOCUMENT.fullmatch(lines[0].strip()):  # which some models put around a patch
+        lines = lines[1:-1]
     if lines[0].strip() != BEGIN:
         raise InvalidRequest(f"The first line of the patch must be '{BEGIN}'")
     if lines[-1].strip() != END:
@@ -103,13 +104,6 @@ def paths_of(sections: tuple[Section, ...]) -> list[str]:
     """Every path the patch touches."""
     moved = [section.move_to for section in sections if isinstance(section, UpdateFile) and section.move_to]
     return [*(section.path for section in sections), *moved]
-
-
-def _unwrap(lines: list[str]) -> list[str]:
-    """Unwraps a shell here-document, which some models put around a patch."""
-    if len(lines) >= 4 and re.fullmatch(r"""(?:apply_patch\s+)?<<-?\s*(['"]?)(\w+)\1""", lines[0].strip()):
-        return lines[1:-1]
-    return lines
 
 
 class _Reader:
@@ -200,12 +194,8 @@ def _hunk(reader: _Reader) -> Hunk:
 # Applying hunks, pure.
 
 
-def _fold(line: str) -> str:
-    return fold_lookalikes(line).strip()
-
-
 # Normalisations from strictest to loosest; the first that finds the lines wins.
-_READINGS: tuple[Callable[[str], str], ...] = (str, str.rstrip, str.strip, _fold)
+_READINGS: tuple[Callable[[str], str], ...] = (str, str.rstrip, str.strip, lambda line: fold_lookalikes(line).strip())
 
 
 class _Lines:
@@ -307,7 +297,7 @@ class PatchArgs(Struct, frozen=True):
     input: Annotated[str, param("The whole patch")]
 
 
-class ApplyPatch(FileTool[PatchArgs]):
+class ApplyPatch(ChangingFileTool[PatchArgs]):
     """The `apply_patch` tool."""
 
     args_type = PatchArgs
@@ -329,11 +319,8 @@ class ApplyPatch(FileTool[PatchArgs]):
         deletes = _DELETE in str(args.get("input", ""))
         return Effects.READS_FILES | Effects.WRITES_FILES | (Effects.DELETES if deletes else Effects.NONE)
 
-    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        with suppress(OpenClawError):  # the call itself reports the error
-            paths = paths_of(parse_patch(parse_args(args, PatchArgs).input))
-            return frozenset(lock_name(resolve_path(path, context.workspace, creating=True)) for path in paths)
-        return frozenset()
+    def changed(self, wanted: PatchArgs) -> list[str]:
+        return paths_of(parse_patch(wanted.input))
 
     async def run(self, wanted: PatchArgs, context: ToolContext) -> Output:
         encode_text(wanted.input, "input")

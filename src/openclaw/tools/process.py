@@ -15,18 +15,12 @@ from openclaw.tools.exec import ended_output
 # Keys and pastes.
 
 _NAMED = {
-    "enter": "\r",
-    "return": "\r",
+    **dict.fromkeys(("enter", "return"), "\r"),
+    **dict.fromkeys(("escape", "esc"), "\x1b"),
+    **dict.fromkeys(("backspace", "bspace"), "\x7f"),
     "tab": "\t",
-    "escape": "\x1b",
-    "esc": "\x1b",
     "space": " ",
-    "backspace": "\x7f",
-    "bspace": "\x7f",
-    "insert": "\x1b[2~",
-    "delete": "\x1b[3~",
-    "pageup": "\x1b[5~",
-    "pagedown": "\x1b[6~",
+    **{name: f"\x1b[{code}~" for name, code in zip("insert delete pageup pagedown".split(), "2356", strict=True)},
     **{name: f"\x1b[{code}" for name, code in zip("up down right left home end".split(), "ABCDHF", strict=True)},
     **{f"f{number}": f"\x1bO{code}" for number, code in enumerate("PQRS", 1)},
     **{f"f{number}": f"\x1b[{code}~" for number, code in enumerate((15, 17, 18, 19, 20, 21, 23, 24), 5)},

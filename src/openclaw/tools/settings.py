@@ -17,6 +17,10 @@ from openclaw.security.settings import (
     Security,
 )
 
+Variables = Annotated[
+    Mapping[str, Secret], doc("variables it gets; of ours it sees HOME, PATH, SHELL, USER, LOGNAME, TERM only")
+]
+
 
 class ToolFilterSettings(Settings, frozen=True):
     """`mcp.servers.<id>.toolFilter`: which of a server's tools are used."""
@@ -31,9 +35,7 @@ class McpServerSettings(Settings, frozen=True):
     enabled: Annotated[bool, doc("use this server")] = True
     command: Annotated[str, doc("the program to start")] = ""
     args: Annotated[tuple[str, ...], doc("its arguments")] = ()
-    env: Annotated[
-        Mapping[str, Secret], doc("variables it gets; of ours it sees HOME, PATH, SHELL, USER, LOGNAME, TERM only")
-    ] = field(default_factory=dict)
+    env: Variables = field(default_factory=dict)
     cwd: Annotated[str, doc("the directory it starts in; the workspace when absent")] = ""
     url: Annotated[str, doc("the address of a server that runs already")] = ""
     transport: Annotated[
@@ -133,9 +135,7 @@ class AcpAgentSettings(Settings, frozen=True):
 
     command: Annotated[str, doc("the program to start; it speaks ACP on its standard input and output", min_length=1)]
     args: Annotated[tuple[str, ...], doc("its arguments")] = ()
-    env: Annotated[
-        Mapping[str, Secret], doc("variables it gets; of ours it sees HOME, PATH, SHELL, USER, LOGNAME, TERM only")
-    ] = field(default_factory=dict)
+    env: Variables = field(default_factory=dict)
 
 
 class AcpSettings(Settings, frozen=True):
@@ -197,6 +197,9 @@ class ApplyPatchSettings(Settings, frozen=True):
     workspace_only: Annotated[bool, doc("patch files inside the workspace only")] = True
 
 
+_FILTERS = ("cut", "uniq", "head", "tail", "tr", "wc")
+
+
 class ExecSettings(Settings, frozen=True):
     """`tools.exec`: running commands."""
 
@@ -230,14 +233,7 @@ class ExecSettings(Settings, frozen=True):
     notify_on_exit: Annotated[bool, doc("tell the session when a background command ends")] = True
     notify_on_exit_empty_success: Annotated[bool, doc("also when it succeeded without a word")] = False
     path_prepend: Annotated[tuple[str, ...], doc("directories put in front of PATH")] = ()
-    safe_bins: Annotated[tuple[str, ...], doc("filters that may run on standard input without being listed")] = (
-        "cut",
-        "uniq",
-        "head",
-        "tail",
-        "tr",
-        "wc",
-    )
+    safe_bins: Annotated[tuple[str, ...], doc("filters that may run on standard input without being listed")] = _FILTERS
     apply_patch: Annotated[ApplyPatchSettings, doc("the apply_patch tool")] = ApplyPatchSettings()
 
 

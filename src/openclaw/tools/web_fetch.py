@@ -154,10 +154,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
             raise _translate(error) from error
         return httpx2.Response(
-            status_code=answer.status,
-            headers=answer.headers,
-            stream=_Body(answer.stream),
-            extensions=answer.extensions,
+            status_code=answer.status, headers=answer.headers, stream=_Body(answer.stream), extensions=answer.extensions
         )
 
     async def aclose(self) -> None:

@@ -250,8 +250,7 @@ class WebSearchArgs(Struct, frozen=True):
     ui_lang: Annotated[str, param("Language code of the engine's own words")] = ""
     domain_filter: Annotated[tuple[str, ...], param("Only these sites; -site leaves one out")] = ()
     max_tokens: Annotated[
-        int | None,
-        param("Most tokens of all snippets together, about", type="number", minimum=1, maximum=1_000_000),
+        int | None, param("Most tokens of all snippets together, about", type="number", minimum=1, maximum=1_000_000)
     ] = None
     max_tokens_per_page: Annotated[int | None, param("Most tokens of one snippet, about", type="number", minimum=1)] = (
         None
@@ -290,9 +289,8 @@ class WebSearch(ArgsTool[WebSearchArgs]):
         try:
             found = (await self._search(structs.replace(wanted, query=_with_sites(wanted))))[:count]
         except OpenClawError as error:
-            return structs.replace(
-                Output.failed(wrap_untrusted(f"Web search failed: {error.message}", "api")), enclosed=True
-            )
+            failed = Output.failed(wrap_untrusted(f"Web search failed: {error.message}", "api"))
+            return structs.replace(failed, enclosed=True)
         result = {
             "query": wanted.query,
             "provider": self._engine,
@@ -311,10 +309,8 @@ class WebSearch(ArgsTool[WebSearchArgs]):
         listed = json.dumps(result["results"], indent=2, ensure_ascii=False)
         shown = {**result, "count": len(result["results"]), "results": wrap_untrusted(listed, "web_search")}
         shown["externalContent"] = {"untrusted": True, "source": "web_search", "wrapped": True}
-        output = Output.of(
-            json.dumps(shown, indent=2, ensure_ascii=False), provider=result["provider"], count=shown["count"]
-        )
-        return structs.replace(output, enclosed=True)
+        text = json.dumps(shown, indent=2, ensure_ascii=False)
+        return structs.replace(Output.of(text, provider=result["provider"], count=shown["count"]), enclosed=True)
 
 
 def truncate_snippets(found: Sequence[WebResult], total: int | None, each: int | None) -> list[WebResult]:

@@ -52,19 +52,12 @@ class FileCut(Struct, frozen=True, kw_only=True):
     @property
     def signature(self) -> str:
         """A hash of the cut, so that a warning is given once."""
-        rows = sorted(
-            (file.path, file.raw_chars, file.injected_chars, sorted(file.causes))
-            for file in self.files
-            if file.truncated
-        )
+        cut = [file for file in self.files if file.truncated]
+        rows = sorted((file.path, file.raw_chars, file.injected_chars, sorted(file.causes)) for file in cut)
         keys = ("path", "rawChars", "injectedChars", "causes")
-        return msgspec.json.encode(
-            {
-                "bootstrapMaxChars": self.limits.per_file,
-                "bootstrapTotalMaxChars": self.limits.total,
-                "files": [dict(zip(keys, row, strict=True)) for row in rows],
-            }
-        ).decode()
+        files = [dict(zip(keys, row, strict=True)) for row in rows]
+        limits = {"bootstrapMaxChars": self.limits.per_file, "bootstrapTotalMaxChars": self.limits.total}
+        return msgspec.json.encode({**limits, "files": files}).decode()
 
 
 def fit(files: Sequence[WorkspaceFile], limits: FileBudget = DEFAULT_LIMITS) -> FileCut:
@@ -81,12 +74,8 @@ def fit(files: Sequence[WorkspaceFile], limits: FileBudget = DEFAULT_LIMITS) -> 
         kept.append(one)
         remaining -= one.injected_chars
     used = limits.total - remaining
-    return FileCut(
-        files=tuple(kept),
-        near_limit=tuple(near),
-        total_near_limit=used >= NEAR * limits.total,
-        limits=limits,
-    )
+    full = used >= NEAR * limits.total
+    return FileCut(files=tuple(kept), near_limit=tuple(near), total_near_limit=full, limits=limits)
 
 
 def _fit_one(file: WorkspaceFile, own: int, remaining: int) -> ContextFile:
@@ -95,11 +84,8 @@ def _fit_one(file: WorkspaceFile, own: int, remaining: int) -> ContextFile:
     # This little room would only hold a marker.
     limit = min(own, remaining) if remaining >= LEAST_REMAINING else 0
     shown = shorten(text, file.name, limit, raw) if limit else ""
-    causes = [
-        cause
-        for cause, over in (("per-file-limit", raw > own), ("total-limit", min(raw, own) > min(limit, remaining)))
-        if over and shown != text
-    ]
+    over = {"per-file-limit": raw > own, "total-limit": min(raw, own) > min(limit, remaining)}
+    causes = [cause for cause, exceeded in over.items() if exceeded and shown != text]
     if file.raw_chars is not None and not causes:
         causes = ["per-file-limit"]
     return ContextFile(
@@ -180,11 +166,7 @@ def kind_of(key: SessionKey, *, light_heartbeat: bool = False, group: bool | Non
 
 
 def select_files(
-    files: Sequence[WorkspaceFile],
-    kind: Kind,
-    *,
-    heartbeats: bool = True,
-    known: Sequence[WorkspaceFile] = (),
+    files: Sequence[WorkspaceFile], kind: Kind, *, heartbeats: bool = True, known: Sequence[WorkspaceFile] = ()
 ) -> tuple[WorkspaceFile, ...]:
     """Selects the files for a session of `kind`.
 

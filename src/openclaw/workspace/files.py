@@ -111,9 +111,8 @@ def _read(name: str, shown: str, real: str, about: os.stat_result) -> WorkspaceF
     with os.fdopen(handle, "rb") as stream:
         opened = os.fstat(handle)
         if (opened.st_dev, opened.st_ino) != (about.st_dev, about.st_ino):
-            return WorkspaceFile(
-                name=name, path=shown, problem="it was replaced while being read; the next turn sees it"
-            )
+            problem = "it was replaced while being read; the next turn sees it"
+            return WorkspaceFile(name=name, path=shown, problem=problem)
         if opened.st_size <= MAX_BYTES:
             # Bounded also when the file grows while it is read.
             data, rest = stream.read(MAX_BYTES), b""

@@ -27,34 +27,26 @@ class AgentsFilesListParams(Params, frozen=True, kw_only=True):
     agent_id: NonEmpty
 
 
-class AgentsFilesGetParams(Params, frozen=True, kw_only=True):
+class AgentsFilesGetParams(AgentsFilesListParams, frozen=True, kw_only=True):
     """Params of `agents.files.get`."""
 
-    agent_id: NonEmpty
     name: NonEmpty
 
 
-class AgentsFilesSetParams(Params, frozen=True, kw_only=True):
+class AgentsFilesSetParams(AgentsFilesGetParams, frozen=True, kw_only=True):
     """Params of `agents.files.set`."""
 
-    agent_id: NonEmpty
-    name: NonEmpty
     content: str
     expected_hash: Annotated[str, Meta(min_length=64, max_length=64, pattern=r"^[a-fA-F0-9]{64}$")] | None = None
 
 
-class AgentsFilesHistoryParams(Params, frozen=True, kw_only=True):
+class AgentsFilesHistoryParams(AgentsFilesGetParams, frozen=True, kw_only=True):
     """Params of `agents.files.history`, an extension of ours."""
 
-    agent_id: NonEmpty
-    name: NonEmpty
 
-
-class AgentsFilesVersionParams(Params, frozen=True, kw_only=True):
+class AgentsFilesVersionParams(AgentsFilesGetParams, frozen=True, kw_only=True):
     """Params of `agents.files.version`, an extension of ours."""
 
-    agent_id: NonEmpty
-    name: NonEmpty
     version: NonEmpty
 
 

@@ -98,7 +98,8 @@ def ensure(workspace: Path, now: float, *, git: str | None = "git") -> SeedResul
     """
     try:
         workspace.mkdir(parents=True, exist_ok=True)
-        return _ensure(workspace, _iso(now), git)
+        moment = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return _ensure(workspace, moment, git)
     except (FileExistsError, NotADirectoryError) as error:
         raise StateError(f"{workspace} is not a directory: move that file away or set another workspace") from error
     except OSError as error:
@@ -121,7 +122,9 @@ def _ensure(workspace: Path, now: str, git: str | None) -> SeedResult:
     elif state.bootstrap_seeded_at:
         wanted = msgspec.structs.replace(state, setup_completed_at=state.setup_completed_at or now)
     if wanted != state and not note:
-        write_state(workspace, wanted)
+        path = workspace / STATE
+        path.parent.mkdir(exist_ok=True)
+        atomic.replace_file(path, msgspec.json.format(msgspec.json.encode(wanted)) + b"\n", mode=0o666)
     repository = False
     if brand_new and git and not (workspace / ".git").exists():
         repository, trouble = _git_init(workspace, git)
@@ -186,12 +189,6 @@ def read_state(workspace: Path) -> tuple[SetupState, str]:
         return SetupState(), f"{path} is not valid; delete it to record the setup again"
 
 
-def write_state(workspace: Path, state: SetupState) -> None:
-    path = workspace / STATE
-    path.parent.mkdir(exist_ok=True)
-    atomic.replace_file(path, msgspec.json.format(msgspec.json.encode(state)) + b"\n", mode=0o666)
-
-
 def _git_init(workspace: Path, git: str) -> tuple[bool, str]:
     program = shutil.which(git)
     if program is None:
@@ -205,7 +202,3 @@ def _git_init(workspace: Path, git: str) -> tuple[bool, str]:
     if done.returncode:
         return False, f"git init failed with code {done.returncode}; run it in the workspace to see why"
     return True, ""
-
-
-def _iso(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

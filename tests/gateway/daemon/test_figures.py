@@ -8,7 +8,7 @@ from openclaw.budget.ledger import CallEnd, ModelTotals
 from openclaw.core.events import ToolEnded
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Cost, Text, ToolCall, ToolResult, Usage
-from openclaw.gateway.metrics import MOST_MODELS, RunMetrics, counters, gauges, models, render_metrics
+from openclaw.gateway.http.metrics import MOST_MODELS, RunMetrics, counters, gauges, models, render_metrics
 from openclaw.runs.events import RunEvent, RunSettled
 from openclaw.runs.inbox import RunOutcome
 

@@ -10,12 +10,14 @@ import pytest
 from openclaw.agent.settings import AgentsSettings
 from openclaw.core.settings import Fixed
 from openclaw.plugins.hooks.files import HookFiles
-from openclaw.plugins.hooks.manifest import HookDirectory, HookMachine, HookManifest, HookRequirements, Source, judge
+from openclaw.plugins.hooks.manifest import HookDirectory, HookManifest, Source, judge
 from openclaw.plugins.settings import InternalHooksSettings
 from openclaw.process.environment import Environment
+from openclaw.skills.gate import MachineFacts
+from openclaw.skills.manifest import SkillRequirements
 from openclaw.testing import FakeClock
 
-HERE = HookMachine(
+HERE = MachineFacts(
     platform="linux", env={"HOME"}, has_bin=lambda name: name == "sh", has_config=lambda path: path == "tools.exec"
 )
 
@@ -73,7 +75,7 @@ def test_nobody_looks_for_hooks_that_nobody_wants() -> None:
 
 
 def test_everything_that_is_missing_is_named() -> None:
-    needs = HookRequirements(
+    needs = SkillRequirements(
         bins=("sh", "gog"), any_bins=("a", "b"), env=("HOME", "TOKEN"), config=("tools.exec", "x.y")
     )
     verdict = judge(hook(requires=needs), settings(enabled=True), HERE)
@@ -89,8 +91,8 @@ def test_everything_that_is_missing_is_named() -> None:
 def test_a_variable_of_the_entry_counts_and_always_means_always() -> None:
     entry = {"entries": {"k": {"env": {"TOKEN": "secret"}}}}
     rules = msgspec.convert(entry, InternalHooksSettings, dec_hook=lambda kind, value: kind(value))
-    assert judge(hook(hook_key="k", requires=HookRequirements(env=("TOKEN",))), rules, HERE).runs
-    assert judge(hook(always=True, requires=HookRequirements(bins=("gog",))), settings(enabled=True), HERE).runs
+    assert judge(hook(hook_key="k", requires=SkillRequirements(env=("TOKEN",))), rules, HERE).runs
+    assert judge(hook(always=True, requires=SkillRequirements(bins=("gog",))), settings(enabled=True), HERE).runs
     elsewhere = judge(hook(os=("darwin",), always=True), settings(enabled=True), HERE)
     assert elsewhere.reasons == ("only for darwin",)
 

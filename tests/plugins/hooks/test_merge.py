@@ -13,6 +13,7 @@ from openclaw.core.hooks import (
     BeforeModelResolve,
     BeforePromptBuild,
     BeforeToolCall,
+    HookRegistration,
     HookSettings,
     InstallFinding,
     InstallVerdict,
@@ -29,7 +30,7 @@ from openclaw.core.hooks import (
 from openclaw.core.messages import Text, ToolResult
 from openclaw.core.text import make_origin
 from openclaw.plugins.hooks import points
-from openclaw.plugins.hooks.points import LONGEST_TEXT, HookAnswer, HookSource
+from openclaw.plugins.hooks.points import LONGEST_TEXT, HookSource
 
 FREE = HookSettings(allow_prompt_replace=True, allow_model_override=True, allow_conversation_access=True)
 BARE = HookSettings()
@@ -42,7 +43,8 @@ def decided(point: points.HookPoint[Any, Any, Any], event: Any, *sayings: Saying
     """The answers in the order of the table, as the dispatcher would put them together."""
     merged = point.start(event)
     for plugin, settings, answer in sayings:
-        merged = point.step(merged, HookAnswer(plugin=plugin, answer=answer, settings=settings))
+        by = HookRegistration(plugin=plugin, hook=point.name, handler=print, settings=settings)
+        merged = point.step(merged, by, answer)
         if point.over(merged):
             break
     return merged
@@ -102,8 +104,9 @@ def test_before_model_resolve(sayings: list[Saying], model: str, provider: str, 
 def test_what_comes_with_openclaw_may_choose_a_model_unless_told_otherwise(
     bundled: bool, settings: HookSettings, allowed: bool
 ) -> None:
-    said = HookAnswer(plugin="p", answer=ModelChoice(model_override="x/m"), settings=settings, bundled=bundled)
-    merged = points.MODEL.step(points.MODEL.start(BeforeModelResolve(prompt="")), said)
+    by = HookRegistration(plugin="p", hook=points.MODEL.name, handler=print, settings=settings, bundled=bundled)
+    start = points.MODEL.start(BeforeModelResolve(prompt=""))
+    merged = points.MODEL.step(start, by, ModelChoice(model_override="x/m"))
     assert (merged.model is not None) is allowed
 
 
@@ -321,7 +324,8 @@ def test_before_install(sayings: list[Saying], blocked: str, findings: int) -> N
     assert len(merged.findings) == findings
     # Even asked beyond its end, a later `false` or another block changes nothing.
     if blocked:
-        again = points.INSTALL.step(merged, HookAnswer(plugin="z", answer=InstallVerdict(block=True, block_reason="z")))
+        by = HookRegistration(plugin="z", hook=points.INSTALL.name, handler=print)
+        again = points.INSTALL.step(merged, by, InstallVerdict(block=True, block_reason="z"))
         assert again.blocked == merged.blocked
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from openclaw.automation.service import run_on_command_end
 from openclaw.core.messages import Assistant, Message, ToolResult
@@ -17,7 +18,7 @@ from openclaw.core.secret import Secret
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
 from openclaw.gateway.app import App, open_app
 from openclaw.gateway.http.endpoint import HttpAuth
-from openclaw.gateway.http.webhooks import WebhookEndpoint, routes
+from openclaw.gateway.http.webhooks import WebhookEndpoint
 from openclaw.gateway.services import Services, build_services
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
@@ -71,7 +72,7 @@ class World:
         self.subagents = services.subagents
         self.scheduler = services.automation.scheduler
         self.toolset = services.toolset
-        self._web = Starlette(routes=routes(hooks, "/hooks"))
+        self._web = Starlette(routes=[Route("/hooks/{name:path}", hooks)])
 
     @property
     def workspace(self) -> Path:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.channels.chunking import BreakPreference, Chunker, ChunkRules, Coalescer, CoalesceRules, fences
-from openclaw.sessions.reply_text import ReplyPayload, is_duplicate, normalise_media
+from openclaw.channels.chunking import BreakPreference, Chunker, ChunkRules, fences
+from openclaw.sessions.reply_text import is_duplicate, normalise_media
 
 
 def cut(text: str, rules: ChunkRules, cuts: list[int] = []) -> list[str]:  # noqa: B006
@@ -89,47 +89,6 @@ def test_no_block_ends_inside_a_code_fence(text: str, rules: ChunkRules, cuts: l
     blocks = cut(text, rules, cuts)
     for block in blocks[:-1]:
         assert all(fence.closed for fence in fences(block)), blocks
-
-
-def test_blocks_are_put_together_until_it_is_quiet() -> None:
-    both = Coalescer(CoalesceRules(min_chars=10, max_chars=40, idle_ms=1_000))
-    assert both.enqueue(ReplyPayload(text="first"), 0) == []
-    assert both.tick(1_000) == [] and both.due == 2_000  # too short to go out: it waits on
-    assert both.enqueue(ReplyPayload(text="second"), 1_500) == []
-    assert both.tick(2_499) == []
-    assert both.tick(2_500) == [ReplyPayload(text="first\n\nsecond")]
-    assert both.flush() == [] and both.due is None
-
-
-def test_what_does_not_fit_goes_out_first() -> None:
-    both = Coalescer(CoalesceRules(min_chars=1, max_chars=12))
-    assert both.enqueue(ReplyPayload(text="12345678"), 0) == []
-    assert both.enqueue(ReplyPayload(text="abcdefgh"), 0) == [ReplyPayload(text="12345678")]
-    long = ReplyPayload(text="x" * 12)
-    assert both.enqueue(long, 0) == [ReplyPayload(text="abcdefgh"), long]
-
-
-def test_a_picture_takes_the_waiting_text_as_its_caption() -> None:
-    both = Coalescer(CoalesceRules())
-    both.enqueue(ReplyPayload(text="Look:"), 0)
-    assert both.enqueue(ReplyPayload(media=("a.png",)), 0) == [ReplyPayload(text="Look:", media=("a.png",))]
-    both.enqueue(ReplyPayload(text="Listen:"), 0)
-    voice = ReplyPayload(media=("a.ogg",), voice=True)
-    assert both.enqueue(voice, 0) == [ReplyPayload(text="Listen:"), voice]
-
-
-def test_words_for_different_ends_are_not_mixed() -> None:
-    both = Coalescer(CoalesceRules())
-    both.enqueue(ReplyPayload(text="to one", reply_to="1"), 0)
-    assert both.enqueue(ReplyPayload(text="to two", reply_to="2"), 0) == [ReplyPayload(text="to one", reply_to="1")]
-    assert both.enqueue(ReplyPayload(text="hm", kind="reasoning"), 0) == [ReplyPayload(text="to two", reply_to="2")]
-
-
-def test_a_stopped_run_sends_nothing_more() -> None:
-    both = Coalescer(CoalesceRules())
-    both.enqueue(ReplyPayload(text="half"), 0)
-    both.discard()
-    assert both.flush() == []
 
 
 @pytest.mark.parametrize(

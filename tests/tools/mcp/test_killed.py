@@ -16,11 +16,11 @@ from tests.tools.mcp.conftest import HERE
 
 SERVER = """
 import asyncio, os, sys
-from openclaw.core.tool import ServerLaunch as Launch
 from openclaw.tools.mcp.servers import McpServer as Held
+from openclaw.tools.settings import McpServerSettings
 async def main():
-    held = Held(Launch(name="shop", transport="stdio", command=sys.executable, args=tuple(sys.argv[1:])),
-                idle=600, environ=dict(os.environ))
+    how = McpServerSettings(transport="stdio", command=sys.executable, args=tuple(sys.argv[1:]))
+    held = Held("shop", how, idle=600, environ=dict(os.environ))
     await held.list()
     print("ready", flush=True)
     await asyncio.sleep(3600)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from openclaw.automation.cron.schedule import GRACE_MS, AtSchedule, Misfire, Schedule, validate_schedule
+from openclaw.automation.cron.schedule import GRACE_MS, AtSchedule, JobPart, Misfire, Schedule, validate_schedule
 from openclaw.automation.cron.watch import Watch
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import Origin, clip
@@ -23,13 +23,13 @@ class JobShape(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
     """Base of stored and sent types: camelCase names, defaults omitted."""
 
 
-class SystemEvent(JobShape, frozen=True, kw_only=True, tag_field="kind", tag="systemEvent"):
+class SystemEvent(JobPart, frozen=True, kw_only=True, tag="systemEvent"):
     """A line added to the main session."""
 
     text: Annotated[str, Meta(min_length=1)]
 
 
-class AgentTurn(JobShape, frozen=True, kw_only=True, tag_field="kind", tag="agentTurn"):
+class AgentTurn(JobPart, frozen=True, kw_only=True, tag="agentTurn"):
     """A task for the agent, in a session of its own."""
 
     message: Annotated[str, Meta(min_length=1)]
@@ -165,19 +165,9 @@ def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: 
     text = " ".join(str(given["payload"].get("message") or given["payload"].get("text") or "").split())
     given.setdefault("name", clip(text, NAME_CHARS) or "unnamed")
     created = before.created_at_ms if before else now
+    ours = {"id": job_id, "createdAtMs": created, "updatedAtMs": now, "state": {}}
     try:
-        job = msgspec.convert(
-            {
-                "enabled": True,
-                "wakeMode": "now",
-                **given,
-                "id": job_id,
-                "createdAtMs": created,
-                "updatedAtMs": now,
-                "state": {},
-            },
-            CronJob,
-        )
+        job = msgspec.convert({"enabled": True, "wakeMode": "now", **given, **ours}, CronJob)
     except msgspec.ValidationError as error:
         raise InvalidRequest(f"this is not a job: {error}") from None
     _check(job)
@@ -209,7 +199,11 @@ def patch_job(job: CronJob, patch: Mapping[str, Any], *, now: int, local: str) -
     for name, value in given.items():
         if value is None:
             raw.pop(name, None)
-        elif name in ("payload", "delivery") and isinstance(value, dict) and _same_kind(raw.get(name), value):
+        elif (
+            name in ("payload", "delivery")
+            and isinstance(value, dict)
+            and value.get("kind", raw[name].get("kind")) == raw[name].get("kind")
+        ):
             merged = {**raw[name], **value}
             raw[name] = {key: inner for key, inner in merged.items() if inner is not None}
         else:
@@ -217,10 +211,6 @@ def patch_job(job: CronJob, patch: Mapping[str, Any], *, now: int, local: str) -
     if "payload" in given and "sessionTarget" not in given:
         raw["sessionTarget"] = "main" if raw["payload"].get("kind") == "systemEvent" else "isolated"
     return build(raw, job_id=job.id, now=now, local=local, before=job)
-
-
-def _same_kind(old: Any, new: Mapping[str, Any]) -> bool:
-    return isinstance(old, dict) and new.get("kind", old.get("kind")) == old.get("kind")
 
 
 def _schedule(given: Mapping[str, Any]) -> dict[str, Any]:

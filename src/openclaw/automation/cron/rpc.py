@@ -392,9 +392,10 @@ def cron_methods(sessions: SessionService, scheduler: Scheduler, heartbeats: Hea
             jobs = [job for job in jobs if (job.state.last_run_status or "unknown") == params.last_run_status]
         offset, limit = params.offset or 0, params.limit or PAGE
         page = jobs[offset : offset + limit]
+        versions = ",".join(f"{job.id}:{job.updated_at_ms}" for job in jobs)
         return {
             "jobs": [_job(sessions, job) for job in page],
-            "snapshotRevision": _revision(jobs),
+            "snapshotRevision": hashlib.sha256(versions.encode()).hexdigest()[:16],
             **_paging(len(jobs), offset, limit, len(page)),
         }
 
@@ -417,12 +418,11 @@ def cron_methods(sessions: SessionService, scheduler: Scheduler, heartbeats: Hea
         return {"ok": True, "removed": await book.remove(params.name)}
 
     async def run(params: CronRunParams, caller: Caller) -> Any:
-        if params.mode == "if-enabled" and not (await book.find(params.name)).enabled:
-            return {"ok": True, "enqueued": False, "reason": "disabled", "processInstanceId": instance}
-        run_id = await scheduler.run_now(params.name, only_due=params.mode == "due")
-        if run_id is None:
-            return {"ok": True, "enqueued": False, "reason": "not-due", "processInstanceId": instance}
-        return {"ok": True, "enqueued": True, "runId": run_id, "processInstanceId": instance}
+        run_id, why = None, "disabled"
+        if params.mode != "if-enabled" or (await book.find(params.name)).enabled:
+            run_id, why = await scheduler.run_now(params.name, only_due=params.mode == "due"), "not-due"
+        answer = {"reason": why} if run_id is None else {"runId": run_id}
+        return {"ok": True, "enqueued": run_id is not None, **answer, "processInstanceId": instance}
 
     async def runs(params: CronRunsParams, caller: Caller) -> Any:
         named = params.id or params.job_id
@@ -473,17 +473,7 @@ def _job(sessions: SessionService, job: CronJob) -> dict[str, Any]:
     return {**job_to_json(job), "effectiveAgentId": job.agent_id or sessions.key("main").agent}
 
 
-def _revision(jobs: list[CronJob]) -> str:
-    text = ",".join(f"{job.id}:{job.updated_at_ms}" for job in jobs)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def _paging(total: int, offset: int, limit: int, taken: int) -> dict[str, Any]:
-    more = offset + taken < total
-    return {
-        "total": total,
-        "offset": offset,
-        "limit": limit,
-        "hasMore": more,
-        "nextOffset": offset + taken if more else None,
-    }
+    following = offset + taken if offset + taken < total else None
+    more = following is not None
+    return {"total": total, "offset": offset, "limit": limit, "hasMore": more, "nextOffset": following}

@@ -28,24 +28,24 @@ Misfire = Literal["once", "skip", "all"]
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
-class _Kind(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind"):
-    pass
+class JobPart(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind"):
+    """The base of what a job stores in several kinds: schedules, payloads, watches."""
 
 
-class AtSchedule(_Kind, frozen=True, kw_only=True, tag="at"):
+class AtSchedule(JobPart, frozen=True, kw_only=True, tag="at"):
     """Once, at a time: ISO 8601; without a zone it is UTC."""
 
     at: str
 
 
-class EverySchedule(_Kind, frozen=True, kw_only=True, tag="every"):
+class EverySchedule(JobPart, frozen=True, kw_only=True, tag="every"):
     """At a fixed interval, counted from the anchor."""
 
     every_ms: Annotated[int, Meta(ge=1)]
     anchor_ms: int | None = None
 
 
-class CronSchedule(_Kind, frozen=True, kw_only=True, tag="cron"):
+class CronSchedule(JobPart, frozen=True, kw_only=True, tag="cron"):
     """A cron expression: five fields, or six with seconds in front."""
 
     expr: str

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -31,7 +32,7 @@ from openclaw.core.errors import (
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Text
 from openclaw.core.text import Origin, merge_origins
-from openclaw.process.tasks import supervise, supervise_once
+from openclaw.process.tasks import supervise, supervise_once, wait_first
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
@@ -95,10 +96,9 @@ class JobDelivery:
         headers = {"authorization": f"Bearer {token.reveal()}"} if token else {}
         fence = AddressRules(allow_private=settings.webhook_allow_private)
         transport = GuardedTransport(fence, self._resolve or system_resolve)
+        posting = httpx2.AsyncClient(timeout=WEBHOOK_SECONDS, follow_redirects=False, transport=transport)
         try:
-            async with httpx2.AsyncClient(
-                timeout=WEBHOOK_SECONDS, follow_redirects=False, transport=transport
-            ) as client:
+            async with posting as client:
                 response = await client.post(url, json=document, headers=headers)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise Unavailable(f"the webhook did not answer ({type(error).__name__})") from error
@@ -205,8 +205,9 @@ class Scheduler:
         self._wake = wake
         self.delivery = JobDelivery(context)
         self.store = CronStore(context.db)
+        check_agent = partial(context.sessions.key, "main")
         self.book = CronJobs(
-            self.store, context.clock, local_zone=context.zone, check_agent=self._check_agent, publish=self._publish
+            self.store, context.clock, local_zone=context.zone, check_agent=check_agent, publish=self._publish
         )
         self.ended: Counter[tuple[str, ...]] = Counter()
         """How many runs of jobs ended how, since the start."""
@@ -258,9 +259,6 @@ class Scheduler:
             "nextWakeAtMs": await self.store.next_wake(),
         }
 
-    def _check_agent(self, agent: str) -> None:
-        self.context.sessions.key("main", agent)
-
     def _publish(self, action: str, job_id: str, job: CronJob | None, more: Mapping[str, Any]) -> None:
         payload: dict[str, Any] = {"jobId": job_id, "action": action, **more}
         if job is not None:
@@ -274,9 +272,7 @@ class Scheduler:
 
     async def _fire(self) -> None:
         await self._take_over()
-        late = 0
-        swept = 0
-        began = self.context.now
+        late, swept, began = 0, 0, self.context.now
         while True:
             waits = False
             self._changed.clear()
@@ -338,14 +334,15 @@ class Scheduler:
         if self._group is None:
             raise RuntimeError("jobs are run inside serving()")
         self._in_work.add(fire.run_id)
-        through = self._see_through(work, fire.run_id)
-        task = self._group.create_task(supervise_once(through, f"cron run {fire.run_id}"), name=f"cron:{fire.run_id}")
+
+        async def see_through() -> None:
+            await work
+            self._in_work.discard(fire.run_id)
+
+        through = supervise_once(see_through(), f"cron run {fire.run_id}")
+        task = self._group.create_task(through, name=f"cron:{fire.run_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _see_through(self, work: Coroutine[Any, Any, None], run_id: str) -> None:
-        await work
-        self._in_work.discard(run_id)
 
     # One run.
 
@@ -453,14 +450,3 @@ class Scheduler:
             await self.store.delivered(fire, "not-delivered", error.message)
         else:
             await self.store.delivered(fire, "delivered")
-
-
-async def wait_first(*waits: Any) -> None:
-    """Waits until the first of several waits is over."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

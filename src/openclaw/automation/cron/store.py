@@ -6,6 +6,7 @@ died asks for the same run again, which the ledger of runs answers without runni
 process that took it until its result is delivered.
 """
 
+import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
@@ -113,15 +114,11 @@ class CronStore:
     async def take(self, job: CronJob, due: DueSlots, *, now: int) -> JobFire | None:
         """Takes a slot and moves the job on, in one transaction; None when somebody else has it or the job changed."""
         async with self._db.transaction() as tx:
+            after = _encode(_at(job, due.following, running=now))
             moved = await tx.write(
                 "UPDATE cron_jobs SET job = :job, next_run_at = :next, revision = revision + 1 "
                 "WHERE job_id = :id AND enabled = 1 AND next_run_at = :was",
-                {
-                    "id": job.id,
-                    "job": _encode(_at(job, due.following, running=now)),
-                    "next": due.following,
-                    "was": job.state.next_run_at_ms,
-                },
+                {"id": job.id, "job": after, "next": due.following, "was": job.state.next_run_at_ms},
             )
             if not moved:
                 return None
@@ -138,25 +135,16 @@ class CronStore:
     async def _insert(
         self, tx: Transaction, job: CronJob, slot: int, following: int | None, now: int
     ) -> JobFire | None:
+        run_id = run_id_of(job.id, slot)
+        fire = JobFire(job=job, slot=slot, run_id=run_id, following=following, status="running", fired_at=now)
+        row = {"id": job.id, "slot": slot, "run": run_id, "job": _encode(job), "following": following, "now": now}
         made = await tx.write(
             "INSERT INTO cron_fires (job_id, slot, run_id, job, following, status, owner, fired_at) "
             "VALUES (:id, :slot, :run, :job, :following, 'running', :me, :now) "
             "ON CONFLICT (job_id, slot) DO NOTHING",
-            {
-                "id": job.id,
-                "slot": slot,
-                "run": run_id_of(job.id, slot),
-                "job": _encode(job),
-                "following": following,
-                "me": self._owned.me,
-                "now": now,
-            },
+            {**row, "me": self._owned.me},
         )
-        if not made:
-            return None
-        return JobFire(
-            job=job, slot=slot, run_id=run_id_of(job.id, slot), following=following, status="running", fired_at=now
-        )
+        return fire if made else None
 
     async def take_over(self) -> list[JobFire]:
         """The slots that processes which are gone had in work, ours from now on: to be run, or only to be delivered."""
@@ -207,16 +195,10 @@ class CronStore:
             rows = await tx.read("SELECT * FROM cron_jobs WHERE job_id = :id", {"id": fire.job.id})
             if rows:
                 job = _job(rows[0])
-                state = structs.replace(
-                    job.state,
-                    last_delivered=status == "delivered",
-                    last_delivery_status=status,
-                    last_delivery_error=error or None,
-                )
-                await tx.write(
-                    "UPDATE cron_jobs SET job = :job WHERE job_id = :id",
-                    {"id": job.id, "job": _encode(structs.replace(job, state=state))},
-                )
+                told = {"last_delivered": status == "delivered", "last_delivery_status": status}
+                state = structs.replace(job.state, **told, last_delivery_error=error or None)
+                changed = _encode(structs.replace(job, state=state))
+                await tx.write("UPDATE cron_jobs SET job = :job WHERE job_id = :id", {"id": job.id, "job": changed})
 
     async def runs(
         self, job_id: str | None = None, *, run_id: str | None = None, limit: int = 50, offset: int = 0
@@ -375,19 +357,10 @@ class CronJobs:
         return sorted(found, key=_RANKS[sort], reverse=descending)
 
 
-def _by_next_run(job: CronJob) -> tuple[Any, ...]:
-    at = job.state.next_run_at_ms
-    return (at is None, at or 0, job.name, job.id)
-
-
-def _by_name(job: CronJob) -> tuple[str, str]:
-    return (job.name.lower(), job.id)
-
-
 _RANKS: dict[str, Callable[[CronJob], Any]] = {
-    "name": _by_name,
+    "name": lambda job: (job.name.lower(), job.id),
     "updatedAtMs": attrgetter("updated_at_ms", "id"),
-    "nextRunAtMs": _by_next_run,
+    "nextRunAtMs": lambda job: (job.state.next_run_at_ms or math.inf, job.name, job.id),
 }
 
 

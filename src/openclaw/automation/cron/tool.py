@@ -131,9 +131,8 @@ class CronTool:
                 return Output.failed(f"{action!r} is no action: use one of {', '.join(ACTIONS)}")
 
     async def _list(self, args: Mapping[str, Any], own: str | None) -> dict[str, Any]:
-        found = await self._book.list(
-            include_disabled=bool(args.get("includeDisabled")), agent_id=args.get("agentId") or None
-        )
+        everything, agent = bool(args.get("includeDisabled")), args.get("agentId") or None
+        found = await self._book.list(include_disabled=everything, agent_id=agent)
         jobs = [job for job in found if own in (None, job.id)]
         limit, offset = _page(args, PAGE)
         following = {"nextOffset": offset + limit} if offset + limit < len(jobs) else {}
@@ -152,9 +151,8 @@ class CronTool:
                 if not isinstance(patch, dict):
                     return Output.failed('update needs a patch, for example {"enabled": false}')
                 _refuse_commands(patch)
-                return json_output(
-                    job_to_json(await self._book.update(job.id, _labelled(patch, (*job.origins, *origins))))
-                )
+                changed = await self._book.update(job.id, _labelled(patch, (*job.origins, *origins)))
+                return json_output(job_to_json(changed))
             case "remove":
                 return json_output({"ok": True, "removed": await self._book.remove(job.id)})
             case "get":

@@ -11,37 +11,35 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-
-class _Kind(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind"):
-    pass
+from openclaw.automation.cron.schedule import JobPart
 
 
-class FileWatch(_Kind, frozen=True, kw_only=True, tag="file"):
+class FileWatch(JobPart, frozen=True, kw_only=True, tag="file"):
     """A file or folder changed, appeared or disappeared. Relative paths are in the workspace."""
 
     path: Annotated[str, Meta(min_length=1)]
 
 
-class CommandWatch(_Kind, frozen=True, kw_only=True, tag="command"):
+class CommandWatch(JobPart, frozen=True, kw_only=True, tag="command"):
     """A program's exit code or output changed."""
 
     argv: Annotated[tuple[str, ...], Meta(min_length=1)]
     timeout_seconds: Annotated[float, Meta(gt=0, le=300)] = 30.0
 
 
-class HttpWatch(_Kind, frozen=True, kw_only=True, tag="http"):
+class HttpWatch(JobPart, frozen=True, kw_only=True, tag="http"):
     """The status or the content of an address changed."""
 
     url: Annotated[str, Meta(pattern="^https?://")]
 
 
-class SilenceWatch(_Kind, frozen=True, kw_only=True, tag="silence"):
+class SilenceWatch(JobPart, frozen=True, kw_only=True, tag="silence"):
     """Nobody has written in the main session for this long."""
 
     longer_than_ms: Annotated[int, Meta(ge=60_000)]
 
 
-class MailWatch(_Kind, frozen=True, kw_only=True, tag="mail"):
+class MailWatch(JobPart, frozen=True, kw_only=True, tag="mail"):
     """New mail: in a Maildir on this machine, or in an IMAP mailbox."""
 
     path: str = ""
@@ -66,7 +64,7 @@ class MailWatch(_Kind, frozen=True, kw_only=True, tag="mail"):
             raise ValueError("a mailbox and a user have no quotes, backslashes and line ends in their names")
 
 
-class DueWatch(_Kind, frozen=True, kw_only=True, tag="due"):
+class DueWatch(JobPart, frozen=True, kw_only=True, tag="due"):
     """A line in the notes is due: MEMORY.md or memory/*.md say `due: 2027-03-01`, with a time of day if they like."""
 
 

@@ -1,7 +1,6 @@
 """A Telegram bot: asks for updates and hands them over with their offset; sends messages; one request at a time."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ from openclaw.channels.telegram import wire
 from openclaw.channels.telegram.wire import BotIdentity, TelegramCall
 from openclaw.core.channel import (
     Address,
-    ButtonPress,
-    InboundFile,
+    MessageRefused,
     Outbound,
     Receipt,
-    Refused,
     TakesEvents,
     TryLater,
     Unsure,
@@ -29,8 +26,6 @@ POLL_SECONDS = 50
 ANSWER_SECONDS = 30.0
 SLACK_SECONDS = 15.0
 """How much later than promised an answer to a poll may come before the connection counts as dead."""
-FILE_BYTES = 20_000_000
-"""What the Bot API hands out at most."""
 
 
 class Telegram:
@@ -46,15 +41,9 @@ class Telegram:
         self._bot: BotIdentity | None = None
         self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS)
 
-    async def probe(self) -> str:
-        """The bot's name; raises when the token is not valid."""
-        self._bot = wire.decode_bot(await self._ask("getMe", {}))
-        return f"@{self._bot.username}"
-
     async def run(self, cursor: str | None, inbox: TakesEvents) -> None:
         if self._bot is None:
-            await self.probe()
-        assert self._bot is not None
+            self._bot = wire.decode_bot(await self._ask("getMe", {}))
         offset = int(cursor) if cursor is not None and cursor.isdecimal() else None
         while True:
             params: dict[str, Any] = {"timeout": POLL_SECONDS, "allowed_updates": list(wire.UPDATES)}
@@ -76,50 +65,16 @@ class Telegram:
     async def typing(self, to: Address) -> None:
         await self._ask("sendChatAction", {**wire.encode_target(to), "action": "typing"})
 
-    async def react(self, to: Address, message: str, emoji: str) -> None:
-        reaction = [{"type": "emoji", "emoji": emoji}] if emoji else []
-        target = {"chat_id": wire.encode_target(to)["chat_id"], "message_id": int(message)}
-        await self._ask("setMessageReaction", {**target, "reaction": reaction})
-
-    async def answer_press(self, press: ButtonPress, text: str = "") -> None:
-        await self._ask("answerCallbackQuery", {"callback_query_id": press.id, "text": text[:200]})
-
-    async def fetch(self, file: InboundFile, limit: int) -> AsyncIterator[bytes]:
-        """The bytes of a file that came with a message."""
-        if file.size > min(limit, FILE_BYTES):
-            raise Refused(f"the file has {file.size:,} bytes; at most {min(limit, FILE_BYTES):,} are fetched")
-        found = await self._ask("getFile", {"file_id": file.id})
-        path = found.get("file_path") if isinstance(found, dict) else None
-        if not isinstance(path, str):
-            raise Refused("Telegram does not hand this file out")
-        url, read = f"{self._root}/file/bot{self._token.reveal()}/{path}", 0
-        try:
-            async with self._http.stream("GET", url) as answer:
-                if answer.status_code != 200:
-                    raise TryLater(f"Telegram answered {answer.status_code} for a file")
-                async for chunk in answer.aiter_bytes():
-                    read += len(chunk)
-                    if read > limit:
-                        raise Refused(f"the file is larger than {limit:,} bytes")
-                    yield chunk
-        except httpx2.HTTPError as error:
-            raise TryLater(f"Telegram could not be reached: {type(error).__name__}") from error
-
     async def close(self) -> None:
         await self._http.aclose()
 
     async def _deliver(self, call: TelegramCall) -> Any:
-        try:
-            if not call.file:
-                return await self._ask(call.method, call.params, sending=True)
-            data = await asyncio.to_thread(_read, call.file, wire.FACTS.media_bytes)
-            fields = {name: _form(value) for name, value in call.params.items()}
-            parts = {call.field: (Path(call.file).name, data)}
-            return await self._ask(call.method, fields, files=parts, sending=True)
-        except Refused as error:
-            if "message is not modified" in error.message:
-                return None  # an edit that was made before and is repeated
-            raise
+        if not call.file:
+            return await self._ask(call.method, call.params, sending=True)
+        data = await asyncio.to_thread(_read, call.file, wire.FACTS.media_bytes)
+        fields = {name: _form(value) for name, value in call.params.items()}
+        parts = {call.field: (Path(call.file).name, data)}
+        return await self._ask(call.method, fields, files=parts, sending=True)
 
     async def _ask(
         self,
@@ -154,9 +109,9 @@ class Telegram:
 def _read(path: str, limit: int) -> bytes:
     file = Path(path)
     if not file.is_file():
-        raise Refused(f"there is no file {path}")
+        raise MessageRefused(f"there is no file {path}")
     if file.stat().st_size > limit:
-        raise Refused(f"{path} is larger than {limit:,} bytes")
+        raise MessageRefused(f"{path} is larger than {limit:,} bytes")
     return file.read_bytes()
 
 

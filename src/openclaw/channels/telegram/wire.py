@@ -13,17 +13,13 @@ from openclaw.channels.rich import RichText, StyledSpan, parse_markdown
 from openclaw.core.channel import (
     AccountClosed,
     Address,
-    ButtonPress,
-    ChannelEvent,
     ChannelFacts,
     FileKind,
     Inbound,
     InboundFile,
+    MessageRefused,
     Outbound,
-    Quote,
-    Reaction,
     Receipt,
-    Refused,
     TryLater,
 )
 from openclaw.core.errors import InvalidRequest, OpenClawError
@@ -34,19 +30,13 @@ FACTS = ChannelFacts(
     unit="utf16",
     caption=1_024,
     media_bytes=50_000_000,
-    edits=True,
-    edit_every=1.0,
-    reactions=True,
-    buttons=True,
-    threads=True,
     typing_every=5.0,
     per_chat=1.0,
     overall=1 / 30,
 )
-UPDATES = ("message", "edited_message", "channel_post", "callback_query", "message_reaction")
+UPDATES = ("message", "channel_post")
 GENERAL_TOPIC = "1"
 """The topic of a forum that messages without a topic belong to; it must not be named when sending."""
-CALLBACK_BYTES = 64
 _ENTITIES = {
     "bold": "bold",
     "italic": "italic",
@@ -102,7 +92,7 @@ def failure(answer: Mapping[str, Any]) -> OpenClawError:
         case int() if code >= 500:
             return TryLater(why)
         case _:
-            return Refused(why)
+            return MessageRefused(why)
 
 
 def decode_bot(result: Any) -> BotIdentity:
@@ -111,7 +101,7 @@ def decode_bot(result: Any) -> BotIdentity:
     return BotIdentity(result["id"], str(result.get("username") or ""))
 
 
-def decode_updates(result: Any, bot: BotIdentity, account: str) -> tuple[list[ChannelEvent], int | None]:
+def decode_updates(result: Any, bot: BotIdentity, account: str) -> tuple[list[Inbound], int | None]:
     """The events of an answer to getUpdates, and the offset to go on from; updates of other kinds are passed over."""
     if not isinstance(result, list):
         raise InvalidRequest("Telegram's getUpdates gave no list")
@@ -129,37 +119,11 @@ def decode_updates(result: Any, bot: BotIdentity, account: str) -> tuple[list[Ch
     return events, None if last is None else last + 1
 
 
-def decode_update(update: Mapping[str, Any], bot: BotIdentity, account: str = "default") -> ChannelEvent | None:
+def decode_update(update: Mapping[str, Any], bot: BotIdentity, account: str = "default") -> Inbound | None:
     """What happened; None for what we do not listen to, and for what bots say."""
-    for name in ("message", "edited_message", "channel_post"):
+    for name in UPDATES:
         if name in update:
-            return _message(update[name], bot, account, edited=name == "edited_message")
-    if "callback_query" in update:
-        pressed = update["callback_query"]
-        under = pressed.get("message") or {}
-        return ButtonPress(
-            id=str(pressed["id"]),
-            channel=NAME,
-            account=account,
-            sender=str(pressed["from"]["id"]),
-            data=str(pressed.get("data") or ""),
-            chat=_address(under, account),
-            message=str(under.get("message_id") or ""),
-        )
-    if "message_reaction" in update:
-        reacted = update["message_reaction"]
-        emoji = [str(each.get("emoji", "")) for each in reacted.get("new_reaction", ()) if each.get("type") == "emoji"]
-        if "user" not in reacted or not emoji:
-            return None
-        return Reaction(
-            id=str(update["update_id"]),
-            channel=NAME,
-            account=account,
-            sender=str(reacted["user"]["id"]),
-            emoji=emoji[0],
-            chat=_address(reacted, account),
-            message=str(reacted["message_id"]),
-        )
+            return _message(update[name], bot, account)
     return None
 
 
@@ -173,7 +137,7 @@ def _address(message: Mapping[str, Any], account: str) -> Address:
     )
 
 
-def _message(said: Mapping[str, Any], bot: BotIdentity, account: str, *, edited: bool) -> Inbound | None:
+def _message(said: Mapping[str, Any], bot: BotIdentity, account: str) -> Inbound | None:
     sender = said.get("from") or said.get("sender_chat")
     if sender is None or sender.get("is_bot"):
         return None
@@ -195,13 +159,10 @@ def _message(said: Mapping[str, Any], bot: BotIdentity, account: str, *, edited:
         sender_name=_name(sender),
         text=text,
         group=None if private else address.to,
-        group_name=None if private else str(chat.get("title") or ""),
         thread=address.thread,
         mentioned=ours or _mentions(text, marks, bot),
-        timestamp=int(said.get("edit_date") or said.get("date") or 0) * 1000,
+        timestamp=int(said.get("date") or 0) * 1000,
         files=_files(said),
-        quote=_quote(quoted, ours) if quoted and not quoted.get("forum_topic_created") else None,
-        edited=edited,
         album=str(said["media_group_id"]) if said.get("media_group_id") else None,
     )
 
@@ -211,31 +172,13 @@ def _name(sender: Mapping[str, Any]) -> str:
     return " ".join(str(part) for part in parts if part) or str(sender.get("username") or "")
 
 
-def _quote(quoted: Mapping[str, Any], ours: bool) -> Quote:
-    text = str(quoted.get("text") or quoted.get("caption") or "")
-    return Quote(id=str(quoted["message_id"]), sender=_name(quoted.get("from") or {}), text=text, ours=ours)
-
-
 def _files(said: Mapping[str, Any]) -> tuple[InboundFile, ...]:
-    if photos := said.get("photo"):
-        largest = max(photos, key=_pixels)
-        return (InboundFile(id=str(largest["file_id"]), kind="image", size=int(largest.get("file_size") or 0)),)
+    if said.get("photo"):
+        return (InboundFile(kind="image"),)
     for name, kind in _FILES:
         if found := said.get(name):
-            return (
-                InboundFile(
-                    id=str(found["file_id"]),
-                    kind=kind,
-                    name=str(found.get("file_name") or ""),
-                    mime_type=str(found.get("mime_type") or ""),
-                    size=int(found.get("file_size") or 0),
-                ),
-            )
+            return (InboundFile(kind=kind, name=str(found.get("file_name") or "")),)
     return ()
-
-
-def _pixels(photo: Mapping[str, Any]) -> int:
-    return int(photo.get("width") or 0) * int(photo.get("height") or 0)
 
 
 def _mentions(text: str, marks: Sequence[Mapping[str, Any]], bot: BotIdentity) -> bool:
@@ -311,16 +254,6 @@ def encode_target(to: Address) -> dict[str, Any]:
 def encode_message(message: Outbound) -> list[TelegramCall]:
     """The calls a message needs: its text, then its files; a short text is the caption of the first."""
     target = encode_target(message.to)
-    buttons = [[{"text": each.text, "callback_data": each.data} for each in message.buttons]] if message.buttons else []
-    keyboard = {"reply_markup": {"inline_keyboard": buttons}} if buttons else {}
-    if message.edit is not None:
-        params = {
-            "chat_id": target["chat_id"],
-            "message_id": int(message.edit),
-            **encode_text(message.text),
-            **keyboard,
-        }
-        return [TelegramCall("editMessageText", params)]
     reply = {}
     if message.reply_to is not None and message.reply_to.isdecimal():
         reply = {"reply_parameters": {"message_id": int(message.reply_to), "allow_sending_without_reply": True}}
@@ -328,12 +261,12 @@ def encode_message(message: Outbound) -> list[TelegramCall]:
     calls, common = [], {**target, **reply}
     caption = text if message.media and _units(text["text"]) <= FACTS.caption else None
     if text["text"].strip() and caption is None:
-        calls.append(TelegramCall("sendMessage", {**common, **text, **keyboard}))
+        calls.append(TelegramCall("sendMessage", {**common, **text}))
     for place, path in enumerate(message.media):
         method, name = _method_for(path, voice=message.voice)
         params = dict(common)
         if place == 0 and caption is not None and caption["text"]:
-            params |= {"caption": caption["text"], **keyboard}
+            params |= {"caption": caption["text"]}
             if "entities" in caption:
                 params["caption_entities"] = caption["entities"]
         calls.append(TelegramCall(method, params, path, name))

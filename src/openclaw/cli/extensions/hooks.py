@@ -26,16 +26,11 @@ def list_hooks(eligible: bool, as_json: bool) -> None:
     """Every hook: whether it runs, or why not."""
     here = _HookView()
     items = [item for item in here.hooks.items if item.runs or not eligible]
-    rows = [
-        (
-            item.hook.name,
-            "yes" if item.runs else "no",
-            item.hook.source.removeprefix("openclaw-"),
-            ", ".join(item.hook.manifest.events),
-            shorten("; ".join(item.reasons) or item.hook.manifest.description, 80),
-        )
-        for item in items
-    ]
+    rows = []
+    for item in items:
+        about = shorten("; ".join(item.reasons) or item.hook.manifest.description, 80)
+        events, source = ", ".join(item.hook.manifest.events), item.hook.source.removeprefix("openclaw-")
+        rows.append((item.hook.name, "yes" if item.runs else "no", source, events, about))
     document = {"managedHooksDir": str(here.state / "hooks"), "hooks": [_hook_to_json(item) for item in items]}
     show(document, table(rows, ("hook", "runs", "from", "events", ""), empty="No hooks."), as_json)
     if here.hooks.diagnostics and not as_json:
@@ -71,16 +66,11 @@ def check(as_json: bool) -> int:
     found = _HookView().hooks
     broken = [item for item in found.items if item.verdict.chosen and not item.runs]
     problems = [{"path": each.path, "message": each.message} for each in found.diagnostics]
-    problems += [
-        {"path": item.hook.directory, "message": line} for item in found.items for line in item.hook.manifest.notes
-    ]
+    for item in found.items:
+        problems += [{"path": item.hook.directory, "message": line} for line in item.hook.manifest.notes]
     running = [item.hook.name for item in found.items if item.runs]
-    document = {
-        "total": len(found.items),
-        "running": running,
-        "held": [_hook_to_json(item) for item in broken],
-        "problems": problems,
-    }
+    held = [_hook_to_json(item) for item in broken]
+    document = {"total": len(found.items), "running": running, "held": held, "problems": problems}
     lines = [
         f"{len(running)} of {len(found.items)} hooks run{': ' if running else ''}{', '.join(running)}",
         *(f"{item.hook.name}: {'; '.join(item.reasons)}" for item in found.items if not item.runs),
@@ -129,12 +119,8 @@ class _HookView:
         self.state = environment.home.state
         self.settings = loaded.config.hooks.internal
         self.ledger = AcceptedHooks(self.state)
-        config = HookConfig(
-            settings=self.settings,
-            agents=loaded.config.agents,
-            variables=loaded.variables,
-            is_set=LiveConfig(loaded).is_set,
-        )
+        agents, is_set = loaded.config.agents, LiveConfig(loaded).is_set
+        config = HookConfig(settings=self.settings, agents=agents, variables=loaded.variables, is_set=is_set)
         self.hooks: HookList = list_all_hooks(config, environment, self.ledger)
 
     def get(self, name: str) -> ListedHook:

@@ -1,13 +1,13 @@
 """`openclaw mcp`: MCP servers we use, and our tools served over MCP."""
 
-import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import click
 import msgspec
 
-from openclaw.cli.client import call, open_client
+from openclaw.cli.client import call, with_client
 from openclaw.cli.home import open_editor, read_home
 from openclaw.cli.render import now_ms, print_json, show, table
 from openclaw.config.source import parse_value
@@ -140,11 +140,7 @@ def serve(session: str | None, agent_id: str | None, local: bool) -> None:
     """Lend our tools to another program, over standard input and output."""
     from openclaw.gateway.mcp_server import serve
 
-    async def main() -> None:
-        async with open_client(Environment.of_process(), local=local) as client:
-            await serve(client, session, agent_id)
-
-    asyncio.run(main())
+    with_client(partial(serve, session=session, agent_id=agent_id), local=local)
 
 
 def _nothing(was: schema.AcceptedServer | None) -> None:
@@ -164,7 +160,7 @@ def _servers() -> list[dict[str, Any]]:
         record, transport, state, changes = records.get(name), "", "never seen", ""
         try:
             how = schema.launch(name, settings, workspace="")
-            transport = how.transport
+            transport = how.transport or ""
             if record is not None and record.identity == schema.identity(how):
                 changes = str(schema.changes(record))
                 state = "changed since it was accepted" if changes else "accepted"
@@ -172,14 +168,8 @@ def _servers() -> list[dict[str, Any]]:
                 record = None
         except OpenClawError as error:
             record, state = None, error.message
-        servers.append(
-            {
-                "name": name,
-                "enabled": settings.enabled,
-                "transport": transport,
-                "state": state if settings.enabled else "switched off",
-                "tools": [tool.name for tool in record.accepted] if record else [],
-                "changes": changes,
-            }
-        )
+        tools = [tool.name for tool in record.accepted] if record else []
+        state = state if settings.enabled else "switched off"
+        about = {"name": name, "enabled": settings.enabled, "transport": transport, "state": state}
+        servers.append({**about, "tools": tools, "changes": changes})
     return servers

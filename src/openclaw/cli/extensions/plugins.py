@@ -24,14 +24,14 @@ from openclaw.cli.render import JSON, YES, confirm, facts, now_ms, print_json, r
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.gateway.process import running_gateway
 from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins, digest_of
-from openclaw.plugins.admit import FIELDS, PluginVerdict, judge, memory_slot_problem, unknown_entries
+from openclaw.plugins.admit import PluginVerdict, judge, memory_slot_problem, unknown_entries
 from openclaw.plugins.contract import check_contract
 from openclaw.plugins.find import FoundPlugin, discover_plugins
 from openclaw.plugins.install import PluginReview, StagedPlugin, make_plugin, stage_plugin
 from openclaw.plugins.install import install as install_plugin
 from openclaw.plugins.install import remove as remove_plugin
 from openclaw.plugins.manager import reveal_secrets
-from openclaw.plugins.manifest import PluginManifest
+from openclaw.plugins.manifest import FIELDS, PluginManifest
 from openclaw.plugins.settings import PluginEntry
 from openclaw.process.tasks import SystemClock
 from openclaw.security.install_scan import scan_files
@@ -182,7 +182,11 @@ def doctor(names: tuple[str, ...], as_json: bool) -> int:
     """Start each plugin on its own and check it against the contract. Exit code 1 when one does not keep to it."""
     here = PluginView()
     chosen = [here.get(name) for name in names] or [each for each in here.found if here.verdicts[each.id].runs]
-    results = {each.id: asyncio.run(_check(here, each)) for each in chosen}
+    results = {}
+    for each in chosen:
+        entry = here.settings.entries.get(each.id, PluginEntry())
+        own = {"config": reveal_secrets(entry.config), "env": {name: key.reveal() for name, key in entry.env.items()}}
+        results[each.id] = asyncio.run(check_contract(each.directory, SystemClock(), **own))
     general = [] if names else list(_general_problems(here))
     bad = bool(general) or any(results.values())
     lines = []
@@ -203,12 +207,6 @@ def _general_problems(here: PluginView) -> Iterator[str]:
     for each in here.found:
         if here.verdicts[each.id].held:
             yield f"{each.id} is held back: {here.verdicts[each.id].why}"
-
-
-async def _check(here: PluginView, plugin: FoundPlugin) -> list[str]:
-    entry = here.settings.entries.get(plugin.id, PluginEntry())
-    env = {variable: secret.reveal() for variable, secret in entry.env.items()}
-    return await check_contract(plugin.directory, SystemClock(), config=reveal_secrets(entry.config), env=env)
 
 
 @plugins_command.command("new")
@@ -236,10 +234,7 @@ def install(source: str, dry_run: bool, as_json: bool, **agreed: Any) -> None:
     here = PluginView()
     if dry_run:
         with stage_plugin(Path(source), here.installed, scan_files, force=True) as ready:
-            if as_json:
-                print_json(_report(ready))
-            else:
-                _show_report(ready)
+            print_json(_report(ready)) if as_json else _show_report(ready)
         return
     ready = _install(here, Path(source), InstallOptions(quiet=as_json, **agreed))
     _tell(here, ready.manifest.id, "installed", as_json, _report(ready))
@@ -277,7 +272,8 @@ def enable(name: str, yes: bool) -> None:
     if digest is not None and (accepted is None or accepted.tree_sha256 != digest):
         if digest.startswith("unverifiable"):
             raise InvalidRequest(f"{name} cannot be accepted: {digest}")
-        print_findings(scan_files(_contents(plugin.directory)), err=True)
+        tree = Hasher(SystemClock().now).tree(str(plugin.directory))
+        print_findings(scan_files(contents(plugin.directory, tree)), err=True)
         require_yes(f"Accept {plugin.directory} as it is now?", yes, "not accepted")
         spec = accepted.spec if accepted else str(plugin.directory)
         version = plugin.manifest.version
@@ -395,7 +391,3 @@ def _show_report(ready: StagedPlugin) -> None:
     if manifest.permissions.env:
         say(f"  asks for the variables {', '.join(manifest.permissions.env)}", err=True)
     print_findings(ready.findings, err=True)
-
-
-def _contents(directory: Path) -> dict[str, bytes]:
-    return contents(directory, Hasher(SystemClock().now).tree(str(directory)))

@@ -77,13 +77,8 @@ def ask_plugins(environment: Environment, options: InstallOptions, ready: Staged
 
 
 def finding_to_json(finding: Any) -> dict[str, Any]:
-    return {
-        "ruleId": finding.rule,
-        "severity": finding.severity,
-        "message": finding.message,
-        "file": finding.file,
-        "line": finding.line,
-    }
+    names = ("severity", "message", "file", "line")
+    return {"ruleId": finding.rule, **{name: getattr(finding, name) for name in names}}
 
 
 def print_findings(findings: Iterable[Any], *, err: bool = False) -> None:

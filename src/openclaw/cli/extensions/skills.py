@@ -38,16 +38,11 @@ def list_skills(eligible: bool, agent_id: str | None, given: tuple[str, ...], as
         "managedSkillsDir": str(here.managed),
         "skills": [skill_to_json(item) for item in items],
     }
-    rows = [
-        (
-            item.skill.name,
-            "yes" if item.verdict.eligible else "no",
-            item.trust.state,
-            item.skill.source.removeprefix("openclaw-"),
-            shorten("; ".join(item.verdict.reasons) or item.skill.manifest.description, 80),
-        )
-        for item in items
-    ]
+    rows = []
+    for item in items:
+        about = shorten("; ".join(item.verdict.reasons) or item.skill.manifest.description, 80)
+        source, usable = item.skill.source.removeprefix("openclaw-"), "yes" if item.verdict.eligible else "no"
+        rows.append((item.skill.name, usable, item.trust.state, source, about))
     show(document, table(rows, ("skill", "usable", "trust", "from", ""), empty="No skills."), as_json)
     more = len(listed.diagnostics) + len(listed.collisions)
     if more and not as_json:
@@ -110,16 +105,9 @@ def check(agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     unusable = [item for item in listed.items if not item.verdict.eligible]
     about = prompt.partition("<available_skills>")[0].strip()
     if as_json:
-        print_json(
-            {
-                "total": len(listed.items),
-                "eligible": len(listed.usable),
-                "promptChars": len(prompt),
-                "promptNote": about,
-                "missing": [skill_to_json(item) | {"remedies": item.verdict.remedies} for item in unusable],
-                "problems": problems,
-            }
-        )
+        counts = {"total": len(listed.items), "eligible": len(listed.usable), "promptChars": len(prompt)}
+        missing = [skill_to_json(item) | {"remedies": item.verdict.remedies} for item in unusable]
+        print_json({**counts, "promptNote": about, "missing": missing, "problems": problems})
         return
     click.echo(f"{len(listed.usable)} of {len(listed.items)} skills can be used")
     click.echo(f"the list in the prompt has {len(prompt):,} characters")
@@ -139,16 +127,9 @@ def verify(name: str | None, as_json: bool) -> int:
     for item in [listed.get(name)] if name else listed.items:
         origin = origin_of(Path(item.skill.base_dir))
         tree = item.skill.tree.sha256 if item.skill.tree else ""
-        rows.append(
-            {
-                "name": item.skill.name,
-                "trust": item.trust.state,
-                "why": item.trust.why,
-                "treeSha256": tree,
-                "origin": origin.spec if origin else None,
-                "asInstalled": origin.tree_sha256 == tree if origin else None,
-            }
-        )
+        spec, same = (origin.spec, origin.tree_sha256 == tree) if origin else (None, None)
+        about = {"name": item.skill.name, "trust": item.trust.state, "why": item.trust.why, "treeSha256": tree}
+        rows.append({**about, "origin": spec, "asInstalled": same})
     bad = [row for row in rows if row["trust"] in ("changed", "blocked")]
     cells = [(row["name"], row["trust"], row["treeSha256"][:19], row["why"]) for row in rows]
     shown = table(cells, ("skill", "trust", "digest", ""), empty="No skills.")

@@ -160,9 +160,8 @@ def untrust(name: str, given: tuple[str, ...]) -> None:
     here = SkillView(given=given)
     item = here.list().get(name)
     if item.skill.bundled:
-        raise InvalidRequest(
-            f"switch it off instead: openclaw config set skills.entries.{item.skill.name}.enabled false"
-        )
+        name = item.skill.name
+        raise InvalidRequest(f"switch it off instead: openclaw config set skills.entries.{name}.enabled false")
     here.skills.library.ledger.refuse(item.skill.base_dir, make_entry(item.skill, "owner", now_ms()))
     click.echo(f"{item.skill.name} is held back. openclaw skills trust {item.skill.name} takes that back.")
 
@@ -286,9 +285,8 @@ def deps(name: str, step_id: str | None, yes: bool) -> None:
     how = here.skills.settings.install
     steps = steps_for(item.skill.manifest, "linux" if sys.platform.startswith("linux") else sys.platform, how)
     if step_id is None:
-        bullets(
-            f"Ways to get what {item.skill.name} needs:", [f"{step.id}: {describe_step(step, how)}" for step in steps]
-        )
+        ways = [f"{step.id}: {describe_step(step, how)}" for step in steps]
+        bullets(f"Ways to get what {item.skill.name} needs:", ways)
         click.echo(f"Run one: openclaw skills deps {item.skill.name} --run ID" if steps else "It names no way.")
         return
     step = next((step for step in steps if step.id == step_id), None)
@@ -312,11 +310,10 @@ def _install(
             _show_report(ready, report)
         if ready.critical and not options.accept_risk:
             return GRAVE
-        worth_asking = bool(ready.findings or ready.outside or report["lookalikes"])
+        worth_asking = ready.findings or ready.outside or report["lookalikes"]
         agreed = options.yes or options.accept_risk or not worth_asking
-        if not agreed and not confirm(f"Install {ready.slug} all the same?"):
-            return "nobody agreed to the findings: answer yes at a terminal, or give --yes"
-        return ""
+        agreed = agreed or confirm(f"Install {ready.slug} all the same?")
+        return "" if agreed else "nobody agreed to the findings: answer yes at a terminal, or give --yes"
 
     now = SystemClock().now()
     review = SkillReview(
@@ -342,6 +339,7 @@ def _install(
 def _report(ready: StagedSkill, here: SkillView) -> dict[str, Any]:
     known = [item.skill.name for item in here.list().items]
     manifest = ready.manifest
+    needs = manifest.requires
     return {
         "name": manifest.name,
         "description": manifest.description,
@@ -349,11 +347,7 @@ def _report(ready: StagedSkill, here: SkillView) -> dict[str, Any]:
         "files": ready.files,
         "treeSha256": ready.tree_sha256,
         "permissions": describe_permissions(manifest.permissions),
-        "requires": {
-            "bins": manifest.requires.bins,
-            "anyBins": manifest.requires.any_bins,
-            "env": manifest.requires.env,
-        },
+        "requires": {"bins": needs.bins, "anyBins": needs.any_bins, "env": needs.env},
         "install": [describe_step(step, here.skills.settings.install) for step in manifest.install],
         "lookalikes": lookalikes(manifest.name, known),
         "references": [str(reference) for reference in ready.outside],

@@ -259,7 +259,10 @@ class ChatApp(App[int]):
         self._rows.anchor()
 
     def action_keys(self) -> None:
-        self._note(KEYS)
+        self._notes += 1
+        self.session.talk.note_locally(f"note:{self._notes}", KEYS)
+        self._rows.anchor()
+        self.session.changed.set()
 
     # Input.
 
@@ -305,12 +308,6 @@ class ChatApp(App[int]):
 
     def _complain(self, message: str) -> None:
         self.notify(one_line(message, 400), severity="error", markup=False)
-
-    def _note(self, text: str) -> None:
-        self._notes += 1
-        self.session.talk.note_locally(f"note:{self._notes}", text)
-        self._rows.anchor()
-        self.session.changed.set()
 
 
 def _session_of(question: Mapping[str, Any]) -> str:

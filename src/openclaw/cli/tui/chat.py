@@ -70,7 +70,7 @@ tui_command = chat_command
 def _has_textual() -> bool:
     try:
         return find_spec("textual") is not None
-    except ModuleNotFoundError:
+    except ModuleNotFoundError:  # an import hook may say so instead of giving None
         return False
 
 

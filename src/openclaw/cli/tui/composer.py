@@ -46,9 +46,8 @@ def completions(text: str, commands: Sequence[Mapping[str, Any]]) -> tuple[Compl
     known = {choice.name: choice for choice in OWN}
     for each in commands:
         name = one_line(str(each.get("name", "")), 60)
-        known[name] = CompletionChoice(
-            name, one_line(str(each.get("description", "")), 80), bool(each.get("acceptsArgs"))
-        )
+        about = one_line(str(each.get("description", "")), 80)
+        known[name] = CompletionChoice(name, about, bool(each.get("acceptsArgs")))
     fitting = [known[name] for name in sorted(known) if f"/{name}".startswith(text.lower())]
     return () if [each.name for each in fitting] == [text[1:]] else tuple(fitting)
 
@@ -93,9 +92,8 @@ def attachment(path: Path) -> Mapping[str, str]:
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
-            raise InvalidRequest(
-                f"{path.name} has {size:,} bytes; at most {MOST_BYTES:,} are accepted: make it smaller"
-            )
+            limit = f"at most {MOST_BYTES:,} are accepted: make it smaller"
+            raise InvalidRequest(f"{path.name} has {size:,} bytes; {limit}")
         data = path.read_bytes()
     except OSError as error:
         raise InvalidRequest(f"cannot read {path}: {error.strerror}") from error

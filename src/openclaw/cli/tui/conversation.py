@@ -193,9 +193,8 @@ class ChatConversation:
         if live is not None and message.get("role") == "assistant" and live.run_id == payload.get("runId"):
             if live.text:
                 keys = {str(payload.get("messageId")): live.key}
-            self._live = structs.replace(
-                live, number=live.number + 1 if live.text else live.number, base=len(live.whole), thinking=""
-            )
+            number = live.number + 1 if live.text else live.number
+            self._live = structs.replace(live, number=number, base=len(live.whole), thinking="")
         self._add(message, keys)
 
     def _hear_agent(self, payload: Json) -> None:
@@ -208,7 +207,10 @@ class ChatConversation:
             return
         if stream == "lifecycle" and data.get("phase") in ("end", "error"):
             return
-        live = self._begin(run_id)
+        live = self._live
+        if live is None or live.run_id != run_id:
+            self.problem = ""
+            live = self._live = _Live(run_id=run_id)
         if stream == "assistant":
             whole = str(data.get("text", ""))
             if len(whole) >= WHOLE_CHARS:
@@ -267,12 +269,6 @@ class ChatConversation:
             if about.get("runId") == run_id:
                 self._add({**row.message, "__openclaw": {**about, "notices": notices}}, {})
                 return
-
-    def _begin(self, run_id: str) -> _Live:
-        if self._live is None or self._live.run_id != run_id:
-            self.problem = ""
-            self._live = _Live(run_id=run_id)
-        return self._live
 
     def _add(self, message: Json, keys: Mapping[str, str]) -> None:
         about = message.get("__openclaw") or {}

@@ -69,13 +69,8 @@ def _lines() -> Iterator[str]:
 
 def talk(environment: Environment, chosen: ChatArguments, *, local: bool) -> int:
     """A conversation line by line, with the running gateway or with one in this process."""
-    params = given(
-        cwd=str(environment.cwd),
-        sessionKey=chosen.session_key,
-        agentId=chosen.agent_id,
-        model=chosen.model,
-        thinking=chosen.thinking,
-    )
+    whom = {"sessionKey": chosen.session_key, "agentId": chosen.agent_id}
+    params = given(cwd=str(environment.cwd), model=chosen.model, thinking=chosen.thinking, **whom)
     with asyncio.Runner() as runner, _connecting(runner, environment, chosen, local) as connect:
 
         async def answer(line: str) -> int:

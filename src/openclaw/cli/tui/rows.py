@@ -130,7 +130,8 @@ def message_items(key: str, message: Mapping[str, Any]) -> list[Item]:
     role = message.get("role")
     if role == "toolResult":
         return []
-    notices = _notices(key, message)
+    told = (message.get("__openclaw") or {}).get("notices") or ()
+    notices = [TextItem(key=f"{key}:notice{n}", who="gateway", text=sanitize(str(text))) for n, text in enumerate(told)]
     if role != "assistant":
         who: Who = "you" if role == "user" else "gateway"
         return [TextItem(key=key, who=who, text=sanitize(text_of(message))), *notices]
@@ -145,12 +146,6 @@ def message_items(key: str, message: Mapping[str, Any]) -> list[Item]:
     return [*items, *notices]
 
 
-def _notices(key: str, message: Mapping[str, Any]) -> list[Item]:
-    """The notices of a message: which model answered instead, what interrupted it."""
-    told = (message.get("__openclaw") or {}).get("notices") or ()
-    return [TextItem(key=f"{key}:notice{n}", who="gateway", text=sanitize(str(text))) for n, text in enumerate(told)]
-
-
 def card(
     call: str, name: str, arguments: Any, heard: ToolItem | None, result: Mapping[str, Any] | None, busy: bool
 ) -> ToolCard:
@@ -162,14 +157,9 @@ def card(
     elif heard is not None:
         state, output = heard.state, heard.output
     arguments = arguments if arguments is not None else heard.args if heard else None
-    return ToolCard(
-        key=f"call:{call}",
-        name=one_line(name, 40),
-        summary=summary_of(arguments),
-        arguments=pretty(arguments),
-        output=output,
-        state=state,
-    )
+    summary, shown = summary_of(arguments), pretty(arguments)
+    name = one_line(name, 40)
+    return ToolCard(key=f"call:{call}", name=name, summary=summary, arguments=shown, output=output, state=state)
 
 
 # Widgets.

@@ -232,14 +232,10 @@ class ChatSession:
 
     async def begin(self) -> None:
         """Starts a new session, or goes to one that nobody has used yet."""
-        unused = next((row for row in await self.listed() if _unused(row)), None)
-        made = unused or await self._call("sessions.create", {})
+        own = [row for row in await self.listed() if ":dashboard:" in str(row.get("key"))]
+        unused = (row for row in own if not any(map(row.get, ("systemSent", "label", "activeRunIds"))))
+        made = next(unused, None) or await self._call("sessions.create", {})
         await self.switch(str(made["key"]))
-
-
-def _unused(row: Mapping[str, Any]) -> bool:
-    used = row.get("systemSent") or row.get("label") or row.get("activeRunIds")
-    return not used and ":dashboard:" in str(row.get("key"))
 
 
 def _page(offset: int) -> dict[str, int]:

@@ -58,7 +58,8 @@ def pretty(arguments: Any) -> str:
     for name, value in arguments.items():
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         shown = sanitize(shown, 8_000)
-        lines.append(f"{one_line(str(name), 40)}:" + (f"\n{_indented(shown)}" if "\n" in shown else f" {shown}"))
+        shown = "\n  " + shown.replace("\n", "\n  ") if "\n" in shown else f" {shown}"
+        lines.append(f"{one_line(str(name), 40)}:{shown}")
     return "\n".join(lines)
 
 
@@ -68,10 +69,6 @@ def last_lines(text: str, count: int) -> str:
     before = text.count("\n", 0, max(0, len(text) - 20_000)) + max(0, len(lines) - count)
     kept = "\n".join(lines[-count:])
     return f"… {before} lines before\n{kept}" if before else kept
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.split("\n"))
 
 
 # Markdown.

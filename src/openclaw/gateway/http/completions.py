@@ -10,16 +10,7 @@ from openclaw.core.messages import ToolCall, Usage
 from openclaw.gateway.http import requests
 from openclaw.gateway.http.endpoint import HttpCall
 from openclaw.gateway.http.problems import HttpProblem
-from openclaw.gateway.http.requests import (
-    HttpBackend,
-    HttpRun,
-    RequestedAnswer,
-    RequestText,
-    build_request,
-    compose_turn,
-    image,
-    resolve_target,
-)
+from openclaw.gateway.http.requests import HttpBackend, HttpRun, RequestedAnswer, RequestText, resolve_target
 from openclaw.gateway.http.stream import outcome_text
 from openclaw.runs.request import ClientTool
 
@@ -101,12 +92,14 @@ async def chat_completions(backend: HttpBackend, call: HttpCall) -> None:
         raise HttpProblem(400, "there is one answer to a request: leave out `n`", param="n")
     run_id = f"chatcmpl_{uuid.uuid4()}"
     where = resolve_target(call, backend.key_of, model=request.model, user=request.user, run_id=run_id, family="openai")
-    tools = requests.validate_functions([_client_tool(tool) for tool in request.tools or ()], backend.tool_names())
+    specs = (tool.function for tool in request.tools or ())
+    given = [ClientTool(name=s.name, description=s.description or "", parameters=s.parameters or {}) for s in specs]
+    tools = requests.validate_functions(given, backend.tool_names())
     choice = requests.choose(tools, request.tool_choice)
     fresh = not (where.stable and await backend.has_history(where.key))
-    asked = compose_turn([_said(message) for message in request.messages], fresh=fresh)
+    asked = requests.compose_turn([_said(message) for message in request.messages], fresh=fresh)
     head = {"id": run_id, "created": int(backend.clock.now()), "model": request.model}
-    async with backend.asking(build_request(run_id, where, asked, choice)) as run:
+    async with backend.asking(requests.build_request(run_id, where, asked, choice)) as run:
         if request.stream:
             await call.while_there(_stream(call, run, head, request.stream_options or _StreamOptions()))
         else:
@@ -119,15 +112,9 @@ async def _whole(call: HttpCall, run: HttpRun, head: dict[str, Any]) -> None:
     message: dict[str, Any] = {"role": "assistant", "content": outcome_text(outcome) or (None if calls else "")}
     if calls:
         message["tool_calls"] = [_call_shape(each) for each in calls]
-    reason = requests.finish(outcome.stop_reason, bool(calls))
-    await call.answer(
-        {
-            **head,
-            "object": "chat.completion",
-            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-            "usage": usage_shape(outcome.usage),
-        }
-    )
+    choice = {"index": 0, "message": message, "finish_reason": requests.finish(outcome.stop_reason, bool(calls))}
+    usage = usage_shape(outcome.usage)
+    await call.answer({**head, "object": "chat.completion", "choices": [choice], "usage": usage})
 
 
 async def _stream(call: HttpCall, run: HttpRun, head: dict[str, Any], options: _StreamOptions) -> None:
@@ -152,11 +139,6 @@ async def _stream(call: HttpCall, run: HttpRun, head: dict[str, Any], options: _
     await call.close_stream()
 
 
-def _client_tool(tool: _Tool) -> ClientTool:
-    spec = tool.function
-    return ClientTool(name=spec.name, description=spec.description or "", parameters=spec.parameters or {})
-
-
 def _said(message: _Message) -> RequestText:
     texts: list[str] = []
     pictures: list[str] = []
@@ -170,7 +152,7 @@ def _said(message: _Message) -> RequestText:
     return RequestText(
         role=role,
         text="\n".join(texts),
-        images=tuple(image(url) for url in pictures),
+        images=tuple(requests.image(url) for url in pictures),
         calls=tuple(
             RequestedAnswer(each.id, each.function.name, each.function.arguments) for each in message.tool_calls or ()
         ),

@@ -33,32 +33,18 @@ class EmbeddingsRequest(Struct, kw_only=True):
 async def embeddings(embed: Embed | None, call: HttpCall) -> None:
     request = call.read(EmbeddingsRequest)
     if embed is None:
-        raise HttpProblem(
-            501,
-            "there is no embedder: set agents.defaults.memorySearch.provider, or install openclaw-py[local]",
-            FAILED,
-        )
+        why = "there is no embedder: set agents.defaults.memorySearch.provider, or install openclaw-py[local]"
+        raise HttpProblem(501, why, FAILED)
     texts = _texts(request.input)
     vectors = await embed(texts)
     if request.dimensions is not None and any(len(vector) != request.dimensions for vector in vectors):
-        raise HttpProblem(
-            400,
-            f"the vectors have {len(vectors[0])} dimensions: leave out `dimensions`, they are not cut",
-            param="dimensions",
-        )
+        why = f"the vectors have {len(vectors[0])} dimensions: leave out `dimensions`, they are not cut"
+        raise HttpProblem(400, why, param="dimensions")
     shown = _packed if request.encoding_format == "base64" else list
+    data = [{"object": "embedding", "index": at, "embedding": shown(vector)} for at, vector in enumerate(vectors)]
     used = sum(estimate_tokens(len(text)) for text in texts)
-    await call.answer(
-        {
-            "object": "list",
-            "data": [
-                {"object": "embedding", "index": index, "embedding": shown(vector)}
-                for index, vector in enumerate(vectors)
-            ],
-            "model": request.model,
-            "usage": {"prompt_tokens": used, "total_tokens": used},
-        }
-    )
+    usage = {"prompt_tokens": used, "total_tokens": used}
+    await call.answer({"object": "list", "data": data, "model": request.model, "usage": usage})
 
 
 def _texts(given: str | list[Any]) -> list[str]:
@@ -93,14 +79,9 @@ async def history(backend: HttpBackend, call: HttpCall) -> None:
     path = backend.index.path(found.agent_id, found.session_id)
     entries = (await asyncio.to_thread(load, path)).entries if path.exists() else ()
     shown = page(entries, limit=limit)
-    await call.answer(
-        {
-            "sessionKey": str(key),
-            "sessionId": found.session_id,
-            "items": [message_to_json(each.message, each.entry_id, each.number) for each in shown.rows],
-            "hasMore": shown.next_offset is not None,
-        }
-    )
+    items = [message_to_json(each.message, each.entry_id, each.number) for each in shown.rows]
+    more = shown.next_offset is not None
+    await call.answer({"sessionKey": str(key), "sessionId": found.session_id, "items": items, "hasMore": more})
 
 
 def _limit(text: str | None) -> int:
@@ -123,9 +104,8 @@ async def models(backend: HttpBackend, call: HttpCall) -> None:
     elif wanted in names:
         await call.answer(_shape(wanted))
     else:
-        raise HttpProblem(
-            404, f"there is no model {wanted[:100]!r}: /v1/models lists what there is", code="model_not_found"
-        )
+        why = f"there is no model {wanted[:100]!r}: /v1/models lists what there is"
+        raise HttpProblem(404, why, code="model_not_found")
 
 
 def _shape(name: str) -> dict[str, Any]:

@@ -47,7 +47,9 @@ class HttpAuth(Struct, frozen=True, kw_only=True):
         if vouched is False:
             raise problems.unauthorized()
         if secret is None or vouched:
-            held = _declared(request)
+            # All, less what a proxy in front withholds.
+            header = request.headers.get("x-openclaw-scopes")
+            held = scopes.SCOPES if header is None else scopes.known(part.strip() for part in header.split(","))
         else:
             self._authenticate(request, secret)
             held = scopes.SCOPES
@@ -58,26 +60,16 @@ class HttpAuth(Struct, frozen=True, kw_only=True):
         address, now = self.address(request.scope), millis(self.clock)
         if wait := self.limiter.wait_ms(address, now):
             raise problems.locked_out(wait / 1000)
-        given = _bearer(request)
+        scheme, _, value = request.headers.get("authorization", "").partition(" ")
+        # Headers arrive as Latin-1; a password may be anything, and clients send it as UTF-8.
+        token = value.strip().encode("latin-1", "replace").decode("utf-8", "replace")
+        given = token if scheme.lower() == "bearer" else ""
         if given and secrets_equal(given, secret):
             self.limiter.clear(address)
             return
         if given:  # a request without a credential is not counted as a guess
             self.limiter.fail(address, now)
         raise problems.unauthorized()
-
-
-def _bearer(request: Request) -> str:
-    scheme, _, value = request.headers.get("authorization", "").partition(" ")
-    # Headers arrive as Latin-1; a password may be anything, and clients send it as UTF-8.
-    token = value.strip().encode("latin-1", "replace").decode("utf-8", "replace")
-    return token if scheme.lower() == "bearer" else ""
-
-
-def _declared(request: Request) -> tuple[str, ...]:
-    """The scopes of a request without a secret: all, less what a proxy in front withholds."""
-    header = request.headers.get("x-openclaw-scopes")
-    return scopes.SCOPES if header is None else scopes.known(part.strip() for part in header.split(","))
 
 
 # A call.
@@ -121,10 +113,8 @@ class HttpCall:
 
     async def answer(self, value: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
         data = msgspec.json.encode(value)
-        await self._start(
-            status,
-            {"content-type": "application/json; charset=utf-8", "content-length": str(len(data))} | (headers or {}),
-        )
+        shape = {"content-type": "application/json; charset=utf-8", "content-length": str(len(data))}
+        await self._start(status, shape | (headers or {}))
         await self._send({"type": "http.response.body", "body": data})
 
     async def open_stream(self) -> None:
@@ -132,9 +122,8 @@ class HttpCall:
         await self._start(200, _STREAM_HEADERS)
 
     async def event(self, value: Any, name: str = "") -> None:
-        await self._piece(
-            (f"event: {name}\n" if name else "").encode() + b"data: " + msgspec.json.encode(value) + b"\n\n"
-        )
+        head = f"event: {name}\n" if name else ""
+        await self._piece(head.encode() + b"data: " + msgspec.json.encode(value) + b"\n\n")
 
     async def keep_alive(self) -> None:
         """Sends a comment, which clients skip, so that the connection stays open."""

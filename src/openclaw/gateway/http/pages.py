@@ -192,8 +192,7 @@ def routes(app: App, base: str, links: LoginCodes, auth: HttpAuth) -> list[Route
 
     found = [
         Route(
-            f"{base}/control-ui-config.json",
-            HttpEndpoint(auth, EndpointRules(method="GET", scope=scopes.READ), config),
+            f"{base}/control-ui-config.json", HttpEndpoint(auth, EndpointRules(method="GET", scope=scopes.READ), config)
         ),
         Route(f"{base}/control-ui-link", link, methods=["POST"]),
         Route(f"{base}/{{path:path}}", page, methods=["GET"]),

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound, OpenClawError, SessionBusy, Unavailable
 from openclaw.protocol import scopes
 from openclaw.runs.inbox import RunOutcome
@@ -62,12 +60,8 @@ def unauthorized() -> HttpProblem:
 
 
 def locked_out(seconds: float) -> HttpProblem:
-    return HttpProblem(
-        429,
-        "Too many failed authentication attempts. Please try again later.",
-        "rate_limited",
-        headers={"retry-after": str(max(1, round(seconds)))},
-    )
+    message, retry = "Too many failed authentication attempts. Please try again later.", max(1, round(seconds))
+    return HttpProblem(429, message, "rate_limited", headers={"retry-after": str(retry)})
 
 
 def missing_scope(scope: str) -> HttpProblem:
@@ -76,9 +70,8 @@ def missing_scope(scope: str) -> HttpProblem:
 
 
 def too_large(limit: int) -> HttpProblem:
-    return HttpProblem(
-        413, f"the body is larger than {limit} bytes: send less", code="body_too_large", headers={"connection": "close"}
-    )
+    message = f"the body is larger than {limit} bytes: send less"
+    return HttpProblem(413, message, code="body_too_large", headers={"connection": "close"})
 
 
 def from_error(error: OpenClawError) -> HttpProblem:
@@ -99,32 +92,29 @@ def from_error(error: OpenClawError) -> HttpProblem:
             return HttpProblem(500, error.message, FAILED, headers=NO_RETRY)
 
 
-class _Kind(Struct, frozen=True):
-    status: int
-    kind: str = FAILED
-    code: str | None = None
-
-
 _KINDS = {
-    "invalid_request": _Kind(400, INVALID),
-    "format": _Kind(400, INVALID),
-    "refused": _Kind(400, INVALID, "content_filter"),
-    "context_overflow": _Kind(400, INVALID, "context_length_exceeded"),
-    "not_found": _Kind(404, INVALID, "not_found"),
-    "model_not_found": _Kind(404, INVALID, "model_not_found"),
-    "aborted": _Kind(409, "conflict", "aborted"),
-    "queue_full": _Kind(429, "rate_limit_error", "queue_full"),
-    "rate_limit": _Kind(429, "rate_limit_error"),
+    "invalid_request": (400, INVALID),
+    "format": (400, INVALID),
+    "refused": (400, INVALID),
+    "context_overflow": (400, INVALID),
+    "not_found": (404, INVALID),
+    "model_not_found": (404, INVALID),
+    "aborted": (409, "conflict"),
+    "queue_full": (429, "rate_limit_error"),
+    "rate_limit": (429, "rate_limit_error"),
     # The credential that failed is ours for the model, not the client's for us.
-    "auth": _Kind(502),
-    "billing": _Kind(502),
-    "overloaded": _Kind(503),
-    "timeout": _Kind(504),
+    "auth": (502, FAILED),
+    "billing": (502, FAILED),
+    "overloaded": (503, FAILED),
+    "timeout": (504, FAILED),
 }
+_CODES = {"refused": "content_filter", "context_overflow": "context_length_exceeded"}
+"""OpenAI's names of error kinds that we call otherwise."""
 
 
 def from_outcome(outcome: RunOutcome) -> HttpProblem:
     """A failed run as an HTTP problem."""
-    found = _KINDS.get(outcome.error_kind or "", _Kind(500))
-    code = found.code or outcome.error_kind
-    return HttpProblem(found.status, outcome.error or "the run failed", found.kind, code=code, headers=NO_RETRY)
+    reason = outcome.error_kind or ""
+    status, kind = _KINDS.get(reason, (500, FAILED))
+    code = _CODES.get(reason, outcome.error_kind)
+    return HttpProblem(status, outcome.error or "the run failed", kind, code=code, headers=NO_RETRY)

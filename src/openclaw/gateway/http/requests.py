@@ -92,9 +92,8 @@ def compose_turn(said: Sequence[RequestText], *, fresh: bool) -> RequestedTurn:
     talk = [each for each in said if each.role != "system"]
     new = _newest(talk)
     if not any(each.text.strip() or each.images for each in new):
-        raise HttpProblem(
-            400, "there is nothing to answer: send a user message with text or an image", param="messages"
-        )
+        why = "there is nothing to answer: send a user message with text or an image"
+        raise HttpProblem(400, why, param="messages")
     earlier = [each for each in talk if not any(each is one for one in new)] if fresh else []
     text = "\n\n".join(_shown(each, names) if each.role == "tool" else each.text for each in new)
     if earlier:
@@ -142,16 +141,17 @@ def validate_functions(tools: Sequence[ClientTool], taken: Collection[str]) -> t
         raise HttpProblem(400, f"more than {MOST} functions: send fewer", param="tools")
     seen: set[str] = set()
     for tool in tools:
+        why = ""
         if not _NAME.match(tool.name):
-            raise HttpProblem(
-                400, f"{tool.name!r} cannot be a function name: use letters, digits, - and _", param="tools"
-            )
-        if tool.name in seen:
-            raise HttpProblem(400, f"there are two functions called {tool.name}: rename one", param="tools")
-        if tool.name.lower() in taken:
-            raise HttpProblem(400, f"{tool.name} is the name of one of the agent's own tools: rename it", param="tools")
-        if tool.parameters and tool.parameters.get("type", "object") != "object":
-            raise HttpProblem(400, f"the parameters of {tool.name} must be a JSON Schema of an object", param="tools")
+            why = f"{tool.name!r} cannot be a function name: use letters, digits, - and _"
+        elif tool.name in seen:
+            why = f"there are two functions called {tool.name}: rename one"
+        elif tool.name.lower() in taken:
+            why = f"{tool.name} is the name of one of the agent's own tools: rename it"
+        elif tool.parameters and tool.parameters.get("type", "object") != "object":
+            why = f"the parameters of {tool.name} must be a JSON Schema of an object"
+        if why:
+            raise HttpProblem(400, why, param="tools")
         seen.add(tool.name)
     return tuple(tools)
 
@@ -247,19 +247,15 @@ def resolve_target(
             key, stable = key_of(f"{family}:{run_id.partition('_')[2]}", agent), False
     except NotFound as error:
         raise HttpProblem(404, error.message, param="model", code="model_not_found") from error
-    return RequestTarget(key=key, stable=stable, model=call.header("x-openclaw-model"), channel=_channel(call))
+    channel = (call.header("x-openclaw-message-channel") or WEB).lower()
+    if not _CHANNEL.match(channel):
+        raise HttpProblem(400, "x-openclaw-message-channel is not the name of a channel: use letters, digits, - and _")
+    return RequestTarget(key=key, stable=stable, model=call.header("x-openclaw-model"), channel=channel)
 
 
 def _plain(user: str) -> str:
     """`user` as one segment of a key: different names never map to one session."""
     return user if _PLAIN.match(user) else "sha256-" + hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _channel(call: HttpCall) -> str:
-    name = (call.header("x-openclaw-message-channel") or WEB).lower()
-    if not _CHANNEL.match(name):
-        raise HttpProblem(400, "x-openclaw-message-channel is not the name of a channel: use letters, digits, - and _")
-    return name
 
 
 # The run.

@@ -10,17 +10,7 @@ from openclaw.core.messages import ToolCall, Usage
 from openclaw.gateway.http import requests
 from openclaw.gateway.http.endpoint import HttpCall
 from openclaw.gateway.http.problems import HttpProblem
-from openclaw.gateway.http.requests import (
-    HttpBackend,
-    HttpRun,
-    RequestedAnswer,
-    RequestTarget,
-    RequestText,
-    build_request,
-    compose_turn,
-    image,
-    resolve_target,
-)
+from openclaw.gateway.http.requests import HttpBackend, HttpRun, RequestedAnswer, RequestTarget, RequestText
 from openclaw.gateway.http.stream import outcome_text
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.request import ClientTool
@@ -89,12 +79,11 @@ def conversation(request: ResponsesRequest) -> list[RequestText]:
             case "message":
                 said.append(_message(item))
             case "function_call":
-                said.append(
-                    RequestText(role="assistant", calls=(RequestedAnswer(item.call_id, item.name, item.arguments),))
-                )
+                answer = RequestedAnswer(item.call_id, item.name, item.arguments)
+                said.append(RequestText(role="assistant", calls=(answer,)))
             case "function_call_output":
                 text, pictures = _content(item.output)
-                images = tuple(image(url) for url in pictures)
+                images = tuple(requests.image(url) for url in pictures)
                 said.append(RequestText(role="tool", text=text, images=images, call_id=item.call_id))
             case "reasoning" | "item_reference":
                 pass  # the session has its own record of these
@@ -108,7 +97,7 @@ def _message(item: _Item) -> RequestText:
         raise HttpProblem(400, "an input message has no role: use user, assistant, system or developer", param="input")
     text, pictures = _content(item.content)
     role: Literal["system", "user", "assistant"] = "system" if item.role == "developer" else item.role
-    return RequestText(role=role, text=text, images=tuple(image(url) for url in pictures))
+    return RequestText(role=role, text=text, images=tuple(requests.image(url) for url in pictures))
 
 
 def _content(content: str | list[_Part] | None) -> tuple[str, list[str]]:
@@ -209,20 +198,20 @@ async def responses(backend: HttpBackend, call: HttpCall) -> None:
     tools = requests.validate_functions(client_tools(request), backend.tool_names())
     choice = requests.choose(tools, request.tool_choice)
     fresh = not (where.stable and await backend.has_history(where.key))
-    asked = compose_turn(conversation(request), fresh=fresh)
+    asked = requests.compose_turn(conversation(request), fresh=fresh)
     sheet = ResponseItems(
         id=run_id,
         created_at=int(backend.clock.now()),
         model=request.model,
         previous_response_id=request.previous_response_id,
     )
-    async with backend.asking(build_request(run_id, where, asked, choice)) as run:
+    async with backend.asking(requests.build_request(run_id, where, asked, choice)) as run:
         work = _Stream(call, sheet).follow(run) if request.stream else _whole(call, run, sheet)
         await call.while_there(work)
 
 
 async def _target(backend: HttpBackend, call: HttpCall, request: ResponsesRequest, run_id: str) -> RequestTarget:
-    where = resolve_target(
+    where = requests.resolve_target(
         call, backend.key_of, model=request.model, user=request.user, run_id=run_id, family="openresponses"
     )
     before = request.previous_response_id
@@ -230,16 +219,11 @@ async def _target(backend: HttpBackend, call: HttpCall, request: ResponsesReques
         return where
     key = await backend.session_of(before) if before.startswith(PREFIX) else None
     if key is None:
-        raise HttpProblem(
-            400,
-            f"there is no response {before[:100]!r} any more: send the conversation instead",
-            param="previous_response_id",
-            code="previous_response_not_found",
-        )
+        why = f"there is no response {before[:100]!r} any more: send the conversation instead"
+        raise HttpProblem(400, why, param="previous_response_id", code="previous_response_not_found")
     if key.agent != where.key.agent:
-        raise HttpProblem(
-            400, f"{before} was an answer of the agent {key.agent}: ask that one", param="previous_response_id"
-        )
+        why = f"{before} was an answer of the agent {key.agent}: ask that one"
+        raise HttpProblem(400, why, param="previous_response_id")
     return structs.replace(where, key=key, stable=True)
 
 

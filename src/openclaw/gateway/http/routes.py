@@ -14,13 +14,12 @@ from openclaw.gateway.app import App
 from openclaw.gateway.http import completions, embeddings, pages, problems, responses, tools
 from openclaw.gateway.http.embeddings import Embed
 from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint
+from openclaw.gateway.http.metrics import MetricFamily, render_metrics
 from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.requests import HttpBackend
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.http.tools import PluginRoutes, ToolInvocation
 from openclaw.gateway.http.webhooks import WebhookEndpoint
-from openclaw.gateway.http.webhooks import routes as hook_routes
-from openclaw.gateway.metrics import MetricFamily, render_metrics
 from openclaw.gateway.server import ServerFront
 from openclaw.gateway.services import Services
 from openclaw.protocol import scopes
@@ -74,7 +73,7 @@ def gateway_routes(
     auth = HttpAuth(secret=secret, limiter=limiter, clock=app.clock, address=address, vouched=vouched)
     found: list[BaseRoute] = [
         *lazy_routes(surface),
-        *hook_routes(WebhookEndpoint(app, services, auth), live.config.hooks.path),
+        Route(f"{live.config.hooks.path.rstrip('/')}/{{name:path}}", WebhookEndpoint(app, services, auth)),
         Route("/metrics", metrics, methods=["GET"]),
         PluginRoutes(app.plugins.route, auth),
     ]

@@ -62,8 +62,6 @@ class PluginRoutes(BaseRoute):
                 {**headers, "x-content-type-options": "nosniff", "content-security-policy": "sandbox"},
                 answer.content_type,
             )
-        except HttpProblem as problem:
-            response = _refusal(problem)
         except OpenClawError as error:
             response = _refusal(problems.from_error(error))
         # A bug ends with its connection: this client is told, the others are not affected.
@@ -138,9 +136,15 @@ class ToolInvocation:
             spec = find_tool(wanted, box)
         except NotFound as error:
             raise HttpProblem(404, error.message, "not_found") from error
-        args = _with_action(request, spec)
+        args = request.args
+        if request.action and "action" in spec.parameters.get("properties", {}):
+            args = {"action": request.action, **args}
         if request.dry_run:
-            await call.answer({"ok": True, "result": {"dryRun": True, "tool": spec.name, "args": _checked(spec, args)}})
+            prepared = prepare_arguments(spec.name, spec.parameters, spec.aliases, args, spec.absent)
+            if isinstance(prepared, ArgumentsRejected):
+                raise HttpProblem(400, prepared.text, "tool_error")
+            shown: dict[str, Any] = {"dryRun": True, "tool": spec.name, "args": prepared.arguments}
+            await call.answer({"ok": True, "result": shown})
             return
         result = await self._result(box, request, spec, args)
         if result.is_error:
@@ -178,16 +182,3 @@ class ToolInvocation:
             if not oldest.answer.done() or (oldest.at >= before and len(self._once) < REMEMBERED):
                 return
             del self._once[key]
-
-
-def _with_action(request: InvokeRequest, spec: ToolSpec) -> dict[str, Any]:
-    """The arguments, with `action` for tools that have several."""
-    takes_action = "action" in spec.parameters.get("properties", {})
-    return {"action": request.action, **request.args} if request.action and takes_action else request.args
-
-
-def _checked(spec: ToolSpec, args: dict[str, Any]) -> dict[str, Any]:
-    prepared = prepare_arguments(spec.name, spec.parameters, spec.aliases, args, spec.absent)
-    if isinstance(prepared, ArgumentsRejected):
-        raise HttpProblem(400, prepared.text, "tool_error")
-    return prepared.arguments

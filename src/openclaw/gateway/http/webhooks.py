@@ -9,21 +9,12 @@ from typing import Any
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from openclaw.automation import webhooks
 from openclaw.automation.heartbeat import DENIED_TOOLS
 from openclaw.automation.settings import WebhookSettings
-from openclaw.automation.webhooks import (
-    AgentCall,
-    WakeCall,
-    WebhookCall,
-    check_agent,
-    choose_session,
-    find_mapping,
-    map_call,
-    split_call,
-)
+from openclaw.automation.webhooks import AgentCall, WakeCall, check_agent, choose_session
 from openclaw.core.clock import millis
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
@@ -93,31 +84,37 @@ class WebhookEndpoint:
         self._admit(request)
         body = await self._body(request, settings.max_body_bytes)
         path = str(request.path_params.get("name", "")).strip("/")
-        payload = _decoded(body)
+        try:
+            payload = msgspec.json.decode(body or b"{}")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise InvalidRequest("the body is not JSON: send one JSON object") from None
         if path == "wake":
             return await self._wake(_typed(payload, WakeCall, "text"), request)
         if path == "agent":
             return await self._agent(_typed(payload, AgentCall, "message"), request)
-        call = WebhookCall(
+        call = webhooks.WebhookCall(
             path=path,
             payload=payload,
             headers=dict(request.headers),
             query=dict(request.query_params),
             now=datetime.fromtimestamp(self._clock.now(), UTC).isoformat(),
         )
-        mapping = find_mapping(settings, call)
+        mapping = webhooks.find_mapping(settings, call)
         if mapping is None:
             raise _Refused(_problem(404, f"no hook {path}: add it under hooks.mappings"))
         answers = []
-        for number, part in enumerate(split_call(mapping, call)):
-            match map_call(mapping, part):
+        for number, part in enumerate(webhooks.split_call(mapping, call)):
+            match webhooks.map_call(mapping, part):
                 case WakeCall() as wake:
                     answers.append(await self._wake(wake, request, part=number))
                 case AgentCall() as agent:
                     answers.append(await self._agent(agent, request, mapped=True, part=number))
         if not answers:
             return Response(status_code=204)
-        return answers[0] if mapping.for_each is None else _together(answers)
+        if mapping.for_each is None:
+            return answers[0]
+        found = [msgspec.json.decode(bytes(answer.body)) for answer in answers]
+        return JSONResponse({"ok": True, "runIds": [each["runId"] for each in found if "runId" in each]})
 
     def _admit(self, request: Request) -> None:
         address, now = self._gateway.address(request.scope), millis(self._clock)
@@ -127,7 +124,9 @@ class WebhookEndpoint:
             raise _Refused(_later("Too Many Requests", wait))
         token = self._settings.token
         assert token is not None
-        if not secrets_equal(_presented(request), token):
+        scheme, _, value = request.headers.get("authorization", "").partition(" ")
+        given = value if scheme.lower() == "bearer" else request.headers.get("x-openclaw-token", "")
+        if not secrets_equal(given.strip(), token):
             self._guesses.fail(address, now)
             raise _Refused(PlainTextResponse("Unauthorized", 401, headers={"www-authenticate": "Bearer"}))
         if wait := self._calls.wait_ms(address, now):
@@ -173,9 +172,8 @@ class WebhookEndpoint:
         named = call.session_key if mapped and call.session_key else None
         target = self._sessions.key(named or choose_session(settings, call.session_key, fresh_key), key.agent)
         source: Source = "email" if target.rest.startswith("hook:gmail:") else "webhook"
-        text = build_safe_external_prompt(
-            call.message, source, marker_id=secrets.token_hex(8), task_name=call.name, job_id=run_id
-        )
+        marker = secrets.token_hex(8)
+        text = build_safe_external_prompt(call.message, source, marker_id=marker, task_name=call.name, job_id=run_id)
         turn = RunRequest(
             run_id=run_id,
             key=target,
@@ -217,21 +215,6 @@ class WebhookEndpoint:
         self._heartbeats.spawn(told())
 
 
-def routes(hooks: WebhookEndpoint, path: str) -> list[Route]:
-    return [Route(f"{path.rstrip('/')}/{{name:path}}", hooks)]
-
-
-def _together(answers: list[Response]) -> Response:
-    """One answer for a call that was split."""
-    found = [msgspec.json.decode(bytes(answer.body)) for answer in answers]
-    return JSONResponse({"ok": True, "runIds": [each_["runId"] for each_ in found if "runId" in each_]})
-
-
-def _presented(request: Request) -> str:
-    scheme, _, value = request.headers.get("authorization", "").partition(" ")
-    return value.strip() if scheme.lower() == "bearer" else request.headers.get("x-openclaw-token", "").strip()
-
-
 def _idempotency(request: Request) -> str | None:
     found = request.headers.get("idempotency-key") or request.headers.get("x-openclaw-idempotency-key")
     if found and len(found) > 256:
@@ -244,13 +227,6 @@ def _id(request: Request, once: str | None, part: int) -> str:
     if once is None:
         return str(uuid.uuid4())
     return str(uuid.uuid5(_RUNS, f"{request.path_params.get('name', '')}:{once}#{part}"))
-
-
-def _decoded(body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body or b"{}")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise InvalidRequest("the body is not JSON: send one JSON object") from None
 
 
 def _typed(payload: Any, kind: Any, needed: str) -> Any:

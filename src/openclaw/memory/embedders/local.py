@@ -1,7 +1,4 @@
-"""The local embedder: runs a small model in a child process, which keeps its memory and crashes out of this one.
-
-The child starts with the first text, ends when idle, and is restarted when it is needed or has died.
-"""
+"""The local embedder: a small model in a child process, where its memory and crashes stay; it runs only when needed."""
 
 import asyncio
 import os
@@ -75,15 +72,9 @@ class LocalEmbedder:
         # Measured on notes and questions: half of the related pairs have a cosine above 0.32, 95% of the unrelated
         # ones below 0.21. Short windows hold one topic each.
         self.traits = Traits(max_bytes=300, unrelated=0.02, alike=0.32)
-        self._command = (
-            sys.executable,
-            "-m",
-            "openclaw.memory.embedders.local_worker",
-            str(path),
-            digest,
-            str(max(1, min(4, os.cpu_count() or 1))),
-            str(idle),
-        )
+        threads = max(1, min(4, os.cpu_count() or 1))
+        program = (sys.executable, "-m", "openclaw.memory.embedders.local_worker")
+        self._command = (*program, str(path), digest, str(threads), str(idle))
         self._timeout = timeout
         self._turn = asyncio.Lock()
         self._child: Process | None = None
@@ -119,7 +110,12 @@ class LocalEmbedder:
                 assert child.stdin is not None
                 child.stdin.write(msgspec.json.encode({"texts": texts}) + b"\n")
                 await child.stdin.drain()
-                return await self._answer(child, len(texts))
+                answer = await _header(child)
+                assert child.stdout is not None
+                size = len(texts) * answer.dims * 4
+                if answer.count != len(texts) or size > LONGEST_ANSWER:
+                    raise ProviderError("the local model answered something else than was asked")
+                return list(unpack_vectors(await child.stdout.readexactly(size), answer.dims))
         except TimeoutError as error:
             await self._stop()
             raise ProviderTimeout(f"the local model gave no vectors within {self._timeout:g} s") from error
@@ -130,14 +126,6 @@ class LocalEmbedder:
             # A late answer would be read as the answer to the next request.
             await self._stop()
             raise
-
-    async def _answer(self, child: Process, count: int) -> list["array[float]"]:
-        answer = await _header(child)
-        assert child.stdout is not None
-        size = answer.dims * 4
-        if answer.count != count or count * size > LONGEST_ANSWER:
-            raise ProviderError("the local model answered something else than was asked")
-        return list(unpack_vectors(await child.stdout.readexactly(count * size), answer.dims))
 
     async def _running(self) -> Process:
         if self._child is not None and self._child.returncode is None:

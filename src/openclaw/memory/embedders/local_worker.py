@@ -7,10 +7,12 @@ endian 32-bit floats. The process ends at the end of its input, and when it has 
 import gzip
 import hashlib
 import os
+import re
 import sys
 import threading
 import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
@@ -25,15 +27,8 @@ from msgspec import Struct
 CLS, SEP, UNKNOWN = 101, 102, 100
 LONGEST_WORD = 100
 
-_CJK = (
-    (0x4E00, 0x9FFF),
-    (0x3400, 0x4DBF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2B73F),
-    (0x2B740, 0x2B81F),
-    (0x2B820, 0x2CEAF),
-    (0xF900, 0xFAFF),
-    (0x2F800, 0x2FA1F),
+_CJK = re.compile(
+    "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf\U0002f800-\U0002fa1f]"
 )
 
 
@@ -112,7 +107,7 @@ def _alone(char: str) -> bool:
     code = ord(char)
     if code < 128:
         return not (char.isalnum() or code < 33)
-    return unicodedata.category(char).startswith("P") or any(low <= code <= high for low, high in _CJK)
+    return unicodedata.category(char).startswith("P") or _CJK.match(char) is not None
 
 
 # The model and the loop.
@@ -184,21 +179,12 @@ def _refusals() -> tuple[type[Exception], ...]:
     return tuple(getattr(state, name) for name in names if hasattr(state, name))
 
 
-class IdleTimer:
-    """Ends the process after `seconds` without a request."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._timer: threading.Timer | None = None
-
-    def wait(self) -> None:
-        self._timer = threading.Timer(self._seconds, os._exit, (0,))
-        self._timer.daemon = True
-        self._timer.start()
-
-    def over(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+def _start_timer(seconds: float) -> threading.Timer:
+    """Ends the process after `seconds`, unless the timer is cancelled."""
+    timer = threading.Timer(seconds, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def load(path: Path, digest: str, threads: int) -> OnnxModel:
@@ -208,15 +194,18 @@ def load(path: Path, digest: str, threads: int) -> OnnxModel:
     return OnnxModel(path, threads)
 
 
-def serve(model: OnnxModel, requests: BinaryIO, answers: BinaryIO, idle: IdleTimer) -> None:
-    idle.wait()
+def _write(answers: BinaryIO, answer: EmbedAnswer, data: bytes = b"") -> None:
+    answers.write(msgspec.json.encode(answer) + b"\n" + data)
+    answers.flush()
+
+
+def serve(model: OnnxModel, requests: BinaryIO, answers: BinaryIO, idle: float) -> None:
+    timer = _start_timer(idle)
     while line := requests.readline():
-        idle.over()
+        timer.cancel()
         texts = msgspec.json.decode(line, type=EmbedRequest).texts
-        data = model.embed(texts)
-        answers.write(msgspec.json.encode(EmbedAnswer(count=len(texts))) + b"\n" + data)
-        answers.flush()
-        idle.wait()
+        _write(answers, EmbedAnswer(count=len(texts)), model.embed(texts))
+        timer = _start_timer(idle)
 
 
 def main(arguments: list[str]) -> int:
@@ -225,15 +214,11 @@ def main(arguments: list[str]) -> int:
     try:
         model = load(Path(path), digest, int(threads))
     except (ImportError, OSError, ValueError, RuntimeError) as error:
-        answers.write(msgspec.json.encode(EmbedAnswer(error=str(error) or type(error).__name__)) + b"\n")
-        answers.flush()
+        _write(answers, EmbedAnswer(error=str(error) or type(error).__name__))
         return 1
-    answers.write(msgspec.json.encode(EmbedAnswer()) + b"\n")
-    answers.flush()
-    try:
-        serve(model, sys.stdin.buffer, answers, IdleTimer(float(idle)))
-    except (BrokenPipeError, KeyboardInterrupt):
-        return 0
+    _write(answers, EmbedAnswer())
+    with suppress(BrokenPipeError, KeyboardInterrupt):
+        serve(model, sys.stdin.buffer, answers, float(idle))
     return 0
 
 

@@ -10,17 +10,10 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
+from openclaw.core import errors
 from openclaw.core.clock import Clock
 from openclaw.core.embedder import Embedder, EmbedderEndpoint, EmbedsQueries, HasTraits, Prepares, Traits, Vector
-from openclaw.core.errors import (
-    BadRequest,
-    BadResponse,
-    OpenClawError,
-    ProviderError,
-    ProviderTimeout,
-    RateLimited,
-    ServerFailed,
-)
+from openclaw.core.errors import BadResponse, OpenClawError, ProviderError, ServerFailed
 from openclaw.core.plugin import OpensEmbedder
 from openclaw.core.secret import Secret
 from openclaw.memory.chunk import windows
@@ -43,16 +36,9 @@ class EmbedderSource(Protocol):
     def embedder(self, name: str) -> OpensEmbedder | None: ...
 
 
-class EmbedderRegistry:
-    """Opens embedders by name, built-in or of a plugin."""
-
-    def __init__(self, plugins: EmbedderSource) -> None:
-        self._plugins = plugins
-
-    def build(self, endpoint: EmbedderEndpoint) -> Embedder:
-        if endpoint.provider not in BUILT_IN:
-            return PluginEmbedder(endpoint, self._plugins)
-        return open_embedder(endpoint)
+def build_embedder(plugins: EmbedderSource, endpoint: EmbedderEndpoint) -> Embedder:
+    """Opens the embedder behind `endpoint`, built-in or of a plugin."""
+    return open_embedder(endpoint) if endpoint.provider in BUILT_IN else PluginEmbedder(endpoint, plugins)
 
 
 class PluginEmbedder:
@@ -272,7 +258,7 @@ class RetryingEmbedder:
             async with asyncio.timeout(QUERY_SECONDS):
                 return normalise_vector(await self._question(text), dims)
         except TimeoutError as error:
-            raise ProviderTimeout(f"no vector for the question within {QUERY_SECONDS:g} s") from error
+            raise errors.ProviderTimeout(f"no vector for the question within {QUERY_SECONDS:g} s") from error
 
     async def pieces(self, texts: Sequence[str], dims: int) -> list[list["array[float]"]]:
         """The vectors of each text, one for every window of it."""
@@ -313,7 +299,7 @@ class RetryingEmbedder:
                 if len(vectors) != len(texts):
                     raise BadResponse(f"{self.model} gave {len(vectors)} vectors for {len(texts)} texts")
                 return vectors
-            except BadRequest:
+            except errors.BadRequest:
                 # The batch is too large, or one text is unacceptable: halving finds out which.
                 if len(texts) < 2:
                     raise
@@ -321,7 +307,7 @@ class RetryingEmbedder:
                 return [*await self._patiently(texts[:middle]), *await self._patiently(texts[middle:])]
             except ProviderError as error:
                 attempt += 1
-                limited = isinstance(error, RateLimited)
+                limited = isinstance(error, errors.RateLimited)
                 if not error.retryable or attempt >= (LIMITED_TRIES if limited else TRIES):
                     raise
                 first, longest = (LIMITED_FIRST, LIMITED_LONGEST) if limited else (FIRST_WAIT, LONGEST_WAIT)

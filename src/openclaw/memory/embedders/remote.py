@@ -11,20 +11,9 @@ import httpx2
 import msgspec
 from msgspec import Struct, structs
 
+from openclaw.core import errors
 from openclaw.core.embedder import EmbedderEndpoint, Traits, Vector
-from openclaw.core.errors import (
-    AuthFailed,
-    BadRequest,
-    BadResponse,
-    BillingFailed,
-    ModelNotFound,
-    NetworkFailed,
-    Overloaded,
-    ProviderError,
-    ProviderTimeout,
-    RateLimited,
-    ServerFailed,
-)
+from openclaw.core.errors import BadRequest, BadResponse, NetworkFailed, ProviderError
 from openclaw.core.secret import Secret, redact
 from openclaw.memory.embedders.pool import ADDRESSES
 from openclaw.protocol.peer import is_loopback
@@ -58,7 +47,7 @@ class EmbedderHttp:
         except httpx2.ConnectError as error:
             raise NetworkFailed(f"no connection to {who} for embeddings: check the network and the address") from error
         except httpx2.TimeoutException as error:
-            raise ProviderTimeout(f"{who} gave no embeddings within {self._endpoint.timeout:g} s") from error
+            raise errors.ProviderTimeout(f"{who} gave no embeddings within {self._endpoint.timeout:g} s") from error
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
             raise BadRequest(
                 f"the address of {who} cannot be used: set memorySearch.remote.baseUrl to an http address"
@@ -108,23 +97,23 @@ class EmbedderHttp:
         wait = _seconds(answer.headers.get("retry-after", ""))
         match status:
             case 401 | 403:
-                return AuthFailed(f"{who} refused the key for embeddings: check it ({said})", status=status)
+                return errors.AuthFailed(f"{who} refused the key for embeddings: check it ({said})", status=status)
             case 402:
-                return BillingFailed(f"{who} wants payment for embeddings ({said})", status=status)
+                return errors.BillingFailed(f"{who} wants payment for embeddings ({said})", status=status)
             case 404:
-                return ModelNotFound(
+                return errors.ModelNotFound(
                     f"{who} has no embedding model {self._endpoint.model!r} at this address ({said})", status=status
                 )
             case 429 if "quota" in text and "per minute" not in text.lower():
-                return BillingFailed(f"the quota of {who} for embeddings is used up ({said})", status=status)
+                return errors.BillingFailed(f"the quota of {who} for embeddings is used up ({said})", status=status)
             case 429:
-                return RateLimited(
+                return errors.RateLimited(
                     f"{who} limits how many embeddings may be asked for", status=status, retry_after=wait
                 )
             case 503 | 529:
-                return Overloaded(f"{who} is overloaded", status=status, retry_after=wait)
+                return errors.Overloaded(f"{who} is overloaded", status=status, retry_after=wait)
             case _ if status >= 500:
-                return ServerFailed(f"{who} failed (status {status}): {said}", status=status, retry_after=wait)
+                return errors.ServerFailed(f"{who} failed (status {status}): {said}", status=status, retry_after=wait)
             case _:
                 return BadRequest(f"{who} rejected the texts (status {status}): {said}", status=status)
 

@@ -1,4 +1,1 @@
-"""Sample notes and questions (data files) for `openclaw.memory.evaluate`.
-
-`questions.jsonl` names for every question the note that answers it.
-"""
+"""Sample notes, and questions with the note that answers each (data files), for `openclaw.memory.evaluate`."""

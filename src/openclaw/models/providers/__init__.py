@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from openclaw.core.errors import ConfigError, ServerFailed
-from openclaw.core.provider import Endpoint, ModelApi, ModelRequest, Provider
+from openclaw.core.provider import Endpoint, ModelApi, ModelRequest, OpenProvider, Provider
 
 _MODULES: dict[str, tuple[str, str]] = {
     "openai-completions": ("openai_chat", "OpenAIChat"),
@@ -54,7 +54,7 @@ def encode_request(request: ModelRequest) -> bytes:
 class ProviderPool:
     """Opens a provider for each endpoint once, and closes all of them together."""
 
-    def __init__(self, plugins: Callable[[str], Callable[[Endpoint], Provider] | None] | None = None) -> None:
+    def __init__(self, plugins: Callable[[str], OpenProvider | None] | None = None) -> None:
         self._open: dict[tuple[Any, ...], Provider] = {}
         self._plugins = plugins
         """Providers of plugins, by the name they have in `models.providers`."""
@@ -66,13 +66,8 @@ class ProviderPool:
             if opens is None:
                 raise ServerFailed(f"no plugin that runs provides {endpoint.provider}: see openclaw plugins list")
             return opens(endpoint)
-        key = (
-            endpoint.api,
-            endpoint.provider,
-            endpoint.base_url,
-            endpoint.key,
-            tuple(sorted(endpoint.headers.items())),
-        )
+        headers = tuple(sorted(endpoint.headers.items()))
+        key = (endpoint.api, endpoint.provider, endpoint.base_url, endpoint.key, headers)
         if key not in self._open:
             self._open[key] = open_provider(endpoint)
         return self._open[key]

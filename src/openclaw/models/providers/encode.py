@@ -224,6 +224,12 @@ def temperature(request: ModelRequest) -> float | None:
     return None if asked is None else float(asked)
 
 
+def sampling(request: ModelRequest, limit_field: str, *, heat: bool = True) -> dict[str, Any]:
+    """The output limit under the API's name for it, and the temperature, as far as they are set."""
+    given = {limit_field: output_limit(request), "temperature": temperature(request) if heat else None}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def passed_params(model: Model) -> dict[str, Any]:
     """Parameters that go to the provider untouched."""
     return {name: value for name, value in model.params.items() if name not in _RUNTIME_PARAMS}

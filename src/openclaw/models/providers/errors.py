@@ -167,7 +167,8 @@ def from_fault(origin: FaultOrigin, fault: Fault) -> ProviderError:
     """The error for an error object inside a stream that began well."""
     code = re.search(r"\b[45]\d\d\b", fault.kind)
     by_code = _by_status(int(code[0]), fault.text, bare=False) if code else ServerFailed
-    kind = _too_large_ever(fault.text) or _by_text(fault.text) or by_code
+    by_text = ContextTooLong if is_overflow(fault.text) else _first_match(_BY_TEXT, fault.text, by_code)
+    kind = _too_large_ever(fault.text) or by_text
     return _error(kind, origin, fault, status=None, wait=_wait_in_text(fault.text))
 
 
@@ -202,7 +203,7 @@ def _by_status(status: int, text: str, *, bare: bool) -> type[ProviderError]:
         if _OVERLOADED.search(text) or (status == 503 and "unavailable" in text):
             return Overloaded
         return RateLimited if re.search(r"too many requests|rate.?limit|throttl", text) else ServerFailed
-    return next((kind for pattern, kind in _BY_BODY if pattern.search(text)), BadRequest)
+    return _first_match(_BY_BODY, text, BadRequest)
 
 
 _Kinds = tuple[tuple[re.Pattern[str], type[ProviderError]], ...]
@@ -224,10 +225,8 @@ _BY_TEXT: _Kinds = (
 )
 
 
-def _by_text(text: str) -> type[ProviderError] | None:
-    if is_overflow(text):
-        return ContextTooLong
-    return next((kind for pattern, kind in _BY_TEXT if pattern.search(text)), None)
+def _first_match(kinds: _Kinds, text: str, otherwise: type[ProviderError]) -> type[ProviderError]:
+    return next((kind for pattern, kind in kinds if pattern.search(text)), otherwise)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

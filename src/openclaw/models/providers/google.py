@@ -18,11 +18,10 @@ from openclaw.models.providers.encode import (
     adapt_messages,
     arguments_text,
     extra_body,
-    output_limit,
     passed_params,
+    sampling,
     schema,
     sorted_tools,
-    temperature,
     to_bytes,
 )
 from openclaw.models.providers.errors import FaultOrigin, excerpt, fault_of, from_fault
@@ -59,13 +58,8 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         body["tools"] = [{"functionDeclarations": declared}]
         if request.tool_choice == "none":
             body["toolConfig"] = {"functionCallingConfig": {"mode": "NONE"}}
-    config = passed_params(model)
-    limit = output_limit(request)
-    if limit is not None:
-        config["maxOutputTokens"] = limit
-    heat = temperature(request)
-    if heat is not None and model.compat.supports_temperature is not False:
-        config["temperature"] = heat
+    heat = model.compat.supports_temperature is not False
+    config = passed_params(model) | sampling(request, "maxOutputTokens", heat=heat)
     thinking = _thinking(request)
     if thinking:
         config["thinkingConfig"] = thinking

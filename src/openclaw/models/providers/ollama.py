@@ -17,9 +17,8 @@ from openclaw.models.providers.encode import (
     arguments_text,
     extra_body,
     function_tools,
-    output_limit,
     passed_params,
-    temperature,
+    sampling,
     to_bytes,
 )
 from openclaw.models.providers.errors import FaultOrigin, fault_of, from_fault
@@ -41,12 +40,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     options = {name: value for name, value in params.items() if name not in _TOP_LEVEL}
     if model.context_window != ASSUMED_WINDOW:
         options.setdefault("num_ctx", model.context_window)
-    limit = output_limit(request)
-    if limit is not None:
-        options["num_predict"] = limit
-    heat = temperature(request)
-    if heat is not None:
-        options["temperature"] = heat
+    options |= sampling(request, "num_predict")
     if options:
         body["options"] = options
     if model.reasoning:
@@ -81,8 +75,7 @@ def _messages(request: ModelRequest) -> list[dict[str, Any]]:
             case Assistant():
                 out.append(_assistant(message))
             case ToolResult():
-                images = [block.data for block in message.content if isinstance(block, Image)]
-                shown += images
+                shown += [block.data for block in message.content if isinstance(block, Image)]
                 out.append({"role": "tool", "content": message.text, "tool_name": message.tool_name})
     return [*out, _shown(shown)] if shown else out
 

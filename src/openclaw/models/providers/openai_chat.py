@@ -30,9 +30,8 @@ from openclaw.models.providers.encode import (
     function_tools,
     join_texts,
     openai_effort,
-    output_limit,
     passed_params,
-    temperature,
+    sampling,
     to_bytes,
 )
 from openclaw.models.providers.errors import FaultOrigin, fault_of, from_fault
@@ -111,12 +110,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     tools = function_tools(request, {"strict": False} if kind.strict else {})
     if tools:
         body |= {"tools": tools, "tool_choice": request.tool_choice}
-    limit = output_limit(request)
-    if limit is not None:
-        body[kind.limit_field] = limit
-    heat = temperature(request)
-    if heat is not None and kind.temperature:
-        body["temperature"] = heat
+    body |= sampling(request, kind.limit_field, heat=kind.temperature)
     if kind.store:
         body["store"] = False
     if kind.cache_key and request.cache_key and request.cache_retention != "none":
@@ -196,11 +190,8 @@ def _assistant(message: Assistant, kind: EndpointTraits) -> dict[str, Any]:
             out["reasoning_content"] = message.thinking
     out["content"] = join_texts(texts) or None
     calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": arguments_text(call.arguments)},
-        }
+        {"id": call.id, "type": "function"}
+        | {"function": {"name": call.name, "arguments": arguments_text(call.arguments)}}
         for call in message.calls
     ]
     return out | ({"tool_calls": calls} if calls else {})

@@ -17,11 +17,10 @@ from openclaw.models.providers.encode import (
     data_url,
     extra_body,
     openai_effort,
-    output_limit,
     passed_params,
+    sampling,
     schema,
     sorted_tools,
-    temperature,
     to_bytes,
 )
 from openclaw.models.providers.errors import Fault, FaultOrigin, fault_of, from_fault
@@ -44,15 +43,9 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     ]
     if tools:
         body |= {"tools": tools, "tool_choice": request.tool_choice, "parallel_tool_calls": True}
-    limit = output_limit(request)
-    if limit is not None:
-        body["max_output_tokens"] = limit
-    heat = temperature(request)
-    takes_heat = (
-        not (openai and model.reasoning) if compat.supports_temperature is None else compat.supports_temperature
-    )
-    if heat is not None and takes_heat:
-        body["temperature"] = heat
+    heat = compat.supports_temperature
+    heat = not (openai and model.reasoning) if heat is None else heat
+    body |= sampling(request, "max_output_tokens", heat=heat)
     if model.reasoning:
         effort = openai_effort(request)
         reasoning = {"summary": "auto"} | ({"effort": effort} if effort else {})

@@ -1,7 +1,4 @@
-"""The record of accepted hooks, `hooks-trust.json`: by directory, with a digest over every file in it.
-
-A handler is code: it runs only as it was accepted. After any change it waits to be accepted again.
-"""
+"""The record of accepted hooks, `hooks-trust.json`: a handler runs only while its files are as they were accepted."""
 
 import hashlib
 import os

@@ -1,7 +1,4 @@
-"""Discovers hooks: reads each HOOK.md below the hook roots, and checks which may run. Runs and imports nothing.
-
-A hook that cannot be used becomes a diagnostic, or is listed with its problem; the others load.
-"""
+"""Discovers hooks: reads each HOOK.md below the hook roots, and checks which may run. Runs and imports nothing."""
 
 import os
 import shutil
@@ -15,21 +12,12 @@ import msgspec
 from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentsSettings, agent_ids
+from openclaw.plugins.hooks import manifest
 from openclaw.plugins.hooks.accepted import AcceptedHooks
-from openclaw.plugins.hooks.manifest import (
-    FoundHooks,
-    HookDirectory,
-    HookMachine,
-    HookProblem,
-    HookVerdict,
-    Kind,
-    Source,
-    UnusableHook,
-    judge,
-    parse,
-)
+from openclaw.plugins.hooks.manifest import FoundHooks, HookDirectory, HookProblem, HookVerdict, UnusableHook
 from openclaw.plugins.settings import InternalHooksSettings
 from openclaw.process.environment import Environment
+from openclaw.skills.gate import MachineFacts
 from openclaw.skills.roots import expand_path
 from openclaw.storage.digests import Unverifiable, read_regular
 from openclaw.workspace.seed import workspace_of
@@ -47,7 +35,7 @@ class HookRoot(Struct, frozen=True, kw_only=True):
     """A directory that is searched for hooks."""
 
     path: Path
-    source: Source
+    source: manifest.Source
 
 
 class _Package(Struct, frozen=True):
@@ -118,7 +106,7 @@ def _packed(child: Path, diagnostics: list[HookProblem]) -> list[Path]:
 def _load(directory: Path, root: HookRoot) -> HookDirectory:
     path = str(directory / FILE)
     try:
-        manifest = parse(read_regular(path, FILE_BYTES)[0].decode(), directory.name)
+        found = manifest.parse(read_regular(path, FILE_BYTES)[0].decode(), directory.name)
     except Unverifiable as error:
         raise UnusableHook(str(error).replace(path, "it")) from None
     except UnicodeDecodeError:
@@ -126,14 +114,14 @@ def _load(directory: Path, root: HookRoot) -> HookDirectory:
     except ValueError as error:
         raise UnusableHook(str(error)) from None
     workspace = str(root.path.parent) if root.source == "openclaw-workspace" else ""
-    hook = HookDirectory(manifest=manifest, source=root.source, directory=str(directory), workspace=workspace)
+    hook = HookDirectory(manifest=found, source=root.source, directory=str(directory), workspace=workspace)
     if root.source == "openclaw-bundled":
         return structs.replace(hook, kind="bundled")
     handler, kind = _handler(directory)
     return structs.replace(hook, handler=handler, kind=kind, problem="" if handler else _no_handler(directory))
 
 
-def _handler(directory: Path) -> tuple[str, Kind]:
+def _handler(directory: Path) -> tuple[str, manifest.Kind]:
     for name in PYTHON:
         if (directory / name).is_file():
             return str(directory / name), "python"
@@ -200,7 +188,7 @@ def list_all_hooks(config: HookConfig, environment: Environment, ledger: Accepte
     found = find_hooks(hook_roots(config, environment))
     machine = _machine(config)
     items = [
-        ListedHook(hook=hook, verdict=judge(hook, config.settings, machine), objection=ledger.objection(hook))
+        ListedHook(hook=hook, verdict=manifest.judge(hook, config.settings, machine), objection=ledger.objection(hook))
         for hook in found.hooks
     ]
     return HookList(items=tuple(items), diagnostics=found.diagnostics)
@@ -219,14 +207,14 @@ def hook_roots(config: HookConfig, environment: Environment) -> list[HookRoot]:
     ]
 
 
-def _machine(config: HookConfig) -> HookMachine:
+def _machine(config: HookConfig) -> MachineFacts:
     path = config.variables.get("PATH")
 
     @cache
     def has_bin(name: str) -> bool:
         return shutil.which(name, path=path) is not None
 
-    return HookMachine(
+    return MachineFacts(
         platform="linux" if sys.platform.startswith("linux") else sys.platform,
         env=frozenset(name for name, value in config.variables.items() if value),
         has_bin=has_bin,

@@ -1,8 +1,4 @@
-"""Calls the handlers that plugins registered at each hook point: in order, each within its timeout.
-
-A handler that raises, answers nonsense or takes too long is skipped (or counts as an objection where the point says
-so) and named in the log.
-"""
+"""Calls the handlers at each hook point: in order, within a timeout; one that fails is skipped, or counts as a no."""
 
 import asyncio
 import fnmatch
@@ -15,18 +11,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
+from openclaw.core import hooks
 from openclaw.core.clock import Clock
-from openclaw.core.hooks import (
-    POINTS,
-    AfterToolCall,
-    BeforeToolCall,
-    HookContext,
-    HookName,
-    HookRegistration,
-    ToolResultPersist,
-)
+from openclaw.core.hooks import POINTS, HookContext, HookName, HookRegistration
 from openclaw.core.text import sanitize_line
-from openclaw.plugins.hooks.points import HookAnswer, HookChange, HookPoint
+from openclaw.plugins.hooks.points import HookChange, HookPoint
 from openclaw.security.audit import AuditChange
 
 log = logging.getLogger(__name__)
@@ -103,8 +92,13 @@ class HookDispatcher:
         """Asks the handlers one after the other and merges their answers."""
         merged = point.start(event)
         for each in self._concerned(point.name, event, context):
-            answer = await self._answer(point, each, point.view(event, merged), context)
-            merged = _step(point, merged, each, answer)
+            try:
+                told = await self._within(each, point.view(event, merged), context)
+                answer: A | None = _convert_answer(each, told)
+            except HookFailure as error:
+                answer = self._give_up(point, each, str(error))
+            if answer is not None:
+                merged = point.step(merged, each, answer)
             if point.over(merged):
                 break
         return merged
@@ -117,7 +111,8 @@ class HookDispatcher:
                 answer: A | None = _convert_answer(each, each.handler(point.view(event, merged), context))
             except (Exception, SystemExit) as error:
                 answer = self._give_up(point, each, _words(error))
-            merged = _step(point, merged, each, answer)
+            if answer is not None:
+                merged = point.step(merged, each, answer)
             if point.over(merged):
                 break
         return merged
@@ -129,9 +124,7 @@ class HookDispatcher:
 
     async def told(self, name: HookName, event: Any, context: HookContext) -> None:
         """Notifies the observers concurrently and waits until each has answered or timed out."""
-        concerned = self._concerned(name, event, context)
-        if concerned:
-            await asyncio.gather(*(self._observe(each, event, context) for each in concerned))
+        await asyncio.gather(*(self._observe(each, event, context) for each in self._concerned(name, event, context)))
 
     async def close(self, seconds: float = 5.0) -> None:
         """Waits up to `seconds` for what is still running, then cancels it."""
@@ -144,15 +137,6 @@ class HookDispatcher:
 
     def _concerned(self, name: HookName, event: Any, context: HookContext) -> tuple[HookRegistration, ...]:
         return tuple(each for each in self._at.get(name, ()) if _concerns(each, event, context))
-
-    async def _answer(
-        self, point: HookPoint[E, A, M], each: HookRegistration, event: E, context: HookContext
-    ) -> A | None:
-        try:
-            answer: A | None = _convert_answer(each, await self._within(each, event, context))
-            return answer
-        except HookFailure as error:
-            return self._give_up(point, each, str(error))
 
     async def _observe(self, each: HookRegistration, event: Any, context: HookContext) -> None:
         try:
@@ -185,11 +169,9 @@ class HookDispatcher:
         return task.result()
 
     def _give_up(self, point: HookPoint[E, A, M], each: HookRegistration, why: str) -> A | None:
-        closed = POINTS[each.hook].fails == "closed" and point.objection is not None
-        _report(each, why, "counted as an objection" if closed else "passed over")
-        if not closed or point.objection is None:
-            return None
-        return point.objection(block=True, block_reason=f"{each.plugin} could not decide: {why}")
+        objection = point.objection if POINTS[each.hook].fails == "closed" else None
+        _report(each, why, "counted as an objection" if objection else "passed over")
+        return objection(block=True, block_reason=f"{each.plugin} could not decide: {why}") if objection else None
 
     def _keep(self, task: "asyncio.Task[Any]") -> None:
         self._running.add(task)
@@ -199,19 +181,6 @@ class HookDispatcher:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # already reported, or it ended after everyone had stopped waiting
-
-
-def _step(point: HookPoint[E, A, M], merged: M, each: HookRegistration, answer: A | None) -> M:
-    if answer is None:
-        return merged
-    said = HookAnswer(
-        plugin=each.plugin,
-        answer=answer,
-        priority=each.priority,
-        settings=each.settings,
-        bundled=each.bundled,
-    )
-    return point.step(merged, said)
 
 
 async def _called(each: HookRegistration, event: Any, context: HookContext) -> Any:
@@ -240,7 +209,7 @@ def _convert_answer(each: HookRegistration, answer: Any) -> Any:
 def _concerns(each: HookRegistration, event: Any, context: HookContext) -> bool:
     if each.triggers and context.trigger not in each.triggers:
         return False
-    if not each.tools or not isinstance(event, BeforeToolCall | AfterToolCall | ToolResultPersist):
+    if not each.tools or not isinstance(event, hooks.BeforeToolCall | hooks.AfterToolCall | hooks.ToolResultPersist):
         return True
     return any(fnmatch.fnmatchcase(event.tool_name, pattern) for pattern in each.tools)
 

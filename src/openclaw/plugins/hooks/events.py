@@ -31,19 +31,17 @@ NAMES = (
     "message:sent",
 )
 """Every other command (`/status`, `/model`, …) is an event of the family `command` as well."""
-SILENT_HERE = {
-    "message:transcribed": "nothing turns speech into text yet",
-}
+SILENT_HERE = {"message:transcribed": "nothing turns speech into text yet"}
 MOST_MESSAGES = 20
 MESSAGE_CHARS = 4_000
 MOST_FILES = 100
 
 
-class _Payload(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    pass
+class Payload(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a handler is told, as JSON."""
 
 
-class HookSession(_Payload, frozen=True, kw_only=True):
+class HookSession(Payload, frozen=True, kw_only=True):
     """A session as a hook sees it."""
 
     session_id: str
@@ -55,7 +53,7 @@ class HookSession(_Payload, frozen=True, kw_only=True):
     messages: int = 0
 
 
-class CommandContext(_Payload, frozen=True, kw_only=True):
+class CommandContext(Payload, frozen=True, kw_only=True):
     """A person gave a command."""
 
     agent_id: str
@@ -69,7 +67,7 @@ class CommandContext(_Payload, frozen=True, kw_only=True):
     store_path: str = ""
 
 
-class AutoResetContext(_Payload, frozen=True, kw_only=True):
+class AutoResetContext(Payload, frozen=True, kw_only=True):
     """A session was reset by the clock or after silence; `session_entry` is the one that ended."""
 
     agent_id: str
@@ -81,7 +79,7 @@ class AutoResetContext(_Payload, frozen=True, kw_only=True):
     store_path: str = ""
 
 
-class CompactContext(_Payload, frozen=True, kw_only=True):
+class CompactContext(Payload, frozen=True, kw_only=True):
     """A session is about to be compacted, or was."""
 
     session_id: str = ""
@@ -93,14 +91,14 @@ class CompactContext(_Payload, frozen=True, kw_only=True):
     error: str = ""
 
 
-class PatchContext(_Payload, frozen=True, kw_only=True):
+class PatchContext(Payload, frozen=True, kw_only=True):
     """Settings of a session changed."""
 
     session_entry: HookSession | None = None
     patch: Mapping[str, Any] = {}
 
 
-class BootstrapFile(_Payload, frozen=True, kw_only=True):
+class BootstrapFile(Payload, frozen=True, kw_only=True):
     """A file of the prompt. Without `content` it is read from `path`."""
 
     name: str = ""
@@ -109,7 +107,7 @@ class BootstrapFile(_Payload, frozen=True, kw_only=True):
     missing: bool = False
 
 
-class BootstrapContext(_Payload, frozen=True, kw_only=True):
+class BootstrapContext(Payload, frozen=True, kw_only=True):
     """The files of a prompt are gathered; a hook's answer replaces them."""
 
     agent_id: str
@@ -118,7 +116,7 @@ class BootstrapContext(_Payload, frozen=True, kw_only=True):
     session_id: str = ""
 
 
-class GatewayContext(_Payload, frozen=True, kw_only=True):
+class GatewayContext(Payload, frozen=True, kw_only=True):
     """The gateway starts or stops."""
 
     workspace_dir: str = ""
@@ -126,7 +124,7 @@ class GatewayContext(_Payload, frozen=True, kw_only=True):
     restart_expected_ms: int | None = None
 
 
-class ReceivedContext(_Payload, frozen=True, kw_only=True):
+class ReceivedContext(Payload, frozen=True, kw_only=True):
     """A message was received, or is ready for the model."""
 
     agent_id: str
@@ -137,7 +135,7 @@ class ReceivedContext(_Payload, frozen=True, kw_only=True):
     body_for_agent: str = ""
 
 
-class SentContext(_Payload, frozen=True, kw_only=True):
+class SentContext(Payload, frozen=True, kw_only=True):
     """The assistant answered."""
 
     agent_id: str
@@ -149,25 +147,13 @@ class SentContext(_Payload, frozen=True, kw_only=True):
     error: str = ""
 
 
-Context = (
-    CommandContext
-    | AutoResetContext
-    | CompactContext
-    | PatchContext
-    | BootstrapContext
-    | GatewayContext
-    | ReceivedContext
-    | SentContext
-)
-
-
-class HookEvent(_Payload, frozen=True, kw_only=True, omit_defaults=False):
+class HookEvent(Payload, frozen=True, kw_only=True, omit_defaults=False):
     """One event."""
 
     type: str
     action: str
     timestamp: str
-    context: Context
+    context: Payload
     session_key: str = ""
 
     @property
@@ -177,10 +163,12 @@ class HookEvent(_Payload, frozen=True, kw_only=True, omit_defaults=False):
     @property
     def agent_id(self) -> str:
         """The agent it belongs to; empty for events of the gateway itself."""
-        return str(getattr(self.context, "agent_id", "")) or _agent_in(self.session_key)
+        kind, _, rest = self.session_key.partition(":")
+        owner, inside, _ = rest.partition(":")
+        return str(getattr(self.context, "agent_id", "")) or (owner if kind == "agent" and inside else "")
 
 
-class HookFileAnswer(_Payload, frozen=True, kw_only=True):
+class HookFileAnswer(Payload, frozen=True, kw_only=True):
     """What a handler answers. `bootstrap_files` is None when it leaves them as they are."""
 
     messages: tuple[str, ...] = ()
@@ -229,18 +217,13 @@ def match_level(subscribed: tuple[str, ...], event: HookEvent) -> int:
     return 1 if event.type in subscribed else 0
 
 
-def _agent_in(session_key: str) -> str:
-    parts = session_key.split(":", 2)
-    return parts[1] if len(parts) == 3 and parts[0] == "agent" else ""
-
-
 # Making events.
 
 CONTENT_CHARS = 100_000
 RESTART_MS = 5_000
 
 
-def make_event(clock: Clock, kind: str, action: str, context: Context, session_key: str = "") -> HookEvent:
+def make_event(clock: Clock, kind: str, action: str, context: Payload, session_key: str = "") -> HookEvent:
     when = datetime.fromtimestamp(clock.now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return HookEvent(type=kind, action=action, timestamp=when, context=context, session_key=session_key)
 
@@ -261,11 +244,7 @@ def command_event(
 ) -> HookEvent:
     """A command was given; `known` are further fields of its context."""
     context = CommandContext(
-        agent_id=key.agent,
-        workspace_dir=str(workspace),
-        command_source=source,
-        arguments=arguments,
-        **known,
+        agent_id=key.agent, workspace_dir=str(workspace), command_source=source, arguments=arguments, **known
     )
     return make_event(clock, "command", action, context, str(key))
 

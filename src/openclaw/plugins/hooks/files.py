@@ -1,7 +1,4 @@
-"""Dispatches events to HOOK.md handlers: builds the list of those that run, calls them in order, limits failures.
-
-Nothing is searched for, imported or built while the settings enable no hook.
-"""
+"""Dispatches events to HOOK.md handlers: builds the list of those that run, calls them in order, limits failures."""
 
 from __future__ import annotations
 
@@ -21,20 +18,10 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live
-from openclaw.plugins.hooks import handlers
+from openclaw.plugins.hooks import events, handlers
 from openclaw.plugins.hooks.accepted import AcceptedHooks
 from openclaw.plugins.hooks.discover import HookConfig, agent_workspaces, list_all_hooks
-from openclaw.plugins.hooks.events import (
-    NOTHING,
-    BootstrapContext,
-    BootstrapFile,
-    HookEvent,
-    HookFileAnswer,
-    apply_answer,
-    make_event,
-    match_level,
-    patch_event,
-)
+from openclaw.plugins.hooks.events import NOTHING, BootstrapFile, HookEvent, HookFileAnswer
 from openclaw.plugins.hooks.manifest import HookDirectory
 from openclaw.plugins.hooks.runner import HandlerFailed, handler_environment, run
 from openclaw.plugins.settings import HookEntrySettings, InternalHooksSettings
@@ -78,7 +65,7 @@ class HookFileDispatcher:
         # A workspace's hook receives only events of agents in that workspace.
         places = ("", self._workspaces.get(event.agent_id, "")) if event.agent_id else None
         found = [
-            (match_level(each.hook.manifest.events, event), each)
+            (events.match_level(each.hook.manifest.events, event), each)
             for each in self._listeners
             if places is None or each.hook.workspace in places
         ]
@@ -99,7 +86,7 @@ class HookFileDispatcher:
         for listener in self.listening(event):
             said = await self.tell(listener, event)
             if said is not None:
-                event = apply_answer(event, said)
+                event = events.apply_answer(event, said)
                 yield listener.hook.name, said
 
     async def tell(self, listener: HookListener, event: HookEvent) -> HookFileAnswer | None:
@@ -260,7 +247,7 @@ class HookFiles:
     def session_patched(self, key: SessionKey, row: SessionRow | None, patch: Mapping[str, Any]) -> None:
         """Tells which settings of a session changed."""
         if self.on:
-            self.tell(patch_event(self._clock, key, row, patch))
+            self.tell(events.patch_event(self._clock, key, row, patch))
 
     async def _spread(self, event: HookEvent) -> None:
         dispatcher = await self.dispatcher()
@@ -352,14 +339,14 @@ async def bootstrap_files(
     """The files of a prompt as hooks leave them, None when none changed any; and the audit entries for the changes."""
     if not hooks.on:
         return None, []
-    context = BootstrapContext(agent_id=key.agent, workspace_dir=str(workspace), session_id=session_id)
-    event = make_event(clock, "agent", "bootstrap", context, str(key))
+    context = events.BootstrapContext(agent_id=key.agent, workspace_dir=str(workspace), session_id=session_id)
+    event = events.make_event(clock, "agent", "bootstrap", context, str(key))
     dispatcher = await hooks.dispatcher()
     if not dispatcher.listening(event):
         return None, []
     loaded = budget.select_files(files.load(workspace, cache=cache), budget.kind_of(key, group=shared))
     before = left = tuple(_to_bootstrap(file) for file in loaded)
-    event, done = apply_answer(event, HookFileAnswer(bootstrap_files=before)), list[AuditChange]()
+    event, done = events.apply_answer(event, HookFileAnswer(bootstrap_files=before)), list[AuditChange]()
     async with aclosing(dispatcher.answers(event)) as answers:
         async for name, said in answers:
             if said.bootstrap_files is not None:

@@ -12,16 +12,8 @@ from openclaw.core.errors import StateError
 from openclaw.core.messages import Assistant, Message, User
 from openclaw.core.text import Label
 from openclaw.memory import notes
-from openclaw.plugins.hooks.events import (
-    NOTHING,
-    AutoResetContext,
-    BootstrapContext,
-    BootstrapFile,
-    CommandContext,
-    HookEvent,
-    HookFileAnswer,
-    HookSession,
-)
+from openclaw.plugins.hooks import events
+from openclaw.plugins.hooks.events import NOTHING, BootstrapFile, HookEvent, HookFileAnswer, HookSession
 from openclaw.plugins.settings import HookEntrySettings
 from openclaw.security.external import is_wrapped
 from openclaw.sessions.files import load
@@ -47,9 +39,9 @@ class SessionMemory:
     async def __call__(self, event: HookEvent, entry: HookEntrySettings) -> HookFileAnswer:
         count = entry.messages or MESSAGES
         match event.context:
-            case CommandContext(previous_session_entry=HookSession() as ended, command_source=source) as context:
+            case events.CommandContext(previous_session_entry=HookSession() as ended, command_source=source) as context:
                 await asyncio.to_thread(self._keep, event, ended, context.workspace_dir, source or "unknown", count)
-            case AutoResetContext(session_entry=ended, reason=reason) as context:
+            case events.AutoResetContext(session_entry=ended, reason=reason) as context:
                 await asyncio.to_thread(self._keep, event, ended, context.workspace_dir, f"{reason} reset", count)
         return NOTHING
 
@@ -93,7 +85,7 @@ class CommandLogger:
 
     async def __call__(self, event: HookEvent, entry: HookEntrySettings) -> HookFileAnswer:
         context = event.context
-        if isinstance(context, CommandContext):
+        if isinstance(context, events.CommandContext):
             line = {
                 "timestamp": event.timestamp,
                 "action": event.action,
@@ -120,7 +112,7 @@ async def extra_files(event: HookEvent, entry: HookEntrySettings) -> HookFileAns
     """Adds more files of the usual names from inside the workspace, behind those that are there."""
     context = event.context
     patterns = entry.paths or entry.patterns or entry.files
-    if not isinstance(context, BootstrapContext) or not patterns:
+    if not isinstance(context, events.BootstrapContext) or not patterns:
         return NOTHING
     known = {file.path for file in context.bootstrap_files}
     found = await asyncio.to_thread(_matching, Path(context.workspace_dir), patterns)

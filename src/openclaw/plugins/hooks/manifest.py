@@ -1,7 +1,6 @@
 """Parses HOOK.md and decides whether a hook can run here. Lenient about spelling, strict about meaning. Pure."""
 
 import re
-from collections.abc import Callable, Collection
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -10,19 +9,11 @@ from openclaw.core.text import sanitize_line
 from openclaw.plugins.hooks.events import FAMILIES, NAMES, SILENT_HERE
 from openclaw.plugins.settings import HookEntrySettings, InternalHooksSettings
 from openclaw.skills import manifest as skill_manifest
-from openclaw.skills.manifest import parse_mapping
+from openclaw.skills.gate import MachineFacts
+from openclaw.skills.manifest import SkillRequirements, parse_mapping
 
 Source = Literal["openclaw-bundled", "openclaw-plugin", "openclaw-extra", "openclaw-managed", "openclaw-workspace"]
 Kind = Literal["python", "program", "bundled"]
-
-
-class HookRequirements(Struct, frozen=True, kw_only=True):
-    """What must be present before the hook can run."""
-
-    bins: tuple[str, ...] = ()
-    any_bins: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    config: tuple[str, ...] = ()
 
 
 class HookManifest(Struct, frozen=True, kw_only=True):
@@ -37,7 +28,7 @@ class HookManifest(Struct, frozen=True, kw_only=True):
     export: str = "handler"
     os: tuple[str, ...] = ()
     always: bool = False
-    requires: HookRequirements = HookRequirements()
+    requires: SkillRequirements = SkillRequirements()
     notes: tuple[str, ...] = ()
     """Oddities that did not keep it from being read."""
 
@@ -85,16 +76,6 @@ class FoundHooks(Struct, frozen=True, kw_only=True):
     diagnostics: tuple[HookProblem, ...] = ()
 
 
-class HookMachine(Struct, frozen=True, kw_only=True):
-    """What this machine and its configuration have."""
-
-    platform: str
-    env: Collection[str]
-    """Names of the variables that are set and not empty."""
-    has_bin: Callable[[str], bool]
-    has_config: Callable[[str], bool]
-
-
 class HookVerdict(Struct, frozen=True, kw_only=True):
     """Whether a hook can run here, whether it is enabled, and every reason when it does not run."""
 
@@ -107,7 +88,7 @@ class HookVerdict(Struct, frozen=True, kw_only=True):
         return self.eligible and self.chosen
 
 
-def judge(hook: HookDirectory, settings: InternalHooksSettings, machine: HookMachine) -> HookVerdict:
+def judge(hook: HookDirectory, settings: InternalHooksSettings, machine: MachineFacts) -> HookVerdict:
     """The verdict on one hook, its acceptance aside."""
     entry = settings.entries.get(hook.manifest.key, HookEntrySettings())
     lacking = [hook.problem] if hook.problem else _missing(hook, entry, machine)
@@ -135,7 +116,7 @@ def _refusal(hook: HookDirectory, settings: InternalHooksSettings) -> str:
     return ""
 
 
-def _missing(hook: HookDirectory, entry: HookEntrySettings, machine: HookMachine) -> list[str]:
+def _missing(hook: HookDirectory, entry: HookEntrySettings, machine: MachineFacts) -> list[str]:
     manifest = hook.manifest
     if manifest.os and machine.platform not in manifest.os:
         return [f"only for {', '.join(manifest.os)}"]
@@ -200,7 +181,7 @@ def parse(text: str, directory: str) -> HookManifest:
         export="handler" if export == "default" else export,
         os=tuple(_SYSTEMS.get(each.lower(), each.lower()) for each in _words(ours.get("os"))),
         always=_line(ours.get("always")).lower() in _TRUE,
-        requires=HookRequirements(
+        requires=SkillRequirements(
             bins=_matching(requires.get("bins"), _BIN, "requires.bins", notes),
             any_bins=_matching(requires.get("anyBins"), _BIN, "requires.anyBins", notes),
             env=_matching(requires.get("env"), _ENV, "requires.env", notes),

@@ -6,28 +6,8 @@ from typing import Any, Generic, Self, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.core.hooks import (
-    AgentStart,
-    BeforeAgentReply,
-    BeforeAgentStart,
-    BeforeInstall,
-    BeforeModelResolve,
-    BeforePromptBuild,
-    BeforeToolCall,
-    HookName,
-    HookSettings,
-    InstallFinding,
-    InstallVerdict,
-    MessageSending,
-    ModelChoice,
-    PersistedResult,
-    PromptChange,
-    ReplyClaim,
-    RequireApproval,
-    SendingVerdict,
-    ToolResultPersist,
-    ToolVerdict,
-)
+from openclaw.core import hooks
+from openclaw.core.hooks import AgentStart, HookName, HookRegistration, ModelChoice, PromptChange, ToolVerdict
 from openclaw.core.messages import ToolResult
 from openclaw.core.text import utf16_length
 
@@ -37,16 +17,6 @@ LONGEST_TEXT = 60_000
 """The most one plugin may add to a prompt in one field: as much as all workspace files together."""
 
 NO_REASON = "no reason given"
-
-
-class HookAnswer(Struct, Generic[A], frozen=True, kw_only=True):
-    """One answer and the plugin that gave it."""
-
-    plugin: str
-    answer: A
-    priority: int = 0
-    settings: HookSettings = HookSettings()
-    bundled: bool = False
 
 
 class HookSource(Struct, frozen=True):
@@ -83,15 +53,15 @@ class ModelMerged(_Merged, frozen=True, kw_only=True):
     provider: HookSource | None = None
 
 
-def merge_model(merged: ModelMerged, said: HookAnswer[ModelChoice] | HookAnswer[AgentStart]) -> ModelMerged:
+def merge_model(merged: ModelMerged, by: HookRegistration, answer: ModelChoice | AgentStart) -> ModelMerged:
     """The first to name a model or a provider wins; it needs the operator's permission."""
-    granted = said.settings.allow_model_override
-    refused = "" if (said.bundled if granted is None else granted) else "allowModelOverride is not granted"
-    for name, wish in (("model", said.answer.model_override), ("provider", said.answer.provider_override)):
+    granted = by.settings.allow_model_override
+    refused = "" if (by.bundled if granted is None else granted) else "allowModelOverride is not granted"
+    for name, wish in (("model", answer.model_override), ("provider", answer.provider_override)):
         if wish:
             late = "a plugin before it has chosen" if getattr(merged, name) is not None else ""
-            change = _change(said, f"{name}Override", wish, refused=refused or late)
-            merged = merged.changed(change, **{name: HookSource(said.plugin, wish)})
+            change = _change(by, f"{name}Override", wish, refused=refused or late)
+            merged = merged.changed(change, **{name: HookSource(by.plugin, wish)})
     return merged
 
 
@@ -123,10 +93,9 @@ class PromptMerged(_Merged, frozen=True, kw_only=True):
     """The list of every plugin that gave one; a tool must be on each."""
 
 
-def merge_prompt(merged: PromptMerged, said: HookAnswer[PromptChange] | HookAnswer[AgentStart]) -> PromptMerged:
+def merge_prompt(merged: PromptMerged, by: HookRegistration, answer: PromptChange | AgentStart) -> PromptMerged:
     """Texts are concatenated, the last whole prompt wins, tools are those that every answer allows."""
-    answer = said.answer
-    barred = "" if said.settings.allow_prompt_injection else "allowPromptInjection is off"
+    barred = "" if by.settings.allow_prompt_injection else "allowPromptInjection is off"
     for field, name, text in (
         ("prepend_context", "prependContext", answer.prepend_context),
         ("append_context", "appendContext", answer.append_context),
@@ -134,14 +103,14 @@ def merge_prompt(merged: PromptMerged, said: HookAnswer[PromptChange] | HookAnsw
         ("append_system", "appendSystemContext", answer.append_system_context),
     ):
         if text and text.strip():
-            change = _change(said, name, text, refused=barred or _too_long(text))
-            merged = merged.changed(change, **{field: (*getattr(merged, field), HookSource(said.plugin, text))})
+            change = _change(by, name, text, refused=barred or _too_long(text))
+            merged = merged.changed(change, **{field: (*getattr(merged, field), HookSource(by.plugin, text))})
     if (text := answer.system_prompt) and text.strip():
-        missing = "" if said.settings.allow_prompt_replace else "allowPromptReplace is not granted"
-        change = _change(said, "systemPrompt", text, refused=barred or missing or _too_long(text))
-        merged = merged.changed(change, system=HookSource(said.plugin, text))
+        missing = "" if by.settings.allow_prompt_replace else "allowPromptReplace is not granted"
+        change = _change(by, "systemPrompt", text, refused=barred or missing or _too_long(text))
+        merged = merged.changed(change, system=HookSource(by.plugin, text))
     if answer.tools_allow is not None:
-        change = _change(said, "toolsAllow", ", ".join(answer.tools_allow))
+        change = _change(by, "toolsAllow", ", ".join(answer.tools_allow))
         merged = merged.changed(change, tools_allow=(*merged.tools_allow, answer.tools_allow))
     return merged
 
@@ -159,64 +128,63 @@ class ReplyMerged(_Merged, frozen=True, kw_only=True):
     reply: str = ""
 
 
-def merge_reply(merged: ReplyMerged, said: HookAnswer[ReplyClaim]) -> ReplyMerged:
+def merge_reply(merged: ReplyMerged, by: HookRegistration, answer: hooks.ReplyClaim) -> ReplyMerged:
     """The first claim wins."""
-    if merged.plugin or not said.answer.handled:
+    if merged.plugin or not answer.handled:
         return merged
-    text = said.answer.reply or ""
-    return merged.changed(_change(said, "reply", text), plugin=said.plugin, reply=text)
+    text = answer.reply or ""
+    return merged.changed(_change(by, "reply", text), plugin=by.plugin, reply=text)
 
 
 class ToolMerged(_Merged, frozen=True, kw_only=True):
     params: dict[str, Any]
     blocked: HookSource | None = None
     """The plugin that objects, and why."""
-    approval: RequireApproval | None = None
+    approval: hooks.RequireApproval | None = None
     approval_by: str = ""
 
 
-def merge_tool(merged: ToolMerged, said: HookAnswer[ToolVerdict]) -> ToolMerged:
+def merge_tool(merged: ToolMerged, by: HookRegistration, answer: ToolVerdict) -> ToolMerged:
     """The last arguments win, until one asks for a person's approval: what is approved is what runs."""
-    answer = said.answer
     if answer.params is not None and answer.params != merged.params:
         late = f"{merged.approval_by} asked for an approval of the arguments as they are" if merged.approval else ""
-        change = _change(said, "params", _plain(answer.params), before=_plain(merged.params), refused=late)
+        change = _change(by, "params", _plain(answer.params), before=_plain(merged.params), refused=late)
         merged = merged.changed(change, params=answer.params)
     if answer.block:
         why = answer.block_reason or NO_REASON
-        return merged.changed(_change(said, "block", why), blocked=HookSource(said.plugin, why))
+        return merged.changed(_change(by, "block", why), blocked=HookSource(by.plugin, why))
     if answer.require_approval is not None and merged.approval is None:
-        change = _change(said, "requireApproval", answer.require_approval.title)
-        merged = merged.changed(change, approval=answer.require_approval, approval_by=said.plugin)
+        change = _change(by, "requireApproval", answer.require_approval.title)
+        merged = merged.changed(change, approval=answer.require_approval, approval_by=by.plugin)
     return merged
 
 
 class InstallMerged(_Merged, frozen=True, kw_only=True):
     blocked: HookSource | None = None
-    findings: tuple[InstallFinding, ...] = ()
+    findings: tuple[hooks.InstallFinding, ...] = ()
 
 
-def merge_install(merged: InstallMerged, said: HookAnswer[InstallVerdict]) -> InstallMerged:
+def merge_install(merged: InstallMerged, by: HookRegistration, answer: hooks.InstallVerdict) -> InstallMerged:
     """Findings add up; the first objection ends it."""
-    merged = structs.replace(merged, findings=(*merged.findings, *said.answer.findings))
-    if not said.answer.block or merged.blocked is not None:
+    merged = structs.replace(merged, findings=(*merged.findings, *answer.findings))
+    if not answer.block or merged.blocked is not None:
         return merged
-    why = said.answer.block_reason or NO_REASON
-    return merged.changed(_change(said, "block", why), blocked=HookSource(said.plugin, why))
+    why = answer.block_reason or NO_REASON
+    return merged.changed(_change(by, "block", why), blocked=HookSource(by.plugin, why))
 
 
 class ResultMerged(_Merged, frozen=True, kw_only=True):
     message: ToolResult
 
 
-def merge_result(merged: ResultMerged, said: HookAnswer[PersistedResult]) -> ResultMerged:
+def merge_result(merged: ResultMerged, by: HookRegistration, answer: hooks.PersistedResult) -> ResultMerged:
     """Each sees the result as the one before it left it."""
-    if said.answer.message is None:
+    if answer.message is None:
         return merged
     before = merged.message
     # The tool, the time and the origin labels of a result are not the plugin's to change.
     after = structs.replace(
-        said.answer.message,
+        answer.message,
         tool_call_id=before.tool_call_id,
         tool_name=before.tool_name,
         timestamp=before.timestamp,
@@ -226,7 +194,7 @@ def merge_result(merged: ResultMerged, said: HookAnswer[PersistedResult]) -> Res
         return merged
     # Everything in a result goes on record, so that a changed image or detail is seen too.
     was, now = (msgspec.json.encode(message).decode() for message in (before, after))
-    return merged.changed(_change(said, "message", now, before=was), message=after)
+    return merged.changed(_change(by, "message", now, before=was), message=after)
 
 
 class SendingMerged(_Merged, frozen=True, kw_only=True):
@@ -234,22 +202,19 @@ class SendingMerged(_Merged, frozen=True, kw_only=True):
     cancelled: HookSource | None = None
 
 
-def merge_sending(merged: SendingMerged, said: HookAnswer[SendingVerdict]) -> SendingMerged:
+def merge_sending(merged: SendingMerged, by: HookRegistration, answer: hooks.SendingVerdict) -> SendingMerged:
     """The last wording wins; the first to cancel ends it."""
-    answer = said.answer
     if answer.content is not None and answer.content != merged.content:
-        change = _change(said, "content", answer.content, before=merged.content)
+        change = _change(by, "content", answer.content, before=merged.content)
         merged = merged.changed(change, content=answer.content)
     if not answer.cancel:
         return merged
     why = answer.cancel_reason or NO_REASON
-    return merged.changed(_change(said, "cancel", why), cancelled=HookSource(said.plugin, why))
+    return merged.changed(_change(by, "cancel", why), cancelled=HookSource(by.plugin, why))
 
 
-def _change(said: HookAnswer[Any], name: str, after: str, *, before: str = "", refused: str = "") -> HookChange:
-    return HookChange(
-        plugin=said.plugin, priority=said.priority, field=name, before=before, after=after, refused=refused
-    )
+def _change(by: HookRegistration, name: str, after: str, *, before: str = "", refused: str = "") -> HookChange:
+    return HookChange(plugin=by.plugin, priority=by.priority, field=name, before=before, after=after, refused=refused)
 
 
 def _too_long(text: str) -> str:
@@ -270,7 +235,7 @@ class HookPoint(Struct, Generic[E, A, M], frozen=True, kw_only=True):
 
     name: HookName
     merged: type[M]
-    step: Callable[[M, HookAnswer[A]], M]
+    step: Callable[[M, HookRegistration, A], M]
     carried: str = ""
     """The field that handlers change one after the other; the next one sees it as the last one left it."""
     ends: str = ""
@@ -289,35 +254,30 @@ class HookPoint(Struct, Generic[E, A, M], frozen=True, kw_only=True):
         return structs.replace(event, **{self.carried: getattr(merged, self.carried)}) if self.carried else event
 
 
-MODEL: HookPoint[BeforeModelResolve, ModelChoice, ModelMerged] = HookPoint(
+MODEL: HookPoint[hooks.BeforeModelResolve, ModelChoice, ModelMerged] = HookPoint(
     name="before_model_resolve", merged=ModelMerged, step=merge_model
 )
-MODEL_LEGACY: HookPoint[BeforeAgentStart, AgentStart, ModelMerged] = HookPoint(
+MODEL_LEGACY: HookPoint[hooks.BeforeAgentStart, AgentStart, ModelMerged] = HookPoint(
     name="before_agent_start", merged=ModelMerged, step=merge_model
 )
-PROMPT: HookPoint[BeforePromptBuild, PromptChange, PromptMerged] = HookPoint(
+PROMPT: HookPoint[hooks.BeforePromptBuild, PromptChange, PromptMerged] = HookPoint(
     name="before_prompt_build", merged=PromptMerged, step=merge_prompt
 )
-PROMPT_LEGACY: HookPoint[BeforeAgentStart, AgentStart, PromptMerged] = HookPoint(
+PROMPT_LEGACY: HookPoint[hooks.BeforeAgentStart, AgentStart, PromptMerged] = HookPoint(
     name="before_agent_start", merged=PromptMerged, step=merge_prompt
 )
-REPLY: HookPoint[BeforeAgentReply, ReplyClaim, ReplyMerged] = HookPoint(
+REPLY: HookPoint[hooks.BeforeAgentReply, hooks.ReplyClaim, ReplyMerged] = HookPoint(
     name="before_agent_reply", merged=ReplyMerged, step=merge_reply, ends="plugin"
 )
-TOOL: HookPoint[BeforeToolCall, ToolVerdict, ToolMerged] = HookPoint(
-    name="before_tool_call",
-    merged=ToolMerged,
-    step=merge_tool,
-    carried="params",
-    ends="blocked",
-    objection=ToolVerdict,
+TOOL: HookPoint[hooks.BeforeToolCall, ToolVerdict, ToolMerged] = HookPoint(
+    name="before_tool_call", merged=ToolMerged, step=merge_tool, carried="params", ends="blocked", objection=ToolVerdict
 )
-INSTALL: HookPoint[BeforeInstall, InstallVerdict, InstallMerged] = HookPoint(
-    name="before_install", merged=InstallMerged, step=merge_install, ends="blocked", objection=InstallVerdict
+INSTALL: HookPoint[hooks.BeforeInstall, hooks.InstallVerdict, InstallMerged] = HookPoint(
+    name="before_install", merged=InstallMerged, step=merge_install, ends="blocked", objection=hooks.InstallVerdict
 )
-RESULT: HookPoint[ToolResultPersist, PersistedResult, ResultMerged] = HookPoint(
+RESULT: HookPoint[hooks.ToolResultPersist, hooks.PersistedResult, ResultMerged] = HookPoint(
     name="tool_result_persist", merged=ResultMerged, step=merge_result, carried="message"
 )
-SENDING: HookPoint[MessageSending, SendingVerdict, SendingMerged] = HookPoint(
+SENDING: HookPoint[hooks.MessageSending, hooks.SendingVerdict, SendingMerged] = HookPoint(
     name="message_sending", merged=SendingMerged, step=merge_sending, carried="content", ends="cancelled"
 )

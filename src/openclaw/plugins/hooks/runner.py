@@ -87,9 +87,5 @@ async def _run_handler(hook: HookDirectory, stdin: int, env: Mapping[str, str], 
         raise HandlerFailed(f"its handler wrote more than {ANSWER_BYTES >> 20} MiB and was stopped")
     if ended.code is None:
         raise HandlerFailed(f"its handler took longer than {limit:g} s and was stopped")
-    return ended.code, bytes(answer), _last_line(bytes(remarks))
-
-
-def _last_line(remarks: bytes) -> str:
     lines = [sanitize_line(line).strip() for line in remarks.decode(errors="replace").splitlines()]
-    return next((line for line in reversed(lines) if line), "")[:REMARK_CHARS]
+    return ended.code, bytes(answer), next((line for line in reversed(lines) if line), "")[:REMARK_CHARS]

@@ -1,8 +1,6 @@
 """Runs one Python handler for one event, in a process of its own: `python -I -B worker.py HANDLER FUNCTION`.
 
-The event comes as JSON on standard input, the answer leaves on standard output. Whatever the handler prints goes to
-standard error. Nothing but the standard library is imported here, so that starting it is quick.
-"""
+It reads and writes JSON; prints go to standard error. It imports the standard library only, to start quickly."""
 
 import asyncio
 import importlib.util

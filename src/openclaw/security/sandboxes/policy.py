@@ -11,14 +11,7 @@ from msgspec import Struct, field, structs
 from openclaw.core.errors import ConfigError
 from openclaw.core.keys import SessionKey
 from openclaw.core.sandbox import AGENT_MOUNT, RUNTIME, SANDBOX_HOME, TMP, WORKDIR, Access, Mount, SandboxLimits
-from openclaw.security.settings import (
-    BACKENDS,
-    HOUR,
-    IMAGE,
-    SandboxMode,
-    SandboxSettings,
-    Scope,
-)
+from openclaw.security.settings import BACKENDS, HOUR, IMAGE, SandboxMode, SandboxSettings, Scope
 
 T = TypeVar("T", bound=Struct)
 PREFIX = "openclaw-sbx-"
@@ -114,21 +107,16 @@ def _over(own: T, defaults: T) -> T:
 def _check(rules: SandboxRules) -> None:
     backend = {"bubblewrap": "process", "bwrap": "process"}.get(rules.backend, rules.backend)
     if backend not in BACKENDS:
-        raise ConfigError(
-            f"sandbox.backend {rules.backend!r} is not available: use process, docker, podman or auto",
-            path="agents.defaults.sandbox.backend",
-        )
+        raise _bad("backend", f"{rules.backend!r} is not available: use process, docker, podman or auto")
     if rules.network == "host" or rules.network.startswith("container:"):
-        raise ConfigError(
-            f"sandbox.docker.network {rules.network!r} would give the sandbox this machine's network: "
-            "use none or bridge",
-            path="agents.defaults.sandbox.docker.network",
-        )
+        why = "would give the sandbox this machine's network: use none or bridge"
+        raise _bad("docker.network", f"{rules.network!r} {why}")
     if not rules.workdir.startswith("/") or posixpath.normpath(rules.workdir) in ("/", *_SYSTEM):
-        raise ConfigError(
-            f"sandbox.docker.workdir {rules.workdir!r} must be a directory of its own, such as /workspace",
-            path="agents.defaults.sandbox.docker.workdir",
-        )
+        raise _bad("docker.workdir", f"{rules.workdir!r} must be a directory of its own, such as /workspace")
+
+
+def _bad(key: str, why: str) -> ConfigError:
+    return ConfigError(f"sandbox.{key} {why}", path=f"agents.defaults.sandbox.{key}")
 
 
 def parse_size(given: str | int | None) -> int:

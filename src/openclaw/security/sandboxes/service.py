@@ -97,9 +97,8 @@ class SandboxService:
     def of(self, key: SessionKey) -> BoundSandbox | None:
         """The sandbox of a session; None when it has none."""
         rules = self.rules(key.agent)
-        if rules.mode == "off" or not policy.is_sandboxed(rules.mode, key):
-            return None
-        return BoundSandbox(self.engine(rules), self.box(rules, key))
+        boxed = rules.mode != "off" and policy.is_sandboxed(rules.mode, key)
+        return BoundSandbox(self.engine(rules), self.box(rules, key)) if boxed else None
 
     def engine(self, rules: SandboxRules) -> Sandbox:
         environ = self._variables.current

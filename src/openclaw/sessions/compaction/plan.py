@@ -26,14 +26,7 @@ from openclaw.core.messages import (
 )
 from openclaw.core.text import compile_lazily
 from openclaw.sessions.settings import PruningSettings, ToolFilter
-from openclaw.sessions.transcript import (
-    AnyEntry,
-    Compaction,
-    Custom,
-    ResetEntry,
-    message_of,
-    visible_entries,
-)
+from openclaw.sessions.transcript import AnyEntry, Compaction, Custom, ResetEntry, message_of, visible_entries
 
 # Compaction.
 

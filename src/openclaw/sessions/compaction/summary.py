@@ -41,11 +41,9 @@ _IDENTIFIER = compile_lazily(
     r"|\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?\b"
     r"|\b[A-Z][A-Z0-9]{1,9}-\d+\b"
     r"|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"
-    r"|\b\d{6,}\b",
+    r"|\b\d{6,}\b"
 )
 _PATCHED = compile_lazily(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
-_READERS = frozenset({"read"})
-_WRITERS = frozenset({"write", "edit"})
 
 
 class EssentialDetails(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -120,9 +118,9 @@ def files(messages: Iterable[Message], before: EssentialDetails) -> tuple[tuple[
     read, changed = dict.fromkeys(before.read_files), dict.fromkeys(before.modified_files)
     for message in messages:
         for call in message.calls if isinstance(message, Assistant) else ():
-            if call.name in _READERS:
+            if call.name == "read":
                 read.update(dict.fromkeys(_path(call)))
-            elif call.name in _WRITERS:
+            elif call.name in ("write", "edit"):
                 changed.update(dict.fromkeys(_path(call)))
             elif call.name == "apply_patch":
                 patch = " ".join(value for value in call.arguments.values() if isinstance(value, str))
@@ -146,14 +144,7 @@ Mode = Literal["default", "safeguard"]
 
 HEADINGS: dict[Mode, tuple[str, ...]] = {
     "safeguard": ("Decisions", "Open TODOs", "Constraints/Rules", "Pending user asks", "Exact identifiers"),
-    "default": (
-        "Goal",
-        "Constraints & Preferences",
-        "Progress",
-        "Key Decisions",
-        "Next Steps",
-        "Critical Context",
-    ),
+    "default": ("Goal", "Constraints & Preferences", "Progress", "Key Decisions", "Next Steps", "Critical Context"),
 }
 MOST_CHARS = 16_000
 FOCUS_CHARS = 800
@@ -347,10 +338,9 @@ def fallback_summary(want: SummaryRequirements, mode: Mode) -> str:
     """Makes a summary without a model, for when every model fails."""
     asks, exact = ("Pending user asks", "Exact identifiers") if mode == "safeguard" else ("Goal", "Critical Context")
     filled = {asks: [want.ask[:ASK_CHARS]] if want.ask else [], exact: list(want.identifiers)}
-    parts = ["The older part of this conversation could not be summarised; it is in the transcript on disk."]
-    for name in HEADINGS[mode]:
-        parts.append(_bullets(f"## {name}", filled.get(name) or ["None recorded"]))
-    return "\n\n".join(parts)
+    said = "The older part of this conversation could not be summarised; it is in the transcript on disk."
+    parts = [_bullets(f"## {name}", filled.get(name) or ["None recorded"]) for name in HEADINGS[mode]]
+    return "\n\n".join((said, *parts))
 
 
 def finish_summary(

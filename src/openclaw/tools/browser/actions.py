@@ -35,21 +35,12 @@ class Tab:
         self.dialogs: deque[str] = deque(maxlen=10)
         self.answer: tuple[bool, str | None] | None = None
         """The answer to the page's next dialog; without it, dialogs are dismissed."""
-        page.on("console", self._console)
-        page.on("pageerror", self._error)
+        page.on("console", lambda said: self.console.append({"type": said.type, "text": said.text[:1000]}))
+        page.on("pageerror", lambda error: self.errors.append(str(error)[:1000]))
         page.on("requestfailed", self._request)
-        page.on("response", self._response)
+        page.on("response", lambda response: self._request(response.request, response.status))
         page.on("dialog", self._dialog)
         page.on("download", downloads.take)
-
-    def _console(self, message: Any) -> None:
-        self.console.append({"type": message.type, "text": message.text[:1000]})
-
-    def _error(self, error: Any) -> None:
-        self.errors.append(str(error)[:1000])
-
-    def _response(self, response: Any) -> None:
-        self._request(response.request, response.status)
 
     def _request(self, request: Any, status: Any = "failed") -> None:
         self.requests.append(
@@ -316,14 +307,7 @@ def _modifier(name: str) -> str:
     return _MODIFIERS[name.lower()]
 
 
-_MODIFIERS = {
-    "alt": "Alt",
-    "control": "Control",
-    "ctrl": "Control",
-    "meta": "Meta",
-    "shift": "Shift",
-    "controlormeta": "ControlOrMeta",
-}
+_MODIFIERS = {"ctrl": "Control", **{name.lower(): name for name in "Alt Control Meta Shift ControlOrMeta".split()}}
 _KINDS: Mapping[str, Callable[[Tab, BrowserAction], Awaitable[str]]] = {
     "click": _click,
     "clickCoords": _click_coords,

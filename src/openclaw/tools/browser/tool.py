@@ -22,15 +22,10 @@ from openclaw.tools.browser.schema import ACT, ACTIONS, PARAMETERS, BrowserStart
 from openclaw.tools.paths import resolve_path
 from openclaw.tools.settings import BrowserSettings
 
-INSTALL = "The browser tool needs the extra `browser`: install it with: pip install 'openclaw-py[browser]'"
 NO_BROWSER = "No Chromium was found: install one (on Debian: apt install chromium), or set browser.executablePath."
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "brave-browser", "microsoft-edge")
-_MAC = (
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-    "/Applications/Brave Browser.app/Contents/MacOS/Brave Browser",
-    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
-)
+_MAC_NAMES = ("Google Chrome", "Chromium", "Brave Browser", "Microsoft Edge")
+_MAC = [f"/Applications/{name}.app/Contents/MacOS/{name}" for name in _MAC_NAMES]
 
 
 # Finding Chromium.
@@ -112,7 +107,6 @@ class Browsers:
         role = WorkerSpec(
             name="the browser",
             module="openclaw.tools.browser.worker",
-            missing=INSTALL,
             start_seconds=90.0,
             variables=("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR"),
         )

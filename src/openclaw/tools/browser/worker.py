@@ -4,7 +4,6 @@ import asyncio
 import base64
 import json
 import re
-import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -409,4 +408,4 @@ async def serve_browser(body: Any, questions: "asyncio.Queue[WorkerRequest | Non
 
 
 if __name__ == "__main__":
-    sys.exit(run_worker("playwright.async_api", serve_browser))
+    run_worker(serve_browser)

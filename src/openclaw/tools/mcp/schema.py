@@ -15,12 +15,12 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from openclaw.core.errors import ConfigError
-from openclaw.core.tool import OfferedTool, ServerLaunch
+from openclaw.core.tool import OfferedTool
 from openclaw.tools.settings import McpServerSettings
 
 
-def launch(name: str, settings: McpServerSettings, *, workspace: str) -> ServerLaunch:
-    """How to reach the server `name`; raises when its settings are inconsistent."""
+def launch(name: str, settings: McpServerSettings, *, workspace: str) -> McpServerSettings:
+    """How to reach the server `name`: its settings with nothing left open; raises when they are inconsistent."""
     where = f"mcp.servers.{name}"
     transport = settings.transport or ("streamable-http" if settings.url and not settings.command else "stdio")
     if transport == "stdio" and not settings.command:
@@ -32,24 +32,16 @@ def launch(name: str, settings: McpServerSettings, *, workspace: str) -> ServerL
             f"{where}.auth: signing in with OAuth is not supported; take it out and put a token into "
             f"{where}.headers.Authorization, for example as a secret reference"
         )
-    return ServerLaunch(
-        name=name,
+    return structs.replace(
+        settings,
         transport=transport,
-        command=settings.command,
-        args=settings.args,
-        env=settings.env,
         cwd=settings.cwd or workspace,
-        url=settings.url,
-        headers=settings.headers,
-        verify=settings.ssl_verify,
-        client_cert=settings.client_cert,
-        client_key=settings.client_key,
-        connect_seconds=settings.connection_timeout_ms / 1000 or 30.0,
-        request_seconds=settings.request_timeout_ms / 1000 or 60.0,
+        connection_timeout_ms=settings.connection_timeout_ms or 30_000,
+        request_timeout_ms=settings.request_timeout_ms or 60_000,
     )
 
 
-def identity(what: ServerLaunch) -> str:
+def identity(what: McpServerSettings) -> str:
     """A server's identity: another program or address must be accepted anew, another key not."""
     parts = (what.transport, what.command, what.args, what.url, sorted(what.env), sorted(what.headers))
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
@@ -64,9 +56,10 @@ def name_all(server: str, tools: Iterable[str]) -> dict[str, str]:
     """Our name for each tool of `server`; two tools never share one."""
     named: dict[str, str] = {}
     for tool in sorted(tools):
-        name = _name(server, tool)
-        if name.lower() in {taken.lower() for taken in named.values()}:
-            name = _with_mark(name, f"{server}\0{tool}")
+        name = f"{_plain(server)}{BETWEEN}{_plain(tool)}"
+        if len(name) > LONGEST or name.lower() in {taken.lower() for taken in named.values()}:
+            mark = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:6]
+            name = f"{name[: LONGEST - 7]}-{mark}"
         named[tool] = name
     return named
 
@@ -77,16 +70,6 @@ def passes(tool: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
     return not any(fnmatchcase(tool, pattern) for pattern in exclude) and (
         not wanted or any(fnmatchcase(tool, pattern) for pattern in wanted)
     )
-
-
-def _name(server: str, tool: str) -> str:
-    whole = f"{_plain(server)}{BETWEEN}{_plain(tool)}"
-    return whole if len(whole) <= LONGEST else _with_mark(whole, f"{server}\0{tool}")
-
-
-def _with_mark(name: str, of: str) -> str:
-    mark = hashlib.sha256(of.encode()).hexdigest()[:6]
-    return f"{name[: LONGEST - 7]}-{mark}"
 
 
 def _plain(text: str) -> str:
@@ -234,6 +217,8 @@ def _words(value: Any, clean: Callable[[str], str], depth: int) -> Any:
 
 
 class McpStart(Struct, frozen=True, kw_only=True):
+    """The part of `McpServerSettings` that the worker needs, with the credentials revealed."""
+
     transport: str
     command: str = ""
     args: tuple[str, ...] = ()
@@ -241,7 +226,11 @@ class McpStart(Struct, frozen=True, kw_only=True):
     cwd: str = ""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    verify: bool = True
+    ssl_verify: bool
     client_cert: str = ""
     client_key: str = ""
-    connect_seconds: float = 30.0
+    connection_timeout_ms: int
+
+    @property
+    def connect_seconds(self) -> float:
+        return self.connection_timeout_ms / 1000

@@ -26,11 +26,9 @@ from openclaw.core.tool import (
     Effects,
     OfferedTool,
     Output,
-    ServerLaunch,
     ServerResult,
     Tool,
     ToolContext,
-    ToolServer,
     ToolSpec,
 )
 from openclaw.process.worker import Worker, WorkerSpec
@@ -86,12 +84,8 @@ class McpTool:
                 returned = await self._server.held.call(self._offered.name, args, context.report)
         except OpenClawError as error:
             # The error may contain the server's text.
-            return Output(
-                content=(Text(wrap_untrusted(error.message, "mcp")),),
-                is_error=True,
-                origins=self._origins,
-                enclosed=True,
-            )
+            failed = Output.failed(wrap_untrusted(error.message, "mcp"))
+            return structs.replace(failed, origins=self._origins, enclosed=True)
         return self._output(returned)
 
     async def _ask(self, now: OfferedTool, args: Mapping[str, Any], context: ToolContext) -> str | None:
@@ -148,17 +142,17 @@ INSTALL = "MCP servers need the extra `mcp`: install it with: pip install 'openc
 
 
 class McpServer:
-    """A `ToolServer`. Its worker starts with the first request and ends after `idle` seconds without one."""
+    """One server. Its worker starts with the first request, and ends after `idle` seconds without one."""
 
-    def __init__(self, launch: ServerLaunch, *, idle: float, environ: Mapping[str, str]) -> None:
-        self._launch = launch
+    def __init__(self, name: str, how: McpServerSettings, *, idle: float, environ: Mapping[str, str]) -> None:
+        self._how = how
+        self._seconds = how.request_timeout_ms / 1000
         role = WorkerSpec(
-            name=f"the MCP server {launch.name}",
+            name=f"the MCP server {name}",
             module="openclaw.tools.mcp.worker",
-            missing=INSTALL,
             # The worker's own timeout ends the wait; this one covers a worker that does not even start.
-            start_seconds=launch.connect_seconds + 30.0,
-            secrets=(*launch.env.values(), *launch.headers.values()),
+            start_seconds=how.connection_timeout_ms / 1000 + 30.0,
+            secrets=(*how.env.values(), *how.headers.values()),
         )
         self._helper = Worker(role, self._start, idle=idle, environ=environ, heard=self._heard)
         self._changes = 0
@@ -169,18 +163,19 @@ class McpServer:
 
     @property
     def listings(self) -> int:
+        """Increases whenever the server's tool list may have changed."""
         return self._helper.starts + self._changes
 
     async def list(self) -> Sequence[OfferedTool]:
-        body = await self._helper.ask({"do": "list"}, self._launch.request_seconds)
+        body = await self._helper.ask({"do": "list"}, self._seconds)
         try:
             return msgspec.convert(body, tuple[OfferedTool, ...])
         except msgspec.ValidationError as error:
-            raise Unavailable(f"the MCP server {self._launch.name} lists tools that make no sense") from error
+            raise Unavailable(f"{self._helper.name} lists tools that make no sense") from error
 
     async def call(self, name: str, args: Mapping[str, Any], report: Callable[[str], None]) -> ServerResult:
         asked = {"do": "call", "tool": name, "args": dict(args)}
-        return msgspec.convert(await self._helper.ask(asked, self._launch.request_seconds, report), ServerResult)
+        return msgspec.convert(await self._helper.ask(asked, self._seconds, report), ServerResult)
 
     async def close(self) -> None:
         await self._helper.close()
@@ -192,12 +187,12 @@ class McpServer:
         """The fields of `McpStart`, with the credentials revealed."""
         if find_spec("mcp") is None:
             raise Unavailable(INSTALL)
-        launch = self._launch
+        how = self._how
         return {
-            **structs.asdict(launch),
-            "env": {name: value.reveal() for name, value in launch.env.items()},
-            "headers": {name: _header(name, value.reveal()) for name, value in launch.headers.items()},
-            "cwd": os.path.expanduser(launch.cwd) if launch.cwd else "",  # noqa: PTH111 (a text that goes down a pipe)
+            **structs.asdict(how),
+            "env": {name: value.reveal() for name, value in how.env.items()},
+            "headers": {name: _header(name, value.reveal()) for name, value in how.headers.items()},
+            "cwd": os.path.expanduser(how.cwd) if how.cwd else "",  # noqa: PTH111 (a text that goes down a pipe)
         }
 
 
@@ -224,8 +219,7 @@ class ConfiguredServer:
         self,
         name: str,
         settings: McpServerSettings,
-        held: ToolServer,
-        identity: str,
+        held: McpServer,
         accepted: AcceptedMcpTools,
         clock: Clock,
     ) -> None:
@@ -234,7 +228,7 @@ class ConfiguredServer:
         self.held = held
         self.alone = asyncio.Lock()
         self.failed_at: float | None = None
-        self._identity = identity
+        self._identity = identity(settings)
         self._accepted = accepted
         self._clock = clock
         self._looked = -1
@@ -301,7 +295,7 @@ class McpServers:
         self._workspace = workspace
         self._settings = McpSettings()
         self._servers: dict[str, ConfiguredServer] | None = {}
-        self._retired: list[ToolServer] = []
+        self._retired: list[McpServer] = []
         self._looks: dict[str, asyncio.Task[None]] = {}
         self.problems: dict[str, str] = {}
         """Servers with inconsistent settings, and why."""
@@ -371,8 +365,8 @@ class McpServers:
                     log.warning("%s", error.message)
                     continue
                 idle = self._settings.session_idle_ttl_ms / 1000
-                held = McpServer(how, idle=idle, environ=self._environ.current)
-                self._servers[name] = ConfiguredServer(name, settings, held, identity(how), self._accepted, self._clock)
+                held = McpServer(name, how, idle=idle, environ=self._environ.current)
+                self._servers[name] = ConfiguredServer(name, how, held, self._accepted, self._clock)
         return self._servers
 
     async def _try(self, server: ConfiguredServer) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -42,16 +41,8 @@ MOST_TOOLS = 256
 MOST_PAGES = 50
 MOST_SCHEMA = 64 * 1024
 PROGRESS_EVERY = 0.25
-_FAILURES = (
-    MCPError,
-    httpx2.HTTPError,
-    OSError,
-    ValueError,
-    RuntimeError,
-    anyio.ClosedResourceError,
-    anyio.BrokenResourceError,
-    anyio.EndOfStream,
-)
+_HUNG_UP = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
+_FAILURES = (MCPError, httpx2.HTTPError, OSError, ValueError, RuntimeError, *_HUNG_UP)
 _CHANGES = (
     mcp_types.ToolListChangedNotification,
     mcp_types.ResourceListChangedNotification,
@@ -197,11 +188,11 @@ class AuthDetector:
 
 
 def _http(start: McpStart, refused: AuthDetector) -> httpx2.AsyncClient:
-    verify: Any = start.verify
+    verify: Any = start.ssl_verify
     if start.client_cert:
         context = ssl.create_default_context()
         context.load_cert_chain(start.client_cert, start.client_key or None)
-        if not start.verify:
+        if not start.ssl_verify:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         verify = context
     timeout = httpx2.Timeout(start.connect_seconds, read=None)
@@ -234,10 +225,7 @@ async def _transport(
                 return _http(start, refused)
 
             return sse_client(
-                start.url,
-                timeout=start.connect_seconds,
-                sse_read_timeout=86_400,
-                httpx_client_factory=client_factory,
+                start.url, timeout=start.connect_seconds, sse_read_timeout=86_400, httpx_client_factory=client_factory
             )
         case _:
             client = await stack.enter_async_context(_http(start, refused))
@@ -273,4 +261,4 @@ async def serve_mcp(body: Any, questions: "asyncio.Queue[WorkerRequest | None]",
 
 
 if __name__ == "__main__":
-    sys.exit(run_worker("mcp", serve_mcp))
+    run_worker(serve_mcp)

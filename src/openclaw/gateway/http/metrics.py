@@ -99,9 +99,8 @@ class RunMetrics:
             below += count
             rows.append(("_bucket", (("le", "+Inf" if limit is None else f"{limit:g}"),), float(below)))
         rows += [("_sum", (), self._seconds), ("_count", (), float(below))]
-        return MetricFamily(
-            "run_seconds", "histogram", "how long runs took, from their beginning to their end", tuple(rows)
-        )
+        told = "how long runs took, from their beginning to their end"
+        return MetricFamily("run_seconds", "histogram", told, tuple(rows))
 
 
 def models(spent: Mapping[str, ModelTotals]) -> list[MetricFamily]:
@@ -117,8 +116,10 @@ def models(spent: Mapping[str, ModelTotals]) -> list[MetricFamily]:
             outcome = _kind(reason) if reason else "ok"
             calls[(ref, outcome)] = calls.get((ref, outcome), 0) + count
         for kind in ("input", "output", "cache_read", "cache_write"):
-            tokens[(ref, kind)] = getattr(one, kind)
-    cost: dict[tuple[str, ...], float] = {(ref,): one.dollars for ref, one in named.items()}
+            tokens[(ref, kind)] = getattr(one.usage, kind)
+    cost: dict[tuple[str, ...], float] = {
+        (ref,): one.usage.cost.total if one.usage.cost else 0.0 for ref, one in named.items()
+    }
     return [
         counters("model_calls_total", "calls of models, by how they ended", ("model", "outcome"), calls),
         counters("model_tokens_total", "tokens of models", ("model", "kind"), tokens),
