@@ -186,7 +186,7 @@ async def test_a_cancelled_search_ends_and_the_next_call_is_answered(world: Worl
     (world.work / "a.txt").write_text("x\n")
     async with asyncio.timeout(120):
         await world.do("read", path="a.txt")  # what does the work is there: it is the search that gets cancelled
-        task = asyncio.create_task(world.do("grep", pattern="x", path="/usr"))
+        task = asyncio.create_task(world.do("grep", pattern="words that stand nowhere", path="/usr"))
         await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
