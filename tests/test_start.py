@@ -60,7 +60,7 @@ HELP_BUDGET = 110
 NOUN_BUDGET = 600
 """A noun's module imports what its commands use; the gateway itself is imported by those that start one."""
 LOOKING_BUDGET = 320
-GATEWAY_BUDGET = 590
+GATEWAY_BUDGET = 610
 TURN_BUDGET = 760
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from openclaw.testing import Calls, Says, TemporaryHome, calls, says
-from openclaw.testing.server import MockModelServer
+from openclaw.testing.server import Hangs, MockModelServer
 from tests.e2e.gateway_process import GatewayProcess, collect
 from tests.e2e.test_command_line import run
-from tests.plugins.support import DEADLINE
+from tests.plugins.support import DEADLINE, write
 
 pytestmark = pytest.mark.anyio
 
@@ -145,3 +145,94 @@ def test_open_has_to_be_said_twice(openclaw_home: TemporaryHome) -> None:
     openclaw_home.configure({"channels": {"mailbox": {"dmPolicy": "open"}}})
     done = run(openclaw_home, "config", "validate")
     assert done.returncode == 1 and 'open hears everybody: say so with "*" in allowFrom' in done.stdout + done.stderr
+
+
+async def test_an_answer_outlives_the_gateway_that_was_asked(openclaw_home: TemporaryHome) -> None:
+    """Killed while the model thinks, and stopped the same way: the next gateway answers where it was asked, once."""
+    with MockModelServer([Hangs(), says("Good day, Ada."), Hangs(), says("Good night, Ada.")]) as server:
+        post = Post(openclaw_home, server, {}, "mailbox:ada")
+        with GatewayProcess(openclaw_home) as gateway:
+            post.writes("ada", "hello")
+            await server_asked(server, 1)
+            gateway.kill()
+        with GatewayProcess(openclaw_home) as gateway:
+            assert await post.hears("ada") == "Good day, Ada."
+            post.writes("ada", "good night")
+            await server_asked(server, 3)
+            gateway.stop()
+        with GatewayProcess(openclaw_home):
+            assert await post.hears("ada") == "Good night, Ada."
+            await asyncio.sleep(0.3)
+            assert not list((post.root / "outbox").glob("ada--*"))
+
+
+async def test_what_could_not_be_delivered_is_delivered_after_a_kill(openclaw_home: TemporaryHome) -> None:
+    """The platform takes nothing while the run ends; the answer waits in the outbox, also over a kill."""
+    with MockModelServer([says("Good day, Ada.")]) as server:
+        post = Post(openclaw_home, server, {}, "mailbox:ada")
+        in_the_way = [post.root / "outbox" / f"ada--{number:06}.part" for number in range(1, 50)]
+        for path in in_the_way:
+            path.mkdir(parents=True)
+        with GatewayProcess(openclaw_home) as gateway:
+            post.writes("ada", "hello")
+            await server_asked(server, 1)
+            async with gateway.client() as client, asyncio.timeout(DEADLINE):
+                while (await client.call("sessions.list", {}))["sessions"][0]["status"] == "running":
+                    await asyncio.sleep(0.05)
+            gateway.kill()
+        for path in in_the_way:
+            path.rmdir()
+        with GatewayProcess(openclaw_home):
+            assert await post.hears("ada") == "Good day, Ada."
+    assert len(server.requests) == 1
+
+
+async def server_asked(server: MockModelServer, count: int) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while len(server.requests) < count:
+            await asyncio.sleep(0.02)
+
+
+TYPIST = """
+import asyncio
+from pathlib import Path
+from openclaw.plugin import *
+
+class Typist:
+    name = 'typist'
+
+    def __init__(self, place):
+        self.place = place
+
+    async def listen(self):
+        yield Inbound(id='1', channel=self.name, sender='ada', text='hello')
+        await asyncio.Event().wait()
+
+    async def send(self, message):
+        (self.place / 'answer.txt').write_text(message.text)
+        return Receipt(id='1')
+
+    async def typing(self, to):
+        (self.place / f'typing-{to.to}').touch()
+
+def register(api):
+    api.channel(Typist(api.state))
+"""
+
+
+async def test_people_see_that_an_answer_is_being_written(openclaw_home: TemporaryHome, tmp_path: Path) -> None:
+    plugin = write(tmp_path / "typist", "typist", TYPIST, channels=["typist"])
+    with MockModelServer([Hangs("Let me see")]) as server:
+        openclaw_home.configure(
+            {
+                **server.settings(),
+                "plugins": {"load": {"paths": [str(plugin)]}},
+                "commands": {"ownerAllowFrom": ["typist:ada"]},
+            }
+        )
+        with GatewayProcess(openclaw_home):
+            state = openclaw_home.state / "plugins" / "typist"
+            async with asyncio.timeout(DEADLINE):
+                while not (state / "typing-ada").exists():
+                    await asyncio.sleep(0.02)
+            assert not (state / "answer.txt").exists()

@@ -124,9 +124,12 @@ class TestIsolation:
         assert (await run(sandbox, box, "cat /tmp/kept ~/kept"))[1] == "a\nb\n"
 
     async def test_nothing_outlives_its_command(self, sandbox: Sandbox, box: SandboxSpec) -> None:
-        await run(sandbox, box, "setsid sh -c 'sleep 1.5; echo late > /workspace/late' >/dev/null 2>&1 & sleep 0.2")
-        await run(sandbox, box, "sleep 2")
-        assert not Path(box.mounts[0].source, "late").exists()
+        waiting = "until [ -e /workspace/go ]; do sleep 0.05; done; echo late > /workspace/late"
+        await run(sandbox, box, f"setsid sh -c '{waiting}' >/dev/null 2>&1 & sleep 0.2")
+        workspace = Path(box.mounts[0].source)
+        (workspace / "go").touch()
+        await run(sandbox, box, "sleep 1")
+        assert not (workspace / "late").exists()
 
     async def test_the_system_cannot_be_changed(self, sandbox: Sandbox, box: SandboxSpec) -> None:
         code, said = await run(sandbox, box, "touch /usr/bin/x && echo changed")

@@ -189,3 +189,43 @@ def _whole_character(text: str, place: int) -> int:
 def _joins(char: str) -> bool:
     """Whether `char` combines with the one before it."""
     return char in "\u200d\ufe0f\u20e3" or "\u0300" <= char <= "\u036f" or "\U0001f3fb" <= char <= "\U0001f3ff"
+
+
+Unit = Literal["utf16", "chars", "bytes"]
+
+
+def measure(text: str, unit: Unit) -> int:
+    """The length of `text` as a platform counts it."""
+    match unit:
+        case "utf16":
+            return len(text.encode("utf-16-le", errors="surrogatepass")) // 2
+        case "bytes":
+            return len(text.encode(errors="surrogatepass"))
+        case "chars":
+            return len(text)
+
+
+def cut_text(text: str, limit: int, unit: Unit = "chars") -> list[str]:
+    """The messages a long text becomes: none longer than `limit`, fences closed and reopened, no character split."""
+    pieces = []
+    rest = text
+    while measure(rest, unit) > limit:
+        most = _fitting(rest, limit, unit)
+        rules = ChunkRules(min_chars=max(1, most // 2), max_chars=most)
+        spans = fences(rest)
+        piece, rest = _cut(rest, max(1, _break(rest, rules, spans)), most, spans)
+        if piece.strip():
+            pieces.append(piece)
+    return [*pieces, rest] if rest.strip() else pieces
+
+
+def _fitting(text: str, limit: int, unit: Unit) -> int:
+    """How many characters from the front fit into `limit`; at least one."""
+    low, high = 1, min(len(text), limit)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if measure(text[:middle], unit) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return low

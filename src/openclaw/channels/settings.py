@@ -5,8 +5,17 @@ from typing import Annotated, Literal
 
 from msgspec import field
 
-from openclaw.core.settings import Settings, doc
+from openclaw.core.settings import SecretInput, Settings, doc
 from openclaw.security.settings import Id, NarrowSettings
+
+
+class DeliverySettings(Settings, frozen=True):
+    """`delivery`: how messages to people on channels are sent."""
+
+    unsure: Annotated[
+        Literal["resend", "hold"],
+        doc("a message that left without an answer from the platform: send it again, or hold it for you to decide"),
+    ] = "resend"
 
 
 class GroupSettings(Settings, frozen=True):
@@ -21,10 +30,21 @@ class GroupSettings(Settings, frozen=True):
     ] = field(default_factory=dict)
 
 
-class ChannelSettings(Settings, frozen=True):
-    """`channels.<channel>`: one place people talk. Without a section only the owner is heard, in direct messages."""
+class ChannelAccount(Settings, frozen=True):
+    """`channels.<channel>.accounts.<id>`: one account there; what it leaves out is as the channel says."""
 
     enabled: Annotated[bool, doc("hear anybody on it at all")] = True
+    bot_token: Annotated[SecretInput | None, doc("Telegram: the token that @BotFather gave")] = None
+    token_file: Annotated[str | None, doc("Telegram: a file with the token, instead of botToken")] = None
+    api_root: Annotated[str | None, doc("Telegram: the address of another Bot API server")] = None
+
+
+class ChannelSettings(ChannelAccount, frozen=True):
+    """`channels.<channel>`: one place people talk. Without a section only the owner is heard, in direct messages."""
+
+    accounts: Annotated[Mapping[str, ChannelAccount], doc("several accounts on the same channel, by name")] = field(
+        default_factory=dict
+    )
     dm_policy: Annotated[
         Literal["pairing", "allowlist", "open", "disabled"],
         doc("direct messages: strangers get a code for you to approve, are ignored, are heard, or nobody is heard"),

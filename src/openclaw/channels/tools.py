@@ -1,17 +1,21 @@
 """The `message` tool: the agent writes to people on connected channels."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from openclaw.core.channel import Address, Channel, Outbound
-from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
+from openclaw.core.channel import Address, Outbound
+from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError, Unavailable
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.runs.hooks import RunHooks
+from openclaw.runs.outbox import Outbox
 from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, parse_args, tool_spec
 
 MOST_TARGETS = 50
+RECEIPT_SECONDS = 20.0
+
+
 _AS_FILE = "write the content to a file and give its path as media"
 _PLAIN = "the connected channels send plain messages and files; leave it out"
 UNSUPPORTED_PARAMS = {
@@ -89,9 +93,10 @@ class MessageTool(SimpleTool):
         absent=UNSUPPORTED_PARAMS,
     )
 
-    def __init__(self, run_hooks: RunHooks, channels: Callable[[], Mapping[str, Channel]]) -> None:
+    def __init__(self, run_hooks: RunHooks, channels: Callable[[], Collection[str]], outbox: Outbox) -> None:
         self._run_hooks = run_hooks
         self._channels = channels
+        self._outbox = outbox
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         return Effects.SENDS_OUT
@@ -106,18 +111,19 @@ class MessageTool(SimpleTool):
         except OpenClawError as error:
             return json_output({"status": "error", "error": error.message}, failed=True)
         if wanted.dry_run:
-            return json_output({"status": "ok", "dryRun": True, "channel": channel.name, "targets": targets})
+            return json_output({"status": "ok", "dryRun": True, "channel": channel, "targets": targets})
         sent, failed = [], []
-        for target in targets:
+        for place, target in enumerate(targets):
+            name = f"tool:{context.run_id}:{context.call_id}:{place}"
             try:
-                sent.append({"target": target, "messageId": await self._send(channel, wanted, target, text)})
+                sent.append({"target": target, **await self._send(channel, wanted, target, text, name)})
             except OpenClawError as error:
                 failed.append({"target": target, "error": error.message})
-        result = {"status": "error" if failed else "ok", "channel": channel.name, "sent": sent}
+        result = {"status": "error" if failed else "ok", "channel": channel, "sent": sent}
         return json_output({**result, **({"failed": failed} if failed else {})}, failed=bool(failed))
 
-    def _check(self, wanted: MessageArgs) -> tuple[Channel, list[str], str]:
-        there = dict(self._channels())
+    def _check(self, wanted: MessageArgs) -> tuple[str, list[str], str]:
+        there = self._channels()
         names = ", ".join(sorted(there))
         name = wanted.channel or (next(iter(there)) if len(there) == 1 else "")
         if not there:
@@ -134,16 +140,24 @@ class MessageTool(SimpleTool):
             raise InvalidRequest("every attachment needs media: the path or address of a file")
         if not text.strip() and not wanted.media and not wanted.attachments:
             raise InvalidRequest("there is nothing to send: give message or media")
-        return there[name], targets, text
+        return name, targets, text
 
-    async def _send(self, channel: Channel, wanted: MessageArgs, target: str, text: str) -> str:
-        hooks = self._run_hooks
-        merged = await hooks.messages.decided(target, text, hooks.errand("system"))
-        if merged.cancelled is not None:
-            raise Conflict(f"the plugin {merged.cancelled.plugin} cancelled it: {merged.cancelled.text}")
-        text = merged.content
-        address = Address(channel=channel.name, to=target, account=wanted.account_id, thread=wanted.thread_id)
+    async def _send(self, channel: str, wanted: MessageArgs, target: str, text: str, name: str) -> dict[str, Any]:
+        """Puts a message into the outbox and waits a moment for its receipt."""
+        plugged = self._run_hooks
+        if plugged is not None:
+            merged = await plugged.messages.decided(target, text, plugged.errand("system"))
+            if merged.cancelled is not None:
+                raise Conflict(f"the plugin {merged.cancelled.plugin} cancelled it: {merged.cancelled.text}")
+            text = merged.content
+        address = Address(channel=channel, to=target, account=wanted.account_id, thread=wanted.thread_id)
         media = tuple(each for each in (wanted.media, *(file.media for file in wanted.attachments)) if each)
-        receipt = await channel.send(Outbound(to=address, text=text, media=media, reply_to=wanted.reply_to))
-        hooks.messages.tell_sent(target, text, hooks.errand("system"))
-        return receipt.id
+        await self._outbox.put(Outbound(to=address, text=text, media=media, reply_to=wanted.reply_to), name)
+        entry = await self._outbox.settled(name, RECEIPT_SECONDS)
+        if entry.state == "refused":
+            raise Unavailable(entry.error)
+        if entry.state != "sent":
+            return {"status": "queued", "note": f"not delivered yet, it is tried again: {entry.error or 'waiting'}"}
+        if plugged is not None:
+            plugged.messages.tell_sent(target, text, plugged.errand("system"))
+        return {"messageId": entry.receipts[-1].id}

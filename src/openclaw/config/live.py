@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 from openclaw.agent.settings import AgentsSettings
 from openclaw.automation.settings import CronSettings
 from openclaw.budget.settings import BudgetSettings, RecordSettings
+from openclaw.channels.settings import DeliverySettings
 from openclaw.config import tree
 from openclaw.config.load import LoadedConfig
 from openclaw.config.schema import Config, HooksConfig
@@ -39,6 +40,7 @@ class LiveConfig:
         self.budget = _Section[BudgetSettings]()
         self.commands = _Section[CommandsSettings]()
         self.cron = _Section[CronSettings]()
+        self.delivery = _Section[DeliverySettings]()
         self.hooks = _Section[HooksConfig]()
         self.memory = _Section[MemorySettings]()
         self.models = _Section[ModelsSettings]()

@@ -10,7 +10,7 @@ from msgspec import field, inspect
 from openclaw.agent.settings import AgentsSettings
 from openclaw.automation.settings import CronSettings, WebhookSettings
 from openclaw.budget.settings import BudgetSettings, RecordSettings
-from openclaw.channels.settings import ChannelSettings
+from openclaw.channels.settings import ChannelSettings, DeliverySettings
 from openclaw.config.settings import (
     DiagnosticsSettings,
     EnvSettings,
@@ -58,6 +58,7 @@ class Config(Settings, frozen=True):
     )
     gateway: Annotated[GatewaySettings, doc("the long-lived process that every client talks to")] = GatewaySettings()
     commands: Annotated[CommandsSettings, doc("who may command the assistant")] = CommandsSettings()
+    delivery: Annotated[DeliverySettings, doc("how messages to people on channels are sent")] = DeliverySettings()
     channels: Annotated[
         Mapping[str, ChannelSettings], doc("whom each channel lets in, and what may be used in its groups")
     ] = field(default_factory=dict)

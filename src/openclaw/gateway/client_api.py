@@ -12,9 +12,12 @@ from openclaw.agent.settings import default_agent
 from openclaw.automation.cron import rpc
 from openclaw.budget import rpc as budget_rpc
 from openclaw.channels.inbound import InboundHandler
-from openclaw.channels.manager import ChannelManager
+from openclaw.channels.inbox import ChannelInbox
+from openclaw.channels.manager import AccountName, ChannelManager
+from openclaw.channels.typing import TypingNotices
 from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
+from openclaw.core.channel import Platform
 from openclaw.core.clock import millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
@@ -200,8 +203,15 @@ class ClientApi:
         ):
             for method in group:
                 own_methods.add(method)
-        inbound = InboundHandler(sessions, runs, app.home.state, live, commands, clock)
-        self.channels = ChannelManager(inbound, app.plugins.channels, bus, clock)
+        platforms: dict[AccountName, Platform] = {}
+        typing = TypingNotices(platforms, services.publish, clock)
+        handler = InboundHandler(
+            sessions, app.lifecycle, runs, services.outbox, typing, app.home.state, live, commands, clock
+        )
+        heard = ChannelInbox(app.db, clock)
+        self.channels = ChannelManager(
+            heard, services.outbox, handler, typing, platforms, app.plugins.channels, bus, clock, live
+        )
         self.routes: list[BaseRoute] = []
         if launch.server is not None:
             # A gateway without a port does without the web server's packages.

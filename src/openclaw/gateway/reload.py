@@ -27,6 +27,7 @@ _HOT = (
 RULES: dict[tuple[str, ...], Kind] = {
     **{(section,): "hot" for section in _HOT.split()},
     ("$schema",): "none",
+    ("delivery",): "hot",
     ("meta",): "none",
     ("wizard",): "none",
     ("gateway",): "restart",

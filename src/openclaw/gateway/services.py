@@ -21,6 +21,7 @@ from openclaw.gateway.logs import log_context
 from openclaw.runs.control import SessionControl
 from openclaw.runs.events import RunEvent, RunPublisher
 from openclaw.runs.inbox import Inbox
+from openclaw.runs.outbox import Outbox
 from openclaw.runs.queue import Lanes
 from openclaw.runs.request import SessionRenewed
 from openclaw.runs.session_tools import SessionsHistory, SessionsList, SessionsSend, SessionStatus
@@ -61,6 +62,7 @@ class GatewayTools:
         restart: Callable[[str], None] | None,
         more: Sequence[Tool],
         *,
+        outbox: Outbox,
         offered: bool,
     ) -> None:
         """`more` are the tools of other packages. Without `offered` none is: the gateway ends with its command."""
@@ -98,7 +100,7 @@ class GatewayTools:
             ConfigTool(app.environment, restart),
             *more,
         ]
-        self._message = MessageTool(app.run_hooks, app.plugins.channels)
+        self._message = MessageTool(app.run_hooks, app.plugins.channels, outbox)
 
     def tools(self, key: SessionKey) -> list[Tool]:
         if not self._offered:
@@ -164,6 +166,7 @@ class Services(Struct, frozen=True, kw_only=True):
     """The services of one gateway."""
 
     inbox: Inbox
+    outbox: Outbox
     lanes: Lanes
     publish: RunPublisher
     runs: RunService
@@ -192,7 +195,7 @@ def build_services(
     """Builds the services around `app`; `subscribers` hear what runs say, `restart` starts the gateway anew."""
     live, clock, bus = app.live, app.clock, app.bus
     publish = RunPublisher(*subscribers)
-    inbox = Inbox(app.db, clock)
+    inbox, outbox = Inbox(app.db, clock), Outbox(app.db, clock)
     defaults = live.config.agents.defaults
     main = defaults.max_concurrent or max(8, 4 * (os.cpu_count() or 1))
     lanes = lanes or Lanes({"main": main, "subagent": defaults.subagents.max_concurrent, "cron-nested": 4})
@@ -207,6 +210,7 @@ def build_services(
         tools=live.tools,
         about=log_context,
         messages=app.run_hooks.messages,
+        outbox=outbox,
     )
     sessions = SessionService(
         app.index,
@@ -241,13 +245,14 @@ def build_services(
             environ=app.environment.environ,
         )
     )
-    tools = GatewayTools(app, sessions, runs, restart, [automation.tool], offered=background)
+    tools = GatewayTools(app, sessions, runs, restart, [automation.tool], outbox=outbox, offered=background)
     control = SessionControl(
         sessions, runs, tools.subagents, app.lifecycle, app.index, app.hook_files, app.workspaces, app.home.state, clock
     )
     publish.subscribe(control.take, SessionRenewed)
     return Services(
         inbox=inbox,
+        outbox=outbox,
         lanes=lanes,
         publish=publish,
         runs=runs,

@@ -76,6 +76,10 @@ class WorkerOutput:
             self._out.flush()
 
 
+_MARK = b"\0end of what was written\0"
+DRAIN_SECONDS = 2.0
+
+
 class StderrTail:
     """The tail of what a program wrote to its standard error."""
 
@@ -83,14 +87,23 @@ class StderrTail:
         reading, writing = os.pipe()
         self.file: TextIO = os.fdopen(writing, "w", encoding="utf-8")
         self._kept = b""
+        self._read_all = threading.Event()
         threading.Thread(target=self._listen, args=(reading,), daemon=True).start()
 
     def _listen(self, reading: int) -> None:
         while chunk := os.read(reading, 65_536):
-            self._kept = (self._kept + chunk)[-LAST_WORDS:]
+            kept = self._kept + chunk
+            if kept.endswith(_MARK):
+                kept = kept.removesuffix(_MARK)
+                self._read_all.set()
+            self._kept = kept[-LAST_WORDS:]
 
     def after(self, reason: str) -> str:
-        """`reason`, followed by that tail."""
+        """`reason`, followed by that tail; what the program wrote before it ended is read first."""
+        # A pipe keeps its order: when our own mark has arrived, everything before it has too.
+        self._read_all.clear()
+        os.write(self.file.fileno(), _MARK)
+        self._read_all.wait(DRAIN_SECONDS)
         said = self._kept.decode("utf-8", "replace").strip()
         return f"{reason}. It wrote: {said}" if said else reason
 

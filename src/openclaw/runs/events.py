@@ -52,15 +52,23 @@ class RunPublisher:
     @contextmanager
     def following(self, run_id: str, subscriber: Callable[[RunEvent], None]) -> Iterator[None]:
         """Tells `subscriber` what one run says, for as long as the block lasts."""
-        self._of_run.setdefault(run_id, []).append(subscriber)
+        self.follow(run_id, subscriber)
         try:
             yield
         finally:
-            self._of_run[run_id].remove(subscriber)
-            if not self._of_run[run_id]:
-                del self._of_run[run_id]
+            followers = self._of_run.get(run_id, [])
+            if subscriber in followers:
+                followers.remove(subscriber)
+            if not followers:
+                self._of_run.pop(run_id, None)
+
+    def follow(self, run_id: str, subscriber: Callable[[RunEvent], None]) -> None:
+        """Tells `subscriber` what one run says, until that has its outcome."""
+        self._of_run.setdefault(run_id, []).append(subscriber)
 
     def __call__(self, event: RunEvent) -> None:
         some, followers = self._some.get(type(event.event), ()), self._of_run.get(event.run_id, ())
         for subscriber in (*followers, *self._subscribers, *some):
             subscriber(event)
+        if followers and isinstance(event.event, RunSettled):
+            del self._of_run[event.run_id]

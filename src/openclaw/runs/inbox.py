@@ -4,8 +4,8 @@ Its run id is the caller's idempotency key, so the same request is one run, now 
 process that accepted it, until that is gone or puts it down.
 """
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +17,7 @@ from openclaw.sessions.reply_text import ReplyPayload
 from openclaw.storage.database import Database, Row
 from openclaw.storage.owners import OwnedRows, Owner, is_alive
 
+Statement = tuple[str, Mapping[str, Any]]
 State = Literal["queued", "running", "done", "failed", "aborted", "steered", "dropped"]
 KEPT_MS = 7 * 86_400_000
 """How long a finished input answers a repeated request."""
@@ -119,8 +120,10 @@ class Inbox:
             {"run": run_id, "now": millis(self._clock)},
         )
 
-    async def ended(self, run_ids: Sequence[str], state: State, outcome: RunOutcome) -> None:
-        """The end of one input, or of several that were answered together."""
+    async def ended(
+        self, run_ids: Sequence[str], state: State, outcome: RunOutcome, also: Sequence[Statement] = ()
+    ) -> None:
+        """The end of one input, or of several answered together; `also` is written in the same transaction."""
         text = msgspec.json.encode(outcome).decode()
         now = millis(self._clock)
         await self._db.write_all(
@@ -131,7 +134,8 @@ class Inbox:
                     {"run": run_id, "state": state, "outcome": text, "now": now},
                 )
                 for run_id in run_ids
-            )
+            ),
+            *also,
         )
 
     async def take_over(self, run_id: str | None = None) -> list[InboxEntry]:

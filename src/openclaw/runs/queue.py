@@ -16,7 +16,7 @@ from openclaw.core.harness import Steering
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall, User
 from openclaw.core.text import merge_origins
-from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.inbox import RunOutcome, failed_outcome
 from openclaw.runs.recovery import SessionActivity, Work
 from openclaw.runs.request import Priority, RunRequest
 
@@ -197,6 +197,8 @@ class QueuedRun(Struct, kw_only=True):
     """An earlier process had begun it."""
     also: tuple[str, ...] = ()
     """Other inputs that are part of it and end with it."""
+    others: tuple[RunRequest, ...] = ()
+    """What was collected into it, as it came."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -235,7 +237,7 @@ def collect(queue: Sequence[QueuedRun]) -> tuple[QueuedRun, list[QueuedRun]]:
         images=tuple(image for each in turns for image in each.images),
     )
     also = (*first.also, *(name for item in queue[1:count] for name in item.ids))
-    return structs.replace(first, turn=turn, also=also), list(queue[count:])
+    return structs.replace(first, turn=turn, also=also, others=tuple(turns[1:])), list(queue[count:])
 
 
 def _line(text: str) -> str:
@@ -301,6 +303,8 @@ class ActiveRun(Struct, eq=False):
     steering: Steering = field(default_factory=Steering)
     steered: dict[str, QueuedRun] = field(default_factory=dict)
     """Inputs handed to this run, as they came."""
+    answers: list[RunRequest] = field(default_factory=list)
+    """Those of them that the model has seen: its answer is for whoever sent them too."""
     steerable: bool = False
     begun: bool = False
     """Whether the model was asked: from then on the transcript has what was said."""
@@ -388,3 +392,20 @@ def _alike(one: QueuedRun, other: QueuedRun) -> bool:
 def run_of(message: User) -> str | None:
     key = message.idempotency_key or ""
     return key.removesuffix(":user") if key.endswith(":user") else None
+
+
+def merged_outcome(run_id: str) -> RunOutcome:
+    return RunOutcome(status="ok", stop_reason="stop", steered_into=run_id)
+
+
+def stopped_outcome(why: StopReason | None, limit: float = 0.0) -> RunOutcome:
+    match why:
+        case "timeout":
+            return failed_outcome(f"stopped: the run took longer than {limit:g} s", "timeout", "timeout")
+        case "stalled":
+            text = "stopped: nothing happened for too long. Send it again, or raise diagnostics.stuckSessionAbortMs."
+            return failed_outcome(text, "stalled")
+        case "interrupt":
+            return failed_outcome("interrupted by a newer message", "aborted", "aborted")
+        case _:
+            return failed_outcome("stopped by the user", "aborted", "aborted")

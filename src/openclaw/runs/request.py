@@ -63,6 +63,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     priority: Priority = "normal"
     reply_to: Address | None = None
     """Where the answer goes when nobody waits for it on a connection; stored, so that a resumed run has it too."""
+    reply_to_id: str = ""
+    """The message on that platform which it answers."""
     compact: str | None = None
     """Compact the session, with attention to this text, instead of asking anything."""
     origins: tuple[Origin, ...] = ()

@@ -25,7 +25,8 @@ from openclaw.core.settings import Fixed, Live
 from openclaw.process.tasks import wait_first
 from openclaw.runs import queue
 from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
-from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome, failed_outcome
+from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome, Statement, failed_outcome
+from openclaw.runs.outbox import Outbox, replies
 from openclaw.runs.queue import (
     ActiveRun,
     Activity,
@@ -38,9 +39,10 @@ from openclaw.runs.queue import (
     SessionQueue,
     StartRun,
     SteerRun,
-    StopReason,
     bring_along,
+    merged_outcome,
     run_of,
+    stopped_outcome,
     take_unheard,
 )
 from openclaw.runs.recovery import SETTLE, Action, Recovery, SessionActivity
@@ -85,6 +87,7 @@ class RunService:
         tools: Live[ToolsSettings] = _TOOLS,
         about: Callable[[RunRequest], AbstractContextManager[None]] = _no_context,
         messages: "MessageHooks | None" = None,
+        outbox: Outbox | None = None,
     ) -> None:
         self._turns = turns
         self._ledger = ledger
@@ -99,6 +102,8 @@ class RunService:
         """What the log says of everything that happens in a run."""
         self._messages = messages
         """The plugins that listen to messages, when there are any."""
+        self._outbox = outbox
+        """What is said to people on channels."""
         self._toolset: Toolset | None = None
         self._sessions: dict[SessionKey, SessionQueue] = {}
         self._seq: dict[str, int] = {}
@@ -154,7 +159,7 @@ class RunService:
             return await self._give_up(taken, f"the request cannot be read any more ({error})")
         taken = structs.replace(taken, text=turn.text)
         if entry.attempts >= MOST_ATTEMPTS:
-            return await self._give_up(taken, f"it did not finish in {entry.attempts} attempts")
+            return await self._give_up(taken, f"it did not finish in {entry.attempts} attempts", turn)
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
         rules = QueueRules(mode="followup", cap=10_000)
         item = QueuedRun(turn=turn, rules=rules, arrived=self._clock.now(), interrupted=taken.begun)
@@ -262,7 +267,7 @@ class RunService:
             del self._sessions[key]
         if lost is not None:
             # Its own end may be what never comes to be written down, so this one does not wait for the ledger.
-            self._tell_end([lost], key, _stopped("stalled"))
+            self._tell_end([lost], key, stopped_outcome("stalled"))
         return Recovery(status="released", action="release", reason="nobody was behind it")
 
     async def _ends_within(self, active: ActiveRun, seconds: float) -> bool:
@@ -414,18 +419,20 @@ class RunService:
             gone.cancel()
             active.task.cancel()
             await asyncio.gather(gone, *(() if active.given_up.is_set() else (active.task,)), return_exceptions=True)
+        asked = (turn, *turn.earlier, *active.item.others, *active.answers)
         if not active.task.done():  # it does not stop: its end is not waited for, and stated all the same
-            await self._settle(active.item.ids, turn.key, _stopped("stalled"), "failed")
+            await self._settle(active.item.ids, turn.key, stopped_outcome("stalled"), "failed", asked)
             return
         if active.task.cancelled() and (active.why == "shutdown" or active.brought_along):
             return  # it stays in the ledger: the next start takes it up, or the message that brings it along ends it
         if active.task.cancelled():
             limit = turn.timeout if turn.timeout is not None else self._agents.current.defaults.timeout_seconds
-            outcome = _stopped(active.why, limit)
-            await self._settle(active.item.ids, turn.key, outcome, "aborted")
+            outcome = stopped_outcome(active.why, limit)
+            await self._settle(active.item.ids, turn.key, outcome, "aborted", asked)
         else:
             outcome = active.task.result()
-            await self._settle(active.item.ids, turn.key, outcome, "done" if outcome.status == "ok" else "failed")
+            state: Literal["done", "failed"] = "done" if outcome.status == "ok" else "failed"
+            await self._settle(active.item.ids, turn.key, outcome, state, asked)
         if self._messages is not None and self._messages.hooks.any:
             self._messages.sent(turn, outcome.payloads)
 
@@ -475,7 +482,7 @@ class RunService:
             async with aclosing(self._turns.run(turn, self._toolset, active.steering, notice)) as events:
                 async for event in events:
                     if active.given_up.is_set():  # it woke up after its end was told: it does and says nothing more
-                        return _stopped("stalled")
+                        return stopped_outcome("stalled")
                     match event:
                         case SessionRepaired() | SessionRenewed() | RecordedEvent():
                             self._say(turn.run_id, turn.key, event)
@@ -488,7 +495,7 @@ class RunService:
                         case ModelCalled():
                             if active.item.also and not active.begun:
                                 # What they say is in the transcript from now on, and not before.
-                                await self._ledger.ended(active.item.also, "steered", _merged_into(turn.run_id))
+                                await self._ledger.ended(active.item.also, "steered", merged_outcome(turn.run_id))
                             active.steerable = active.begun = True
                         case MessageEnded(message=message):
                             last = message
@@ -497,7 +504,7 @@ class RunService:
                         case CompactionEnded() if turn.compact is not None:
                             compaction = event
                         case Steered(message=message):
-                            await self._heard(message, turn)
+                            await self._heard(message, active)
                         case RunEnded():
                             active.steerable = False
                             end = event
@@ -534,10 +541,12 @@ class RunService:
             plugins.received(item.turn)
         return plugins.outgoing(item.turn)
 
-    async def _heard(self, message: User, turn: RunRequest) -> None:
-        run_id = run_of(message)
+    async def _heard(self, message: User, active: ActiveRun) -> None:
+        run_id, turn = run_of(message), active.item.turn
         if run_id:
-            await self._settle([run_id], turn.key, _merged_into(turn.run_id), "steered")
+            if run_id in active.steered:
+                active.answers.append(active.steered[run_id].turn)
+            await self._settle([run_id], turn.key, merged_outcome(turn.run_id), "steered")
 
     async def _settle(
         self,
@@ -545,9 +554,15 @@ class RunService:
         key: SessionKey,
         outcome: RunOutcome,
         state: Literal["done", "failed", "aborted", "steered", "dropped"],
+        asked: Sequence[RunRequest] = (),
     ) -> None:
-        """Writes the end down first and tells it second."""
-        await self._ledger.ended(run_ids, state, outcome)
+        """Writes the end down first, with what it says to those who `asked`, and tells it second."""
+        also: Sequence[Statement] = ()
+        if self._outbox is not None and any(request.reply_to is not None for request in asked):
+            also = self._outbox.statements(replies(asked, outcome), run_ids[0], str(key))
+        await self._ledger.ended(run_ids, state, outcome, also)
+        if also and self._outbox is not None:
+            await self._outbox.wake()
         self._tell_end(run_ids, key, outcome)
 
     def _tell_end(self, run_ids: Sequence[str], key: SessionKey, outcome: RunOutcome) -> None:
@@ -560,9 +575,11 @@ class RunService:
                 end.set_result(outcome)
             self._seq.pop(run_id, None)
 
-    async def _give_up(self, taken: ResumedRun, why: str) -> ResumedRun:
+    async def _give_up(self, taken: ResumedRun, why: str, turn: RunRequest | None = None) -> ResumedRun:
         outcome = failed_outcome(f"given up after a restart: {why}", "interrupted")
-        await self._ledger.ended([taken.run_id], "failed", outcome)
+        said = replies([turn], outcome) if turn is not None else []
+        also = self._outbox.statements(said, taken.run_id, taken.session_key) if self._outbox is not None else ()
+        await self._ledger.ended([taken.run_id], "failed", outcome, also)
         return structs.replace(taken, given_up=why)
 
     def _say(
@@ -581,20 +598,3 @@ def _repeated(entry: InboxEntry, key: SessionKey) -> Submission:
         "in_flight" if entry.outcome is None else "ok" if entry.outcome.status == "ok" else "error"
     )
     return Submission(run_id=entry.run_id, key=key, status=status, accepted_at=entry.accepted_at, outcome=entry.outcome)
-
-
-def _merged_into(run_id: str) -> RunOutcome:
-    return RunOutcome(status="ok", stop_reason="stop", steered_into=run_id)
-
-
-def _stopped(why: StopReason | None, limit: float = 0.0) -> RunOutcome:
-    match why:
-        case "timeout":
-            return failed_outcome(f"stopped: the run took longer than {limit:g} s", "timeout", "timeout")
-        case "stalled":
-            text = "stopped: nothing happened for too long. Send it again, or raise diagnostics.stuckSessionAbortMs."
-            return failed_outcome(text, "stalled")
-        case "interrupt":
-            return failed_outcome("interrupted by a newer message", "aborted", "aborted")
-        case _:
-            return failed_outcome("stopped by the user", "aborted", "aborted")

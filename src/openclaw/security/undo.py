@@ -8,6 +8,7 @@ import hashlib
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -58,6 +59,8 @@ class UndoJournal:
         self._clock = clock
         self._budget = budget
         self._numbers: dict[str, int] = {}
+        self._numbering = threading.Lock()
+        """Calls that run beside each other snapshot their files in threads."""
 
     # During a run.
 
@@ -65,11 +68,11 @@ class UndoJournal:
         """Snapshots files; pass each result to `settled`."""
         if not self._budget.enabled or not run_id:
             return {}
-        self._open(run_id, session_key)
-        kept: dict[str, FileBefore] = {}
-        for path in paths:
-            self._numbers[run_id] += 1
-            kept[path] = self._snapshot(self._numbers[run_id], tool, path)
+        with self._numbering:
+            self._open(run_id, session_key)
+            first = self._numbers[run_id] + 1
+            self._numbers[run_id] += len(paths)
+        kept = {path: self._snapshot(number, tool, path) for number, path in enumerate(paths, first)}
         self._append(run_id, *kept.values())
         return kept
 
@@ -81,7 +84,8 @@ class UndoJournal:
 
     def ran(self, run_id: str, session_key: str, command: str) -> None:
         if self._budget.enabled and run_id:
-            self._open(run_id, session_key)
+            with self._numbering:
+                self._open(run_id, session_key)
             self._append(run_id, CommandRan(command[:500]))
 
     def _open(self, run_id: str, session_key: str) -> None:

@@ -141,6 +141,56 @@ _STATEMENTS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE cron_fires DROP COLUMN lease_until",
         "CREATE INDEX cron_fires_status ON cron_fires (status, delivery)",
     ),
+    (
+        """CREATE TABLE outbox (
+            message_id TEXT PRIMARY KEY,
+            channel TEXT NOT NULL,
+            account TEXT NOT NULL,
+            chat TEXT NOT NULL,
+            thread TEXT NOT NULL DEFAULT '',
+            position BIGINT NOT NULL,
+            run_id TEXT NOT NULL DEFAULT '',
+            session_key TEXT NOT NULL DEFAULT '',
+            body TEXT NOT NULL,
+            pieces TEXT NOT NULL DEFAULT '',
+            receipts TEXT NOT NULL DEFAULT '[]',
+            state TEXT NOT NULL,
+            attempts BIGINT NOT NULL DEFAULT 0,
+            doubled BIGINT NOT NULL DEFAULT 0,
+            next_at BIGINT NOT NULL,
+            error TEXT NOT NULL DEFAULT '',
+            created_at BIGINT NOT NULL,
+            updated_at BIGINT NOT NULL,
+            owner TEXT NOT NULL DEFAULT ''
+        )""",
+        "CREATE INDEX outbox_state ON outbox (state, position)",
+        """CREATE TABLE heard (
+            channel TEXT NOT NULL,
+            account TEXT NOT NULL,
+            event_id TEXT NOT NULL,
+            at BIGINT NOT NULL,
+            PRIMARY KEY (channel, account, event_id)
+        )""",
+        "CREATE INDEX heard_at ON heard (at)",
+        """CREATE TABLE channel_events (
+            channel TEXT NOT NULL,
+            account TEXT NOT NULL,
+            event_id TEXT NOT NULL,
+            chat TEXT NOT NULL,
+            position BIGINT NOT NULL,
+            body TEXT NOT NULL,
+            due_at BIGINT NOT NULL,
+            PRIMARY KEY (channel, account, event_id)
+        )""",
+        "CREATE INDEX channel_events_position ON channel_events (position)",
+        """CREATE TABLE channel_cursors (
+            channel TEXT NOT NULL,
+            account TEXT NOT NULL,
+            cursor TEXT NOT NULL,
+            updated_at BIGINT NOT NULL,
+            PRIMARY KEY (channel, account)
+        )""",
+    ),
 )
 
 STATE_MIGRATIONS = tuple(Migration(version, statements) for version, statements in enumerate(_STATEMENTS, 1))

@@ -13,7 +13,7 @@ from openclaw.core.events import CallDelta, MessageEnded, ModelCalled, RunEnded,
 from openclaw.core.messages import Assistant, ToolCall, ToolResult
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.runs.events import RunSettled
-from openclaw.runs.inbox import Inbox, RunOutcome, State
+from openclaw.runs.inbox import Inbox, RunOutcome, State, Statement
 from openclaw.runs.queue import Activity
 from openclaw.runs.recovery import (
     FIRST_REPEAT,
@@ -275,10 +275,12 @@ async def test_a_run_that_cannot_be_stopped_is_given_up_and_holds_no_lane(
 class Jammed(Inbox):
     """A ledger that never gets the first end written down."""
 
-    async def ended(self, run_ids: Sequence[str], state: State, outcome: RunOutcome) -> None:
+    async def ended(
+        self, run_ids: Sequence[str], state: State, outcome: RunOutcome, also: Sequence[Statement] = ()
+    ) -> None:
         if "r1" in run_ids:
             await asyncio.Event().wait()
-        await super().ended(run_ids, state, outcome)
+        await super().ended(run_ids, state, outcome, also)
 
 
 @pytest.mark.anyio

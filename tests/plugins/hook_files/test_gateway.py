@@ -153,7 +153,8 @@ async def test_bad_hooks_are_told_in_one_line_each_and_the_gateway_answers(openc
     (put(openclaw_home.state / "hooks", "broken") / "HOOK.md").write_text("---\nname: [\n")
     (put(openclaw_home.state / "hooks", "missing", code=None)).joinpath("handler.js").write_text("//")
     with MockModelServer([says("I live.")]) as server:
-        want(openclaw_home, server.settings(), enabled=True, timeoutMs=3_000)
+        limits = {name: {"enabled": True, "timeoutMs": 3_000 if name == "hangs" else 60_000} for name in (*BAD, "good")}
+        want(openclaw_home, server.settings(), enabled=True, entries=limits)
         with GatewayProcess(openclaw_home) as gateway:
             async with gateway.client() as client:
                 for number in range(2):

@@ -1,5 +1,6 @@
 """Tools that look at other sessions and at the configuration, as far as they may."""
 
+import asyncio
 import json
 import uuid
 from pathlib import Path
@@ -9,11 +10,13 @@ import pytest
 
 from openclaw.channels.tools import MessageTool
 from openclaw.config.tools import refuse_protected
+from openclaw.core.channel import Receipt
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import parse_session_key
 from openclaw.core.tool import ToolContext
+from openclaw.runs.outbox import Outbox
 from openclaw.sessions import history
-from openclaw.testing import FakeChannel, ScriptedModel, TemporaryHome, calls, says
+from openclaw.testing import ScriptedModel, TemporaryHome, calls, says
 from tests.runs.subagents.house import SETTINGS, Cast, Owner, house
 
 pytestmark = pytest.mark.anyio
@@ -225,14 +228,17 @@ async def test_sessions_are_listed_by_their_group_and_put_away_ones_beside_the_o
 
 async def test_a_message_takes_several_files_along(home):
     async with house(home, Cast(please=ScriptedModel())) as it:
-        channel = FakeChannel("pigeon")
-        tool = MessageTool(it.app.run_hooks, lambda: {"pigeon": channel})
+        outbox = Outbox(it.app.db, it.app.clock)
+        tool = MessageTool(it.app.run_hooks, lambda: ("pigeon",), outbox)
         context = ToolContext(call_id="1", workspace=home.workspace, session_key="agent:main:main")
         files = [{"media": "a.png"}, {"media": "b.png", "type": "image"}]
-        sent = await tool.call({"action": "send", "target": "bob", "media": "c.png", "attachments": files}, context)
-        assert not sent.is_error
-        (message,) = channel.sent
-        assert message.media == ("c.png", "a.png", "b.png")
+        wanted = {"action": "send", "target": "bob", "media": "c.png", "attachments": files}
+        sent = asyncio.create_task(tool.call(wanted, context))
+        while not (waiting := await outbox.waiting()):
+            await asyncio.sleep(0)
+        assert waiting[0].message.media == ("c.png", "a.png", "b.png")
+        await outbox.arrived(waiting[0], [Receipt(id="7")], last=True)
+        assert json.loads((await sent).text)["sent"] == [{"target": "bob", "messageId": "7"}]
         refused = await tool.call({"action": "send", "target": "bob", "attachments": [{"name": "x"}]}, context)
         assert "every attachment needs media" in refused.text
 

@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -193,3 +194,13 @@ async def test_the_command_undoes_what_tools_did(openclaw_home: TemporaryHome) -
     assert undo(openclaw_home, listed[1]["runId"], "--yes").returncode == 0
     assert (openclaw_home.workspace / "a.txt").read_text() == "one\n"
     assert undo(openclaw_home).returncode != 0 and undo(openclaw_home, "nothing").returncode != 0
+
+
+def test_calls_that_run_beside_each_other_have_numbers_of_their_own(tmp_path: Path) -> None:
+    journal = UndoJournal(tmp_path / "undo", FakeClock(), JournalBudget())
+    paths = [str(tmp_path / f"{number}.txt") for number in range(200)]
+    for path in paths:
+        Path(path).write_text(path)
+    with ThreadPoolExecutor(16) as threads:
+        kept = list(threads.map(lambda path: journal.keep("run", "main", "write", (path,))[path], paths))
+    assert sorted(each.number for each in kept) == list(range(1, 201))
