@@ -64,7 +64,8 @@ class Sender:
                     while True:
                         self._stirred.clear()
                         await self._outbox.take_over()
-                        await wait_first(self._stirred.wait(), self._clock.sleep(await self._start_due()))
+                        seconds = await self._start_due()
+                        await wait_first(self._stirred.wait(), self._clock.sleep(seconds))
                 finally:
                     hearing.cancel()
                     await asyncio.gather(hearing, return_exceptions=True)
