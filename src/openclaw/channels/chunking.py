@@ -1,37 +1,18 @@
-"""Cuts a long answer into messages. Pure but for the buffer.
+"""Cuts a long answer into messages. Pure.
 
-Nothing is lost: the blocks put end to end are the text, but for the blank space at a break and the markers that close
+Nothing is lost: the messages put end to end are the text, but for the blank space at a break and the markers that close
 and reopen a code fence which is longer than a message may be.
 """
 
 import re
-from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
 
-BreakPreference = Literal["paragraph", "newline", "sentence"]
 _FENCE_LINE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
 _SENTENCE = re.compile(r"[.!?](?=\s|\Z)")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
-
-
-class ChunkRules(Struct, frozen=True, kw_only=True):
-    """How long a block may be, and where it prefers to break."""
-
-    min_chars: int = 800
-    max_chars: int = 1_200
-    prefer: BreakPreference = "paragraph"
-    every_paragraph: bool = False
-    """Each finished paragraph is a block of its own."""
-
-    @property
-    def least(self) -> int:
-        return max(1, self.min_chars)
-
-    @property
-    def most(self) -> int:
-        return max(self.least, self.max_chars)
+_LINE = re.compile("\n")
 
 
 class CodeFence(Struct, frozen=True):
@@ -62,87 +43,17 @@ def fences(text: str) -> list[CodeFence]:
     return found
 
 
-class Chunker:
-    """Takes text as it streams in; gives blocks as soon as they are long enough."""
-
-    def __init__(self, rules: ChunkRules) -> None:
-        self._rules = rules
-        self._waiting = ""
-
-    @property
-    def waiting(self) -> str:
-        return self._waiting
-
-    def feed(self, text: str) -> list[str]:
-        self._waiting += text
-        return list(self._drain(force=False))
-
-    def flush(self) -> list[str]:
-        """Everything that is left, at the end of a text or a message."""
-        return list(self._drain(force=True))
-
-    def clear(self) -> None:
-        """Drops the buffer, when the attempt it came from is void."""
-        self._waiting = ""
-
-    def _drain(self, force: bool) -> Iterator[str]:
-        rules = self._rules
-        while self._waiting:
-            rest = self._waiting
-            if force and len(rest) <= rules.most:
-                self._waiting = ""
-                if rest.strip():
-                    yield rest
-                return
-            if not force and len(rest) < rules.least:
-                return
-            spans = fences(rest)
-            if rules.every_paragraph and not force:
-                place = _paragraph_end(rest, rules, spans)
-                if place:
-                    self._waiting = rest[place:].lstrip("\n")
-                    yield rest[:place]
-                    continue
-                if len(rest) < rules.most:
-                    return
-            place = _break(rest, rules, spans)
-            if place <= 0:
-                return
-            block, self._waiting = _cut(rest, place, rules.most, spans)
-            if block.strip():
-                yield block
-            if not force and len(self._waiting) < rules.most and not rules.every_paragraph:
-                return
-
-
-def _paragraph_end(rest: str, rules: ChunkRules, spans: list[CodeFence]) -> int:
-    """The end of the first whole paragraph that is long enough, 0 when there is none."""
-    for blank in _PARAGRAPH.finditer(rest):
-        if rules.least <= blank.start() <= rules.most and _inside(blank.start(), spans) is None:
-            return blank.start()
-    return 0
-
-
-def _break(rest: str, rules: ChunkRules, spans: list[CodeFence]) -> int:
-    """The best break in the first `max` characters; 0 when it is better to wait."""
-    window = rest[: rules.most]
-
-    def last(pattern: "re.Pattern[str]", behind: int) -> int:
+def _break(rest: str, least: int, most: int, spans: list[CodeFence]) -> int:
+    """The best break between `least` and `most` characters: a paragraph, a line, a sentence, a blank, a character."""
+    window = rest[:most]
+    for pattern, behind in ((_PARAGRAPH, 0), (_LINE, 0), (_SENTENCE, 1)):
         places = [found.start() + behind for found in pattern.finditer(window)]
-        return next((at for at in reversed(places) if at >= rules.least and _inside(at, spans) is None), 0)
-
-    if rules.prefer == "paragraph" and (place := last(_PARAGRAPH, 0)):
-        return place
-    if rules.prefer in ("paragraph", "newline") and (place := last(re.compile("\n"), 0)):
-        return place
-    if rules.prefer != "newline" and (place := last(_SENTENCE, 1)):
-        return place
-    if len(rest) < rules.most:
-        return 0
-    for at in range(len(window), rules.least - 1, -1):
+        if place := next((at for at in reversed(places) if at >= least and _inside(at, spans) is None), 0):
+            return place
+    for at in range(len(window), least - 1, -1):
         if at < len(rest) and rest[at].isspace() and _inside(at, spans) is None:
             return at
-    return _whole_character(rest, rules.most)
+    return _whole_character(rest, most)
 
 
 def _cut(rest: str, place: int, most: int, spans: list[CodeFence]) -> tuple[str, str]:
@@ -211,9 +122,8 @@ def cut_text(text: str, limit: int, unit: Unit = "chars") -> list[str]:
     rest = text
     while measure(rest, unit) > limit:
         most = _fitting(rest, limit, unit)
-        rules = ChunkRules(min_chars=max(1, most // 2), max_chars=most)
         spans = fences(rest)
-        piece, rest = _cut(rest, max(1, _break(rest, rules, spans)), most, spans)
+        piece, rest = _cut(rest, _break(rest, max(1, most // 2), most, spans), most, spans)
         if piece.strip():
             pieces.append(piece)
     return [*pieces, rest] if rest.strip() else pieces

@@ -5,7 +5,6 @@ because platforms deliver again.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -14,7 +13,6 @@ from openclaw.core.channel import Inbound
 from openclaw.core.clock import Clock, millis
 from openclaw.storage.database import Database, Row
 
-TOPIC = "channel-events"
 HEARD_FOR_MS = 30 * 86_400_000
 
 
@@ -79,12 +77,7 @@ class ChannelInbox:
                     "updated_at = excluded.updated_at",
                     {**name, "cursor": cursor, "now": now},
                 )
-        if new:
-            await self._db.notify(TOPIC)
         return new
-
-    def changes(self) -> Any:
-        return self._db.listen(TOPIC)
 
     async def cursor(self, channel: str, account: str) -> str | None:
         rows = await self._db.read(
@@ -92,16 +85,6 @@ class ChannelInbox:
             {"channel": channel, "account": account},
         )
         return str(rows[0]["cursor"]) if rows else None
-
-    async def forget_account(self, channel: str, account: str) -> None:
-        """Forgets where an account was, for instance because its token now belongs to another bot."""
-        name = {"channel": channel, "account": account}
-        await self._db.write_all(
-            *(
-                (f"DELETE FROM {table} WHERE channel = :channel AND account = :account", name)  # noqa: S608
-                for table in ("channel_cursors", "heard")
-            )
-        )
 
     async def waiting(self) -> list[RecordedChannelEvent]:
         """The events that were not dealt with, in order."""

@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from openclaw.channels.accounts import AccountConfig, configured_accounts, connect
 from openclaw.channels.delivery import Sender
 from openclaw.channels.inbound import InboundHandler, join_fragments
@@ -30,17 +28,6 @@ ALBUM_WAIT = 0.5
 """Seconds to wait for the rest of an album."""
 
 AccountName = tuple[str, str]
-
-
-class AccountStatus(Struct):
-    """How an account is doing."""
-
-    running: bool = False
-    connected: bool = False
-    reconnects: int = 0
-    last_inbound_at: int | None = None
-    last_error: str = ""
-    error_at: int | None = None
 
 
 class _Taker:
@@ -78,7 +65,6 @@ class ChannelManager:
         self._clock = clock
         self.platforms = platforms
         """The accounts that are connected now; the sender and the typing notices look here too."""
-        self.status: dict[AccountName, AccountStatus] = defaultdict(AccountStatus)
         self._tasks: dict[AccountName, asyncio.Task[None]] = {}
         self._sources: dict[AccountName, Channel | AccountConfig] = {}
         """What each account was made from: when that changes, it is made anew."""
@@ -131,36 +117,26 @@ class ChannelManager:
     async def _run(self, platform: Platform) -> None:
         """Keeps one account connected, with growing pauses between attempts. A bug in a channel stops here."""
         name, pause = (platform.name, platform.account), FIRST_PAUSE
-        status = self.status[name] = AccountStatus(running=True)
         while True:
             began = self._clock.now()
             try:
                 cursor = await self._inbox.cursor(*name)
-                status.connected = True
                 await platform.run(cursor, _Taker(self, platform))
-                why = "the connection has ended"
                 log.info("channel %s has ended", platform.name)
             except AccountClosed as error:
                 log.error("channel %s: %s", platform.name, error.message)
-                status.running, status.connected, status.last_error = False, False, error.message
                 return
             except OpenClawError as error:
-                why = error.message
-                log.warning("channel %s: %s", platform.name, why)
-            except Exception as error:
-                why = f"{type(error).__name__}"
+                log.warning("channel %s: %s", platform.name, error.message)
+            except Exception:
                 log.exception("channel %s failed", platform.name)
-            status.connected, status.last_error, status.error_at = False, why, millis(self._clock)
-            status.reconnects += 1
             pause = FIRST_PAUSE if self._clock.now() - began > LONGEST_PAUSE else min(2 * pause, LONGEST_PAUSE)
             await self._clock.sleep(pause)
 
     async def take(self, platform: Platform, events: Sequence[Inbound], cursor: str | None) -> None:
         """Puts what an account heard on record; returns when it is safe."""
-        name = (platform.name, platform.account)
         waits = [(event, ALBUM_WAIT if event.album else 0.0) for event in events]
-        await self._inbox.take(*name, waits, cursor)
-        self.status[name].last_inbound_at = millis(self._clock)
+        await self._inbox.take(platform.name, platform.account, waits, cursor)
         self._stirred.set()
 
     # Dealing with what was heard.
