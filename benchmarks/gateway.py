@@ -4,7 +4,6 @@ Run: python benchmarks/gateway.py [--quick] [--fan-out]
 """
 
 import asyncio
-import os
 import sys
 import tempfile
 import time
@@ -18,17 +17,10 @@ from openclaw.protocol.scopes import WRITE
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing.server import MockModelServer
 from tests.e2e.crowd import Crowd
-from tests.e2e.gateway_process import GatewayProcess, pss
+from tests.e2e.gateway_process import GatewayProcess, cpu, pss
 
 FAN_OUT = ((200, 1, 20), (1000, 1, 20), (1000, 32, 2))
 """Listeners, sessions at once, turns of each."""
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def cpu(pid: int) -> float:
-    """CPU seconds of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 async def turn(client: GatewayClient, key: str) -> float:

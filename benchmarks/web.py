@@ -27,7 +27,7 @@ def main() -> int:
     from openclaw.gateway.http.pages import BUILT, read
     from openclaw.testing import TemporaryHome, says
     from openclaw.testing.server import MockModelServer
-    from tests.web.support import CHROMIUM, long_conversation, say, site, wait_idle
+    from tests.web.support import CHROMIUM, SharedBrowser, long_conversation, say, site, wait_idle
 
     weight = {name: len(gzip.compress(file.data)) for name, file in read(BUILT, "").items() if "assets" in name}
     print(f"page weight, gzip: {sum(weight.values()):,} bytes ({', '.join(weight)})")
@@ -36,8 +36,8 @@ def main() -> int:
         home.configure(server.settings())
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            with site(home, browser) as here:
-                page = here.open()
+            with site(home, SharedBrowser(browser)) as here:
+                page = here.open(here.visitor())
                 say(page, "question 0")
                 page.wait_for_selector("text=an answer")
                 wait_idle(page)

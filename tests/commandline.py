@@ -3,6 +3,7 @@
 import atexit
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -21,6 +22,7 @@ from openclaw.testing import TemporaryHome
 PATIENCE = 300.0
 """How long anything may take before a test gives up: far more than it needs, for machines with too much to do."""
 ROOT = Path(__file__).parent.parent
+PYTHON = sys.executable
 
 
 class Done(NamedTuple):
@@ -114,7 +116,22 @@ class Child:
 
 def forked(module: str, *words: str) -> list[str]:
     """A command line that does what `python -m MODULE WORDS…` does, for programs that are told what to start."""
-    return [sys.executable, "-I", "-S", str(ROOT / "tests" / "forked.py"), _server(), module, *words]
+    return [PYTHON, "-I", "-S", str(ROOT / "tests" / "forked.py"), _server(), module, *words]
+
+
+def quick_python(folder: Path) -> str:
+    """A program that stands for Python and takes modules (`-P -m MODULE`, as workers start) from the fork server.
+
+    Where it is `sys.executable`, what is killed is one process further away: not for tests of who outlives whom.
+    """
+    program = folder / "python"
+    python = shlex.quote(PYTHON)
+    quick = shlex.join(forked("")[:-1])
+    program.write_text(
+        f'#!/bin/sh\nif [ "$1 $2" = "-P -m" ]; then shift 2; exec {quick} "$@"; fi\nexec {python} "$@"\n'
+    )
+    program.chmod(0o700)
+    return str(program)
 
 
 @cache
@@ -128,7 +145,7 @@ def _server() -> str:
         door.bind(path)
         door.listen(64)
         files = [door.fileno(), asked]
-        command = [sys.executable, "-m", "tests.forkserver", *map(str, files)]
+        command = [PYTHON, "-m", "tests.forkserver", *map(str, files)]
         environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
         subprocess.run(command, cwd=ROOT, pass_fds=files, env=environ, stdin=subprocess.DEVNULL, check=True)
     os.close(asked)

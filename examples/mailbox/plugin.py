@@ -2,7 +2,8 @@
 
 `inbox/<group>@<sender>--<name>.txt` was said in a group; it is meant for the assistant when it begins with `@bot`.
 
-It shows all a channel has to do: yield what it hears, once; hand over what it is given; say so only when it is there.
+It shows all a channel has to do: yield what it hears, and forget it only when it is asked for more; hand over what it
+is given; say so only when it is there.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ class Mailbox:
         self._outbox = directory / "outbox"
         self._read = directory / "read"
         self._seconds = seconds
-        self._sent = 0
+        self._sent = 1
 
     async def listen(self) -> AsyncIterator[Inbound]:
         for place in (self._inbox, self._outbox, self._read):
@@ -34,8 +35,6 @@ class Mailbox:
                 where, _, name = path.stem.partition("--")
                 group, _, sender = where.rpartition("@")
                 text = path.read_text(encoding="utf-8").strip()
-                # Moved away before it is told: a message that is told twice is worse than one that is read by hand.
-                path.rename(self._read / path.name)
                 if text:
                     # Who may be heard is not the channel's business: it only says who spoke, where, and to whom.
                     yield Inbound(
@@ -46,13 +45,15 @@ class Mailbox:
                         group=group or None,
                         mentioned=text.startswith(MENTION),
                     )
+                # We are asked for more when it is on record. Told again after a kill, it has the same id: heard once.
+                path.rename(self._read / path.name)
             await asyncio.sleep(self._seconds)
 
     async def send(self, message: Outbound) -> Receipt:
         if "/" in message.to.to or message.to.to.startswith("."):
             raise InvalidRequest(f"{message.to.to!r} is not a sender of this mailbox")
-        self._sent += 1
-        path = self._outbox / f"{message.to.to}--{self._sent:06}.txt"
+        while (path := self._outbox / f"{message.to.to}--{self._sent:06}.txt").exists():
+            self._sent += 1
         waiting = path.with_suffix(".part")
         waiting.write_text(message.text + "\n", encoding="utf-8")
         waiting.rename(path)

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.app import App
 from openclaw.gateway.services import Services, build_services
 from openclaw.protocol.events import BusEvent
+from openclaw.runs.projection import EventProjection
 from openclaw.runs.queue import Lanes
 from openclaw.sessions.files import load
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome
@@ -110,7 +112,8 @@ async def place(
             home.configure({**config, **settings})
     clock = clock or FakeClock(START)
     async with home.assistant(model, clock=clock) as app:
-        services = build_services(app, lanes=Lanes({"main": 4, "cron-nested": 4}))
+        told = partial(EventProjection().publish, app.bus)
+        services = build_services(app, told, lanes=Lanes({"main": 4, "cron-nested": 4}))
         async with services.serving() as runs:
             await runs.resume()
             found = Place(home, app, services, clock, model)

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from openclaw.runs.request import RunRequest
-from openclaw.testing import ScriptedModel, TemporaryHome, says, stalls
+from openclaw.testing import ScriptedModel, TemporaryHome, calls, says, stalls
 from tests.automation.support import MAIN, Place, place
+from tests.runs.front_door import said
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +37,7 @@ async def test_a_day_with_two_changes_asks_twice(openclaw_home: TemporaryHome, s
             await here.pass_time(3_600, step=300)
         assert len(scripted_model.requests) == 2 and scripted_model.saw("Changed: file inbox.txt")
         said = [status.partition("-")[0] for status, _ in beats(here) if status != "skipped"]
-        assert said == ["sent", "ok"]
+        assert said == ["shown", "ok"]
 
 
 async def test_tasks_are_looked_at_without_tools_that_change_the_rules(
@@ -59,7 +60,7 @@ async def test_the_same_alert_is_told_once_a_day(openclaw_home: TemporaryHome, s
     async with place(openclaw_home, scripted_model, defaults=HALF_HOUR) as here:
         (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk")
         await here.pass_time(3 * 1_800, step=300)
-        assert beats(here) == [("sent", ""), ("skipped", "duplicate"), ("skipped", "duplicate")]
+        assert beats(here) == [("shown", "no-route"), ("skipped", "duplicate"), ("skipped", "duplicate")]
 
 
 async def test_a_busy_conversation_is_left_alone(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
@@ -93,7 +94,7 @@ async def test_an_event_waits_for_a_busy_conversation_and_is_told_then(
         assert len(scripted_model.requests) == 1
         go.set()
         await here.clock.drive(here.until(lambda notice: notice.event == "heartbeat"))
-        assert beats(here) == [("sent", "")]
+        assert beats(here) == [("shown", "no-route")]
         assert scripted_model.saw("the bell rang")
 
 
@@ -138,3 +139,55 @@ async def test_a_prompt_that_gives_orders_is_held_back(
         (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk")
         await here.pass_time(1_800, step=300)
         assert scripted_model.requests == [] and beats(here) == [("skipped", "prompt-held-back")]
+
+
+async def test_acknowledgements_leave_the_conversation_as_it_was(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    tasks = openclaw_home.workspace / "HEARTBEAT.md"
+    scripted_model.script(
+        says("hello"),
+        [calls("read", path="HEARTBEAT.md")],
+        says("HEARTBEAT_OK all fine"),
+        says("The disk is full."),
+        says("The disk is full."),
+        says("bye"),
+    )
+    async with place(openclaw_home, scripted_model, defaults=HALF_HOUR) as here:
+        tasks.write_text("- look at the disk")
+        await here.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hi"))
+        await here.pass_time(3 * 1_800, step=300)
+        await here.runs.submit(RunRequest(run_id="r2", key=MAIN, text="anything new?"))
+        await here.runs.wait("r2", 60)
+        seen = [message.text for message in scripted_model.requests[-1].messages]
+        # The alert stays, with its question; what acknowledged or repeated it is gone.
+        assert [seen[0], seen[1], seen[3], seen[4]] == ["hi", "hello", "The disk is full.", "anything new?"]
+        assert len(seen) == 5 and "Follow it strictly" in seen[2]
+        row = await here.app.index.get(MAIN)
+        assert row is not None and row.messages == 6
+        assert len(here.said()) == 12  # nothing is lost on disk
+
+
+async def test_what_happened_stays_though_nothing_was_said_about_it(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("NO_REPLY"), says("It rang."))
+    async with place(openclaw_home, scripted_model) as here:
+        await here.app.system_events.add(MAIN, "the bell rang", "e1")
+        here.heartbeats.wake(MAIN, "wake")
+        await here.clock.drive(here.until(lambda notice: notice.event == "heartbeat"))
+        await here.runs.submit(RunRequest(run_id="r1", key=MAIN, text="what was that?"))
+        await here.runs.wait("r1", 60)
+        assert any("the bell rang" in message.text for message in scripted_model.requests[-1].messages)
+
+
+async def test_the_chat_shows_an_alert_once(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
+    scripted_model.script(says("The disk is full."), says("HEARTBEAT_OK"), says("The disk is full."), says("Better."))
+    async with place(openclaw_home, scripted_model, defaults=HALF_HOUR) as here:
+        (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk")
+        await here.pass_time(4 * 1_800, step=300)
+        chat = [("chat", each.payload) for each in here.notices if each.event == "chat"]
+    shown = [event for event in chat if event[1]["state"] != "status"]
+    assert [(event[1]["state"], said([event])) for event in shown] == [
+        ("final", text) for text in ("The disk is full.", "", "", "Better.")
+    ]

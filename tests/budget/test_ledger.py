@@ -80,7 +80,7 @@ async def test_what_a_killed_process_left_open_counts_as_its_estimate(tmp_path: 
     async with book(tmp_path, clock) as ledger:
         await ledger.reserve(call("gone"), Estimate(0.5, 5.0), RULES)
         await clock.advance(3_601)
-        (level,) = await ledger.levels("x", "main", RULES)
+        (level,) = await ledger.levels(call("x"), RULES)
         assert (level.spent, level.held) == (0.5, 0.0)
 
 
@@ -96,7 +96,7 @@ async def test_a_new_day_and_a_new_month_start_at_nothing(tmp_path: Path) -> Non
         )
         assert isinstance(await ledger.reserve(call(), Estimate(0.2, 0.2), rules), OverLimit)
         await clock.advance(6 * 3600)
-        assert [level.spent for level in await ledger.levels("x", "main", rules)] == [0, 0]
+        assert [level.spent for level in await ledger.levels(call("x"), rules)] == [0, 0]
 
 
 async def test_agents_have_separate_purses(tmp_path: Path) -> None:
@@ -156,5 +156,5 @@ async def test_under_concurrency_a_budget_is_passed_by_at_most_one_misjudged_cal
         total = sum(actual for _, actual in made)
         misjudged = max((actual - likely for likely, actual in made), default=0.0)
         assert total <= DAY.amount + max(0.0, misjudged) + 1e-9
-        (level,) = await ledger.levels("x", "main", RULES)
+        (level,) = await ledger.levels(call("x"), RULES)
         assert level.spent == pytest.approx(total) and level.held == 0

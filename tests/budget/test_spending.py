@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.budget.ledger import CallEnd, ReservedCall
+from openclaw.budget.ledger import CallEnd, MeterAccount, ReservedCall
 from openclaw.budget.limits import Estimate
 from openclaw.core.errors import AuthFailed, RateLimited, ServerFailed
 from openclaw.core.events import ModelCalled, RunNotice
@@ -243,5 +243,6 @@ async def test_a_run_stopped_before_its_call_was_sent_owes_nothing(openclaw_home
             async for event in events:
                 if isinstance(event, ModelCalled):
                     break
-        (level,) = await app.budget.ledger.levels("", "main", app.budget.rules(turn.key))
+        payer = MeterAccount(run_id="", session_key=str(turn.key), session_id="", agent_id="main")
+        (level,) = await app.budget.ledger.levels(payer, app.budget.rules(turn.key))
     assert model.requests == [] and (level.spent, level.held) == (0, 0)

@@ -129,7 +129,9 @@ async def test_in_a_group_those_on_the_list_are_heard_when_they_mention_the_assi
             assert len(server.requests) == 2
             asked = json.dumps(server.requests[-1])
             assert "[mailbox eve] who is there?" in asked and "[mailbox ada] and me?" in asked
-            assert "the heron is blue" not in asked and "hear me" not in asked
+            # What she said before, without a mention, is told with her question; what others say is not.
+            assert "since your last reply - for context]\\n[mailbox eve] the heron is blue\\n" in asked
+            assert "hear me" not in asked and asked.count("the heron is blue") == 1
             post.writes("club@ada", "/whoami")
             assert "Session agent:main:mailbox:group:club" in await post.hears("club")
         told = gateway.output()
@@ -236,3 +238,32 @@ async def test_people_see_that_an_answer_is_being_written(openclaw_home: Tempora
                 while not (state / "typing-ada").exists():
                     await asyncio.sleep(0.02)
             assert not (state / "answer.txt").exists()
+
+
+PINGS = """
+def register(api):
+    api.on("before_dispatch", ping)
+
+def ping(event, context):
+    if event.content.startswith("/ping") or event.content == "ping":
+        return {"handled": True, "text": f"pong {event.channel} {event.sender_id}"}
+"""
+
+
+async def test_a_plugin_takes_a_message_before_commands_and_models(openclaw_home: TemporaryHome) -> None:
+    with MockModelServer([says("Hello.")] * 20) as server:
+        post = Post(openclaw_home, server, {}, "mailbox:ada")
+        plugin = write(openclaw_home.root / "plugins", "pings", PINGS, hooks=["before_dispatch"])
+        post.settings["plugins"]["load"]["paths"].append(str(plugin))
+        openclaw_home.configure(post.settings)
+        with GatewayProcess(openclaw_home):
+            heard = ""
+            while heard != "pong mailbox ada":  # a message that comes while plugins start does not wait for them
+                post.writes("ada", "ping")
+                heard = await post.hears("ada")
+                assert heard in ("pong mailbox ada", "Hello.")
+            asked = len(server.requests)
+            post.writes("ada", "/ping")
+            assert await post.hears("ada") == "pong mailbox ada" and len(server.requests) == asked
+            post.writes("ada", "hello")
+            assert await post.hears("ada") == "Hello." and "/ping" not in json.dumps(server.requests[-1]["messages"])

@@ -140,7 +140,7 @@ def test_every_error_is_told_not_only_the_first():
             "Did you mean timeoutSeconds?",
         ),
         ({"cloudWorkers": {"x": 1}}, "cloudWorkers", "known to OpenClaw but not supported here yet"),
-        ({"agents": {"defaults": {"typingMode": {}}}}, "agents.defaults.typingMode", "known to OpenClaw"),
+        ({"agents": {"defaults": {"pdfMaxMb": 1}}}, "agents.defaults.pdfMaxMb", "known to OpenClaw"),
         ({"agents": {"list": [{"id": "a", "groupChat": {}}]}}, "agents.list[0].groupChat", "known to OpenClaw"),
         ({"cloudWrokers": {}}, "cloudWrokers", "OpenClaw has cloudWorkers, which is not supported here yet"),
         ({"xyzzy": 1}, "xyzzy", "is not a setting; it is ignored"),

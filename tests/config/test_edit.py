@@ -294,7 +294,7 @@ def test_a_killed_writer_leaves_a_whole_file_behind(editor, home, write):
         assert child.stdout.readline() == b"ready\n"
         time.sleep(chance.uniform(0.0, 0.15))  # anywhere in its loop
         child.send_signal(signal.SIGKILL)
-        child.communicate(timeout=10)
+        child.communicate()
         loaded = load(home, {})
         assert loaded.issues == ()
         assert loaded.text.startswith("// precious\n")

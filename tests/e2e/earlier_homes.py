@@ -31,7 +31,7 @@ WRITTEN_AT = "/tmp/openclaw-earlier-home"
 """Where every fixture was written, and therefore the only path of a machine in it."""
 GATEWAY_TOKEN = "not-a-secret-" * 3
 PHONE = "not a secret either: the key of a phone"
-DEADLINE = 60.0
+DEADLINE = 300.0
 
 # Stored under digests of what they hold, or kept word for word.
 ADDRESSED_BY_CONTENT = {"prompt_texts", "record_blobs", "call_records", "prompts"}

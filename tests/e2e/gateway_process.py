@@ -22,8 +22,9 @@ from tests.commandline import PATIENCE, Child
 class GatewayProcess:
     """`openclaw gateway run` on a free port."""
 
-    def __init__(self, home: TemporaryHome) -> None:
+    def __init__(self, home: TemporaryHome, *options: str) -> None:
         self.home = home
+        self.options = options
         self.process: Child | None = None
         self.port = 0
         self.fingerprint = ""
@@ -31,7 +32,7 @@ class GatewayProcess:
     def start(self, port: int = 0) -> None:
         with (self.home.root / "gateway.out").open("ab") as log, Path(os.devnull).open("rb") as nothing:
             self.process = Child(
-                *("gateway", "run", "--port", str(port)),
+                *("gateway", "run", "--port", str(port), *self.options),
                 env=self.home.environ,
                 cwd=self.home.root,
                 stdin=nothing.fileno(),
@@ -91,6 +92,12 @@ def pss(pid: int) -> float:
         if line.startswith("Pss:"):
             return int(line.split()[1]) / 1024
     raise AssertionError(f"no Pss line for {pid}")
+
+
+def cpu(pid: int) -> float:
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def descendants(pid: int) -> list[int]:

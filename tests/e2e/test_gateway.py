@@ -57,7 +57,7 @@ async def test_a_chat_turn_has_the_events_chat_windows_wait_for(openclaw_home: T
     chat = [data for name, data in seen if name == "chat"]
     assert "".join(data["deltaText"] for data in chat if data["state"] == "delta") == "It says: remember the milk."
     assert chat[-1]["message"]["content"] == [{"type": "text", "text": "It says: remember the milk."}]
-    streams = [data["stream"] for name, data in seen if name == "agent"]
+    streams = [data["stream"] for name, data in seen if name == "agent" and data["stream"] != "run_status"]
     assert streams[0] == "lifecycle" and "tool" in streams and "assistant" in streams
     tools = [data["data"]["phase"] for name, data in seen if name == "agent" and data["stream"] == "tool"]
     assert tools == ["start", "result"]
@@ -137,8 +137,9 @@ async def test_tools_for_devices_are_not_offered_while_no_device_can_serve_them(
                 await client.call("agent", {"message": "hello", "idempotencyKey": "r1"}, final=True)
     (request,) = server.requests
     offered = {tool["function"]["name"] for tool in request["tools"]}
-    assert {"read", "sessions_list"} <= offered
-    assert offered.isdisjoint({"nodes", "canvas"})
+    prompt = str(request["messages"][0]["content"])
+    assert {"read", "tool_search"} <= offered and "sessions_list" in prompt
+    assert offered.isdisjoint({"nodes", "canvas"}) and "canvas" not in prompt
 
 
 async def test_a_command_waits_for_a_click(openclaw_home: TemporaryHome) -> None:
@@ -244,6 +245,7 @@ async def test_scopes_and_mistakes_are_answered_and_the_socket_stays(openclaw_ho
 
 async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryHome) -> None:
     params: dict[str, Any] = {
+        "skills.offer": {"paths": []},
         "sessions.messages.subscribe": {"key": "main"},
         "sessions.messages.unsubscribe": {"key": "main"},
         "sessions.describe": {"key": "main"},
@@ -258,7 +260,9 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "agent.wait": {"runId": "none", "timeoutMs": 1},
         "config.schema.lookup": {"path": "tools.exec"},
         "memory.search": {"query": "x"},
+        "memory.explain": {"query": "x"},
         "memory.notes.get": {"path": "MEMORY.md"},
+        "memory.notes.lines": {"path": "MEMORY.md"},
         "agents.files.history": {"agentId": "main", "name": "SOUL.md"},
         "sessions.search": {"query": "x"},
         "skills.trust.show": {"name": "weather"},
@@ -301,6 +305,13 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "reload",
         "repair",
         "test",
+        "drop",
+        "release",
+        "start",
+        "stop",
+        "logout",
+        "forget",
+        "dismiss",
     )
     (openclaw_home.workspace / "MEMORY.md").write_text("A note.\n")
     with GatewayProcess(openclaw_home) as gateway:
@@ -311,7 +322,7 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
                 if method in params or not (
                     last in skipped
                     or method.startswith(
-                        ("cron.", "device.", "agent", "chat.", "exec.approval.get", "sessions.", "runs.")
+                        ("cron.", "device.", "agent", "chat.", "exec.approval.get", "message.", "sessions.", "runs.")
                     )
                 ):
                     await client.call(method, params.get(method, {}))

@@ -40,6 +40,10 @@ def test_they_print_the_same_with_a_gateway_and_without(openclaw_home: Temporary
     with GatewayProcess(openclaw_home):
         asked = [cli(*words) for words in commands]
     for words, before, after in zip(commands, alone, asked, strict=True):
+        if words[0] == "prompt" and words[1] != "runs":
+            # Without a gateway no channel and no background service is there to write about, and that is said.
+            assert after.code == before.code, words
+            continue
         assert after == before, words
     assert [done.code for done in alone] == [0] * 13 + [1, 0, 1]
 

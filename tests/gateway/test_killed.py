@@ -17,7 +17,7 @@ from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, says
 
-KILLS = 25
+KILLS = 10
 
 
 @pytest.fixture

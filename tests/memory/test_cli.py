@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.commandline import openclaw
+from openclaw.protocol.client import CallFailed
+from openclaw.testing import TemporaryHome
+from tests.commandline import openclaw, typed
+from tests.e2e.gateway_process import GatewayProcess
 
 
 class Person:
@@ -68,3 +71,29 @@ def test_reset_takes_the_index_and_leaves_the_notes(person: Person):
     assert person.runs("reset", "--yes").returncode == 0
     assert not list((person.workspace.parent / "state/memory").glob("*.sqlite"))
     assert (person.workspace / "MEMORY.md").exists()
+
+
+@pytest.mark.anyio
+async def test_commands_use_the_index_of_the_gateway_that_runs(openclaw_home: TemporaryHome) -> None:
+    openclaw_home.configure({"agents": {"defaults": {"memorySearch": {"provider": "none"}}}})
+    openclaw_home.workspace.mkdir(parents=True, exist_ok=True)
+    (openclaw_home.workspace / "MEMORY.md").write_text("- Tea is lapsang.\n- The dentist is Dr. Adeyemi.\n")
+    run = typed(openclaw_home)
+    with GatewayProcess(openclaw_home) as gateway:
+        assert json.loads(run("memory", "search", "lapsang", "--json").out)["results"]
+        reset = run("memory", "reset", "--yes")
+        assert (reset.code, "main.sqlite" in reset.out) == (0, True)
+        assert not list((openclaw_home.state / "state" / "memory").glob("*.sqlite"))
+        async with gateway.client() as client:
+            found = await client.call("memory.search", {"query": "adeyemi"})
+            assert [each["path"] for each in found["results"]] == ["MEMORY.md"]
+        assert run("memory", "forget", "MEMORY.md#L2", stdin="n\n").code == 130
+        assert run("memory", "forget", "MEMORY.md#L2", "--yes").code == 0
+        async with gateway.client() as client:
+            assert not (await client.call("memory.search", {"query": "adeyemi"}))["results"]
+            unknown = client.call("memory.forget", {"path": "MEMORY.md", "startLine": 7, "endLine": 9})
+            with pytest.raises(CallFailed, match="lines 7 to 9 are not all there"):
+                await unknown
+        openclaw_home.configure({"agents": {"defaults": {"memorySearch": {"enabled": False}}}})
+    off = run("memory", "status")
+    assert (off.code, "memorySearch.enabled" in off.err) == (1, True)

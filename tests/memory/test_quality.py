@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from openclaw.core.embedder import EmbedderEndpoint
 from openclaw.memory import embedders
-from openclaw.memory.evaluate import EvalMetrics, ask, compute_metrics, sample_questions, write_sample
+from openclaw.memory.evaluate import EvalMetrics, ask, compute_metrics, sample_questions, search_in, write_sample
 from openclaw.memory.service import open_memory
 from openclaw.memory.settings import HybridSettings, MemorySearchSettings, QuerySettings
 from tests.memory.conftest import StillClock
@@ -32,7 +32,7 @@ async def measured(folder: Path, settings: MemorySearchSettings) -> dict[str, Ev
     )
     try:
         await memory.sync()
-        return {row.kind: row for row in compute_metrics(await ask(memory, sample_questions()))}
+        return {row.kind: row for row in compute_metrics(await ask(search_in(memory), sample_questions()))}
     finally:
         await memory.close()
 

@@ -16,7 +16,7 @@ from openclaw.plugins.manager import PluginManager, PluginStatus
 from openclaw.plugins.settings import PluginEntry, PluginsSettings
 from openclaw.process.tasks import SystemClock
 
-DEADLINE = 90.0
+DEADLINE = 300.0
 
 TOOL = """
 from openclaw.plugin import Api; from openclaw.plugin import FunctionTool

@@ -97,7 +97,7 @@ async def test_what_a_plugin_brings_is_there_and_goes_with_it(openclaw_home: Tem
                 done = await client.call("agent", {"message": "greet Ada", "idempotencyKey": "1"}, final=True)
                 assert done["result"]["payloads"][0]["text"] == "Greeted."
                 asked = json.dumps(list(server.requests))
-                assert "Greets somebody." in asked and "Good day Ada" in asked
+                assert "Greets somebody" in asked and "Good day Ada" in asked
                 assert "EXTERNAL_UNTRUSTED_CONTENT" in asked and "Source: Plugin" in asked
                 assert "How to greet people well." in asked
 

@@ -1,15 +1,11 @@
-"""The prompts kept as golden texts: fixed facts, the shipped templates, no machine, no clock."""
+"""Facts of typical prompts, for tests of the renderer: the shipped templates, no machine, no clock."""
 
-import difflib
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 from msgspec import structs
 
 from openclaw.core.secret import Secret
-from openclaw.core.text import ContextFile, PromptText, estimate_tokens
-from openclaw.prompt.build import build
+from openclaw.core.text import ContextFile, PromptText
 from openclaw.prompt.facts import (
     DEFAULT_HEARTBEAT,
     Elevated,
@@ -21,7 +17,6 @@ from openclaw.prompt.facts import (
     ToolLine,
 )
 from openclaw.prompt.fit import fit, resolve, token_budget
-from openclaw.prompt.report import ReportHeader, report
 from openclaw.prompt.sections.tools import KNOWN_TOOLS, authorized_senders
 from openclaw.workspace.budget import Kind, select_files
 from openclaw.workspace.budget import fit as cut
@@ -29,21 +24,8 @@ from openclaw.workspace.files import WorkspaceFile
 from openclaw.workspace.seed import template
 
 HOME = "/home/ada/.openclaw/workspace"
-GOLDEN = Path(__file__).parents[1] / "golden" / "prompts"
 ALL_TOOLS = tuple(ToolLine(name) for name in sorted(KNOWN_TOOLS))
 FENCE = "5eedf00d5eedf00d"
-RULES = """\
-# SOUL.md - Who You Are
-## Core Truths
-- **Help for real.** Skip the applause and the filler; do the thing.
-- **Have a view.** Prefer, disagree, be amused. A helper without opinions is a form to fill in.
-- **Try, then ask.** Read the file, check the facts, search. Come back with an answer, or at least with a better question.
-- **Earn the trust.** Someone let you into their life. Be careful with what goes out, bold with what stays in.
-- **Be a good guest.** Messages, files, plans, perhaps a home: treat them as you would a friend's.
-## Boundaries
-- What is private stays private, always.
-- Ask before you act in the world outside.
-- Send nothing half-finished to anyone."""  # noqa: E501
 
 SKILLS = PromptText(
     """<available_skills>
@@ -120,7 +102,6 @@ def group() -> PromptFacts:
         inbound=InboundFacts(channel="discord", provider="discord", surface="discord", chat_type="group"),
         native_approvals=True,
         reactions=Reactions("minimal", "discord"),
-        tts_hint=None,
     )
 
 
@@ -146,7 +127,6 @@ def sub_agent() -> PromptFacts:
         extra=PromptText(
             "You are a sub-agent. Task: compare three marinas and report the prices.", "sessions_spawn", "agent"
         ),
-        inherited_rules=PromptText(RULES, f"{HOME}/SOUL.md", "workspace"),
     )
 
 
@@ -165,12 +145,9 @@ def sandboxed() -> PromptFacts:
         main_direct(),
         workspace_dir="/workspace",
         sandbox=SandboxFacts(
-            workspace_dir="/home/ada/.openclaw/sandboxes/main",
             container_workspace_dir="/workspace",
             workspace_access="ro",
             agent_workspace_mount="/agent",
-            browser_bridge_url="http://127.0.0.1:9222",
-            host_browser_allowed=False,
             elevated=Elevated(allowed=True, default_level="ask"),
         ),
         reasoning_tags=True,
@@ -214,33 +191,3 @@ SCENARIOS: dict[str, Callable[[], PromptFacts]] = {
     "tiny-model": tiny,
     "none": none,
 }
-
-
-def expected(name: str) -> dict[str, str]:
-    """The golden files of one scenario, by file name."""
-    facts = SCENARIOS[name]()
-    prompt = build(facts)
-    made = report(prompt, facts, ReportHeader(source="estimate"))
-    numbers = {
-        "sha256": made.system_prompt.hash,
-        "chars": made.system_prompt.chars,
-        "tokens": estimate_tokens(made.system_prompt.chars),
-        "sections": [
-            f"{line.side} {line.id} {line.injected_chars} ({line.label}: {line.source})" for line in made.sections
-        ],
-    }
-    return {f"{name}.md": prompt.text + "\n", f"{name}.json": json.dumps(numbers, indent=2, ensure_ascii=False) + "\n"}
-
-
-def drift(name: str) -> str:
-    """How the golden files of `name` differ from what is built now; empty when they do not."""
-    differences = []
-    for file, now in expected(name).items():
-        path = GOLDEN / file
-        kept = path.read_text(encoding="utf-8") if path.exists() else ""
-        if kept != now:
-            lines = difflib.unified_diff(
-                kept.splitlines(), now.splitlines(), f"golden/{file}", f"built/{file}", lineterm="", n=2
-            )
-            differences += [*lines, "(accept with scripts/goldens --regen)"]
-    return "\n".join(differences)

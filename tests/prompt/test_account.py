@@ -176,6 +176,7 @@ def test_lint_finds_what_a_person_should_mend():
         ),
     )
     assert kinds(facts) == [
+        ("costly", "prompt files", 0),
         ("over-budget", "USER.md", 0),
         ("near-limit", "IDENTITY.md", 0),
         ("missing", "TOOLS.md", 0),
@@ -186,7 +187,7 @@ def test_lint_finds_what_a_person_should_mend():
         ("heartbeat-off", "HEARTBEAT.md", 0),
         ("no-read-tool", "skills", 0),
     ]
-    assert str(lint(facts)[3]) == "SOUL.md:2: says again what AGENTS.md:1 says; keep one"
+    assert str(lint(facts)[4]) == "SOUL.md:2: says again what AGENTS.md:1 says; keep one"
 
 
 def test_lint_is_content_with_a_fresh_workspace():
@@ -198,7 +199,9 @@ def test_lint_is_content_with_a_fresh_workspace():
 
 def test_fitting_gives_things_up_in_the_documented_order():
     facts = structs.replace(
-        main_direct(), context_files=(context("AGENTS.md", "a" * 9_000), context("USER.md", "u" * 9_000))
+        main_direct(),
+        tools=tuple(structs.replace(tool, summary="does things", deferred=True) for tool in main_direct().tools),
+        context_files=(context("AGENTS.md", "a" * 9_000), context("USER.md", "u" * 9_000)),
     )
     seen: list[str] = []
     for window in range(40_000, 2_000, -500):

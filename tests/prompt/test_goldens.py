@@ -1,56 +1,60 @@
-"""The golden prompts: what is sent is what was reviewed."""
+"""The golden prompts are what real runs sent, and they keep to their budgets."""
 
 import pytest
 
-from openclaw.core.text import CACHE_BOUNDARY, estimate_tokens, utf16_length
-from openclaw.prompt.build import build
-from openclaw.prompt.fit import fit, token_budget
+from openclaw.core.text import CACHE_BOUNDARY
+from openclaw.prompt.facts import DEFAULT_HEARTBEAT
+from openclaw.prompt.lint import BUDGETS, SMALL_BUDGETS
 from openclaw.prompt.sections.stable import IDENTITY
-from tests.prompt.scenarios import GOLDEN, SCENARIOS, drift, expected, fresh_files, main_direct, tiny
+from tests.prompt.recorded import NAMES, RecordedRequest, drift, golden_files
+
+pytestmark = pytest.mark.slow
+
+Recorded = dict[str, RecordedRequest]
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_the_prompt_is_the_reviewed_one(name):
-    difference = drift(name)
+def test_what_is_sent_is_what_was_reviewed(recorded: Recorded) -> None:
+    difference = drift(golden_files(recorded))
     assert not difference, f"\n{difference}"
 
 
-def test_no_golden_file_is_left_over():
-    wanted = {file for name in SCENARIOS for file in expected(name)}
-    assert {path.name for path in GOLDEN.iterdir()} == wanted
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "none"])
+def test_identity_first_safety_inside_runtime_last(recorded: Recorded, name: str) -> None:
+    text = recorded[name].system
+    assert text.startswith(IDENTITY + "\n")
+    assert "no goals of your own" in recorded[name].section("## Safety")
+    assert CACHE_BOUNDARY.strip() not in text  # it is for us, not for the model
+    assert text.splitlines()[-2].startswith("Runtime: agent=")
 
 
-@pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "none"])
-def test_every_prompt_has_identity_first_safety_inside_and_runtime_last(name):
-    prompt = build(SCENARIOS[name]())
-    assert prompt.text.startswith(IDENTITY + "\n")
-    assert "\n## Safety\n" in prompt.stable
-    assert prompt.text.count(CACHE_BOUNDARY) == 1
-    assert prompt.text.splitlines()[-2].startswith("Runtime: ")
+def test_a_raw_run_gets_the_identity_line_and_nothing_else(recorded: Recorded) -> None:
+    assert recorded["none"].system == IDENTITY
 
 
-def test_raw_runs_get_the_identity_line_and_nothing_else():
-    assert build(SCENARIOS["none"]()).text == "You are a personal assistant running inside OpenClaw."
+def test_a_first_request_keeps_to_its_budget(recorded: Recorded) -> None:
+    """Everything there is: memory, cron, sessions, web, a channel with buttons and reactions, heartbeats, new files."""
+    sent = recorded["telegram-direct"]
+    instructions = len(sent.system) - sent.file_chars
+    assert sent.schema_chars <= BUDGETS["schemas"]
+    assert (instructions + sent.schema_chars) / 4 <= BUDGETS["instructions"]
+    assert sent.file_chars / 4 <= BUDGETS["files"]
+    assert (len(sent.system) + sent.schema_chars) / 4 <= BUDGETS["all"]
+    assert DEFAULT_HEARTBEAT.text in sent.system and "BOOTSTRAP.md" in sent.system
 
 
-def test_a_fresh_workspace_with_all_tools_costs_at_most_6000_tokens():
-    from msgspec import structs
+def test_a_small_window_costs_at_most_2500_tokens(recorded: Recorded) -> None:
+    sent = recorded["tiny-model"]
+    assert (len(sent.system) + sent.schema_chars) / 4 <= SMALL_BUDGETS["all"]
+    assert {"read", "write", "edit", "exec", "tool_search", "tool_describe", "tool_call"} == set(sent.tools)
+    assert "sessions_spawn" in sent.section("## Tooling")
 
-    facts = structs.replace(
-        main_direct(),
-        context_files=fresh_files(bootstrap=True),
-        delegation="prefer",
-        acp_enabled=True,
-        silent_replies="generic",
+
+def test_schemas_go_with_everyday_tools_and_the_others_are_named(recorded: Recorded) -> None:
+    sent = recorded["telegram-direct"]
+    everyday = (
+        "read write edit exec process grep find ls web_search web_fetch memory_search memory_get cron message "
+        "session_status sessions_spawn sessions_yield tool_search tool_describe tool_call"
     )
-    assert estimate_tokens(utf16_length(build(facts).text)) <= 6_000
-
-
-def test_an_8k_model_pays_at_most_2500_tokens_for_a_fresh_workspace():
-    assert estimate_tokens(utf16_length(build(tiny()).text)) <= 2_500
-    assert token_budget(8_192) <= 2_500
-
-
-def test_a_large_model_gives_nothing_up():
-    fitted = fit(main_direct(), token_budget(200_000))
-    assert fitted.facts == main_direct() and fitted.degraded == ()
+    assert set(sent.tools) == set(everyday.split())
+    for name in ("browser", "gateway", "sessions_list", "subagents", "image"):
+        assert f"\n- {name}: " in sent.section("## Tooling")

@@ -13,7 +13,6 @@ from openclaw.runs.queue import (
     Decision,
     EnqueueMessage,
     InterruptRun,
-    Mode,
     QueuedRun,
     QueueRules,
     RejectMessage,
@@ -26,6 +25,7 @@ from openclaw.runs.queue import (
     parse_mode,
 )
 from openclaw.runs.request import RunRequest
+from openclaw.runs.settings import QueueMode
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,9 @@ from openclaw.runs.request import RunRequest
         ("interrupt", False, False, 0, StartRun()),
     ],
 )
-def test_what_happens_to_a_message(mode: Mode, busy: bool, steerable: bool, waiting: int, expected: Decision) -> None:
+def test_what_happens_to_a_message(
+    mode: QueueMode, busy: bool, steerable: bool, waiting: int, expected: Decision
+) -> None:
     assert decide(QueueRules(mode=mode), busy=busy, steerable=steerable, waiting=waiting) == expected
 
 

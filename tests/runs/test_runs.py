@@ -17,9 +17,10 @@ from openclaw.gateway.services import build_services
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.events import RunEvent, RunSettled
-from openclaw.runs.queue import Lanes, Mode, QueueRules
+from openclaw.runs.queue import Lanes, QueueRules
 from openclaw.runs.reply import TextShaped
 from openclaw.runs.request import RunRequest
+from openclaw.runs.settings import QueueMode
 from openclaw.runs.worker import INTERRUPTED, RunService
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
@@ -417,7 +418,7 @@ async def test_whatever_the_modes_every_message_is_said_once_and_every_input_end
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel, seed: int
 ) -> None:
     chance = random.Random(seed)
-    modes: tuple[Mode, ...] = ("steer", "followup", "interrupt", "collect")
+    modes: tuple[QueueMode, ...] = ("steer", "followup", "interrupt", "collect")
     scripted_model.script(*([says("a"), says("b")] for _ in range(80)))
     async with hall(openclaw_home, scripted_model) as place:
         for number in range(25):

@@ -12,7 +12,7 @@ TOOLS = {tool.spec.name: tool for tool in build_tools(shell="/bin/sh", env={})}
 
 
 def test_they_come_in_the_order_of_the_prompt():
-    assert list(TOOLS) == ["read", "write", "edit", "apply_patch", "grep", "find", "ls", "exec"]
+    assert list(TOOLS) == ["read", "write", "edit", "apply_patch", "grep", "find", "ls", "exec", "ask_user"]
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -24,7 +24,9 @@ def test_what_a_model_is_told_is_short_and_complete(name):
     assert spec.label
     assert spec.parameters["type"] == "object"
     assert set(spec.parameters.get("required", ())) <= set(properties)
-    assert all(one["type"] and one["description"] for one in properties.values())
+    assert all(one["type"] for one in properties.values())
+    assert not any(one.get("description") == "" for one in properties.values())
+    assert set(spec.rare) <= set(properties) - set(spec.parameters.get("required", ()))
     assert set(spec.aliases.values()) <= set(properties)
     assert not set(spec.aliases) & set(properties)
 
@@ -42,7 +44,7 @@ def test_effects_tell_readers_from_writers():
 def test_only_calls_that_write_reserve_anything(context, workspace):
     args = {"path": "a", "content": "", "pattern": "x", "command": "ls", "input": "*** Begin Patch\n*** End Patch"}
     reserved = {name for name, tool in TOOLS.items() if tool.resources(args, context)}
-    assert reserved == {"write", "edit"}
+    assert reserved == {"write", "edit", "ask_user"}, "two questions at once are one after the other"
 
 
 def test_a_terminal_library_is_only_loaded_when_needed():

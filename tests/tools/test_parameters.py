@@ -40,6 +40,7 @@ LIMITS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"
 OPEN = "the job is described in words and checked as a whole, so that its older spellings are taken too"
 SEED = "also the actions and values of the older shape"
 DIFFERENT: dict[str, str] = {
+    "ask_user.questions[] required": "a question that takes words has no options, and needs no name",
     "cron.action": "no next_check: a job has no pace of its own to move",
     "cron.job": OPEN,
     "edit required": "one replacement may be given as oldText and newText, without a list",

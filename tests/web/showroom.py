@@ -13,7 +13,8 @@ from typing import Any
 
 from openclaw.testing import Step, TemporaryHome, calls, says
 from openclaw.testing.server import MockModelServer, Reply
-from tests.web.support import CHROMIUM, Site, say, site, wait_idle
+from tests.channels.telegram.server import TOKEN, Fault, TelegramServer
+from tests.web.support import CHROMIUM, SharedBrowser, Site, say, site, wait_idle
 
 SIZE = {"width": 1120, "height": 720}
 PHONE = {"width": 390, "height": 760}
@@ -81,7 +82,7 @@ class Actor(MockModelServer):
         return tuple(reply) if isinstance(reply, Sequence) else (reply,)
 
 
-def furnish(home: TemporaryHome, server: MockModelServer) -> None:
+def furnish(home: TemporaryHome, server: MockModelServer, telegram: TelegramServer) -> None:
     place = home.workspace
     (place / "memory").mkdir()
     (place / "trip.md").write_text("# Trip\n\n- train: ?\n- ferry: ?\n")
@@ -100,6 +101,8 @@ def furnish(home: TemporaryHome, server: MockModelServer) -> None:
     settings["models"]["providers"]["local"] = provider
     settings["agents"]["defaults"] = {"model": "local/assistant-large", "heartbeat": {"every": "30m"}}
     settings["tools"] = {"experimental": {"planTool": True}}
+    settings["channels"] = {"telegram": {"apiRoot": telegram.url, "botToken": TOKEN}}
+    settings["delivery"] = {"unsure": "hold"}
     home.configure(settings)
 
 
@@ -133,8 +136,8 @@ def spend(home: TemporaryHome) -> None:
     database.close()
 
 
-async def arrange(here: Site) -> None:
-    """Jobs, conversations and a changed skill."""
+async def arrange(here: Site, telegram: TelegramServer) -> None:
+    """Jobs, conversations, somebody who asks to be heard, and a message that may have arrived."""
     morning = {
         "name": "Morning briefing",
         "schedule": {"kind": "cron", "expr": "30 7 * * 1-5", "tz": "Europe/Lisbon"},
@@ -155,6 +158,11 @@ async def arrange(here: Site) -> None:
         shelves = await client.call("sessions.create", {"label": "Kitchen shelves"})
         asked = {"message": "Which screws hold in brick?", "idempotencyKey": "shelves", "sessionKey": shelves["key"]}
         await client.call("agent", asked, final=True)
+        telegram.says("hello", sender=7)
+        await asyncio.to_thread(telegram.hears, 1)
+        telegram.faults = [Fault("sendMessage", cut="before")]
+        late = {"to": "telegram:8", "message": "The ferry leaves at 11:30.", "idempotencyKey": "ferry"}
+        await client.call("send", late)
 
 
 @contextmanager
@@ -168,12 +176,12 @@ def made_up(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def showroom(browser: Any) -> Iterator[Site]:
-    with made_up(Path(tempfile.gettempdir()) / "home") as folder, Actor() as server:
+def showroom(browser: SharedBrowser) -> Iterator[Site]:
+    with made_up(Path(tempfile.gettempdir()) / "home") as folder, Actor() as server, TelegramServer() as telegram:
         home = TemporaryHome(folder)
-        furnish(home, server)
+        furnish(home, server, telegram)
         with site(home, browser) as here:
-            page = here.open()
+            page = here.open(here.visitor())
             say(page, "I am going to Lisbon on the 20th.")
             page.wait_for_selector("text=wrote the dates down")
             wait_idle(page)
@@ -184,7 +192,7 @@ def showroom(browser: Any) -> Iterator[Site]:
             wait_idle(page)
             page.close()
             with ThreadPoolExecutor(1) as aside:  # the browser's driver keeps a loop in this thread
-                aside.submit(asyncio.run, arrange(here)).result()
+                aside.submit(asyncio.run, arrange(here, telegram)).result()
             spend(home)
             (home.workspace / "SOUL.md").write_text("Be warm and brief. Say when you are not sure.\n")
             skill = home.workspace / "skills" / "packing" / "SKILL.md"
@@ -234,6 +242,9 @@ def shots(page: Any, here: Site) -> Iterator[str]:
     yield "palette"
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog", state="detached")
+    to("channels", "[data-held]")
+    page.wait_for_selector("oc-channels .badge.good")
+    yield "channels"
     to("usage", ".chart svg")
     yield "usage"
     to("config", "oc-config .list")
@@ -261,7 +272,7 @@ def take(folder: Path, only: Sequence[str] = ()) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        with showroom(browser) as here:
+        with showroom(SharedBrowser(browser)) as here:
             for scheme in ("light", "dark"):
                 context = here.visitor(color_scheme=scheme, reduced_motion="reduce")
                 page = here.open(context)

@@ -2,13 +2,12 @@
 
 import base64
 import json
-from typing import Any
 
 import pytest
 
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing.server import Hangs, MockModelServer
-from tests.web.support import long_conversation, said, say, site, wait_idle
+from tests.web.support import SharedBrowser, long_conversation, said, say, site, wait_idle
 
 pytestmark = pytest.mark.system
 
@@ -18,7 +17,7 @@ PIXEL = base64.b64decode(
 
 
 def test_the_token_stays_nowhere_a_link_works_once_and_the_browser_is_remembered(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     with MockModelServer([says("hi")]) as server:
         openclaw_home.configure(server.settings())
@@ -49,15 +48,15 @@ def test_the_token_stays_nowhere_a_link_works_once_and_the_browser_is_remembered
 
 
 def test_an_answer_is_shown_as_markdown_with_code_to_copy_and_a_card_for_the_tool(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     (openclaw_home.workspace / "note.txt").write_text("remember the milk\n")
     answer = "It says **milk**.\n\n```python\nprint('milk')\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
     with MockModelServer([calls("read", path="note.txt"), says(answer)]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
-            context = here.visitor(permissions=["clipboard-read", "clipboard-write"])
-            page = here.open(context)
+            page = here.open()
+            page.context.grant_permissions(["clipboard-read", "clipboard-write"])
             say(page, "what does the note say?")
             page.wait_for_selector("figure.code")
             wait_idle(page)
@@ -81,7 +80,9 @@ def test_an_answer_is_shown_as_markdown_with_code_to_copy_and_a_card_for_the_too
             assert here.complaints == []
 
 
-def test_a_command_waits_for_a_click_and_shows_what_is_hidden_in_it(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_a_command_waits_for_a_click_and_shows_what_is_hidden_in_it(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
     command = "touch made\u202e && echo done"
     with MockModelServer([calls("exec", command=command), says("ran")]) as server:
         openclaw_home.configure(server.settings())
@@ -105,7 +106,7 @@ def test_a_command_waits_for_a_click_and_shows_what_is_hidden_in_it(openclaw_hom
     [("touch made", ["deny", "allow-once", "allow-always"]), ("python3 -c 'print(1)'", ["deny", "allow-once"])],
 )
 def test_always_is_offered_where_it_means_something(
-    openclaw_home: TemporaryHome, browser: Any, command: str, offered: list[str]
+    openclaw_home: TemporaryHome, browser: SharedBrowser, command: str, offered: list[str]
 ) -> None:
     with MockModelServer([calls("exec", command=command), says("well")]) as server:
         openclaw_home.configure(server.settings())
@@ -119,7 +120,7 @@ def test_always_is_offered_where_it_means_something(
             page.wait_for_selector("text=well")
 
 
-def test_an_edit_is_shown_as_a_difference(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_an_edit_is_shown_as_a_difference(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     (openclaw_home.workspace / "note.txt").write_text("buy milk\n")
     edit = calls("edit", path="note.txt", edits=[{"oldText": "buy milk", "newText": "buy bread"}])
     with MockModelServer([edit, says("changed")]) as server:
@@ -132,7 +133,7 @@ def test_an_edit_is_shown_as_a_difference(openclaw_home: TemporaryHome, browser:
             assert page.inner_text(".diff .added").strip() == "+buy bread"
 
 
-def test_stop_stops_and_what_was_said_until_then_stays(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_stop_stops_and_what_was_said_until_then_stays(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     with MockModelServer([Hangs("half an ans"), says("after that")]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
@@ -150,7 +151,7 @@ def test_stop_stops_and_what_was_said_until_then_stays(openclaw_home: TemporaryH
 
 
 def test_images_and_files_go_with_a_message_and_are_still_there_later(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     bill = {"name": "bill.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.7"}
     with MockModelServer([says("a pixel and a bill"), says("both again")]) as server:
@@ -189,14 +190,13 @@ def test_images_and_files_go_with_a_message_and_are_still_there_later(
 
 
 def test_two_tabs_show_the_same_and_a_restart_neither_loses_nor_doubles(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     with MockModelServer([says("first"), says("second")]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
-            context = here.visitor()
-            one = here.open(context)
-            two = context.new_page()
+            one = here.open()
+            two = one.context.new_page()
             two.goto(f"{here.address}/chat/main")
             two.wait_for_selector("oc-chat .talk")
             say(one, "hello")
@@ -216,7 +216,9 @@ def test_two_tabs_show_the_same_and_a_restart_neither_loses_nor_doubles(
                 assert said(page, "assistant") == ["first", "second"]
 
 
-def test_ten_thousand_messages_scroll_without_filling_the_page(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_thousands_of_messages_scroll_without_filling_the_page(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
     with MockModelServer([says("an answer")]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
@@ -225,12 +227,12 @@ def test_ten_thousand_messages_scroll_without_filling_the_page(openclaw_home: Te
             page.wait_for_selector("text=an answer")
             wait_idle(page)
             here.gateway.stop()
-            long_conversation(openclaw_home.transcripts()[0], 10_000)
+            long_conversation(openclaw_home.transcripts()[0], 3_000)
             here.gateway.start()
-            page = here.open()
-            page.wait_for_selector("text=question 9998")
+            here.enter(page)
+            page.wait_for_selector("text=question 2998")
             nodes = []
-            for _ in range(8):
+            for _ in range(6):
                 before = page.locator("article").first.get_attribute("data-id")
                 page.evaluate("document.querySelector('.talk').scrollTop = 0")
                 page.wait_for_function(
@@ -239,7 +241,7 @@ def test_ten_thousand_messages_scroll_without_filling_the_page(openclaw_home: Te
                 nodes.append(page.evaluate("document.querySelectorAll('*').length"))
                 assert page.locator("article").count() <= 200
             assert max(nodes[3:]) <= nodes[2] * 1.05, nodes
-            for _ in range(3):
+            for _ in range(2):
                 last = page.locator("article[data-id]").last.get_attribute("data-id")
                 page.evaluate("(each => each.scrollTop = each.scrollHeight)(document.querySelector('.talk'))")
                 page.wait_for_function(
@@ -249,10 +251,10 @@ def test_ten_thousand_messages_scroll_without_filling_the_page(openclaw_home: Te
                 )
                 assert page.evaluate("document.querySelectorAll('*').length") <= nodes[2] * 1.05
             page.click("text=To the newest message")
-            page.wait_for_selector("text=question 9998")
+            page.wait_for_selector("text=question 2998")
 
 
-def test_what_the_gateway_answers_itself_is_shown(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_what_the_gateway_answers_itself_is_shown(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     with site(openclaw_home, browser) as here:
         page = here.open()
         say(page, "/status")

@@ -1,18 +1,19 @@
 """What the doctor finds, on the page: said plainly, repaired only after its plan was read."""
 
 import stat
-from typing import Any
 
 import pytest
 
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing.server import MockModelServer
-from tests.web.support import site
+from tests.web.support import SharedBrowser, site
 
 pytestmark = pytest.mark.system
 
 
-def test_findings_are_shown_and_repaired_after_a_look_at_the_plan(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_findings_are_shown_and_repaired_after_a_look_at_the_plan(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
     def mode() -> int:
         return stat.S_IMODE(openclaw_home.config_path.stat().st_mode)
 

@@ -4,7 +4,6 @@ import re
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, To
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing_server import MockModelServer
 from tests import commandline
+from tests.web.support import SharedBrowser
 from tests.web.test_hostile import CORPUS
 
 TAGS = set(
@@ -134,12 +134,12 @@ def test_the_command_writes_the_page_once(openclaw_home: TemporaryHome) -> None:
 
 
 @pytest.mark.system
-def test_a_browser_runs_nothing_of_it_and_asks_nobody(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_a_browser_runs_nothing_of_it_and_asks_nobody(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     file = openclaw_home.root / "talk.html"
     export(openclaw_home, file)
     asked: list[str] = []
     complaints: list[str] = []
-    reader = browser.new_page()
+    reader = browser.new_context().new_page()
     reader.on("request", lambda request: asked.append(request.url))
     reader.on("console", lambda message: complaints.append(message.text))
     reader.goto(file.as_uri())
@@ -150,4 +150,4 @@ def test_a_browser_runs_nothing_of_it_and_asks_nobody(openclaw_home: TemporaryHo
     assert reader.evaluate("getComputedStyle(document.body).maxWidth") == "736px", "its own style is let in"
     assert asked == [file.as_uri()]
     assert complaints == []
-    reader.close()
+    reader.context.close()

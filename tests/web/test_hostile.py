@@ -8,7 +8,7 @@ import pytest
 
 from openclaw.testing import Says, Step, TemporaryHome, calls, says
 from openclaw.testing.server import MockModelServer
-from tests.web.support import say, site, wait_idle
+from tests.web.support import SharedBrowser, say, site, wait_idle
 
 pytestmark = pytest.mark.system
 
@@ -68,7 +68,7 @@ def harmless(page: Any, here: Any) -> None:
     assert all(url.startswith((here.address, f"ws://{here.address[7:]}", "data:", "blob:")) for url in here.requests)
 
 
-def test_a_model_that_answers_with_attacks_runs_nothing(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_a_model_that_answers_with_attacks_runs_nothing(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     with MockModelServer([Says("\n\n".join(CORPUS), piece=97), *(says(each) for each in CORPUS[:3])]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
@@ -89,7 +89,7 @@ def test_a_model_that_answers_with_attacks_runs_nothing(openclaw_home: Temporary
 
 
 def test_attacks_in_messages_tool_results_arguments_and_names_run_nothing(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     (openclaw_home.workspace / "page.html").write_text("\n".join(CORPUS))
     script: list[Step] = [
@@ -117,7 +117,9 @@ def test_attacks_in_messages_tool_results_arguments_and_names_run_nothing(
             harmless(page, here)
 
 
-def test_a_transcript_written_by_an_attacker_shows_and_does_nothing(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_a_transcript_written_by_an_attacker_shows_and_does_nothing(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
     hidden = "inv\u202efdp.exe\u2066"
     with MockModelServer([says("fine")]) as server:
         openclaw_home.configure(server.settings())
@@ -135,7 +137,7 @@ def test_a_transcript_written_by_an_attacker_shows_and_does_nothing(openclaw_hom
             (skill / "SKILL.md").write_text(f"---\nname: evil\ndescription: {json.dumps(CORPUS[1])}\n---\n" + CORPUS[0])
             here.gateway.start()
             here.requests.clear()  # it listens elsewhere now
-            page = here.open()
+            here.enter(page)
             page.wait_for_selector("article.assistant >> text=the last word")
             assert page.locator(".thinking").count() == 1 and page.locator(".thinking[open]").count() == 0
             for summary in page.locator("oc-tool summary, .thinking summary").all():
@@ -214,7 +216,7 @@ def poison(path: Path) -> None:
             file.write(json.dumps(entry) + "\n")
 
 
-def test_an_exported_page_is_as_harmless(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_an_exported_page_is_as_harmless(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     with MockModelServer([says("\n\n".join(CORPUS))]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:

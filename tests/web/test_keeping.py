@@ -10,7 +10,7 @@ import pytest
 
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing.server import MockModelServer
-from tests.web.support import Site, say, site, wait_idle
+from tests.web.support import SharedBrowser, Site, say, site, wait_idle
 
 pytestmark = pytest.mark.system
 
@@ -26,7 +26,7 @@ def ask_gateway(here: Site, method: str, params: dict[str, Any]) -> Any:
         return aside.submit(asyncio.run, call()).result()
 
 
-def test_a_file_shows_what_it_was_and_goes_back(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_a_file_shows_what_it_was_and_goes_back(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     with MockModelServer([calls("write", path="SOUL.md", content="Be loud.\n"), says("done")]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
@@ -57,7 +57,9 @@ def test_a_file_shows_what_it_was_and_goes_back(openclaw_home: TemporaryHome, br
             assert here.complaints == []
 
 
-def test_a_note_is_opened_at_the_line_changed_and_found_changed(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_a_note_is_opened_at_the_line_changed_and_found_changed(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
     note = openclaw_home.workspace / "memory" / "home.md"
     note.parent.mkdir()
     lines = [f"Line {number} is about nothing." for number in range(1, 200)]
@@ -95,7 +97,9 @@ def test_a_note_is_opened_at_the_line_changed_and_found_changed(openclaw_home: T
         assert here.complaints == []
 
 
-def test_a_changed_skill_is_looked_at_accepted_and_switched_off(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_a_changed_skill_is_looked_at_accepted_and_switched_off(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
     skill = openclaw_home.workspace / "skills" / "packing" / "SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text("---\nname: packing\ndescription: Packing lists.\n---\n\nAsk where.\n")
@@ -128,7 +132,9 @@ def test_a_changed_skill_is_looked_at_accepted_and_switched_off(openclaw_home: T
             assert here.complaints == []
 
 
-def test_a_job_is_made_run_changed_switched_off_and_deleted(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_a_job_is_made_run_changed_switched_off_and_deleted(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
     with MockModelServer([says("the plants are watered")]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
@@ -171,7 +177,9 @@ def test_a_job_is_made_run_changed_switched_off_and_deleted(openclaw_home: Tempo
             assert here.complaints == []
 
 
-def test_what_was_spent_is_drawn_by_day_and_listed_by_model(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_what_was_spent_is_drawn_by_day_and_listed_by_model(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
     with MockModelServer([says("cheap")]) as server:
         openclaw_home.configure(server.settings(cost={"input": 3000, "output": 15000}))
         with site(openclaw_home, browser) as here:
@@ -203,7 +211,7 @@ def test_what_was_spent_is_drawn_by_day_and_listed_by_model(openclaw_home: Tempo
             assert here.complaints == []
 
 
-def test_a_setting_is_found_by_what_its_explanation_says(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_a_setting_is_found_by_what_its_explanation_says(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     with site(openclaw_home, browser) as here:
         page = here.open()
         page.click("nav a[href$='/config']")
@@ -217,7 +225,7 @@ def test_a_setting_is_found_by_what_its_explanation_says(openclaw_home: Temporar
         assert json.loads(openclaw_home.config_path.read_text())["agents"]["defaults"]["heartbeat"]["every"] == "45m"
 
 
-def test_what_changed_in_the_prompt_is_shown_line_by_line(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_what_changed_in_the_prompt_is_shown_line_by_line(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     with MockModelServer([says("aye")]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:

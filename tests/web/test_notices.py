@@ -7,7 +7,7 @@ import pytest
 
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing.server import Answers, Hangs, MockModelServer
-from tests.web.support import say, site, wait_idle
+from tests.web.support import SharedBrowser, say, site, wait_idle
 
 pytestmark = pytest.mark.system
 
@@ -24,7 +24,7 @@ def two_models(first: MockModelServer, second: MockModelServer) -> dict[str, Any
 
 
 def test_the_page_says_who_answered_instead_also_when_it_is_loaded_again(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     with MockModelServer([LIMITED]) as first, MockModelServer([says("From the spare one.")]) as second:
         openclaw_home.configure(two_models(first, second))
@@ -46,7 +46,7 @@ def test_the_page_says_who_answered_instead_also_when_it_is_loaded_again(
             assert here.complaints == []
 
 
-def test_the_page_says_that_a_restart_came_between(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_the_page_says_that_a_restart_came_between(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     with MockModelServer([Hangs("half an "), says("A whole answer.")]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:

@@ -16,6 +16,7 @@ from openclaw.gateway.process import running_gateway, stop
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import Answers, MockModelServer
 from openclaw.workspace.files import parse
+from tests.channels.telegram.server import TOKEN, TelegramServer
 from tests.commandline import openclaw
 
 KEY = "sk-a-secret-that-nobody-may-see"
@@ -105,6 +106,8 @@ def test_five_questions_at_most_and_the_key_is_seen_nowhere(openclaw_home: Tempo
         person.types(f"{KEY}\n")
         person.until("What shall the assistant be called?")
         person.types("Clawdia\n")
+        person.until("number or name (Enter: nowhere else for now)")
+        person.types("\n")
         person.until("number [1]")
         person.types("\n")
         assert person.ends() == 0, person.seen
@@ -153,6 +156,8 @@ def test_who_you_are_on_a_channel_is_asked_when_a_plugin_brings_one(openclaw_hom
     person.types("\n")
     person.until("What shall the assistant be called?")
     person.types("\n")
+    person.until("number or name (Enter: nowhere else for now)")
+    person.types("\n")
     person.until("You can also talk to it on: mailbox")
     person.until("such as mailbox:your-id")
     person.types("telegram:5\n")
@@ -168,6 +173,37 @@ def test_who_you_are_on_a_channel_is_asked_when_a_plugin_brings_one(openclaw_hom
     assert json.loads(out)["channels"] == ["mailbox"]
 
 
+def test_a_telegram_token_is_pasted_and_tried_at_once(openclaw_home: TemporaryHome) -> None:
+    with TelegramServer() as telegram:
+        openclaw_home.configure({"channels": {"telegram": {"apiRoot": telegram.url}}})
+        person = Terminal(openclaw_home, "onboard")
+        person.until("number, name or provider/model")
+        person.types("\n")
+        person.until("What shall the assistant be called?")
+        person.types("\n")
+        person.until("1 Telegram")
+        person.until("Enter: nowhere else for now")
+        person.types("pigeon\n")
+        person.until("pigeon is none of telegram")
+        person.types("telegram\n")
+        person.until("write /newbot to @BotFather")
+        person.until("Token")
+        person.types("42:a-wrong-token\n")
+        person.until("Nothing was kept")
+        person.until("Token")
+        person.types(f"{TOKEN}\n")
+        person.until("this is @claw_bot; tried, and saved")
+        person.until("openclaw gateway start")
+        person.until("Write to @claw_bot in Telegram")
+        person.until("Enter: nowhere else for now")
+        person.types("\n")
+        person.until("number [1]")
+        person.types("\n")
+        assert person.ends() == 0, person.seen
+    assert TOKEN not in person.seen and "a-wrong-token" not in person.seen
+    assert json.loads(openclaw_home.config_path.read_text())["channels"]["telegram"]["botToken"] == TOKEN
+
+
 def test_without_a_channel_onboarding_says_in_a_line_how_to_get_one(openclaw_home: TemporaryHome) -> None:
     openclaw_home.configure({})
     person = Terminal(openclaw_home, "onboard")
@@ -176,11 +212,13 @@ def test_without_a_channel_onboarding_says_in_a_line_how_to_get_one(openclaw_hom
     person.until("What shall the assistant be called?")
     person.types("\n")
     person.until("openclaw plugins install DIRECTORY")
+    person.until("number or name (Enter: nowhere else for now)")
+    person.types("\n")
     person.until("number [1]")
     person.types("\n")
     assert person.ends() == 0 and "Who are you there" not in person.seen
     code, _, err = run(openclaw_home, "onboard", "--non-interactive", "--owner", "telegram:5")
-    assert code == 1 and "none is installed" in err
+    assert code == 1 and "none is connected yet" in err
     assert owners(openclaw_home) == []
 
 

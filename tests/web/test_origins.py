@@ -15,7 +15,7 @@ import pytest
 from openclaw.gateway.http.pages import BUILT
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing.server import MockModelServer
-from tests.web.support import say, site
+from tests.web.support import SharedBrowser, say, site
 
 pytestmark = pytest.mark.system
 
@@ -54,7 +54,7 @@ def elsewhere(gateway: str) -> Iterator[str]:
 
 
 def test_the_page_of_another_origin_works_only_when_that_origin_is_allowed(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     with MockModelServer([says("from afar")]) as server:
         openclaw_home.configure(server.settings())
@@ -79,7 +79,7 @@ def test_the_page_of_another_origin_works_only_when_that_origin_is_allowed(
             assert page.url.startswith(origin)
 
 
-def test_no_address_can_send_the_page_to_another_gateway(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_no_address_can_send_the_page_to_another_gateway(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     with site(openclaw_home, browser) as here:
         page = here.visitor().new_page()
         sockets: list[str] = []
@@ -135,7 +135,7 @@ def pump(source: socket.socket, target: socket.socket) -> None:
 
 
 def test_a_browser_from_elsewhere_waits_until_a_page_that_is_in_approves_it(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     openclaw_home.configure({"gateway": {"trustedProxies": ["127.0.0.1"]}})
     with site(openclaw_home, browser) as here, proxy(here.gateway.port, "203.0.113.9") as port:

@@ -1,19 +1,18 @@
 """The pages beside the chat, in a real browser."""
 
 import json
-from typing import Any
 
 import pytest
 
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing.server import MockModelServer
-from tests.web.support import say, site, wait_idle
+from tests.web.support import SharedBrowser, say, site, wait_idle
 
 pytestmark = pytest.mark.system
 
 
 def test_conversations_are_made_named_started_anew_exported_and_deleted(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     with MockModelServer([says("**hello** there")]) as server:
         openclaw_home.configure(server.settings())
@@ -62,7 +61,9 @@ def test_conversations_are_made_named_started_anew_exported_and_deleted(
             assert here.complaints == []
 
 
-def test_the_prompt_is_shown_by_sections_with_what_changed(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_the_prompt_is_shown_by_sections_with_what_changed(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
     with MockModelServer([says("ok")]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
@@ -87,7 +88,7 @@ def test_the_prompt_is_shown_by_sections_with_what_changed(openclaw_home: Tempor
 
 
 def test_a_workspace_file_is_edited_and_a_change_behind_our_back_is_not_overwritten(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     with site(openclaw_home, browser) as here:
         page = here.open()
@@ -106,7 +107,7 @@ def test_a_workspace_file_is_edited_and_a_change_behind_our_back_is_not_overwrit
 
 
 def test_a_setting_is_changed_in_the_form_and_a_wrong_one_is_refused(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     openclaw_home.configure({"gateway": {"auth": {"token": "a-secret-of-thirty-two-characters"}}})
     with site(openclaw_home, browser) as here:
@@ -130,7 +131,7 @@ def test_a_setting_is_changed_in_the_form_and_a_wrong_one_is_refused(
 
 
 def test_logs_health_devices_and_models_are_there_and_a_removed_device_is_out(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     with MockModelServer([says("ok")]) as server:
         openclaw_home.configure(server.settings())
@@ -147,7 +148,7 @@ def test_logs_health_devices_and_models_are_there_and_a_removed_device_is_out(
             page.wait_for_selector(".gate")
 
 
-def test_notes_are_found_and_skills_are_listed(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_notes_are_found_and_skills_are_listed(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     (openclaw_home.workspace / "MEMORY.md").write_text("# Home\n\nThe boiler code is <b>4711</b>.\n")
     with site(openclaw_home, browser) as here:
         page = here.open()
@@ -170,6 +171,7 @@ PATHS = (
     "/memory",
     "/skills",
     "/schedule",
+    "/channels",
     "/usage",
     "/config",
     "/logs",
@@ -205,7 +207,7 @@ FAINT = """() => {
 
 
 def test_every_page_fits_a_phone_is_labelled_and_readable_in_light_and_dark(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     with MockModelServer([says("hello `code` there")]) as server:
         openclaw_home.configure(server.settings())

@@ -11,6 +11,7 @@ import pytest
 from openclaw.core.errors import ConfigError
 from openclaw.gateway.http.pages import BUILT, MOST, SECONDS, LoginCodes, base_path, policy, read
 from openclaw.testing import TemporaryHome
+from tests.commandline import PATIENCE
 from tests.e2e.gateway_process import GatewayProcess
 
 PAGE_WEIGHT = 250_000
@@ -25,7 +26,7 @@ def gateway(openclaw_home: TemporaryHome) -> Iterator[GatewayProcess]:
 def ask(
     port: int, method: str, path: str, body: bytes | None = None, **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
         answer = connection.getresponse()

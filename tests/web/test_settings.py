@@ -7,9 +7,11 @@ import pytest
 
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing.server import MockModelServer
-from tests.web.support import site
+from tests.web.support import SharedBrowser, site
 
 pytestmark = pytest.mark.system
+
+ADD = "document.querySelector('oc-config [data-path=\"{}\"] > .add input')"
 
 
 def add(page: Any, path: str, name: str) -> None:
@@ -22,7 +24,7 @@ def save(page: Any) -> None:
     page.wait_for_selector("text=Saved.")
 
 
-def test_named_things_are_added_changed_and_removed(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_named_things_are_added_changed_and_removed(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     def written() -> Any:
         return json.loads(openclaw_home.config_path.read_text())
 
@@ -47,8 +49,7 @@ def test_named_things_are_added_changed_and_removed(openclaw_home: TemporaryHome
             assert written()["mcp"]["servers"]["files.local"]["env"] == made["env"], "a hidden secret stays what it was"
 
             add(page, "mcp.servers", "files.local")
-            field = "document.querySelector('oc-config [data-path=\"mcp.servers\"] > .add input')"
-            assert "already" in page.evaluate(f"() => {field}.validationMessage")
+            assert "already" in page.evaluate(f"() => {ADD.format('mcp.servers')}.validationMessage")
             page.click("[aria-label='Remove mcp.servers[\"files.local\"]']")
             page.wait_for_selector("[id='mcp.servers[\"files.local\"].command']", state="detached")
             save(page)
@@ -57,11 +58,14 @@ def test_named_things_are_added_changed_and_removed(openclaw_home: TemporaryHome
             assert here.complaints == []
 
 
-def test_a_section_of_named_things_is_there_and_found(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_a_section_of_named_things_is_there_and_found(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     with site(openclaw_home, browser) as here:
         page = here.open()
         page.goto(f"{here.address}/config")
         page.click("oc-config .list >> text=channels")
+        page.wait_for_selector("[id='channels.telegram.botToken']")
+        add(page, "channels", "telegram")
+        assert "already" in page.evaluate(f"() => {ADD.format('channels')}.validationMessage")
         add(page, "channels", "mailbox")
         page.select_option("[id='channels.mailbox.dmPolicy']", '"allowlist"')
         page.fill("[aria-label='Search the settings']", "bootstrapMaxChars")
@@ -74,7 +78,7 @@ def test_a_section_of_named_things_is_there_and_found(openclaw_home: TemporaryHo
 
 
 def test_a_new_person_is_told_how_to_get_a_model_and_settings_fit_a_phone(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     with site(openclaw_home, browser) as here:
         page = here.open()

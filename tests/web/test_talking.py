@@ -8,20 +8,19 @@ import pytest
 
 from openclaw.testing import Says, Step, TemporaryHome, calls, says
 from openclaw.testing.server import Hangs, MockModelServer, Reply
-from tests.web.support import Site, long_conversation, said, say, site, wait_idle
+from tests.web.support import SharedBrowser, Site, long_conversation, said, say, site, wait_idle
 
 pytestmark = pytest.mark.system
 
 
 def test_a_message_is_changed_and_sent_again_and_what_followed_is_gone_in_every_tab(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     with MockModelServer([says("Paris is large"), says("it rains"), says("Rome is old")]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
-            context = here.visitor()
-            page = here.open(context)
-            other = context.new_page()
+            page = here.open()
+            other = page.context.new_page()
             other.goto(f"{here.address}/chat/main")
             other.wait_for_selector("oc-chat .talk")
             for text, answer in (("about Paris", "Paris is large"), ("and the weather", "it rains")):
@@ -50,7 +49,7 @@ def test_a_message_is_changed_and_sent_again_and_what_followed_is_gone_in_every_
             assert here.complaints == []
 
 
-def test_words_are_found_far_back_and_the_page_goes_there(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_words_are_found_far_back_and_the_page_goes_there(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     with MockModelServer([says("an answer")]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
@@ -61,7 +60,7 @@ def test_words_are_found_far_back_and_the_page_goes_there(openclaw_home: Tempora
             here.gateway.stop()
             long_conversation(openclaw_home.transcripts()[0], 3_000)
             here.gateway.start()
-            page = here.open()
+            here.enter(page)
             page.wait_for_selector("text=question 2998")
             page.keyboard.press("Control+/")
             page.fill(".find input", "question 402")
@@ -80,7 +79,9 @@ def test_words_are_found_far_back_and_the_page_goes_there(openclaw_home: Tempora
             assert here.complaints == []
 
 
-def test_a_plan_is_watched_and_a_command_speaks_while_it_runs(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_a_plan_is_watched_and_a_command_speaks_while_it_runs(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
     steps = [{"step": "boil <b>water</b>", "status": "completed"}, {"step": "add tea", "status": "in_progress"}]
     done = [{**step, "status": "completed"} for step in steps]
     # The command ends only when the test has seen what it said before.
@@ -100,8 +101,10 @@ def test_a_plan_is_watched_and_a_command_speaks_while_it_runs(openclaw_home: Tem
             assert "over" not in page.inner_text(".tool.running .output")
             page.wait_for_selector(".plan >> text=1 of 2 done")
             assert "boil <b>water</b>" in page.inner_text(".plan")
-            again = here.open()
+            again = page.context.new_page()
+            again.goto(f"{here.address}/chat/main")
             again.wait_for_selector(".plan >> text=1 of 2 done")
+            page.bring_to_front()
             page.click(".plan button")
             page.click(".plan button")
             (openclaw_home.workspace / "off").touch()
@@ -113,15 +116,16 @@ def test_a_plan_is_watched_and_a_command_speaks_while_it_runs(openclaw_home: Tem
             assert here.complaints == []
 
 
-def test_what_waits_is_seen_in_every_tab_and_can_be_taken_back(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_what_waits_is_seen_in_every_tab_and_can_be_taken_back(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
     with MockModelServer([Hangs("thinking about it")]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
-            context = here.visitor()
-            page = here.open(context)
+            page = here.open()
             say(page, "first")
             page.wait_for_selector("text=thinking about it")
-            other = context.new_page()
+            other = page.context.new_page()
             other.goto(f"{here.address}/chat/main")
             other.wait_for_selector("text=thinking about it")
             say(page, "and this too")
@@ -139,13 +143,12 @@ def test_what_waits_is_seen_in_every_tab_and_can_be_taken_back(openclaw_home: Te
 
 
 def test_a_gateway_that_is_killed_in_the_middle_of_an_answer_gives_it_once(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     with MockModelServer([Hangs("half of the ans"), says("the whole answer")]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
-            context = here.visitor()
-            page = here.open(context)
+            page = here.open()
             say(page, "tell me")
             page.wait_for_selector("article.live >> text=half of the ans")
             port = here.gateway.port
@@ -162,14 +165,13 @@ def test_a_gateway_that_is_killed_in_the_middle_of_an_answer_gives_it_once(
             assert said(page, "user") == ["tell me"]
 
 
-def test_a_slow_line_loses_nothing_and_doubles_nothing(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_a_slow_line_loses_nothing_and_doubles_nothing(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
     long = " ".join(f"word{number}" for number in range(400))
     with MockModelServer([Says(long, piece=40), says("second")]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
-            context = here.visitor()
-            page = here.open(context)
-            line = context.new_cdp_session(page)
+            page = here.open()
+            line = page.context.new_cdp_session(page)
             line.send("Network.enable")
             slow = {"offline": False, "latency": 300, "downloadThroughput": 50_000, "uploadThroughput": 20_000}
             line.send("Network.emulateNetworkConditions", slow)
@@ -187,10 +189,11 @@ def test_a_slow_line_loses_nothing_and_doubles_nothing(openclaw_home: TemporaryH
             assert said(page, "user") == ["speak at length", "and then?"]
             assert said(page, "assistant") == [long, "second"]
             assert len(server.requests) == 2
+            line.detach()
 
 
 def test_a_subagent_stands_below_who_started_it_and_its_card_leads_to_it(
-    openclaw_home: TemporaryHome, browser: Any
+    openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:
     class Two(MockModelServer):
         def _next(self, request: dict[str, Any]) -> tuple[Any, ...]:
@@ -215,7 +218,9 @@ def test_a_subagent_stands_below_who_started_it_and_its_card_leads_to_it(
             assert page.locator("td.depth-0").count() == 1
 
 
-def test_what_was_written_is_still_there_after_a_look_elsewhere(openclaw_home: TemporaryHome, browser: Any) -> None:
+def test_what_was_written_is_still_there_after_a_look_elsewhere(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
     with site(openclaw_home, browser) as here:
         page = here.open()
         page.fill("oc-composer textarea", "half a thought")
@@ -240,7 +245,7 @@ def go_anywhere(page: Any, here: Site) -> None:
     page.keyboard.press("Alt+5")
     page.wait_for_url("**/memory")
     page.keyboard.press("Alt+0")
-    page.wait_for_url("**/logs")
+    page.wait_for_url("**/config")
     page.keyboard.press("Alt+n")
     page.wait_for_url("**/chat/agent*")
     assert here.complaints == []

@@ -88,10 +88,10 @@ class Config extends Page {
     this.told = "";
   }
 
-  private add(event: Event, at: string[], item: Json): void {
+  private add(event: Event, at: string[], item: Json, taken: string[]): void {
     const input = (event.target as HTMLElement).closest(".add")!.querySelector("input")!;
     const name = input.value.trim();
-    if (!name || this.names(at).includes(name)) {
+    if (!name || taken.includes(name)) {
       input.setCustomValidity(name ? "There is one of that name already." : "Give it a name first.");
       input.reportValidity();
       return;
@@ -149,15 +149,15 @@ class Config extends Page {
   private whole(node: Json) {
     const at = [this.section];
     return html`<p>${plain(node.description)}</p>
-      ${node.properties ? this.fields(node, at, "") : this.list(node, this.section, at)}`;
+      ${this.fields(node, at, "")}${extensible(node) ? this.list(node, this.section, at) : nothing}`;
   }
 
   /** Whether a setting at or below a node is about what is looked for. */
   private any(node: Json, at: string[], wanted: string): boolean {
     if (at.length > DEPTH) return false;
     const below = Object.entries<Json>(node.properties ?? {}).some(([name, raw]) => this.any(this.resolve(raw), [...at, name], wanted));
-    if (below || node.properties) return below;
-    return about(node, at, wanted) || (named(node) && this.any(this.resolve(node.additionalProperties), [...at, "*"], wanted));
+    if (below || (extensible(node) && this.any(this.resolve(node.additionalProperties), [...at, "*"], wanted))) return true;
+    return !node.properties && about(node, at, wanted);
   }
 
   private fields(node: Json, at: string[], wanted: string): unknown {
@@ -167,24 +167,27 @@ class Config extends Page {
   private setting(raw: Json, name: string, at: string[], wanted: string): unknown {
     const node = this.resolve(raw);
     if (node.properties && at.length < DEPTH) {
-      if (wanted) return this.fields(node, at, wanted);
-      return html`<fieldset><legend>${name}</legend><p class="hint">${plain(node.description)}</p>${this.fields(node, at, wanted)}</fieldset>`;
+      const more = extensible(node) && (!wanted || this.any({ ...node, properties: undefined }, at, wanted)) ? this.list(node, wanted ? written(at) : name, at) : nothing;
+      if (wanted) return [this.fields(node, at, wanted), more];
+      return html`<fieldset><legend>${name}</legend><p class="hint">${plain(node.description)}</p>${this.fields(node, at, wanted)}${more}</fieldset>`;
     }
     if (wanted && !this.any(node, at, wanted)) return nothing;
     return named(node) && at.length < DEPTH ? this.list(node, wanted ? written(at) : name, at) : this.field(node, wanted ? written(at) : name, at);
   }
 
-  /** Named things, such as providers or servers, each with its settings. */
+  /** Named things, such as providers or servers, each with its settings; those with settings of their own stand elsewhere. */
   private list(node: Json, name: string, at: string[]) {
     const item = this.resolve(node.additionalProperties);
+    const own = Object.keys(node.properties ?? {});
+    const names = this.names(at);
     return html`<fieldset class="keyed" data-path=${written(at)}>
       <legend>${name}</legend><p class="hint">${plain(node.description)}</p>
-      ${this.names(at).map((key) => this.entry(item, key, [...at, key]))}
+      ${names.filter((key) => !own.includes(key)).map((key) => this.entry(item, key, [...at, key]))}
       <div class="add">
         <input form="none" aria-label="Name of another entry of ${written(at)}" placeholder="Name" autocomplete="off"
           @input=${(event: Event) => (event.target as HTMLInputElement).setCustomValidity("")}
-          @keydown=${(event: KeyboardEvent) => event.key === "Enter" && (event.preventDefault(), this.add(event, at, item))} />
-        <button type="button" @click=${(event: Event) => this.add(event, at, item)}>Add</button>
+          @keydown=${(event: KeyboardEvent) => event.key === "Enter" && (event.preventDefault(), this.add(event, at, item, [...own, ...names]))} />
+        <button type="button" @click=${(event: Event) => this.add(event, at, item, [...own, ...names])}>Add</button>
       </div>
     </fieldset>`;
   }
@@ -218,7 +221,12 @@ customElements.define("oc-config", Config);
 
 /** Whether a setting is a list of named things of one kind. */
 function named(node: Json): boolean {
-  return node.type === "object" && !node.properties && typeof node.additionalProperties === "object" && node.additionalProperties !== null;
+  return node.type === "object" && !node.properties && extensible(node);
+}
+
+/** Whether a setting takes named things of one kind, maybe beside names that have settings of their own. */
+function extensible(node: Json): boolean {
+  return typeof node.additionalProperties === "object" && node.additionalProperties !== null;
 }
 
 /** The name of a setting as the gateway writes it. */

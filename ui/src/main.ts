@@ -18,6 +18,7 @@ const PAGES: [page: string, label: string, method: string][] = [
   ["memory", "Memory", "memory.search"],
   ["skills", "Skills", "skills.status"],
   ["schedule", "Schedule", "cron.list"],
+  ["channels", "Channels", "channels.available"],
   ["usage", "Usage", "sessions.usage"],
   ["config", "Settings", "config.get"],
   ["logs", "Logs", "logs.tail"],
@@ -195,6 +196,8 @@ class App extends Element {
         return html`<oc-skills></oc-skills>`;
       case "schedule":
         return html`<oc-cron></oc-cron>`;
+      case "channels":
+        return html`<oc-channels></oc-channels>`;
       case "usage":
         return html`<oc-usage></oc-usage>`;
       case "config":

@@ -1,3 +1,4 @@
+import "./channels.js";
 import "./config.js";
 import "./cron.js";
 import "./files.js";

@@ -24,7 +24,7 @@ from openclaw.core.events import (
     ToolEnded,
 )
 from openclaw.core.harness import ModelAnswer, ModelRouter, RunJob, RunTools, Steering
-from openclaw.core.messages import Assistant, Message, ToolCall, ToolResult, Usage
+from openclaw.core.messages import AskedQuestion, Assistant, Message, Text, ToolCall, ToolResult, Usage
 from openclaw.core.provider import Model, ModelRequest
 
 LOOPS_ALLOWED = 1
@@ -35,6 +35,7 @@ PERSISTED = "compaction_loop_persisted"
 FULL_SHARE = 0.99
 CLOSING_ATTEMPTS = 2
 WITHOUT_SUMMARY = "The work is done, but the model gave no summary of it. Ask for one if you need it."
+CUT_SHORT = "The answer ends here because it reached the model's output limit. Write “go on” for the rest."
 
 
 class EmptyReply(BadResponse):
@@ -57,6 +58,12 @@ async def run(
     turns = closing = 0
     acted = False
     while True:
+        # Also where a run is resumed: its process may have ended between the call and the words.
+        asks = (tools.ended or not turns) and messages and isinstance(messages[-1], ToolResult)
+        if asks and (question := _asked(messages)) is not None:
+            yield MessageEnded(structs.replace(question, timestamp=millis(clock)))
+            yield RunEnded("stop", usage, turns=turns)
+            return
         if steering.waiting:
             steered = steering.waiting.popleft()
             messages.append(steered)
@@ -81,7 +88,7 @@ async def run(
             closing += 1
             if closing <= CLOSING_ATTEMPTS:
                 continue
-            yield RunNotice(WITHOUT_SUMMARY)
+            yield RunNotice(WITHOUT_SUMMARY, delivered=True)
             yield RunEnded("stop", usage, turns=turns)
             return
         except ProviderError as error:
@@ -108,12 +115,31 @@ async def run(
             if tools.persisted:
                 yield RunEnded("error", usage, LOOPING, PERSISTED, turns)
                 return
-            if tools.ended:
-                yield RunEnded("toolUse", usage, turns=turns)
+            if tools.ended and _asked(messages) is None:
+                yield RunEnded("stop" if tools.yielded else "toolUse", usage, turns=turns, yielded=tools.yielded)
                 return
         elif not steering.waiting:
+            if reply.stop_reason == "length":
+                yield RunNotice(CUT_SHORT, delivered=True)
             yield RunEnded(reply.stop_reason, usage, reply.error_message, None, turns)
             return
+
+
+def _asked(messages: Sequence[Message]) -> Assistant | None:
+    """The question that the last tool results put to the person, as a message of the assistant."""
+    found: list[AskedQuestion] = []
+    for message in reversed(messages):
+        if not isinstance(message, ToolResult):
+            break
+        if message.asks is not None:
+            found.insert(0, message.asks)
+    if not found or not isinstance(message, Assistant):
+        return None
+    # One press can answer one question.
+    whole = found[0] if len(found) == 1 else AskedQuestion(found[0].id, "\n\n".join(each.text for each in found))
+    return Assistant(
+        content=(Text(whole.text),), api=message.api, provider=message.provider, model=message.model, asks=whole
+    )
 
 
 async def _ask(
@@ -145,7 +171,7 @@ async def _ask(
         try:
             message: Assistant | None = None
             async with ModelCall(attempt, request, clock) as events:
-                yield ModelCalled(model.provider, model.id)
+                yield ModelCalled(model.provider, model.id, attempt.thinking)
                 async for event in events:
                     if isinstance(event, Done):
                         message = event.message

@@ -9,11 +9,14 @@ from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.errors import NotFound
 from openclaw.core.keys import DEFAULT_AGENT, normalise_agent
 from openclaw.core.provider import ThinkingLevel
-from openclaw.core.settings import Count, Settings, cache_per_settings, doc
+from openclaw.core.settings import Count, Millis, Settings, cache_per_settings, doc
 from openclaw.memory.settings import MemorySearchOverride, MemorySearchSettings
 from openclaw.security.settings import AgentToolSettings, ElevatedDefault, SandboxSettings
 from openclaw.sessions.settings import CompactionSettings, PruningSettings
 from openclaw.skills.settings import SkillsLimits
+
+NATURAL_MS = (800, 2_500)
+"""A pause between two messages as people make it."""
 
 
 class ModelChoiceSettings(Settings, frozen=True):
@@ -65,6 +68,49 @@ class SubagentDefaults(SubagentSettings, frozen=True):
     archive_after_minutes: Annotated[float, doc("when an ended one leaves the list; 0 keeps it", ge=0)] = 60
 
 
+class BlockChunkSettings(Settings, frozen=True):
+    """`agents.defaults.blockStreamingChunk`: how long the blocks of an answer are."""
+
+    min_chars: Annotated[int, doc("a block is at least so long", ge=1)] = 800
+    max_chars: Annotated[int, doc("and at most so long, and never longer than a message", ge=1)] = 1_200
+    break_preference: Annotated[Literal["paragraph", "newline", "sentence"], doc("where a block ends, if it can")] = (
+        "paragraph"
+    )
+
+
+class BlockCoalesceSettings(Settings, frozen=True):
+    """`agents.defaults.blockStreamingCoalesce`: short texts between tool calls, put together."""
+
+    min_chars: Annotated[int, doc("what is shorter waits for the text that follows", ge=1)] = 1
+
+
+class HumanDelaySettings(Settings, frozen=True):
+    """`humanDelay`: a pause before every part of an answer but the first, as a person takes one."""
+
+    mode: Annotated[
+        Literal["off", "natural", "custom"], doc("no pause, 0.8 to 2.5 seconds, or between minMs and maxMs")
+    ] = "off"
+    min_ms: Annotated[Millis | None, doc("the shortest pause of custom; 800 if unset")] = None
+    max_ms: Annotated[Millis | None, doc("and the longest; 2500 if unset")] = None
+
+    def seconds(self, share: float) -> float:
+        """The pause at `share` (0 to 1) between the shortest and the longest."""
+        if self.mode == "off":
+            return 0.0
+        custom = self.mode == "custom"
+        least = self.min_ms if custom and self.min_ms is not None else NATURAL_MS[0]
+        most = self.max_ms if custom and self.max_ms is not None else NATURAL_MS[1]
+        return (least + max(0, most - least) * share) / 1000
+
+
+class ContextLimits(Settings, frozen=True):
+    """`agents.defaults.contextLimits`: how much of something a model is shown."""
+
+    post_compaction_max_chars: Annotated[
+        int, doc("most characters of compaction.postCompactionSections", ge=1, le=50_000)
+    ] = 1_800
+
+
 class AgentDefaults(Settings, frozen=True):
     """`agents.defaults`: what every agent starts from."""
 
@@ -91,7 +137,26 @@ class AgentDefaults(Settings, frozen=True):
     thinking_default: Annotated[ThinkingLevel | None, doc("how hard to think when nothing else says so")] = None
     timeout_seconds: Annotated[float, doc("longest run; 0 means no limit", ge=0)] = 172_800
     max_concurrent: Annotated[Count | None, doc("runs at once over all sessions")] = None
+    block_streaming_default: Annotated[
+        Literal["off", "on"], doc("send finished parts of an answer while the rest is written, where messages stay")
+    ] = "off"
+    block_streaming_break: Annotated[
+        Literal["text_end", "message_end"], doc("send a part as soon as it is long enough, or when its message ended")
+    ] = "text_end"
+    block_streaming_chunk: Annotated[BlockChunkSettings, doc("how long the parts are")] = BlockChunkSettings()
+    block_streaming_coalesce: Annotated[BlockCoalesceSettings, doc("short parts, put together")] = (
+        BlockCoalesceSettings()
+    )
+    human_delay: Annotated[HumanDelaySettings, doc("pauses between the parts of an answer")] = HumanDelaySettings()
+    typing_mode: Annotated[
+        Literal["never", "instant", "thinking", "message"],
+        doc("show typing never, from when a message is accepted, from when a model is asked, or from its first words"),
+    ] = "instant"
+    typing_interval_seconds: Annotated[
+        float, doc("repeat the typing notice so often; 0 means as the platform needs it", ge=0)
+    ] = 0
     compaction: Annotated[CompactionSettings, doc("when a conversation outgrows its model")] = CompactionSettings()
+    context_limits: Annotated[ContextLimits, doc("how much of something a model is shown")] = ContextLimits()
     context_pruning: Annotated[PruningSettings, doc("old tool results shown shortened")] = PruningSettings()
     skills: Annotated[tuple[str, ...] | None, doc("the only skills agents may use; all when absent")] = None
     params: Annotated[Mapping[str, Any], doc("request parameters for every model")] = field(default_factory=dict)
@@ -115,6 +180,7 @@ class AgentEntry(Settings, frozen=True):
     agent_dir: Annotated[str | None, doc("directory of its credentials and state")] = None
     model: Annotated[str | ModelChoiceSettings | None, doc("its model: a reference, or primary and fallbacks")] = None
     identity: Annotated[IdentitySettings, doc("how it presents itself")] = IdentitySettings()
+    human_delay: Annotated[HumanDelaySettings | None, doc("its own pauses between the parts of an answer")] = None
     heartbeat: Annotated[
         HeartbeatSettings | None, doc("its own heartbeat; if any agent has one, only those agents have heartbeats")
     ] = None

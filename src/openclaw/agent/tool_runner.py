@@ -11,13 +11,14 @@ from msgspec import Struct, structs
 
 from openclaw.agent.arguments import ArgumentsRejected, prepare_arguments
 from openclaw.agent.repeats import RepeatBlocked, RepeatDetector, RepeatWarning, shorten
+from openclaw.agent.tool_search import CALL, DeferredTools
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
 from openclaw.core.harness import CallObserver, Gate, LabelTracker, NoLabels, Steering, ToolEvent
 from openclaw.core.messages import Message, Text, ToolCall, ToolResult
 from openclaw.core.text import replace_surrogates
-from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec
+from openclaw.core.tool import ApprovalPending, ChecksCalls, Output, Tool, ToolContext, ToolSpec
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class NoTools:
     loops = 0
     persisted = False
     ended = False
+    yielded = False
 
     def heard(self, message: Message) -> None:
         return None
@@ -81,10 +83,18 @@ class ToolRunner:
         cap: int,
         interceptor: CallObserver | None = None,
         labels: LabelTracker | None = None,
+        named_only: frozenset[str] = frozenset(),
     ) -> None:
+        """`named_only` are tools whose schema is not sent: see `tool_search`."""
         self._tools = {tool.spec.name: tool for tool in tools}
         self.tools = tuple(self._tools.values())
-        self.specs = tuple(tool.spec for _, tool in sorted(self._tools.items()))
+        self.all_specs = tuple(tool.spec for _, tool in sorted(self._tools.items()))
+        """Every tool with all of its parameters."""
+        self.specs = self.all_specs
+        """What is sent to the model."""
+        self._deferred = DeferredTools(self._tools, named_only) if named_only else None
+        if self._deferred is not None:
+            self.specs = self._deferred.specs
         self._context = context
         self._gate = gate
         self._labels = labels or NoLabels()
@@ -99,6 +109,8 @@ class ToolRunner:
         """Whether the run continues a loop from before its compaction."""
         self.ended = False
         """Whether a tool has ended the run."""
+        self.yielded = False
+        """Whether that tool waits for something."""
 
     def compacted(self) -> None:
         self._repeats.compacted()
@@ -116,9 +128,11 @@ class ToolRunner:
         """
         events: asyncio.Queue[ToolEvent] = asyncio.Queue()
         steering = steering or Steering()
+        deferred = self._deferred
+        meant = [deferred.carried(call) if call.name == CALL else call for call in calls] if deferred else calls
         tasks = [
-            asyncio.create_task(self._run(call, plan, events, steering), name=f"tool:{call.name}:{call.id}")
-            for call, plan in zip(calls, self._plans(calls), strict=True)
+            asyncio.create_task(self._run(call, plan, events, steering, asked.name), name=f"tool:{call.name}:{call.id}")
+            for asked, call, plan in zip(calls, meant, self._plans(meant), strict=True)
         ]
         left = len(calls)
         try:
@@ -143,6 +157,8 @@ class ToolRunner:
 
     def _plan(self, call: ToolCall) -> _Plan:
         tool = self._tools.get(call.name) or self._tools.get(ALIASES.get(call.name.lower(), call.name.lower()))
+        if tool is None and self._deferred is not None:
+            tool = self._deferred.own.get(call.name)
         if tool is None:
             verdict = self._repeats.unknown(call.name)
             if isinstance(verdict, RepeatBlocked):
@@ -160,10 +176,16 @@ class ToolRunner:
         if isinstance(verdict, RepeatBlocked):
             return verdict
         if isinstance(prepared, ArgumentsRejected):
-            refused = Output.failed(prepared.text)
+            refused = Output.failed(prepared.text + self._schema(tool.spec))
             self._repeats.after(name, args, refused)
             return refused
         return _Ready(tool, prepared.arguments, verdict.note if isinstance(verdict, RepeatWarning) else "")
+
+    def _schema(self, spec: ToolSpec) -> str:
+        """The schema of a tool that the model has not been sent, for a call that did not fit it."""
+        if self._deferred is None or spec.name not in self._deferred.names:
+            return ""
+        return f"\n\nParameters:\n{spec.schema.decode()}"
 
     async def _run(
         self,
@@ -171,17 +193,23 @@ class ToolRunner:
         plan: _Ready | Output,
         events: "asyncio.Queue[ToolEvent]",
         steering: Steering,
+        asked: str,
     ) -> None:
+        """`asked` is the name in the model's own call, which the result carries."""
         began = self._clock.now()
         events.put_nowait(ToolStarted(call))
         if isinstance(plan, Output):
             output = plan
         else:
             context = structs.replace(
-                self._context, call_id=call.id, report=lambda text: events.put_nowait(ToolUpdated(call, text))
+                self._context,
+                call_id=call.id,
+                call=call if self._context.run_id else None,
+                report=lambda text: events.put_nowait(ToolUpdated(call, text)),
             )
             output = await self._finished(plan, context, steering)
-        events.put_nowait(ToolEnded(call, self._result(call, output), self._clock.now() - began))
+        result = structs.replace(self._result(call, output), tool_name=asked)
+        events.put_nowait(ToolEnded(call, result, self._clock.now() - began))
 
     async def _finished(self, plan: _Ready, context: ToolContext, steering: Steering) -> Output:
         """The result of one call. An exception in a tool is that call's failure only."""
@@ -195,6 +223,8 @@ class ToolRunner:
             output = await self._call(plan, context, steering)
         except _Objection as objection:
             output = Output.failed(self._labels.cleaned(objection.why))
+        except ApprovalPending as pending:
+            output = pending.output
         except OpenClawError as error:
             output = _failed({"status": "error", "tool": name, "error": error.message})
         except Exception as error:
@@ -206,6 +236,7 @@ class ToolRunner:
         self._repeats.after(name, asked, output)
         self.persisted = self._repeats.persisted
         self.ended = self.ended or output.ends_run
+        self.yielded = self.yielded or output.yields
         if plan.warning:
             output = structs.replace(output, content=(*output.content, Text(f"[{plan.warning}]")))
         return output
@@ -226,6 +257,8 @@ class ToolRunner:
     async def _call(self, plan: _Ready, context: ToolContext, steering: Steering) -> Output:
         """Asks the gate, waits for the call's resources, and calls the tool."""
         context = structs.replace(context, origins=self._labels.origins)
+        if isinstance(plan.tool, ChecksCalls):
+            plan.tool.check(plan.args)
         refusal = await self._gate.admit(plan.tool, plan.args, context)
         if refusal is not None:
             return Output.failed(refusal)
@@ -259,6 +292,7 @@ class ToolRunner:
             is_error=output.is_error,
             timestamp=millis(self._clock),
             origins=output.origins,
+            asks=output.asks,
         )
 
 

@@ -8,18 +8,24 @@ from msgspec import Struct
 from openclaw.agent.settings import AgentsSettings
 from openclaw.automation.settings import CronSettings
 from openclaw.budget.service import BudgetService
+from openclaw.channels.settings import ChannelSettings
+from openclaw.core.channel import Address, Platform
 from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import Unavailable
+from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live
 from openclaw.process.environment import Home, local_timezone
 from openclaw.protocol.events import EventBus
 from openclaw.runs.hooks import RunHooks
 from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.outbox import Outbox
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
 from openclaw.runs.toolset import MachineTools
 from openclaw.runs.turn import TurnRunner
 from openclaw.runs.worker import RunService
 from openclaw.security.sandboxes.service import SandboxService
+from openclaw.security.settings import CommandsSettings
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
@@ -49,12 +55,42 @@ class AutomationContext(Struct, frozen=True, kw_only=True):
     bus: EventBus
     agents_settings: Live[AgentsSettings]
     cron_settings: Live[CronSettings]
+    commands_settings: Live[CommandsSettings]
+    channels: Live[Mapping[str, ChannelSettings]]
+    outbox: Outbox
+    platforms: Mapping[tuple[str, str], Platform]
+    """The accounts on channels that are connected now."""
     environ: Mapping[str, str]
 
     @property
     def now(self) -> int:
         """Milliseconds since the epoch."""
         return millis(self.clock)
+
+    async def address_of(
+        self,
+        key: SessionKey,
+        channel: str | None,
+        to: str | None = None,
+        account: str | None = None,
+        thread: str | int | None = None,
+    ) -> Address | None:
+        """Where something said in a conversation goes besides; None when it stays there."""
+        owners = self.commands_settings.current.owner_allow_from
+        thread = None if thread is None else str(thread)
+        address = await self.outbox.routes.resolve(key, channel, to, account, thread, owners)
+        named = channel not in (None, "", "last", "owner") or to is not None
+        # The route of a conversation waits for its account to come back; a name may be a mistake.
+        if address is not None and named and (address.channel, address.account) not in self.platforms:
+            raise Unavailable(f"{address.channel} ({address.account}) is not connected: see openclaw channels status")
+        return address
+
+    async def is_direct(self, address: Address) -> bool:
+        """Whether an address is a chat with one person: no group that is configured or was heard from."""
+        section = self.channels.current.get(address.channel)
+        if section is not None and address.to in section.of(address.account).groups:
+            return False
+        return not await self.outbox.routes.is_group(address)
 
     @property
     def zone(self) -> str:

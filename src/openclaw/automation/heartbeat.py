@@ -19,6 +19,8 @@ DUPLICATE_MS = 86_400_000
 MIN_WAKE_GAP_MS = 30_000
 DENIED_TOOLS = ("cron", "gateway", "plugins", "secrets")
 """A heartbeat changes neither the configuration nor the schedule."""
+REMINDER = "cron:"
+"""How the reason of a wake begins that comes from a job: a person has chosen the time."""
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)|24:00")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _BLANK = re.compile(
@@ -65,14 +67,16 @@ class HeartbeatState(Struct, frozen=True, kw_only=True):
     """Why the session is busy; empty when it is not."""
     woken: bool = False
     """It was requested, not due by the interval."""
+    reminder: bool = False
+    """A person has chosen the time: neither quiet hours nor the switch hold it back."""
     last_run: int = 0
 
 
 def decide(pulse: HeartbeatState) -> BeatNow | SkipBeat | WaitBeat:
     """Whether a heartbeat asks the model."""
-    if not pulse.enabled:
+    if not pulse.enabled and not pulse.reminder:
         return SkipBeat("disabled")
-    if pulse.hours is not None and not is_within(pulse.hours, pulse.now):
+    if pulse.hours is not None and not is_within(pulse.hours, pulse.now) and not pulse.reminder:
         return SkipBeat("quiet-hours")
     if not pulse.events:
         if pulse.woken:
@@ -128,11 +132,6 @@ def visible_answer(text: str, most: int = ACK_CHARS) -> str:
         return text
     rest = plain.removeprefix(ACK).removesuffix(ACK).strip(_WRAPPERS)
     return rest if len(rest) > most else ""
-
-
-def is_repeated(text: str, last: str, last_at: int, now: int) -> bool:
-    """Whether the same text was sent within a day."""
-    return bool(text) and text.strip() == last.strip() and now - last_at < DUPLICATE_MS
 
 
 def phase(agent_id: str, every_ms: int, started: int) -> int:

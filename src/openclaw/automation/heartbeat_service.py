@@ -20,14 +20,15 @@ from openclaw.automation import heartbeat
 from openclaw.automation.context import AutomationContext, read_task_file, run_to_end
 from openclaw.automation.cron.probes import WatchProbes
 from openclaw.automation.cron.watch import CommandWatch, DueWatch, FileWatch, HttpWatch, MailWatch, Watch
-from openclaw.automation.heartbeat import DENIED_TOOLS, HeartbeatState, SkipBeat, WaitBeat
+from openclaw.automation.heartbeat import DENIED_TOOLS, REMINDER, HeartbeatState, SkipBeat, WaitBeat
 from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin
 from openclaw.process.tasks import supervise_once, wait_first
 from openclaw.prompt.facts import DEFAULT_HEARTBEAT
-from openclaw.runs.request import RunRequest
+from openclaw.runs.outbox import alert_of, reply_name
+from openclaw.runs.request import AlertRules, RunRequest
 from openclaw.security.scan import is_critical, scan
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ RETRY = 1.0
 LONGEST_SLEEP = 60.0
 LONGEST_RUN = 600.0
 PREVIEW = 200
+RECEIPT_SECONDS = 60.0
 HAPPENED = (
     "The System lines above say what happened since this conversation was last active. Tell the person what they need "
     "to know of it; pass a reminder on as one. If nothing has to be said, reply exactly NO_REPLY."
@@ -80,15 +82,21 @@ class HeartbeatService:
                     task.cancel()
 
     def wake(self, key: SessionKey, reason: str) -> None:
-        """Requests a heartbeat now; several within a moment are one."""
-        self._woken.setdefault(key, reason)
+        """Requests a heartbeat now; several within a moment are one, and a reminder among them makes it one."""
+        if key not in self._woken or reason.startswith(REMINDER):
+            self._woken[key] = reason
+        self._stir.set()
+
+    def look(self) -> None:
+        """Looks at once whether there are lines that are to be told."""
         self._stir.set()
 
     async def add_event(self, key: SessionKey, text: str, mode: str, origins: Sequence[Origin] = ()) -> None:
         """Adds an event to a session; in mode `now` it also wakes the agent."""
-        await self._context.system_events.add(key, text, str(uuid.uuid4()), origins)
-        if mode == "now":
-            self.wake(key, "wake")
+        why = "wake" if mode == "now" else ""
+        await self._context.system_events.add(key, text, str(uuid.uuid4()), origins, why)
+        if why:
+            self.wake(key, why)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs something for as long as heartbeats are served."""
@@ -116,6 +124,7 @@ class HeartbeatService:
         while True:
             now = self._context.now
             following = self._plan(now)
+            await self._wake_waiting()
             for agent, (every, at) in self._due.items():
                 if at <= now:
                     self._due[agent] = (every, at + ((now - at) // every + 1) * every)
@@ -128,6 +137,26 @@ class HeartbeatService:
                 for key, reason in self._woken.items():
                     self._start(group, key, reason, woken=True)
                 self._woken.clear()
+
+    async def _wake_waiting(self) -> None:
+        """Wakes for lines that nobody was woken for: a killed gateway left them, or quiet hours held them back."""
+        for key, reason in (await self._context.system_events.waking()).items():
+            running = self._beating.get(key)
+            if key not in self._woken and (running is None or running.done()) and not self._is_quiet(key, reason):
+                self.wake(key, reason)
+
+    def _is_quiet(self, key: SessionKey, reason: str) -> bool:
+        """Whether nothing would come of waking for this reason now."""
+        hours = self._hours(self.enrolled().get(key.agent) or HeartbeatSettings())
+        pulse = HeartbeatState(
+            now=self._context.now,
+            enabled=self.enabled,
+            hours=hours,
+            events=(reason,),
+            woken=True,
+            reminder=reason.startswith(REMINDER),
+        )
+        return isinstance(heartbeat.decide(pulse), SkipBeat)
 
     def _plan(self, now: int) -> list[int]:
         """Updates the next due times from the settings."""
@@ -159,7 +188,7 @@ class HeartbeatService:
         began = self._context.now
         try:
             settings = self.enrolled().get(key.agent) or HeartbeatSettings()
-            pulse, looks_now, memory = await self._collect(key, settings, woken=woken)
+            pulse, looks_now, memory = await self._collect(key, settings, reason, woken=woken)
             while isinstance(verdict := heartbeat.decide(pulse), WaitBeat):
                 if not pulse.events:
                     verdict = SkipBeat(verdict.reason)
@@ -177,7 +206,7 @@ class HeartbeatService:
             self._record(began, "failed", error.message)
 
     async def _collect(
-        self, key: SessionKey, settings: HeartbeatSettings, *, woken: bool
+        self, key: SessionKey, settings: HeartbeatSettings, reason: str, *, woken: bool
     ) -> tuple[HeartbeatState, dict[str, str], _Memory]:
         """Collects everything `decide` needs: watches, HEARTBEAT.md, waiting events, whether the session is busy."""
         memory, context = await self._recall(key.agent), self._context
@@ -196,6 +225,7 @@ class HeartbeatService:
             changes=found,
             busy=self._busy(key),
             woken=woken,
+            reminder=reason.startswith(REMINDER),
             last_run=memory.last_at,
         )
         return pulse, seen, memory
@@ -222,6 +252,15 @@ class HeartbeatService:
         moment = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%d %H:%M UTC")
         parts = (prompt if regular else HAPPENED, *(pulse.changes or ()), f"Current time: {moment}")
         every = heartbeat.parse_interval(settings.every) / 1000
+        if pulse.reminder:  # it was asked for, so it goes where its person is, whatever holds for alerts
+            address = await self._context.address_of(key, "last")
+        else:
+            address = await self._context.address_of(key, settings.target, settings.to, settings.account_id)
+            if address is not None and settings.direct_policy == "block" and await self._context.is_direct(address):
+                self._record(began, "skipped", "dm-blocked")
+                return
+        young = self._context.now - memory.last_text_at < heartbeat.DUPLICATE_MS
+        rules = AlertRules(ack_chars=settings.ack_max_chars, said_before=memory.last_text if young else "")
         turn = RunRequest(
             run_id=str(uuid.uuid4()),
             key=key,
@@ -231,6 +270,8 @@ class HeartbeatService:
             tools_allow=settings.tools.allow or None,
             tools_deny=(*DENIED_TOOLS, *settings.tools.deny),
             trigger="heartbeat",
+            reply_to=address,
+            alert=rules,
             lane="cron",
             priority="background",
         )
@@ -240,14 +281,28 @@ class HeartbeatService:
         if outcome.status != "ok":
             self._record(began, "failed", outcome.error or "")
             return
-        text = heartbeat.visible_answer(outcome.texts[-1] if outcome.texts else "", settings.ack_max_chars)
-        if not text:
-            self._record(began, "ok-token" if outcome.texts else "ok-empty", "")
-        elif heartbeat.is_repeated(text, memory.last_text, memory.last_text_at, now):
-            self._record(began, "skipped", "duplicate")
+        alert, said = alert_of(rules, outcome), outcome.texts[-1] if outcome.texts else ""
+        if alert is None:
+            repeated = said.strip() and said.strip() == rules.said_before.strip()
+            quiet = "ok-token" if said or outcome.acknowledged else "ok-empty"
+            self._record(began, "skipped" if repeated else quiet, "duplicate" if repeated else "")
+            return
+        await self._keep(key.agent, structs.replace(memory, last_at=now, last_text=alert.text, last_text_at=now))
+        if address is None:
+            self._record(began, "shown", "no-route", alert.text)
         else:
-            await self._keep(key.agent, structs.replace(memory, last_at=now, last_text=text, last_text_at=now))
-            self._record(began, "sent", "", text)
+            self.spawn(self._confirm(began, alert.text, reply_name(turn.run_id, address)))
+
+    async def _confirm(self, began: int, text: str, name: str) -> None:
+        """Says that an alert was sent once there is a receipt."""
+        entry = await self._context.outbox.settled(name, RECEIPT_SECONDS)
+        match entry.state:
+            case "sent":
+                self._record(began, "sent", "", text)
+            case "refused":
+                self._record(began, "failed", entry.error, text)
+            case _:
+                self._record(began, "pending", entry.error or "waits for the channel", text)
 
     def _record(self, began: int, status: str, reason: str, text: str = "") -> None:
         now = self._context.now

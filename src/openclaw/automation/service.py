@@ -124,6 +124,7 @@ class BootRunner:
             timeout=RUN_SECONDS,
             lane="cron",
             priority="background",
+            trigger="system",
         )
         try:
             outcome = await run_to_end(self._runs, turn)

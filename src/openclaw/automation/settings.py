@@ -44,14 +44,42 @@ class HeartbeatSettings(Settings, frozen=True):
     timeout_seconds: Annotated[float | None, doc("longest run; ten minutes, or the interval when that is shorter")] = (
         None
     )
+    target: Annotated[
+        str, doc("who is told: last (the channel you last wrote from), owner, none, or a channel by name")
+    ] = "last"
+    to: Annotated[str | None, doc("with a channel as target: the chat there; the owner's when absent")] = None
+    account_id: Annotated[str | None, doc("with a channel as target: the account that tells it")] = None
+    direct_policy: Annotated[
+        Literal["allow", "block"], doc("whether alerts may go to a direct chat, or only to groups")
+    ] = "allow"
     tools: Annotated[ToolLimits, doc("which tools a heartbeat has")] = ToolLimits()
     watch: Annotated[HeartbeatWatch, doc("ask the model only when one of these changed")] = HeartbeatWatch()
+
+
+class FailureAlertSettings(Settings, frozen=True):
+    """`cron.failureAlert`: when and where people are told that a job keeps failing; a job may say it differently."""
+
+    enabled: Annotated[bool, doc("tell it at all")] = True
+    after: Annotated[int, doc("so many failures in a row", ge=1)] = 2
+    cooldown_ms: Annotated[int, doc("milliseconds until the same job is told of again", ge=0)] = 3_600_000
+    mode: Annotated[
+        Literal["announce", "webhook"], doc("announce: to a chat; webhook: a POST to the address in to")
+    ] = "announce"
+    channel: Annotated[str | None, doc("last, owner, or a channel with to; where the job's results go when absent")] = (
+        None
+    )
+    to: Annotated[str | None, doc("the chat on that channel, or the address of the webhook")] = None
+    account_id: Annotated[str | None, doc("the account on that channel that tells it")] = None
 
 
 class CronSettings(Settings, frozen=True):
     """`cron`: jobs that run by the clock."""
 
     enabled: Annotated[bool, doc("run jobs at all")] = True
+    max_concurrent_runs: Annotated[int, doc("runs of jobs at the same time, from the next start on", ge=1)] = 4
+    failure_alert: Annotated[FailureAlertSettings, doc("telling you of jobs that keep failing")] = (
+        FailureAlertSettings()
+    )
     skip_missed_jobs: Annotated[bool, doc("after a pause, do not run what was missed")] = False
     session_retention: Annotated[
         str | bool, doc("how long the conversation of a single run is kept, for example 24h; false for ever")
@@ -77,7 +105,9 @@ class WebhookMapping(Settings, frozen=True):
     message_template: Annotated[str | None, doc("the task; {{payload.a.b[0]}} puts values in")] = None
     text_template: Annotated[str | None, doc("the line for the main conversation")] = None
     session_key: Annotated[str | None, doc("the conversation; {{…}} puts values in; a new one when absent")] = None
-    deliver: Annotated[bool, doc("tell the main conversation what came of it")] = True
+    deliver: Annotated[bool, doc("tell the main conversation, and where its person is, what came of it")] = True
+    channel: Annotated[str | None, doc("where the result goes: last, owner, none, or a channel with to")] = None
+    to: Annotated[str | None, doc("the chat on that channel")] = None
     for_each: Annotated[str | None, doc("a list in the body, payload.a.b: each entry is a call of its own")] = None
     model: Annotated[str | None, doc("which model")] = None
     thinking: Annotated[str | None, doc("how hard to think")] = None

@@ -36,6 +36,9 @@ class AgentCall(Struct, frozen=True, kw_only=True, rename="camel"):
     session_key: str | None = None
     wake_mode: Literal["now", "next-heartbeat"] = "now"
     deliver: bool = True
+    channel: str | None = None
+    """Where the result goes: last, owner, or a channel with `to`."""
+    to: str | None = None
     model: str | None = None
     thinking: str | None = None
     timeout_seconds: Annotated[float, Meta(gt=0)] | None = None
@@ -106,6 +109,8 @@ def map_call(mapping: WebhookMapping, call: WebhookCall) -> WakeCall | AgentCall
         idempotency_key=_key(mapping, call) if mapping is PRESETS["gmail"] else None,
         wake_mode=mapping.wake_mode,
         deliver=mapping.deliver,
+        channel=mapping.channel,
+        to=mapping.to,
         model=mapping.model,
         thinking=mapping.thinking,
         timeout_seconds=mapping.timeout_seconds,

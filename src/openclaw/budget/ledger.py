@@ -49,6 +49,9 @@ _WHERE: dict[Scope, str] = {
     "month": "day >= :month",
     "agent-day": "day = :day AND agent_id = :agent",
     "agent-month": "day >= :month AND agent_id = :agent",
+    # The threads of a group are part of it.
+    "guest-day": "day = :day AND (session_key = :guest OR substr(session_key, 1, length(:guest) + 8) = :guest || "
+    "':thread:')",
 }
 
 
@@ -179,7 +182,7 @@ class SpendLedger:
             await self._db.write(_RESERVE, reserved)
             return Proceed()
         async with self._db.transaction() as transaction:
-            levels = await self._levels(transaction, call.run_id, call.agent_id, rules, now)
+            levels = await self._levels(transaction, call, rules, now)
             ruling = judge(f"{call.provider}/{call.model}", estimate, levels, rules)
             if isinstance(ruling, Proceed):
                 await transaction.write(_RESERVE, reserved)
@@ -206,9 +209,9 @@ class SpendLedger:
             await self._db.notify(TOPIC)
             return ()
         async with self._db.transaction() as transaction:
-            before = await self._levels(transaction, call.run_id, call.agent_id, rules, now)
+            before = await self._levels(transaction, call, rules, now)
             await transaction.write(_SETTLE, settled)
-            after = await self._levels(transaction, call.run_id, call.agent_id, rules, now)
+            after = await self._levels(transaction, call, rules, now)
         await self._db.notify(TOPIC)
         return crossed_warnings(before, after, rules.warn_at)
 
@@ -224,17 +227,18 @@ class SpendLedger:
             {"call": call_id, "reason": reason, "error": error},
         )
 
-    async def levels(self, run_id: str, agent_id: str, rules: BudgetRules) -> list[LimitLevel]:
+    async def levels(self, payer: MeterAccount, rules: BudgetRules) -> list[LimitLevel]:
         """How full each limit is."""
-        return await self._levels(self._db, run_id, agent_id, rules, millis(self._clock))
+        return await self._levels(self._db, payer, rules, millis(self._clock))
 
     async def _levels(
-        self, db: Transaction | Database, run_id: str, agent_id: str, rules: BudgetRules, now: int
+        self, db: Transaction | Database, payer: MeterAccount, rules: BudgetRules, now: int
     ) -> list[LimitLevel]:
         today = self.day(now)
         params = {
-            "run": run_id,
-            "agent": agent_id,
+            "run": payer.run_id,
+            "agent": payer.agent_id,
+            "guest": payer.session_key.partition(":thread:")[0],
             "day": today,
             "month": f"{today[:7]}-01",
             "stale": now - STALE_MS,

@@ -60,8 +60,10 @@ def estimate_usage(size: Size, spoken_chars: int, price: Price | None) -> Usage:
 
 # Limits.
 
-Scope = Literal["run", "day", "month", "agent-day", "agent-month"]
-PERIODS: tuple[Scope, ...] = ("day", "month", "agent-day", "agent-month")
+GUEST_SHARE = 0.1
+"""Of the day's budget, when nothing is said: an open group must not be a bill."""
+Scope = Literal["run", "day", "month", "agent-day", "agent-month", "guest-day"]
+PERIODS: tuple[Scope, ...] = ("day", "month", "agent-day", "agent-month", "guest-day")
 
 
 class BudgetLimit(Struct, frozen=True):
@@ -116,8 +118,8 @@ class BudgetRules(Struct, frozen=True, kw_only=True):
     unknown_price: Literal["refuse", "allow"] = "refuse"
 
 
-def rules_for(settings: BudgetSettings, agent_id: str, *, background: bool) -> BudgetRules:
-    """The rules for a run of `agent_id`."""
+def rules_for(settings: BudgetSettings, agent_id: str, *, background: bool, guest: bool = False) -> BudgetRules:
+    """The rules for a run of `agent_id`; `guest` says that others than the owner speak in its conversation."""
     own = settings.agents.get(agent_id, Allowance())
     kind, a_run = ("job", "this background run") if background else ("turn", "this answer")
     theirs = f"budget.agents.{agent_id}"
@@ -126,6 +128,12 @@ def rules_for(settings: BudgetSettings, agent_id: str, *, background: bool) -> B
         ("run", getattr(own, kind), f"{theirs}.{kind}", f"{agent_id}'s budget of {a_run}"),
         ("agent-day", own.day, f"{theirs}.day", f"{agent_id}'s budget for today"),
         ("agent-month", own.month, f"{theirs}.month", f"{agent_id}'s budget for this month"),
+        (
+            "guest-day",
+            guest_day(settings) if guest else None,
+            "budget.guestDay",
+            "this conversation's budget for today",
+        ),
         ("day", settings.day, "budget.day", "today's budget"),
         ("month", settings.month, "budget.month", "this month's budget"),
     )
@@ -139,6 +147,13 @@ def rules_for(settings: BudgetSettings, agent_id: str, *, background: bool) -> B
         warn_at=tuple(sorted(settings.warn_at)),
         unknown_price=settings.unknown_price,
     )
+
+
+def guest_day(settings: BudgetSettings) -> float | None:
+    """What one guest or one group may cost in a day."""
+    if settings.guest_day is not None or settings.day is None:
+        return settings.guest_day
+    return settings.day * GUEST_SHARE
 
 
 def degradation_step(levels: Sequence[LimitLevel], rules: BudgetRules) -> tuple[DegradationStep, LimitLevel | None]:

@@ -145,7 +145,7 @@ class RunMeter:
         return [RunNotice(text) for text in (line, *self._told, usage) if text]
 
     async def levels(self) -> list[LimitLevel]:
-        return await self._ledger.levels(self.payer.run_id, self.payer.agent_id, self.rules)
+        return await self._ledger.levels(self.payer, self.rules)
 
     async def reserve(self, credential: Credential, request: ModelRequest) -> "CallRecording":
         """Reserves a call; raises `OverBudget` when it must not be sent."""

@@ -19,6 +19,8 @@ from openclaw.models.model_set import ModelSet
 from openclaw.models.providers import encode_request
 from openclaw.models.recording import CallRecorder
 from openclaw.models.refs import ModelRef
+from openclaw.security.settings import CommandsSettings
+from openclaw.security.tool_policy import is_shared
 from openclaw.storage.database import Database, Row
 
 # Sums.
@@ -150,14 +152,21 @@ class BudgetService:
     """Opens the meter of a run, and reports spending and limits."""
 
     def __init__(
-        self, db: Database, clock: Clock, zone: tzinfo, settings: Live[BudgetSettings], record: Live[RecordSettings]
+        self,
+        db: Database,
+        clock: Clock,
+        zone: tzinfo,
+        settings: Live[BudgetSettings],
+        record: Live[RecordSettings],
+        commands: Live[CommandsSettings],
     ) -> None:
         self._db = db
         self._clock = clock
         self._settings = settings
+        self._commands = commands
         self.ledger = SpendLedger(db, clock, zone)
         self.recorder = CallRecorder(db, clock, record, encode_request)
-        self._rules: dict[tuple[str, bool], BudgetRules] = {}
+        self._rules: dict[tuple[str, bool, bool], BudgetRules] = {}
         self._rules_for: BudgetSettings | None = None
         self.probes: dict[str, float] = {}
         """When a provider in cooldown was last probed."""
@@ -167,10 +176,11 @@ class BudgetService:
         settings = self._settings.current
         if settings is not self._rules_for:
             self._rules, self._rules_for = {}, settings
-        kind = (key.agent, key.is_cron or key.is_hook or key.is_subagent)
+        guest = key.route is not None and is_shared(key, self._commands.current.owner_allow_from)
+        kind = (key.agent, key.is_cron or key.is_hook or key.is_subagent, guest)
         known = self._rules.get(kind)
         if known is None:
-            known = self._rules[kind] = rules_for(settings, key.agent, background=kind[1])
+            known = self._rules[kind] = rules_for(settings, key.agent, background=kind[1], guest=guest)
         return known
 
     def spending(
@@ -208,7 +218,8 @@ class BudgetService:
     async def standing(self, key: SessionKey) -> list[str]:
         """The lines of `/status`: who answered last and why, and the level of each budget."""
         told = explain_run(await self.ledger.last_run(str(key)), self.ledger.zone)
-        levels = await self.ledger.levels("", key.agent, self.rules(key))
+        payer = MeterAccount(run_id="", session_key=str(key), session_id="", agent_id=key.agent)
+        levels = await self.ledger.levels(payer, self.rules(key))
         lines = [f"Last run: {told}."] if told else []
         for level in levels:
             if level.limit.scope in PERIODS:

@@ -27,6 +27,10 @@ class BudgetSettings(Settings, frozen=True):
     job: Annotated[Dollars | None, doc("US dollars one background run (cron, hook, sub-agent) may cost")] = None
     day: Annotated[Dollars | None, doc("US dollars all agents together may spend in a day")] = None
     month: Annotated[Dollars | None, doc("US dollars all agents together may spend in a calendar month")] = None
+    guest_day: Annotated[
+        Dollars | None,
+        doc("US dollars each guest and each group on a channel may cost in a day; a tenth of day when left out"),
+    ] = None
     agents: Annotated[Mapping[str, Allowance], doc("limits of single agents, by agent id")] = field(
         default_factory=dict
     )

@@ -4,7 +4,7 @@ Checked in this order: is the channel enabled, is the group allowed, is the send
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -12,10 +12,13 @@ from openclaw.channels.settings import ChannelSettings, GroupSettings
 from openclaw.core.channel import Inbound
 from openclaw.core.keys import peer_part
 from openclaw.core.text import neutralise, sanitize_block, sanitize_line
-from openclaw.security.settings import Id
+from openclaw.security.settings import CommandsSettings, Id
+from openclaw.sessions.settings import SessionSettings
 
 EVERYBODY = "*"
 LABEL_CHARS = 60
+QUOTE_CHARS = 2_000
+MOST_PEOPLE = 20
 
 
 class Admit(Struct, frozen=True):
@@ -32,7 +35,13 @@ class Ignore(Struct, frozen=True):
     why: str
 
 
-Verdict = Admit | AskToPair | Ignore
+class Overhear(Struct, frozen=True):
+    """Somebody who may speak in a group did not speak to the assistant: it is told of it when it is next asked."""
+
+    why: str
+
+
+Verdict = Admit | AskToPair | Ignore | Overhear
 
 
 def judge(
@@ -42,13 +51,18 @@ def judge(
     paired: Collection[str] = (),
     *,
     command: bool = False,
+    activation: str | None = None,
 ) -> Verdict:
-    """Whether `message` may start a turn. `paired` are the approved senders; `command` says that it is a command."""
+    """Whether `message` may start a turn.
+
+    `paired` are the approved senders; `command` says that it is a command; `activation` is what was chosen for its
+    group with /activation.
+    """
     owner = f"{message.channel}:{message.sender}" in owners
     if settings is not None and not settings.enabled:
         return Ignore(f"channels.{message.channel}.enabled is false")
     if message.group is not None:
-        return _in_group(message, settings, owner, command)
+        return _in_group(message, settings, owner, command, activation)
     if owner:
         return Admit(owner=True)
     return _direct(message, settings, paired)
@@ -71,12 +85,14 @@ def _direct(message: Inbound, settings: ChannelSettings | None, paired: Collecti
     return Ignore(f"{sender} is not in channels.{name}.allowFrom")
 
 
-def _in_group(message: Inbound, settings: ChannelSettings | None, owner: bool, command: bool) -> Verdict:
+def _in_group(
+    message: Inbound, settings: ChannelSettings | None, owner: bool, command: bool, activation: str | None
+) -> Verdict:
     name, group = message.channel, str(message.group)
     if settings is None or settings.group_policy == "disabled":
         return Ignore(f"groups are not heard: set channels.{name}.groupPolicy and groups")
-    rules = settings.groups.get(group) or settings.groups.get(EVERYBODY)
-    if rules is None and (settings.groups or settings.group_policy == "allowlist"):
+    rules = settings.rules_of(group, message.space)
+    if rules is None and (settings.names_groups() or settings.group_policy == "allowlist"):
         return Ignore(f"to hear the group {group}, add it to channels.{name}.groups")
     rules = rules or GroupSettings()
     if not rules.enabled:
@@ -86,10 +102,9 @@ def _in_group(message: Inbound, settings: ChannelSettings | None, owner: bool, c
     anybody = settings.group_policy == "open" and not allowed
     if not (owner or anybody or _listed(message, allowed)):
         return Ignore(f"{message.sender} is not in channels.{name}.groupAllowFrom")
-    every = settings.groups.get(EVERYBODY)
-    asked = rules.require_mention if rules.require_mention is not None else every and every.require_mention
-    if asked is not False and not (message.mentioned or (owner and command)):
-        return Ignore("it does not mention the assistant")
+    asked = {"always": False, "mention": True}.get(activation or "", settings.wants_mention(group, message.space))
+    if asked and not (message.mentioned or (owner and command)):
+        return Overhear("it does not mention the assistant")
     return Admit(owner=owner)
 
 
@@ -98,8 +113,17 @@ def _listed(message: Inbound, names: Iterable[Id]) -> bool:
     return bool(known & {EVERYBODY, message.sender, f"{message.channel}:{message.sender}"})
 
 
-def session_key_of(message: Inbound, *, owner: bool, scope: str) -> str:
+def may_command(message: Inbound, settings: CommandsSettings, *, owner: bool) -> bool:
+    """Whether the sender's slash is a command; anyone else's is a word like any other."""
+    if not settings.allow_from:
+        return owner
+    listed = (*settings.allow_from.get(message.channel, ()), *settings.allow_from.get(EVERYBODY, ()))
+    return _listed(message, listed)
+
+
+def session_key_of(message: Inbound, *, owner: bool, settings: SessionSettings) -> str:
     """The session key `message` belongs to. Only the owner's direct messages can share the main session."""
+    scope = settings.dm_scope
     account = "" if message.account == "default" else f":{peer_part(message.account)}"
     if message.group is not None:
         thread = f":thread:{peer_part(message.thread)}" if message.thread else ""
@@ -107,18 +131,64 @@ def session_key_of(message: Inbound, *, owner: bool, scope: str) -> str:
     if owner and scope == "main":
         return "main"
     if owner and scope == "per-peer":
-        return f"direct:{peer_part(message.sender)}"
+        ids = (message.sender, f"{message.channel}:{message.sender}")
+        name = next((name for name, known in settings.identity_links.items() if set(ids) & set(known)), message.sender)
+        return f"direct:{peer_part(name)}"
     return f"{peer_part(message.channel)}{account}:direct:{peer_part(message.sender)}"
 
 
+SINCE_LAST = "[Chat messages since your last reply - for context]"
+CURRENT = "[Current message - respond to this]"
+_OUR_MARKS = re.compile(
+    r"(?im)^(\s*)\[(?=/?replying\b|chat messages since\b|current message\b|group\b|media unavailable|attached:)"
+)
+
+
 def to_prompt_text(message: Inbound, *, owner: bool) -> str:
-    """The text for the model: prefixed with the sender's name, unless the owner writes alone."""
+    """The text for the model: prefixed with the sender's name, unless the owner writes alone; with what it answers."""
     if owner and message.group is None:
-        return message.text
-    who = " ".join(sanitize_line(f"{message.sender_name or ''} {message.sender}".replace("\n", " ")).split())[
-        :LABEL_CHARS
-    ]
+        return _quoted(message) + message.text
     name = sanitize_line(message.channel)
     # A line that looks like such a prefix would attribute words to somebody else.
-    text = re.sub(rf"(?m)^(\s*)\[(?={re.escape(name)}\b)", r"\1(", neutralise(sanitize_block(message.text)))
-    return f"[{name} {who.replace('[', '(').replace(']', ')')}] {text}"
+    text = re.sub(rf"(?m)^(\s*)\[(?={re.escape(name)}\b)", r"\1(", _plain(message.text))
+    return f"{_quoted(message)}[{name} {_who(message.sender_name, message.sender)}] {text}"
+
+
+def to_group_text(message: Inbound, before: Sequence[Inbound], owners: Collection[str]) -> str:
+    """The text of a turn in a group: where it is, who spoke, what was said since the last turn, and what is asked."""
+    place = _who(message.group_name, str(message.group))
+    people = dict.fromkeys(_who(each.sender_name, each.sender) for each in (*before, message))
+    head = f"[Group {place} on {sanitize_line(message.channel)}; heard: {', '.join(list(people)[:MOST_PEOPLE])}]"
+    asked = to_prompt_text(message, owner=f"{message.channel}:{message.sender}" in owners)
+    if not before:
+        return f"{head}\n{asked}"
+    said = "\n".join(to_prompt_text(each, owner=False) for each in before)
+    return f"{head}\n{SINCE_LAST}\n{said}\n{CURRENT}\n{asked}"
+
+
+def strangers_in(message: Inbound, before: Sequence[Inbound], owners: Collection[str]) -> list[str]:
+    """Whose words a turn holds, beside the owner's and our own: of the sender, of others in the group, of a quote."""
+    quote = message.quote
+    senders = [each.sender for each in (*before, message)]
+    if quote is not None and not quote.ours and quote.text.strip():
+        senders.append(quote.sender or quote.sender_name or "somebody")
+    return [name for name in dict.fromkeys(senders) if f"{message.channel}:{name}" not in owners]
+
+
+def _quoted(message: Inbound) -> str:
+    quote = message.quote
+    if quote is None or not quote.text.strip():
+        return ""
+    who = "you" if quote.ours else _who(quote.sender_name, quote.sender)
+    about = f"{who} id:{sanitize_line(quote.id)[:LABEL_CHARS]}"
+    return f"[Replying to {about}]\n{_plain(quote.text)[:QUOTE_CHARS]}\n[/Replying]\n"
+
+
+def _plain(text: str) -> str:
+    """Somebody's words, in which nothing looks like a mark of ours."""
+    return _OUR_MARKS.sub(r"\1(", neutralise(sanitize_block(text)))
+
+
+def _who(name: str | None, sender: str) -> str:
+    who = " ".join(sanitize_line(f"{name or ''} {sender}".replace("\n", " ")).split())[:LABEL_CHARS]
+    return who.replace("[", "(").replace("]", ")")

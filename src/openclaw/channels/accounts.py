@@ -1,18 +1,28 @@
 """The accounts that the configuration names, and how each is connected."""
 
-from collections.abc import Mapping
+import asyncio
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from openclaw.channels.settings import ChannelAccount, ChannelSettings
-from openclaw.core.channel import Platform
+from openclaw.channels.settings import ChannelSettings, CredentialFile
+from openclaw.config.schema import BUILT_IN_CHANNELS
+from openclaw.core.channel import AccountClosed, AccountProbe, LogsOut, Platform, Probes, TryLater
+from openclaw.core.clock import Clock
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
+from openclaw.core.settings import Live
+from openclaw.security.settings import CommandsSettings
 
-BUILT_IN = ("telegram",)
-"""The channels that need no plugin."""
-TOKEN_VARIABLES = {"telegram": "TELEGRAM_BOT_TOKEN"}
+PROBE_SECONDS = 15.0
+
+LABELS = {name: kind.LABEL for name, kind in BUILT_IN_CHANNELS.items()}
+"""The built-in channels as people call them."""
+
+AccountName = tuple[str, str]
+"""A channel and the name of an account there."""
 
 
 class AccountConfig(Struct, frozen=True):
@@ -20,50 +30,84 @@ class AccountConfig(Struct, frozen=True):
 
     channel: str
     account: str
-    settings: ChannelAccount
-    token: Secret | None = None
+    settings: ChannelSettings
+    credential: Secret
+    problem: str = ""
+    """Why it cannot be connected."""
+
+
+class ChannelContext(Struct, frozen=True, kw_only=True):
+    """What an account may need besides its settings."""
+
+    state_dir: Path
+    commands: Live[CommandsSettings]
+    clock: Clock
+    menu: Sequence[tuple[str, str]] = ()
+    """The names and descriptions of what can be typed, for platforms that show them."""
 
 
 def configured_accounts(
     channels: Mapping[str, ChannelSettings], variables: Mapping[str, str]
-) -> dict[tuple[str, str], AccountConfig]:
+) -> dict[AccountName, AccountConfig]:
     """Every account of a built-in channel that is enabled and has a credential."""
+    by_variable = {
+        name: kind()
+        for name, kind in BUILT_IN_CHANNELS.items()
+        if name not in channels and variables.get(kind.VARIABLE)
+    }
     found = {}
-    for channel in BUILT_IN:
-        settings = channels.get(channel, ChannelSettings() if TOKEN_VARIABLES[channel] in variables else None)
-        if settings is None or not settings.enabled:
-            continue
-        root = ChannelAccount(**{name: getattr(settings, name) for name in ChannelAccount.__struct_fields__})
-        for name, account in {"default": root, **settings.accounts}.items():
-            own = {
-                key: value for key in ChannelAccount.__struct_fields__ if (value := getattr(account, key)) is not None
-            }
-            merged = structs.replace(root, **own) if name != "default" else account
-            token = _token(channel, name, account, variables)
-            if merged.enabled and token is not None:
-                found[channel, name] = AccountConfig(channel, name, merged, token)
+    for channel, section in {**channels, **by_variable}.items():
+        for name, settings in {"default": section, **section.accounts}.items():
+            if not (section.enabled and settings.enabled):
+                continue
+            if name == "default":
+                settings = settings.with_variables(variables)
+            try:
+                if credential := read_credential(settings, name, variables):
+                    found[channel, name] = AccountConfig(channel, name, settings, credential)
+            except ConfigError as error:
+                found[channel, name] = AccountConfig(channel, name, settings, Secret(""), error.message)
     return found
 
 
-def _token(channel: str, name: str, settings: ChannelAccount, variables: Mapping[str, str]) -> Secret | None:
-    if settings.bot_token is not None:
-        return settings.bot_token
-    if settings.token_file:
-        return Secret(_read_token(settings.token_file, channel))
-    variable = variables.get(TOKEN_VARIABLES[channel], "") if name == "default" else ""
-    return Secret(variable) if variable else None
+def read_credential(settings: ChannelSettings, account: str, variables: Mapping[str, str]) -> Secret | None:
+    """What opens an account; None when it is not configured. Raises `ConfigError`."""
+    match settings.credential(account, variables):
+        case CredentialFile(path, key):
+            try:
+                return Secret(Path(path).expanduser().read_text(encoding="utf-8").strip())
+            except (OSError, UnicodeError) as error:
+                raise ConfigError(f"{key}: {path} cannot be read ({error})") from error
+        case found:
+            return found
 
 
-def _read_token(path: str, channel: str) -> str:
-    try:
-        return Path(path).expanduser().read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeError) as error:
-        raise ConfigError(f"channels.{channel}.tokenFile: {path} cannot be read ({error})") from error
-
-
-def connect(config: AccountConfig) -> Platform:
+def connect(config: AccountConfig, context: ChannelContext) -> Platform:
     """The account as a platform. A channel's code is loaded when one of its accounts is configured."""
-    from openclaw.channels.telegram.channel import API_ROOT, Telegram
+    if config.problem:
+        raise AccountClosed(config.problem)
+    if config.channel not in BUILT_IN_CHANNELS:
+        raise AccountClosed(f"channels.{config.channel} is not a channel of this version")
+    build: Callable[[AccountConfig, ChannelContext], Platform] = importlib.import_module(
+        f"openclaw.channels.{config.channel}.channel"
+    ).build
+    return build(config, context)
 
-    assert config.token is not None
-    return Telegram(config.token, account=config.account, api_root=config.settings.api_root or API_ROOT)
+
+async def probe_platform(platform: Platform, seconds: float = PROBE_SECONDS) -> AccountProbe | None:
+    """Asks a platform who we are there; None when it cannot be asked."""
+    if not isinstance(platform, Probes):
+        return None
+    try:
+        async with asyncio.timeout(seconds):
+            return await platform.probe()
+    except TimeoutError:
+        raise TryLater(f"{platform.name} has not answered within {seconds:.0f} s") from None
+
+
+async def sign_out_platform(platform: object) -> bool:
+    """Makes a credential worthless on its platform; false where that cannot be done from here."""
+    if not isinstance(platform, LogsOut):
+        return False
+    await platform.logout()
+    return True

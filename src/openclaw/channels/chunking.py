@@ -5,14 +5,19 @@ and reopen a code fence which is longer than a message may be.
 """
 
 import re
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
 
 _FENCE_LINE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
 _SENTENCE = re.compile(r"[.!?](?=\s|\Z)")
+_SENTENCE_BEFORE = re.compile(r"[.!?](?=\s)")
+"""As the text may go on, its end is not the end of a sentence."""
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _LINE = re.compile("\n")
+LEAST = 16
+"""A piece is not made shorter than this to make it fit."""
 
 
 class CodeFence(Struct, frozen=True):
@@ -43,7 +48,7 @@ def fences(text: str) -> list[CodeFence]:
     return found
 
 
-def _break(rest: str, least: int, most: int, spans: list[CodeFence]) -> int:
+def break_place(rest: str, least: int, most: int, spans: list[CodeFence]) -> int:
     """The best break between `least` and `most` characters: a paragraph, a line, a sentence, a blank, a character."""
     window = rest[:most]
     for pattern, behind in ((_PARAGRAPH, 0), (_LINE, 0), (_SENTENCE, 1)):
@@ -56,7 +61,14 @@ def _break(rest: str, least: int, most: int, spans: list[CodeFence]) -> int:
     return _whole_character(rest, most)
 
 
-def _cut(rest: str, place: int, most: int, spans: list[CodeFence]) -> tuple[str, str]:
+def first_break(rest: str, least: int, most: int, preference: str, spans: list[CodeFence]) -> int:
+    """The first break of the preferred kind between `least` and `most` characters; 0 when there is none."""
+    pattern, behind = {"newline": (_LINE, 0), "sentence": (_SENTENCE_BEFORE, 1)}.get(preference, (_PARAGRAPH, 0))
+    places = (found.start() + behind for found in pattern.finditer(rest, 0, most + 2))
+    return next((at for at in places if least <= at <= most and _inside(at, spans) is None), 0)
+
+
+def cut_at(rest: str, place: int, most: int, spans: list[CodeFence]) -> tuple[str, str]:
     """Splits before `place`. A fence that must be cut is closed, and reopened behind the cut."""
     fence = _inside(place, spans)
     if fence is None:
@@ -123,10 +135,32 @@ def cut_text(text: str, limit: int, unit: Unit = "chars") -> list[str]:
     while measure(rest, unit) > limit:
         most = _fitting(rest, limit, unit)
         spans = fences(rest)
-        piece, rest = _cut(rest, _break(rest, max(1, most // 2), most, spans), most, spans)
+        piece, rest = cut_at(rest, break_place(rest, max(1, most // 2), most, spans), most, spans)
         if piece.strip():
             pieces.append(piece)
     return [*pieces, rest] if rest.strip() else pieces
+
+
+def split_paragraphs(text: str) -> list[str]:
+    """The paragraphs of `text`, each to be a message of its own; a code fence stays whole."""
+    spans = fences(text)
+    places = [found for found in _PARAGRAPH.finditer(text) if _inside(found.start(), spans) is None]
+    starts, ends = [0, *(found.end() for found in places)], [*(found.start() for found in places), len(text)]
+    parts = [text[start:end].strip("\n") for start, end in zip(starts, ends, strict=True)]
+    return [part for part in parts if part.strip()]
+
+
+def cut_to_fit(text: str, limit: int, unit: Unit, length: Callable[[str], int]) -> list[str]:
+    """The messages a long text becomes on a platform that counts it with `length`, by which it may be longer."""
+    return [part for piece in cut_text(text, limit, unit) for part in _fit(piece, limit, unit, length)]
+
+
+def _fit(piece: str, limit: int, unit: Unit, length: Callable[[str], int]) -> list[str]:
+    size, long = measure(piece, unit), length(piece)
+    smaller = min(limit * size // max(long, 1), size - 1)
+    if long <= limit or smaller < LEAST:
+        return [piece]
+    return [part for half in cut_text(piece, smaller, unit) for part in _fit(half, limit, unit, length)]
 
 
 def _fitting(text: str, limit: int, unit: Unit) -> int:

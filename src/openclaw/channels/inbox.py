@@ -12,8 +12,14 @@ from msgspec import Struct
 from openclaw.core.channel import Inbound
 from openclaw.core.clock import Clock, millis
 from openclaw.storage.database import Database, Row
+from openclaw.storage.owners import OwnedRows, Owner
 
 HEARD_FOR_MS = 30 * 86_400_000
+MOST_TOGETHER = 50
+"""So many messages are looked at for what belongs together."""
+
+Conversation = tuple[str, str, str]
+"""A channel, an account, and the chat and thread there; see `chat_of`."""
 
 
 class RecordedChannelEvent(Struct, frozen=True, kw_only=True):
@@ -38,9 +44,10 @@ def chat_of(message: Inbound) -> str:
 class ChannelInbox:
     """The events of every account."""
 
-    def __init__(self, db: Database, clock: Clock) -> None:
+    def __init__(self, db: Database, clock: Clock, me: Owner | None = None) -> None:
         self._db = db
         self._clock = clock
+        self._leases = OwnedRows(db, "channel_leases", key="name", in_work="1 = 1", me=me)
 
     async def take(
         self, channel: str, account: str, events: Sequence[tuple[Inbound, float]], cursor: str | None
@@ -86,9 +93,41 @@ class ChannelInbox:
         )
         return str(rows[0]["cursor"]) if rows else None
 
-    async def waiting(self) -> list[RecordedChannelEvent]:
-        """The events that were not dealt with, in order."""
-        rows = await self._db.read("SELECT * FROM channel_events ORDER BY position")
+    async def lease(self, channel: str, account: str) -> bool:
+        """Takes the right to speak for an account; false while another process that lives has it."""
+        now = millis(self._clock)
+        await self._db.write(
+            "INSERT INTO channel_leases (name, owner, taken_at) VALUES (:name, '', :now) ON CONFLICT DO NOTHING",
+            {"name": f"{channel}:{account}", "now": now},
+        )
+        await self._leases.take(f"{channel}:{account}")
+        rows = await self._db.read(
+            "SELECT owner FROM channel_leases WHERE name = :name", {"name": f"{channel}:{account}"}
+        )
+        return bool(rows) and rows[0]["owner"] == self._leases.me
+
+    async def release(self, channel: str, account: str) -> None:
+        await self._leases.release([f"{channel}:{account}"])
+
+    async def conversations(self, accounts: Sequence[tuple[str, str]]) -> list[Conversation]:
+        """The conversations of these accounts in which something was not dealt with."""
+        found: list[Conversation] = []
+        for channel, account in accounts:
+            rows = await self._db.look(
+                "SELECT DISTINCT chat FROM channel_events WHERE channel = :channel AND account = :account",
+                {"channel": channel, "account": account},
+            )
+            found += [(channel, account, row["chat"]) for row in rows]
+        return found
+
+    async def first_waiting(self, conversation: Conversation) -> list[RecordedChannelEvent]:
+        """The events of a conversation that are to be dealt with next, in order; not all, when there are very many."""
+        channel, account, chat = conversation
+        rows = await self._db.look(
+            "SELECT * FROM channel_events WHERE channel = :channel AND account = :account AND chat = :chat "
+            "ORDER BY position LIMIT :most",
+            {"channel": channel, "account": account, "chat": chat, "most": MOST_TOGETHER},
+        )
         return [_recorded(row) for row in rows]
 
     async def done(self, events: Sequence[RecordedChannelEvent]) -> None:

@@ -30,6 +30,8 @@ class PairingRequest(Struct, frozen=True, kw_only=True, rename="camel"):
     code: str
     created_at: int
     account: str = "default"
+    name: str = ""
+    """What they call themselves."""
 
 
 class PendingSender(Struct, frozen=True, kw_only=True):
@@ -61,7 +63,7 @@ class SenderPairing:
         oldest = millis(self._clock) - WAITS_MS
         return tuple(each for each in (self._waiting.read() or PendingSender()).requests if each.created_at > oldest)
 
-    def ask(self, sender: str, account: str) -> PairingRequest | None:
+    def ask(self, sender: str, account: str, name: str = "") -> PairingRequest | None:
         """A request with a fresh code; None when the sender waits already, or too many do."""
         with self._alone():
             waiting = self.waiting()
@@ -69,20 +71,33 @@ class SenderPairing:
             if len(same) >= MOST_WAITING or any(each.id == sender for each in same):
                 return None
             code = "".join(secrets.choice(ALPHABET) for _ in range(CODE_CHARS))
-            asked = PairingRequest(id=sender, code=code, created_at=millis(self._clock), account=account)
+            asked = PairingRequest(id=sender, code=code, created_at=millis(self._clock), account=account, name=name)
             self._waiting.write(PendingSender(requests=(*waiting, asked)))
             return asked
 
     def approve(self, code: str) -> PairingRequest:
         """Approves the sender who has `code`."""
         with self._alone():
-            waiting = self.waiting()
-            found = next((each for each in waiting if each.code == code.strip().upper()), None)
-            if found is None:
-                raise NotFound(f"nobody on {self._channel} waits with the code {code}: openclaw pairing list")
+            found = self._take(code)
             self._let_in.write(PairedSender(allow_from=tuple(dict.fromkeys((*self.let_in(), found.id)))))
-            self._waiting.write(PendingSender(requests=tuple(each for each in waiting if each is not found)))
+            self._forget(found)
             return found
+
+    def dismiss(self, code: str) -> PairingRequest:
+        """Sends the sender who has `code` away; they may ask again."""
+        with self._alone():
+            found = self._take(code)
+            self._forget(found)
+            return found
+
+    def _take(self, code: str) -> PairingRequest:
+        found = next((each for each in self.waiting() if each.code == code.strip().upper()), None)
+        if found is None:
+            raise NotFound(f"nobody on {self._channel} waits with the code {code}: openclaw pairing list")
+        return found
+
+    def _forget(self, request: PairingRequest) -> None:
+        self._waiting.write(PendingSender(requests=tuple(each for each in self.waiting() if each != request)))
 
     def remove(self, sender: str) -> None:
         """Revokes the approval of a sender."""

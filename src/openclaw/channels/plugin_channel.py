@@ -34,6 +34,7 @@ class PluginChannel:
         )
 
     async def run(self, cursor: str | None, inbox: TakesEvents) -> None:
+        inbox.connected()
         async with aclosing(self.channel.listen()) as heard:  # type: ignore[type-var]
             async for message in heard:
                 await inbox.take([message], None)

@@ -4,6 +4,7 @@ Nothing is lost on the way: what a platform cannot style stays readable text. Ta
 columns; links keep their address.
 """
 
+import html
 from collections.abc import Sequence
 from functools import cache
 from typing import Literal
@@ -39,6 +40,23 @@ def _parser() -> MarkdownIt:
 def parse_markdown(text: str) -> RichText:
     """The text as people read it, and its styles."""
     return _Writer().write(_parser().parse(text))
+
+
+@cache
+def _html_parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
+    parser.add_render_rule("image", _linked_image)
+    return parser
+
+
+def render_html(text: str) -> str:
+    """The text as HTML, in which everything it says itself is escaped and pictures are links."""
+    return str(_html_parser().render(text)).rstrip("\n")
+
+
+def _linked_image(_: object, tokens: Sequence[Token], place: int, *__: object) -> str:
+    source = html.escape(str(tokens[place].attrGet("src") or ""))
+    return f'<a href="{source}">{html.escape(tokens[place].content or "image")}</a>'
 
 
 class _Writer:
@@ -178,4 +196,16 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[place]) for row in full) for place in range(count)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in full]
     lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def tables_as_code(markdown: str) -> str:
+    """The same Markdown with tables as code, for platforms that know everything else of it."""
+    lines = markdown.split("\n")
+    tables = [
+        token.map for token in _parser().parse(markdown) if token.type == "table_open" and token.map and not token.level
+    ]
+    for start, end in reversed(tables):
+        table = parse_markdown("\n".join(lines[start:end])).text
+        lines[start:end] = ["```", *table.split("\n"), "```"]
     return "\n".join(lines)

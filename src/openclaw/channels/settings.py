@@ -1,11 +1,13 @@
 """Settings of `channels`: who may write on which channel, and with which tools."""
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import field
+import msgspec
+from msgspec import Struct, field
 
-from openclaw.core.settings import SecretInput, Settings, doc
+from openclaw.core.secret import Secret
+from openclaw.core.settings import Millis, Settings, doc
 from openclaw.security.settings import Id, NarrowSettings
 
 
@@ -30,21 +32,56 @@ class GroupSettings(Settings, frozen=True):
     ] = field(default_factory=dict)
 
 
-class ChannelAccount(Settings, frozen=True):
-    """`channels.<channel>.accounts.<id>`: one account there; what it leaves out is as the channel says."""
+class BlockStreaming(Settings, frozen=True):
+    """`channels.<channel>.streaming.block`."""
+
+    enabled: Annotated[
+        bool | None, doc("send finished parts of an answer as messages; agents.defaults.blockStreamingDefault if unset")
+    ] = None
+
+
+class StreamingSettings(Settings, frozen=True):
+    """`channels.<channel>.streaming`: what people see of an answer while it is written."""
+
+    mode: Annotated[
+        Literal["off", "partial", "block", "progress"] | None,
+        doc(
+            "edit one message: with the text so far, with whole paragraphs, or with the tools in use; partial if unset"
+        ),
+    ] = None
+    chunk_mode: Annotated[
+        Literal["length", "newline"], doc("a long answer is cut where it must be, or every paragraph is a message")
+    ] = "length"
+    block: Annotated[BlockStreaming, doc("finished parts as messages of their own")] = BlockStreaming()
+
+
+class CredentialFile(Struct, frozen=True):
+    """A file that holds a credential, and the setting that names it."""
+
+    path: str
+    key: str
+
+
+class ChannelSettings(Settings, frozen=True):
+    """`channels.<channel>`: one place people talk. Without a section only the owner is heard, in direct messages.
+
+    A built-in channel adds its own keys in a subclass. An account holds everything that its channel says, unless it
+    says it differently itself; only what `OWN` names is never taken over.
+    """
+
+    LABEL: ClassVar[str] = ""
+    """The channel as people call it."""
+    OWN: ClassVar[tuple[str, ...]] = ()
+    """Keys that say which account it is: two accounts that share them would be one."""
+    CREDENTIALS: ClassVar[tuple[str, ...]] = ()
+    """Keys that open an account; a new one takes the place of all of them."""
+    MISSING: ClassVar[str] = ""
+    """What to give when there is none."""
+    VARIABLE: ClassVar[str] = ""
+    """The environment variable that connects an account without any configuration."""
 
     enabled: Annotated[bool, doc("hear anybody on it at all")] = True
-    bot_token: Annotated[SecretInput | None, doc("Telegram: the token that @BotFather gave")] = None
-    token_file: Annotated[str | None, doc("Telegram: a file with the token, instead of botToken")] = None
-    api_root: Annotated[str | None, doc("Telegram: the address of another Bot API server")] = None
-
-
-class ChannelSettings(ChannelAccount, frozen=True):
-    """`channels.<channel>`: one place people talk. Without a section only the owner is heard, in direct messages."""
-
-    accounts: Annotated[Mapping[str, ChannelAccount], doc("several accounts on the same channel, by name")] = field(
-        default_factory=dict
-    )
+    name: Annotated[str, doc("what to call it in lists")] = ""
     dm_policy: Annotated[
         Literal["pairing", "allowlist", "open", "disabled"],
         doc("direct messages: strangers get a code for you to approve, are ignored, are heard, or nobody is heard"),
@@ -57,3 +94,64 @@ class ChannelSettings(ChannelAccount, frozen=True):
     groups: Annotated[Mapping[str, GroupSettings], doc("groups, channels and rooms by id; * for all others")] = field(
         default_factory=dict
     )
+    response_prefix: Annotated[
+        str | None, doc("what answers on it begin with, instead of messages.responsePrefix; empty for nothing")
+    ] = None
+    text_chunk_limit: Annotated[
+        int,
+        doc("the longest message, where the platform would take a longer one; 0 means what it takes", ge=0),
+    ] = 0
+    history_limit: Annotated[Millis | None, doc("as messages.groupChat.historyLimit, for this channel")] = None
+    media_max_mb: Annotated[int, doc("the largest file that is opened, in megabytes", ge=1, le=1000)] = 20
+    streaming: Annotated[StreamingSettings, doc("what is seen of an answer while it is written")] = StreamingSettings()
+    reaction_level: Annotated[
+        Literal["off", "ack", "minimal", "extensive"],
+        doc("how freely the assistant is told to react with emoji, where the platform has reactions"),
+    ] = "minimal"
+    accounts: Annotated[
+        Mapping[str, "ChannelSettings"], doc("several accounts, by name; each is as the channel where it says nothing")
+    ] = field(default_factory=dict)
+
+    def credential(self, account: str, variables: Mapping[str, str]) -> Secret | CredentialFile | None:
+        """What opens the account, or the file that has it; None when it is not configured."""
+        return None
+
+    def with_variables(self, variables: Mapping[str, str]) -> "ChannelSettings":
+        """These settings, with what is not set taken from the environment."""
+        return self
+
+    def of(self, account: str) -> "ChannelSettings":
+        """What holds for one account."""
+        return self.accounts.get(account, self)
+
+    def limit(self, most: int) -> int:
+        """The longest message, where the platform takes `most`."""
+        return min(self.text_chunk_limit or most, most)
+
+    def rules_of(self, group: str, space: str | None) -> GroupSettings | None:
+        """What holds in a group, which may be part of a `space` such as a Discord server; None when none is named."""
+        return self.groups.get(group) or self.groups.get("*")
+
+    def names_groups(self) -> bool:
+        """Whether only the groups that are named are heard."""
+        return bool(self.groups)
+
+    def wants_mention(self, group: str, space: str | None = None) -> bool:
+        """Whether only what mentions the assistant is heard in `group`."""
+        for rules in (self.rules_of(group, space), self.groups.get("*")):
+            if rules is not None and rules.require_mention is not None:
+                return rules.require_mention
+        return True
+
+
+def convert_channels(
+    raw: Mapping[str, Any], kinds: Mapping[str, type[ChannelSettings]], dec_hook: Callable[[type, Any], Any]
+) -> dict[str, ChannelSettings]:
+    """The sections of `channels`, each as the type its channel has, with what accounts take over filled in."""
+    found = {}
+    for name, section in raw.items():
+        kind = kinds.get(name, ChannelSettings)
+        shared = {key: value for key, value in section.items() if key not in ("accounts", "name", *kind.OWN)}
+        accounts = {account: {**shared, **own} for account, own in section.get("accounts", {}).items()}
+        found[name] = msgspec.convert({**section, "accounts": accounts}, kind, dec_hook=dec_hook)
+    return found

@@ -5,40 +5,76 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 
+from msgspec import Struct
+
+from openclaw.agent.settings import AgentsSettings
 from openclaw.core.channel import Address, Platform, ShowsTyping
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import ModelCalled
+from openclaw.core.settings import Fixed, Live
 from openclaw.process.tasks import wait_first
-from openclaw.runs.events import RunEvent, RunPublisher, RunSettled
+from openclaw.runs.events import RunEvent, RunPublisher, RunResumed, RunSettled
+from openclaw.runs.reply import TextShaped
 
 log = logging.getLogger("openclaw.channels")
 NOTHING_TO_DO = 3_600.0
+STUCK_AFTER = 600.0
+"""Seconds without any sign of life after which a run counts as stuck, and nobody is told that it writes."""
+_AGENTS = Fixed(AgentsSettings())
+
+
+class _Typing(Struct):
+    """A run that works for a conversation."""
+
+    to: Address
+    heard_at: float
+    shown: bool = False
 
 
 class TypingNotices:
     """Repeats the typing notice of every conversation that a run works for."""
 
-    def __init__(self, platforms: Mapping[tuple[str, str], Platform], publisher: RunPublisher, clock: Clock) -> None:
+    def __init__(
+        self,
+        platforms: Mapping[tuple[str, str], Platform],
+        publisher: RunPublisher,
+        clock: Clock,
+        agents: Live[AgentsSettings] = _AGENTS,
+    ) -> None:
         self._platforms = platforms
         self._publisher = publisher
         self._clock = clock
-        self._working: dict[str, Address] = {}
+        self._agents = agents
+        self._working: dict[str, _Typing] = {}
         self._stirred = asyncio.Event()
+        publisher.subscribe(self._resumed, RunResumed)
 
     def follow(self, run_id: str, address: Address) -> None:
-        """Shows that an answer to `address` is being written, from when a model is asked until the run has ended."""
-        self._publisher.follow(run_id, partial(self._take, address))
+        """Shows that an answer to `address` is being written, until the run has ended."""
+        mode = self._agents.current.defaults.typing_mode
+        if mode == "never":
+            return
+        run = self._working[run_id] = _Typing(address, self._clock.now(), mode == "instant")
+        self._publisher.follow(run_id, partial(self._take, run, ModelCalled if mode == "thinking" else TextShaped))
+        self._stirred.set()
 
-    def _take(self, address: Address, event: RunEvent) -> None:
-        match event.event:
-            case ModelCalled() if event.run_id not in self._working:
-                self._working[event.run_id] = address
-                self._stirred.set()
-            case RunSettled():
-                self._working.pop(event.run_id, None)
-            case _:
-                pass
+    def _resumed(self, told: RunEvent) -> None:
+        if isinstance(told.event, RunResumed) and told.event.request.reply_to is not None:
+            self.follow(told.run_id, told.event.request.reply_to)
+
+    def _take(self, run: _Typing, begins: type, told: RunEvent) -> None:
+        if isinstance(told.event, RunSettled):
+            self._working.pop(told.run_id, None)
+            return
+        was_stuck = self._is_stuck(run)
+        run.heard_at = self._clock.now()
+        if was_stuck or (not run.shown and isinstance(told.event, begins)):
+            run.shown = run.shown or isinstance(told.event, begins)
+            self._stirred.set()
+
+    def _is_stuck(self, run: _Typing) -> bool:
+        return self._clock.now() - run.heard_at > STUCK_AFTER
 
     async def keep(self) -> None:
         """Shows the notices until it is cancelled."""
@@ -46,7 +82,7 @@ class TypingNotices:
         while True:
             self._stirred.clear()
             now, wait = self._clock.now(), NOTHING_TO_DO
-            working = set(self._working.values())
+            working = {run.to for run in self._working.values() if run.shown and not self._is_stuck(run)}
             due = {address: at for address, at in due.items() if address in working}
             for address in working:
                 platform = self._platforms.get((address.channel, address.account))
@@ -54,7 +90,8 @@ class TypingNotices:
                     continue
                 if due.get(address, 0.0) <= now:
                     await _show(platform, address)
-                    due[address] = now + platform.facts.typing_every
+                    every = self._agents.current.defaults.typing_interval_seconds
+                    due[address] = now + (every or platform.facts.typing_every)
                 wait = min(wait, due[address] - now)
             await wait_first(self._stirred.wait(), self._clock.sleep(wait))
 

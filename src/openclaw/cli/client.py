@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from operator import methodcaller
 from typing import Any, TypeVar
@@ -100,8 +100,12 @@ RUN_CAPS = ("tool-events",)
 ENDING_SECONDS = 10.0
 
 
-async def ask(client: GatewayClient, params: dict[str, Any], *, as_json: bool, limit: float) -> int:
-    """Sends one message and shows what comes; gives the exit code."""
+async def ask(
+    client: GatewayClient, params: dict[str, Any], *, as_json: bool, limit: float, skills: Sequence[str] = ()
+) -> int:
+    """Sends one message, with `skills` from elsewhere, and shows what comes; gives the exit code."""
+    if skills:
+        await client.call("skills.offer", {"paths": list(skills)})
     began = time.monotonic()
     params = {"idempotencyKey": str(uuid.uuid4()), **params}
     screen = RunScreen(params["idempotencyKey"], live=not as_json)
@@ -124,7 +128,8 @@ async def ask(client: GatewayClient, params: dict[str, Any], *, as_json: bool, l
         await asyncio.gather(watching, return_exceptions=True)
     screen.close_line()
     result = final.get("result") or {}
-    if not screen.streamed and (payloads := result.get("payloads")):
+    payloads = [each for each in result.get("payloads") or () if not each.get("isNotice")]
+    if not screen.streamed and payloads:
         screen.show("\n".join(str(payload.get("text", "")) for payload in payloads))
     for line in (result.get("meta") or {}).get("notices") or ():
         screen.notice(str(line))
@@ -168,29 +173,81 @@ async def _stop(client: GatewayClient, screen: RunScreen, params: dict[str, Any]
 
 async def _watch(client: GatewayClient, screen: RunScreen, *, asks: bool) -> None:
     """Shows the events of the run, and puts its questions to the person at this terminal."""
-    async with aclosing(client.events()) as events:
-        async for event in events:
-            if isinstance(event, EventGap) or not isinstance(event.payload, dict):
-                continue
-            if event.event == "agent":
-                screen.take(event.payload)
-            elif event.event == "exec.approval.requested":
-                session = (event.payload.get("request") or {}).get("sessionKey")
-                if screen.session_key in ("", session):
-                    screen.close_line()
-                    await _decide(client, event.payload, asks=asks)
+    async with asyncio.TaskGroup() as group, aclosing(client.events()) as events:
+        questions = RunQuestions(client, screen, group, asks=asks)
+        try:
+            async for event in events:
+                if isinstance(event, EventGap) or not isinstance(event.payload, dict):
+                    continue
+                match event.event:
+                    case "agent":
+                        screen.take(event.payload)
+                        questions.take(event.payload)
+                    case "exec.approval.requested":
+                        questions.ask(approval_request(event.payload))
+                    case "exec.approval.resolved":
+                        questions.resolved(str(event.payload.get("id")), str(event.payload.get("decision")))
+        finally:
+            questions.close()
 
 
-async def _decide(client: GatewayClient, payload: dict[str, Any], *, asks: bool) -> None:
-    """Answers the gateway's question: the person does, or nobody can."""
-    answer = await TerminalApprover(asks=asks).decide(approval_request(payload))
-    try:
-        if answer.nobody:
-            await client.call("exec.approval.unattended", {"id": payload.get("id"), "why": answer.why})
-        else:
-            await client.call("exec.approval.resolve", {"id": payload.get("id"), "decision": answer.decision})
-    except OpenClawError as error:
-        note(error.message)
+class RunQuestions:
+    """The questions of a run at this terminal, one at a time; meanwhile the run may go on, or somebody else answer."""
+
+    def __init__(self, client: GatewayClient, screen: RunScreen, group: asyncio.TaskGroup, *, asks: bool) -> None:
+        self._client = client
+        self._screen = screen
+        self._group = group
+        self._approver = TerminalApprover(asks=asks)
+        self._alone = asyncio.Lock()
+        self._open: dict[str, asyncio.Task[None]] = {}
+        """Those without an answer yet."""
+
+    def ask(self, request: ApprovalRequest) -> None:
+        if self._screen.session_key in ("", request.session_key):
+            self._open[request.id] = self._group.create_task(self._decide(request), name=f"question:{request.id}")
+
+    async def _decide(self, request: ApprovalRequest) -> None:
+        """Answers the gateway's question: the person does, or nobody can."""
+        async with self._alone:
+            self._screen.close_line()
+            answer = await self._approver.decide(request)
+        self._open.pop(request.id, None)
+        try:
+            if answer.nobody:
+                await self._client.call("exec.approval.unattended", {"id": request.id, "why": answer.why})
+            else:
+                await self._client.call("exec.approval.resolve", {"id": request.id, "decision": answer.decision})
+        except OpenClawError as error:
+            note(error.message)
+
+    def take(self, payload: Mapping[str, Any]) -> None:
+        """Closes the question that its run does not wait for any longer, and says how to answer it later."""
+        data = payload.get("data") or {}
+        if payload.get("runId") != self._screen.run_id or payload.get("stream") != "tool" or "result" not in data:
+            return
+        details = data["result"].get("details") or {}
+        if details.get("status") == "approval-pending":
+            name = str(details.get("approvalId"))
+            self._withdraw(name)
+            self._screen.notice(
+                f"It waits for your answer, and the assistant goes on. In a chat: {details.get('reply')}\n"
+                f"In a terminal: openclaw approvals resolve {name} allow-once"
+            )
+
+    def resolved(self, name: str, decision: str) -> None:
+        """Closes a question that was answered somewhere else, or is asked no more."""
+        if self._withdraw(name):
+            said = "nobody answered in time" if decision == "expired" else f"answered elsewhere: {decision}"
+            self._screen.notice(f"{name}: {said}")
+
+    def close(self) -> None:
+        for name in list(self._open):
+            self._withdraw(name)
+
+    def _withdraw(self, name: str) -> bool:
+        task = self._open.pop(name, None)
+        return task is not None and task.cancel()
 
 
 def approval_request(payload: dict[str, Any]) -> ApprovalRequest:

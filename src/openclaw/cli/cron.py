@@ -24,6 +24,7 @@ PAGE = 200
 JOB_OPTIONS = ("name", "description", "agentId", "wakeMode", "misfire", "deleteAfterRun")
 TURN_OPTIONS = ("message", "model", "thinking", "timeoutSeconds")
 """Options that are fields of a job, or of its agent turn, under the same name."""
+WHERE_OPTIONS = ("channel", "to", "account", "thread_id", "best_effort_deliver")
 
 
 @click.group("cron")
@@ -57,8 +58,15 @@ def _job_options(function: F) -> F:
         click.option(
             "--wake", "wakeMode", type=click.Choice(["now", "next-heartbeat"]), help="When a system event is heard."
         ),
-        click.option("--announce", is_flag=True, help="Tell the result in the main conversation (the default)."),
+        click.option("--announce", is_flag=True, help="Tell the result where you last wrote (the default)."),
+        click.option("--channel", metavar="NAME", help="Tell it on this channel: last, owner, telegram, …"),
+        click.option("--to", metavar="CHAT", help="Tell it in this chat, with --channel or as CHANNEL:CHAT."),
+        click.option("--account", metavar="NAME", help="The account on that channel that tells it."),
+        click.option("--thread-id", metavar="ID", help="The thread or topic in that chat."),
         click.option("--no-deliver", is_flag=True, help="Keep the result in the history only."),
+        click.option(
+            "--best-effort-deliver", is_flag=True, help="The run counts as done also if nobody could be told."
+        ),
         click.option("--webhook", metavar="URL", help="Send the result to this address."),
         click.option("--misfire", type=click.Choice(["once", "skip", "all"]), help="What to do about missed times."),
         click.option("--when-file", multiple=True, metavar="PATH", help="Only when this file or folder changed."),
@@ -157,7 +165,9 @@ def _job_lines(job: dict[str, Any]) -> Iterator[str]:
     yield f"{job['name']}  ({job['id']})"
     yield f"schedule  {_schedule(job['schedule'])}"
     yield f"does      {job['payload'].get('message') or job['payload'].get('text', '')}"
-    yield f"delivery  {job['delivery']['mode']}"
+    delivery = job["delivery"]
+    where = " ".join(str(delivery[name]) for name in ("channel", "to") if delivery.get(name))
+    yield f"delivery  {delivery['mode']} {where}".rstrip()
     yield _next_line(job)
     state = job["state"]
     if "autoDisabled" in state:
@@ -271,8 +281,12 @@ def _job(options: dict[str, Any]) -> dict[str, Any]:
     delivery: dict[str, Any] | None = None
     if options["webhook"]:
         delivery = {"mode": "webhook", "to": options["webhook"]}
-    elif options["no_deliver"] or options["announce"]:
-        delivery = {"mode": "none" if options["no_deliver"] else "announce"}
+    elif options["no_deliver"]:
+        delivery = {"mode": "none"}
+    elif options["announce"] or any(options[name] for name in WHERE_OPTIONS):
+        named = {"accountId": options["account"], "threadId": options["thread_id"]}
+        careless = options["best_effort_deliver"] or None
+        delivery = given(mode="announce", channel=options["channel"], to=options["to"], bestEffort=careless, **named)
     plain = {name: options[name] for name in JOB_OPTIONS}
     watch = _watches(options) or None
     return given(**plain, schedule=_schedule_of(options), payload=payload, delivery=delivery, watch=watch)

@@ -3,88 +3,28 @@
 import asyncio
 import sys
 import tempfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
-from functools import partial, wraps
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
-from msgspec import structs
 
-from openclaw.agent import settings as agents
-from openclaw.cli.home import read_home
+from openclaw.cli.client import call, call_in_parts, given, with_client
 from openclaw.cli.render import JSON, YES, facts, note, print_json, say, show, table, when
-from openclaw.core.errors import InvalidRequest, StateError
-from openclaw.core.settings import Fixed
+from openclaw.core.errors import StateError
 from openclaw.core.text import strip_unprintable
-from openclaw.memory import notes
-from openclaw.memory.citations import PARTS, explain_search, format_citation, status_to_json
+from openclaw.memory.citations import PARTS
 from openclaw.memory.embedders import open_embedder
-from openclaw.memory.embedders.pool import Build, build_embedder, provider_keys
-from openclaw.memory.evaluate import EvalMetrics, ask, compare, compute_metrics, parse_questions
-from openclaw.memory.index import MemoryIndex, SearchAnswer
-from openclaw.memory.indexer import remove
-from openclaw.memory.service import forget_lines, open_memory, parse_citation
-from openclaw.memory.settings import BUILT_IN, MemorySearchSettings, overlay
-from openclaw.memory.tools import MemorySearch, excerpt_to_json
-from openclaw.plugins.find import discover_plugins
-from openclaw.plugins.hooks.dispatch import HookDispatcher
-from openclaw.plugins.registry import PluginRegistry
-from openclaw.plugins.settings import MEMORY_CORE, PluginsSettings
-from openclaw.process.environment import Environment
+from openclaw.memory.evaluate import ASKED, EvalMetrics, ask, compare, compute_metrics, parse_questions
+from openclaw.memory.index import MemoryIndex
+from openclaw.memory.service import open_memory, parse_citation
+from openclaw.memory.settings import MemorySearchSettings
 from openclaw.process.tasks import SystemClock
-from openclaw.protocol.events import EventBus
-from openclaw.skills.roots import expand_path
-from openclaw.workspace.seed import workspace_of
+from openclaw.protocol.client import GatewayClient
 
-
-@asynccontextmanager
-async def open_index(agent: str | None) -> AsyncIterator[MemoryIndex]:
-    """The memory of an agent, as it is configured."""
-    environment, loaded = read_home()
-    config = loaded.config
-    if (slot := config.plugins.slots.memory) != MEMORY_CORE:
-        raise InvalidRequest(f"the built-in memory is not in use: plugins.slots.memory is {slot}, not {MEMORY_CORE}")
-    found = agents.resolve_agent(config.agents, agent or agents.default_agent(config.agents))
-    settings = overlay(config.agents.defaults.memory_search, found.entry.memory_search)
-    if not settings.enabled:
-        raise InvalidRequest(f"memory search is off for {found.id}: set agents.defaults.memorySearch.enabled to true")
-    keys = {name: section.api_key for name, section in config.models.providers.items() if section.api_key}
-    names = (settings.provider, settings.fallback)
-    async with open_embedders(names, config.plugins, environment) as build:
-        memory = open_memory(
-            settings,
-            agent_id=found.id,
-            workspace=workspace_of(config.agents, found.id, environment),
-            state=environment.home.state,
-            home=environment.home_dir,
-            clock=SystemClock(),
-            keys=provider_keys(loaded.variables, keys),
-            build=build,
-            warn=note,
-        )
-        try:
-            yield memory
-        finally:
-            await memory.close()
-
-
-def with_memory(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Makes a command of an async function that gets the memory of an agent as its first argument."""
-
-    @wraps(command)
-    def run(agent: str | None, **options: Any) -> None:
-        async def main() -> None:
-            async with open_index(agent) as memory:
-                await command(memory, **options)
-
-        asyncio.run(main())
-
-    return run
-
+SEARCH_SECONDS = 120.0
+"""A first search reads all notes, and starts the model that knows meanings."""
 
 AGENT = click.option("--agent", metavar="ID", help="Whose memory; the default agent's when left out.")
 
@@ -99,14 +39,13 @@ def memory_command() -> None:
 @click.option("--index", "refresh", is_flag=True, help="Bring the index up to date first.")
 @AGENT
 @JSON
-@with_memory
-async def status(memory: MemoryIndex, deep: bool, refresh: bool, as_json: bool) -> None:
+def status(agent: str | None, deep: bool, refresh: bool, as_json: bool) -> None:
     """Where the index is, what is in it, and how notes are searched."""
     if refresh:
-        await memory.sync(progress=_progress(as_json))
-    found = await memory.status()
-    tried = await memory.means.tried() if deep else None
-    document = status_to_json(found, memory, tried)
+        _sync(agent, as_json)
+    document = call("memory.status", given(agentId=agent, deep=deep), timeout=SEARCH_SECONDS)
+    if not document["enabled"]:
+        raise StateError(document["reason"])
     show(document, _status_lines(document), as_json)
 
 
@@ -115,21 +54,19 @@ async def status(memory: MemoryIndex, deep: bool, refresh: bool, as_json: bool) 
 @click.option("--verbose", is_flag=True, help="Name what was left out or could not be read.")
 @AGENT
 @JSON
-@with_memory
-async def index(memory: MemoryIndex, force: bool, verbose: bool, as_json: bool) -> None:
+def index(agent: str | None, force: bool, verbose: bool, as_json: bool) -> None:
     """Bring the index up to date with the notes."""
-    report = await memory.sync(force=force, progress=_progress(as_json))
-    now = await memory.status()
+    report = _sync(agent, as_json, force=force)
     if as_json:
-        read = {"files": report.files, "changed": report.changed, "removed": report.removed}
-        print_json({**read, "pieces": now.pieces, "waiting": now.waiting, "problems": list(report.problems)})
+        print_json(report)
         return
-    click.echo(f"{report.files} files, {report.changed} read anew, {report.removed} gone, {now.pieces} pieces.")
-    if now.waiting:
-        note(f"{now.waiting} pieces are found by words only: {memory.means.resting() or 'no vectors yet'}")
-    elif now.reason:
-        note(f"words only: {now.reason}")
-    for problem in report.problems if verbose else report.problems[:3]:
+    said = "{files} files, {changed} read anew, {removed} gone, {pieces} pieces."
+    click.echo(said.format_map(report))
+    if report["waiting"]:
+        note(f"{report['waiting']} pieces are found by words only: {report['reason'] or 'no vectors yet'}")
+    elif report["reason"]:
+        note(f"words only: {report['reason']}")
+    for problem in report["problems"] if verbose else report["problems"][:3]:
         note(strip_unprintable(problem))
 
 
@@ -139,36 +76,34 @@ async def index(memory: MemoryIndex, force: bool, verbose: bool, as_json: bool) 
 @click.option("--min-score", type=click.FloatRange(0, 1), help="Least score (0.35).")
 @AGENT
 @JSON
-@with_memory
-async def search(
-    memory: MemoryIndex, query: tuple[str, ...], max_results: int | None, min_score: float | None, as_json: bool
+def search(
+    query: tuple[str, ...], max_results: int | None, min_score: float | None, agent: str | None, as_json: bool
 ) -> None:
     """Find notes by words and by meaning."""
-    answer = await _search(memory, query, max_results=max_results, min_score=min_score)
+    answer = _search("memory.search", query, agent, maxResults=max_results, minScore=min_score)
     if as_json:
-        print_json(MemorySearch(memory, "on").document(answer, ""))
+        print_json(answer)
         return
-    if not answer.results:
+    if not answer["results"]:
         click.echo("Nothing found.")
-    for found in answer.results:
-        click.echo(f"{found.score:.2f}  {click.style(format_citation(found.piece), bold=True)}")
-        lines = [line for line in strip_unprintable(found.piece.text).split("\n") if line.strip()]
-        for line in lines[:4]:
+    for found in answer["results"]:
+        click.echo(f"{found['score']:.2f}  {click.style(found['citation'], bold=True)}")
+        text = found["snippet"].removesuffix(f"Source: {found['citation']}")
+        for line in [line for line in strip_unprintable(text).split("\n") if line.strip()][:4]:
             say(f"      {line[:160]}")
-    if answer.mode == "keyword":
-        note(f"words only: {answer.reason}")
+    if answer["mode"] == "keyword":
+        note(f"words only: {answer['reason']}")
 
 
 @memory_command.command("why")
 @click.argument("query", nargs=-1, required=True)
 @AGENT
 @JSON
-@with_memory
-async def why(memory: MemoryIndex, query: tuple[str, ...], as_json: bool) -> None:
+def why(query: tuple[str, ...], agent: str | None, as_json: bool) -> None:
     """Why each result stands where it does."""
-    answer = await _search(memory, query)
-    document = explain_search(answer)
-    how = f"Searched by {answer.mode}{f' ({answer.reason})' if answer.reason else ''}.\n"
+    document = _search("memory.explain", query, agent)
+    reason = f" ({document['reason']})" if document["reason"] else ""
+    how = f"Searched by {document['mode']}{reason}.\n"
     terms = [(term["term"], term["pieces"], term["worth"]) for term in document["terms"]]
     cells = [tuple(_cell(item[key]) for key in (*PARTS, "citation")) for item in document["results"]]
     tables = [table(terms, ("term", "pieces", "worth")) + "\n", table(cells, (*PARTS, "where"))]
@@ -181,12 +116,9 @@ async def why(memory: MemoryIndex, query: tuple[str, ...], as_json: bool) -> Non
 @click.option("--lines", type=click.IntRange(1), help="How many lines (120).")
 @AGENT
 @JSON
-@with_memory
-async def get(memory: MemoryIndex, path: str, start: int | None, lines: int | None, as_json: bool) -> None:
+def get(path: str, start: int | None, lines: int | None, agent: str | None, as_json: bool) -> None:
     """Print some lines of a note."""
-    scope = memory.plan.scope
-    file = notes.resolve(path, scope)
-    document = excerpt_to_json(notes.excerpt(file, scope.name(file), start, lines))
+    document = _lines(agent, path, start, lines)
     show(document, document["text"], as_json)
 
 
@@ -195,30 +127,26 @@ async def get(memory: MemoryIndex, path: str, start: int | None, lines: int | No
 @YES
 @AGENT
 @JSON
-@with_memory
-async def forget(memory: MemoryIndex, citation: str, yes: bool, as_json: bool) -> None:
+def forget(citation: str, yes: bool, agent: str | None, as_json: bool) -> None:
     """Remove lines (memory/x.md#L3-L5) from a note, the index and the cache for good."""
     path, start, end = parse_citation(citation)
     if not yes:
-        file = notes.resolve(path, memory.plan.scope)
-        note(strip_unprintable(notes.excerpt(file, path, start, end - start + 1).text))
+        note(strip_unprintable(_lines(agent, path, start, end - start + 1)["text"]))
         click.confirm("Forget these lines?", abort=True, err=True)
-    await forget_lines(memory, path, start, end, time.time())
-    document = {"ok": True, "path": path, "startLine": start, "endLine": end}
+    params = given(agentId=agent, path=path, startLine=start, endLine=end)
+    document = call("memory.forget", params, timeout=SEARCH_SECONDS)
     show(document, f"Forgot lines {start} to {end} of {path}.", as_json)
 
 
 @memory_command.command("reset")
 @YES
 @AGENT
-@with_memory
-async def reset(memory: MemoryIndex, yes: bool) -> None:
+def reset(yes: bool, agent: str | None) -> None:
     """Throw the index away; it is made anew from the notes, which stay."""
     if not yes:
-        click.confirm(f"Remove {memory.path}? The notes stay.", abort=True, err=True)
-    remove(memory.path)
-    remove(memory.path.with_name(memory.path.name + ".building"))
-    click.echo("Removed. The next search makes it anew.")
+        click.confirm("Remove the index? The notes stay.", abort=True, err=True)
+    removed = call("memory.reset", given(agentId=agent), timeout=SEARCH_SECONDS)
+    say(f"Removed {removed['index']}. The next search makes it anew.")
 
 
 @memory_command.command("eval")
@@ -230,21 +158,49 @@ def evaluate(questions: str | None, agent: str | None, as_json: bool) -> None:
     if questions is None:
         _evaluate_sample(as_json)
     else:
-        _evaluate_own(agent, questions=questions, as_json=as_json)
+        _evaluate_own(agent, questions, as_json)
 
 
-@with_memory
-async def _evaluate_own(memory: MemoryIndex, questions: str, as_json: bool) -> None:
+def _evaluate_own(agent: str | None, questions: str, as_json: bool) -> None:
     asked = parse_questions(Path(questions).read_bytes(), questions)
-    await memory.sync(progress=_progress(as_json))
-    _print_figures({"hybrid": compute_metrics(await ask(memory, asked))}, as_json)
+    _sync(agent, as_json)
+
+    async def measure(client: GatewayClient) -> list[EvalMetrics]:
+        async def search(question: str) -> list[tuple[str, int, int]]:
+            params = given(agentId=agent, query=question, maxResults=ASKED)
+            found = await client.call("memory.search", params, timeout=SEARCH_SECONDS)
+            return [(each["path"], each["startLine"], each["endLine"]) for each in found["results"]]
+
+        return compute_metrics(await ask(search, asked))
+
+    _print_figures({"hybrid": with_client(measure)}, as_json)
 
 
-async def _search(memory: MemoryIndex, query: tuple[str, ...], **limits: Any) -> SearchAnswer:
-    answer = await memory.search(" ".join(query), **limits)
-    if answer.unavailable:
-        raise StateError(f"memory cannot be searched: {answer.reason}")
+def _search(method: str, query: tuple[str, ...], agent: str | None, **limits: Any) -> dict[str, Any]:
+    params = given(agentId=agent, query=" ".join(query), **limits)
+    answer: dict[str, Any] = call(method, params, timeout=SEARCH_SECONDS)
+    if answer.get("unavailable"):
+        raise StateError(f"memory cannot be searched: {answer['reason']}")
     return answer
+
+
+def _lines(agent: str | None, path: str, start: int | None, lines: int | None) -> dict[str, Any]:
+    found: dict[str, Any] = call("memory.notes.lines", given(agentId=agent, path=path, **{"from": start}, lines=lines))
+    return found
+
+
+def _sync(agent: str | None, quiet: bool, *, force: bool = False) -> dict[str, Any]:
+    """Brings the index up to date, and shows on a terminal how far it is; gives the report."""
+    progress, parts = _progress(quiet), list[dict[str, Any]]()
+
+    def take(part: dict[str, Any]) -> None:
+        if part["last"]:
+            parts.append({name: value for name, value in part.items() if name != "last"})
+        elif progress is not None:
+            progress(part["done"], part["total"])
+
+    call_in_parts("memory.index", given(agentId=agent, force=force), take)
+    return parts[0]
 
 
 def _progress(quiet: bool) -> Callable[[int, int], None] | None:
@@ -317,32 +273,3 @@ def _print_figures(found: dict[str, list[EvalMetrics]], as_json: bool) -> None:
     ]
     listed = table(cells, ("search", "questions", "count", "hit@1", "hit@5", "mrr"))
     show(msgspec.to_builtins(found), listed, as_json)
-
-
-@asynccontextmanager
-async def open_embedders(
-    names: Iterable[str], plugins: PluginsSettings, environment: Environment
-) -> AsyncIterator[Build]:
-    """Opens the embedders for a command without a gateway: starts only plugins that declare one of `names`."""
-    foreign = frozenset(names) - {*BUILT_IN, "auto", "none"}
-    if not foreign:
-        yield open_embedder
-        return
-    state, home = environment.home.state, environment.home_dir
-    found, _ = discover_plugins([expand_path(text, home, home) for text in plugins.load.paths], state / "extensions")
-    known = {each.id: each.manifest for each in found}
-    wanted: set[str] = set()
-    pending = [name for name, manifest in known.items() if foreign & set(manifest.contracts.embedders)]
-    while pending:  # also what they depend on
-        name = pending.pop()
-        if name not in wanted and name in known:
-            wanted.add(name)
-            pending += known[name].requires_plugins
-    narrowed = structs.replace(plugins, deny=(*plugins.deny, *({each.id for each in found} - wanted)))
-    hooks = HookDispatcher(SystemClock())
-    extensions = PluginRegistry(state, home, SystemClock(), hooks, Fixed(narrowed), EventBus())
-    try:
-        yield partial(build_embedder, extensions)
-    finally:
-        await extensions.close()
-        await hooks.close()

@@ -12,7 +12,10 @@ import click
 import msgspec
 
 from openclaw.agent.settings import agent_ids, default_agent
-from openclaw.cli.client import gateway_up, web_address
+from openclaw.channels.accounts import configured_accounts
+from openclaw.channels.setup import SETUPS, ChannelSetup
+from openclaw.cli.channels import ask_fields, describe_added
+from openclaw.cli.client import call, gateway_up, web_address
 from openclaw.cli.extensions.plugins import PluginView
 from openclaw.cli.models import load_model_set, local_servers
 from openclaw.cli.render import JSON, note, now_ms, show
@@ -245,19 +248,57 @@ class _Setup:
     # Channels.
 
     def choose_channels(self, owners: tuple[str, ...], *, ask: bool) -> None:
-        """Who the owner is on the channels of plugins; asked only when there is one."""
+        """Connects a built-in channel, and asks who the owner is on the channels of plugins, when there is one."""
+        if ask:
+            self._connect_channels()
         now = self._load().config.commands.owner_allow_from
-        channels, notes = available_channels()
-        given = parse_owners(" ".join(owners), channels)
-        if not given and ask and channels:
-            given = ask_owner(channels, now, self.say)
+        plugin_channels, notes = available_channels()
+        connected = list(self._load().config.channels)
+        given = parse_owners(" ".join(owners), dict.fromkeys((*plugin_channels, *connected)))
+        if not given and ask and plugin_channels:
+            given = ask_owner(plugin_channels, now, self.say)
         elif ask:
-            for line in [f"   {note}" for note in notes] or [NONE]:
+            for line in [f"   {note}" for note in notes]:
                 self.say(f"{line}\n")
         wanted = tuple(dict.fromkeys((*now, *given)))
         if wanted != now:
             self.set("commands.ownerAllowFrom", list(wanted))
-        self.done |= {"channels": sorted(channels), "owners": list(wanted)}
+        self.done |= {"channels": sorted(dict.fromkeys((*plugin_channels, *connected))), "owners": list(wanted)}
+
+    def _connect_channels(self) -> None:
+        """Asks where else to talk until the person has enough."""
+        loaded = self._load()
+        there = {channel for channel, _ in configured_accounts(loaded.config.channels, loaded.variables)}
+        click.echo("3. Where else do you want to talk to it?")
+        for place, setup in enumerate(SETUPS.values(), 1):
+            click.echo(f"   {place} {setup.label}{' (is set up)' if setup.channel in there else ''}")
+        click.echo("   Other places come as plugins: openclaw plugins install DIRECTORY")
+        while True:
+            typed = click.prompt("   number or name (Enter: nowhere else for now)", default="", show_default=False)
+            chosen = _choose(typed.strip().lower(), list(SETUPS))
+            if not typed.strip():
+                return
+            if chosen is None:
+                click.echo(f"   {typed.strip()} is none of {', '.join(SETUPS)}")
+            else:
+                self._connect_channel(SETUPS[chosen])
+
+    def _connect_channel(self, setup: ChannelSetup) -> None:
+        """Asks for a credential and tries it, until it opens the account or the person gives up."""
+        click.echo(f"   {setup.first} (Enter goes back)")
+        while True:
+            given = ask_fields(setup, {}, indent="   ")
+            if not any(each.key in given for each in setup.fields if each.opens):
+                return
+            self.say(f"   asking {setup.label} …")
+            try:
+                answer = call("channels.add", {"channel": setup.channel, **given}, timeout=90.0)
+            except OpenClawError as error:
+                click.echo(f"   {strip_unprintable(error.message.rstrip('.'))}. Nothing was kept.")
+                continue
+            for line in describe_added(setup, answer):
+                click.echo(f"   {strip_unprintable(line)}")
+            return
 
     # Commands.
 
@@ -293,6 +334,13 @@ class _Setup:
         self.done["autostart"] = services.state().installed
 
 
+def _choose(typed: str, names: Sequence[str]) -> str | None:
+    """The name that was typed, or whose number was."""
+    if typed.isdecimal() and 0 < int(typed) <= len(names):
+        return names[int(typed) - 1]
+    return typed if typed in names else None
+
+
 def _columns(names: list[str]) -> str:
     """Numbered names in columns, so that the question fits a small screen."""
     cells = [f"{place:>2} {name}" for place, name in enumerate(names, 1)]
@@ -317,8 +365,6 @@ def with_name(text: str, name: str) -> str:
 
 # Channels and owners.
 
-NONE = "   Other places to talk come as plugins: openclaw plugins install DIRECTORY, then run this again."
-
 
 def available_channels() -> tuple[dict[str, str], list[str]]:
     """The channels of enabled plugins, each with its plugin; and notes about those that are not."""
@@ -340,7 +386,7 @@ def parse_owners(text: str, channels: Collection[str]) -> tuple[str, ...]:
     for each in given:
         channel, _, name = each.partition(":")
         if not name or channel not in channels:
-            known = " or ".join(f"{known}:your-id" for known in channels) or "a channel of a plugin; none is installed"
+            known = " or ".join(f"{known}:your-id" for known in channels) or "a channel; none is connected yet"
             raise InvalidRequest(f"{each!r} names nobody on a channel: write {known}")
     return tuple(dict.fromkeys(given))
 
@@ -348,7 +394,7 @@ def parse_owners(text: str, channels: Collection[str]) -> tuple[str, ...]:
 def ask_owner(channels: Collection[str], now: Sequence[str], say: Callable[[str], None]) -> tuple[str, ...]:
     """Asks for the owner until the answer is valid."""
     here = [each for each in now if each.partition(":")[0] in channels]
-    say(f"3. You can also talk to it on: {', '.join(strip_unprintable(each) for each in channels)}.")
+    say(f"   You can also talk to it on: {', '.join(strip_unprintable(each) for each in channels)}.")
     say("   Strangers are not heard there until you let them in. Who are you there?")
     first = next(iter(channels))
     hint = f"as it is: {strip_unprintable(', '.join(here))}" if here else "nobody for now"

@@ -63,11 +63,17 @@ def _change_line(entry: dict[str, Any]) -> str:
 
 # `openclaw prompt`.
 
+OFFLINE = (
+    "No gateway runs, so no channel is connected: the `message` tool, buttons, reactions and whatever else a channel "
+    "can do are not in this prompt. Start one with `openclaw gateway start` to see them."
+)
+
 
 def for_whom(function: Any) -> Any:
     """The options that select whose prompt is meant."""
     for option in (
-        click.option("--channel", metavar="NAME", default="", help="As if asked through this channel."),
+        click.option("--channel", metavar="NAME", default="", help="As if asked through it; webchat is the web page."),
+        click.option("--guest", is_flag=True, help="As if somebody other than the owner wrote."),
         click.option("--model", metavar="REF", help="For this model."),
         click.option(
             "--mode", type=click.Choice(["full", "minimal", "none"]), help="Instead of the mode the session would have."
@@ -90,7 +96,7 @@ def prompt_command() -> None:
 @for_whom
 @click.option("--json", "as_json", is_flag=True, help="Also the tools and the report, as one JSON document.")
 def build(as_json: bool, **whom: Any) -> None:
-    """Print the prompt of a run without the gateway, whose tools and their sections are not in it."""
+    """Print the prompt that the next message of a session would send, byte for byte."""
     found = _preview(whom)
     prompt = _prompt(found)
     if not as_json:
@@ -170,7 +176,10 @@ prompt_command.add_command(list_changes, "audit")
 def _preview(whom: dict[str, Any]) -> Any:
     """The prompt that `openclaw agent` would send from this terminal, or a channel would."""
     cwd = None if whom["channel"] else str(Path.cwd())
-    return call("prompt.preview", given(**whom, cwd=cwd))
+    found = call("prompt.preview", given(**whom, cwd=cwd))
+    if not found["live"]:
+        click.echo(OFFLINE, err=True)
+    return found
 
 
 def _prompt(found: dict[str, Any]) -> Prompt:

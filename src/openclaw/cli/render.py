@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -98,3 +99,14 @@ def tokens(count: int) -> str:
 
 def dollars(amount: float | None) -> str:
     return "" if amount is None else f"${amount:.4f}" if amount < 1 else f"${amount:.2f}"
+
+
+SKILL = click.option(
+    "--skill", "skills", multiple=True, metavar="PATH", help="Also use the skill, or the skills, in this directory."
+)
+
+
+def skill_directories(given: Sequence[str]) -> tuple[str, ...]:
+    """The directories that `--skill` names, in full; the file SKILL.md stands for its directory."""
+    found = [Path(path).expanduser().absolute() for path in given]
+    return tuple(str(path.parent if path.name == "SKILL.md" else path) for path in found)

@@ -12,7 +12,19 @@ import click
 
 from openclaw.cli.client import RUN_CAPS, ask, call, call_in_parts, given, with_client
 from openclaw.cli.home import read_home
-from openclaw.cli.render import JSON, dollars, note, print_json, say, shorten, show, table, when
+from openclaw.cli.render import (
+    JSON,
+    SKILL,
+    dollars,
+    note,
+    print_json,
+    say,
+    shorten,
+    show,
+    skill_directories,
+    table,
+    when,
+)
 from openclaw.cli.screen import DEFAULT_TIMEOUT
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import strip_unprintable
@@ -35,10 +47,21 @@ from openclaw.storage.atomic import replace_file
 @click.option("--model", metavar="REF", help="provider/model or an alias, for this message only.")
 @click.option("--thinking", metavar="LEVEL", help="off, minimal, low, medium, high, xhigh, max or adaptive.")
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Give up after this long (600).")
+@click.option("--deliver", is_flag=True, default=None, help="Also send the answer to a chat: where you last wrote.")
+@click.option("--channel", metavar="NAME", help="With --deliver: the channel of that chat.")
+@click.option("--to", metavar="CHAT", help="With --deliver: the chat there, or CHANNEL:CHAT.")
+@click.option("--account", "accountId", metavar="NAME", help="With --deliver: the account that sends it.")
+@SKILL
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of streaming.")
 @click.option("--local", is_flag=True, help="Run in this process even when a gateway is running.")
 def agent_command(
-    message: str | None, message_file: str | None, timeout: float | None, as_json: bool, local: bool, **chosen: Any
+    message: str | None,
+    message_file: str | None,
+    timeout: float | None,
+    skills: tuple[str, ...],
+    as_json: bool,
+    local: bool,
+    **chosen: Any,
 ) -> int:
     """Send one message to the assistant and print its answer.
 
@@ -65,7 +88,8 @@ def agent_command(
         raise click.UsageError('say something: openclaw agent --message "…"')
     params = given(message=message, cwd=str(Path.cwd()), **chosen)
     limit = DEFAULT_TIMEOUT if timeout is None else timeout
-    return with_client(partial(ask, params=params, as_json=as_json, limit=limit), local=local, caps=RUN_CAPS)
+    asking = partial(ask, params=params, as_json=as_json, limit=limit, skills=skill_directories(skills))
+    return with_client(asking, local=local, caps=RUN_CAPS)
 
 
 # `openclaw runs`.

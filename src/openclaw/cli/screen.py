@@ -41,7 +41,12 @@ class TerminalApprover:
             click.echo(f"  read before it: {spell_out_invisible(each.source)} ({each.label})", err=True)
         choice = "[y]es, [a]lways, [N]o" if request.standing else "[y]es, [N]o"
         click.echo(f"Run it? {choice}: ", nl=False, err=True)
-        decision = DECISIONS.get((await _typed()).strip().lower(), "deny")
+        try:
+            typed = await _typed()
+        except asyncio.CancelledError:
+            click.echo(err=True)  # the question is over: what follows begins a line
+            raise
+        decision = DECISIONS.get(typed.strip().lower(), "deny")
         if decision == "allow-always" and not request.standing:
             decision = "allow-once"
         return ApprovalAnswer(decision, by="terminal")

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -30,7 +30,7 @@ from openclaw.gateway.state import open_state
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.sessions.files import load
-from openclaw.sessions.history import rows_of
+from openclaw.sessions.history import rows_of, spoken_lines, to_markdown
 from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.reply_text import shape
 from openclaw.sessions.transcript import build_context
@@ -94,7 +94,7 @@ def show_session(session: str, tools: bool, as_json: bool) -> None:
     lines = (
         f"{when(message.timestamp)}  {who}: {text}"
         for message in context.messages
-        for who, text in _lines(message, tools)
+        for who, text in spoken_lines(message, tools)
     )
     show(document, lines, as_json)
 
@@ -160,27 +160,7 @@ def _exported(row: SessionRow, path: Path, kind: str) -> str:
         }
         shown = tuple((name, value) for name, value in facts.items() if value)
         return render_html(ExportHeader(title=row.title or row.session_key, facts=shown), messages)
-    parts = [f"# {row.title or row.session_key}\n"]
-    for message in messages:
-        parts += [f"**{who}** ({when(message.timestamp)})\n\n{said}\n" for who, said in _lines(message, True)]
-    return "\n".join(parts)
-
-
-def _lines(message: Message, tools: bool) -> Iterator[tuple[str, str]]:
-    """Speaker and text of each line, for people."""
-    match message:
-        case Assistant():
-            if message.text.strip():
-                yield "assistant", message.text
-            if message.error_message:
-                yield "error", message.error_message
-            if tools:
-                yield from (("call", f"{call.name} {call.arguments}") for call in message.calls)
-        case ToolResult():
-            if tools:
-                yield f"{message.tool_name} result", message.text
-        case _:
-            yield "you", message.text
+    return to_markdown(row.title or row.session_key, messages, when)
 
 
 def _session_to_json(row: SessionRow, now: float) -> dict[str, Any]:

@@ -125,7 +125,7 @@ class CheckResult(Struct, kw_only=True):
                 for key, item in value.items():
                     if not _matches(key, found.key_type):
                         self.error((*path, key), f"{key!r} cannot be a name here: use {name_of(found.key_type)}")
-                    self.value(item, found.value_type, (*path, key))
+                    self.value(item, schema.value_type(found, key), (*path, key))
             case [inspect.VarTupleType() | inspect.ListType() as found, *_]:
                 for index, item in enumerate(value):
                     self.value(item, found.item_type, (*path, index))

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 from openclaw.agent.settings import AgentsSettings
 from openclaw.automation.settings import CronSettings
 from openclaw.budget.settings import BudgetSettings, RecordSettings
-from openclaw.channels.settings import DeliverySettings
+from openclaw.channels.settings import ChannelSettings, DeliverySettings
 from openclaw.config import tree
 from openclaw.config.load import LoadedConfig
 from openclaw.config.schema import Config, HooksConfig
@@ -14,10 +14,11 @@ from openclaw.core.errors import OpenClawError
 from openclaw.memory.settings import MemorySettings
 from openclaw.models.settings import AuthSettings, ModelsSettings
 from openclaw.plugins.settings import InternalHooksSettings, PluginsSettings
+from openclaw.runs.settings import MessagesSettings
 from openclaw.security.settings import CommandsSettings, SecuritySettings
 from openclaw.sessions.settings import SessionSettings
 from openclaw.skills.settings import SkillsSettings
-from openclaw.tools.settings import AcpSettings, ToolsSettings
+from openclaw.tools.settings import AcpSettings, ToolsSettings, TtsSettings
 
 T = TypeVar("T")
 
@@ -38,17 +39,21 @@ class LiveConfig:
         self.agents = _Section[AgentsSettings]()
         self.auth = _Section[AuthSettings]()
         self.budget = _Section[BudgetSettings]()
+        self.channels = _Section[Mapping[str, ChannelSettings]]()
         self.commands = _Section[CommandsSettings]()
         self.cron = _Section[CronSettings]()
+        self.channels = _Section[Mapping[str, ChannelSettings]]()
         self.delivery = _Section[DeliverySettings]()
         self.hooks = _Section[HooksConfig]()
         self.memory = _Section[MemorySettings]()
+        self.messages = _Section[MessagesSettings]()
         self.models = _Section[ModelsSettings]()
         self.plugins = _Section[PluginsSettings]()
         self.security = _Section[SecuritySettings]()
         self.session = _Section[SessionSettings]()
         self.skills = _Section[SkillsSettings]()
         self.tools = _Section[ToolsSettings]()
+        self.tts = _Section[TtsSettings]()
         self.internal_hooks = _Section[InternalHooksSettings]()
         self.acp = _Section[AcpSettings]()
         self.record = _Section[RecordSettings]()

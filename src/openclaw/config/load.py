@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from openclaw.channels.settings import convert_channels
 from openclaw.config import env, tree
 from openclaw.config.check import CheckResult, ConfigProblem, check
 from openclaw.config.files import digest, read_regular, replace
 from openclaw.config.migrate import migrate
-from openclaw.config.schema import Config
+from openclaw.config.schema import BUILT_IN_CHANNELS, Config
 from openclaw.config.settings import SecretsSettings
 from openclaw.config.source import decode, parse, render_new, repeated_keys
 from openclaw.core.errors import ConfigError
@@ -312,7 +313,9 @@ def _build(seen: ConfigAnalysis, file: Path) -> tuple[Config, tuple[ConfigProble
     if refs:
         data, problems = _follow(data, refs, seen, file)
     try:
-        return msgspec.convert(data, Config, dec_hook=_as_is), problems
+        channels = convert_channels(data.get("channels", {}), BUILT_IN_CHANNELS, _as_is)
+        rest = {key: value for key, value in data.items() if key != "channels"}
+        return structs.replace(msgspec.convert(rest, Config, dec_hook=_as_is), channels=channels), problems
     except msgspec.ValidationError as error:
         # The message may quote a value; the path it names cannot.
         where = str(error).rpartition(" - at ")[2].strip("`$.")

@@ -10,7 +10,10 @@ from msgspec import field, inspect
 from openclaw.agent.settings import AgentsSettings
 from openclaw.automation.settings import CronSettings, WebhookSettings
 from openclaw.budget.settings import BudgetSettings, RecordSettings
+from openclaw.channels.discord.settings import DiscordSettings
+from openclaw.channels.matrix.settings import MatrixSettings
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
+from openclaw.channels.telegram.settings import TelegramSettings
 from openclaw.config.settings import (
     DiagnosticsSettings,
     EnvSettings,
@@ -25,10 +28,11 @@ from openclaw.core.settings import SecretRef, Settings, doc
 from openclaw.memory.settings import MemorySettings
 from openclaw.models.settings import AuthSettings, ModelsSettings
 from openclaw.plugins.settings import InternalHooksSettings, PluginsSettings
-from openclaw.security.settings import CommandsSettings, SecuritySettings
+from openclaw.runs.settings import MessagesSettings
+from openclaw.security.settings import ApprovalsSettings, CommandsSettings, SecuritySettings
 from openclaw.sessions.settings import SessionSettings
 from openclaw.skills.settings import SkillsSettings
-from openclaw.tools.settings import AcpSettings, BrowserSettings, McpSettings, ToolsSettings
+from openclaw.tools.settings import AcpSettings, BrowserSettings, McpSettings, ToolsSettings, TtsSettings
 
 
 class HooksConfig(WebhookSettings, frozen=True):
@@ -48,7 +52,9 @@ class Config(Settings, frozen=True):
     record: Annotated[RecordSettings, doc("what is kept of every run")] = RecordSettings()
     memory: Annotated[MemorySettings, doc("how the assistant speaks of its notes")] = MemorySettings()
     session: Annotated[SessionSettings, doc("how conversations are kept apart and kept whole")] = SessionSettings()
+    messages: Annotated[MessagesSettings, doc("how messages are taken in")] = MessagesSettings()
     tools: Annotated[ToolsSettings, doc("which tools an agent has and how far they may go")] = ToolsSettings()
+    tts: Annotated[TtsSettings, doc("the assistant's voice")] = TtsSettings()
     browser: Annotated[BrowserSettings, doc("a real browser for the assistant")] = BrowserSettings()
     acp: Annotated[AcpSettings, doc("handing work to coding agents of other makers")] = AcpSettings()
     mcp: Annotated[McpSettings, doc("servers that lend us tools")] = McpSettings()
@@ -58,6 +64,7 @@ class Config(Settings, frozen=True):
     )
     gateway: Annotated[GatewaySettings, doc("the long-lived process that every client talks to")] = GatewaySettings()
     commands: Annotated[CommandsSettings, doc("who may command the assistant")] = CommandsSettings()
+    approvals: Annotated[ApprovalsSettings, doc("what becomes of questions to the owner")] = ApprovalsSettings()
     delivery: Annotated[DeliverySettings, doc("how messages to people on channels are sent")] = DeliverySettings()
     channels: Annotated[
         Mapping[str, ChannelSettings], doc("whom each channel lets in, and what may be used in its groups")
@@ -71,6 +78,14 @@ class Config(Settings, frozen=True):
     diagnostics: Annotated[DiagnosticsSettings, doc("what the gateway watches in itself")] = DiagnosticsSettings()
     meta: Annotated[MetaSettings, doc("notes of the program that last wrote the file")] = MetaSettings()
     wizard: Annotated[WizardSettings, doc("notes of the guided set-up")] = WizardSettings()
+
+
+BUILT_IN_CHANNELS: dict[str, type[ChannelSettings]] = {
+    "discord": DiscordSettings,
+    "matrix": MatrixSettings,
+    "telegram": TelegramSettings,
+}
+"""The sections of `channels` that have keys of their own; any other name is a plugin's channel."""
 
 
 @cache
@@ -138,17 +153,33 @@ def child_type(kind: inspect.Type | None, part: str | int) -> inspect.Type | Non
                     if known.encode_name == part:
                         return known.type
             case inspect.DictType() if isinstance(part, str):
-                return option.value_type
+                return value_type(option, part)
             case inspect.VarTupleType() | inspect.ListType():
                 return option.item_type
     return None
 
 
+def value_type(kind: inspect.DictType, name: str) -> inspect.Type:
+    """The type of what stands under `name`: a built-in channel has its own."""
+    of = strip_metadata(kind.value_type)
+    if isinstance(of, inspect.StructType) and of.cls is ChannelSettings and name in BUILT_IN_CHANNELS:
+        return _channel_type(name)
+    return kind.value_type
+
+
+@cache
+def _channel_type(name: str) -> inspect.Type:
+    return inspect.type_info(BUILT_IN_CHANNELS[name])
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of the file, for editors and forms."""
     (top,), parts = msgspec.json.schema_components([Config], schema_hook=_foreign, ref_template="#/$defs/{name}")
-    (_,), more = msgspec.json.schema_components([SecretRef], ref_template="#/$defs/{name}")
+    (_, *channels), more = msgspec.json.schema_components(
+        [SecretRef, *BUILT_IN_CHANNELS.values()], schema_hook=_foreign, ref_template="#/$defs/{name}"
+    )
     parts = {**parts, **more}
+    parts["Config"]["properties"]["channels"]["properties"] = dict(zip(BUILT_IN_CHANNELS, channels, strict=True))
     for part in parts.values():
         for entry in part.get("properties", {}).values():
             entry.setdefault("description", part.get("description", part["title"]))

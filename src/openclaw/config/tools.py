@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -14,8 +15,9 @@ from openclaw.config.redact import redact
 from openclaw.config.schema import json_schema
 from openclaw.config.source import parse
 from openclaw.config.tree import parse_path
+from openclaw.config.update import UpdateInstallation
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.core.tool import Effects, Output, ToolContext
+from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.process.environment import Environment
 from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, parse_args, tool_spec
 
@@ -26,6 +28,7 @@ WRITES = frozenset({"config.patch", "config.apply", "restart", "update.run"})
 # Settings that protect the owner from the agent are not the agent's to change, under any of their names.
 _PROTECTED = re.compile(r"(?:^|\.)(?:tools\.(?:exec\.(?:ask|security|mode)|bash)|security|commands|\$include)(?:\.|$)")
 SHOWN_CHARS = 40_000
+NO_RESTART = "This gateway cannot restart itself: ask the user to restart it."
 
 
 class ConfigArgs(Struct, frozen=True, rename="camel"):
@@ -36,18 +39,20 @@ class ConfigArgs(Struct, frozen=True, rename="camel"):
     note: str = ""
 
 
-class ConfigTool(SimpleTool):
-    """`gateway`: reads the configuration, and changes it except where that would weaken the owner's protection."""
-
-    spec = tool_spec(
+@cache
+def config_spec(*, updates: bool) -> ToolSpec:
+    """The tool, with update.run where the installation can be updated."""
+    actions = [each for each in get_args(Action) if updates or each != "update.run"]
+    return tool_spec(
         "gateway",
         "Gateway",
         "read and change the configuration",
         "The gateway's configuration: config.get (with path), config.schema.lookup (path), config.schema, and, only "
-        "when the user asks for it, config.patch or config.apply (raw with baseHash from config.get) or restart. "
+        "when the user asks for it, config.patch or config.apply (raw with baseHash from config.get)"
+        f"{', update.run' if updates else ''} or restart. "
         "The user approves changes; exec approval settings cannot be changed here.",
         {
-            "action": {"type": "string", "enum": list(get_args(Action)), "description": "What to do"},
+            "action": {"type": "string", "enum": actions, "description": "What to do"},
             "path": {"type": "string", "description": "A setting, for example agents.defaults.model"},
             "raw": {"type": "string", "description": "config.patch: a JSON object to merge; config.apply: the file"},
             "baseHash": {"type": "string", "description": "The hash of your last config.get"},
@@ -57,7 +62,20 @@ class ConfigTool(SimpleTool):
         absent=UNSUPPORTED_PARAMETERS,
     )
 
-    def __init__(self, environment: Environment, restart: Callable[[str], None] | None = None) -> None:
+
+class ConfigTool(SimpleTool):
+    """`gateway`: reads the configuration, and changes it except where that would weaken the owner's protection."""
+
+    spec = config_spec(updates=False)
+
+    def __init__(
+        self,
+        environment: Environment,
+        restart: Callable[[str], None] | None = None,
+        update: UpdateInstallation | None = None,
+    ) -> None:
+        self.spec = config_spec(updates=update is not None)
+        self._update = update
         self._home = environment.home
         self._editor = Editor(environment.home, environment.environ)
         self._restart = restart
@@ -67,6 +85,16 @@ class ConfigTool(SimpleTool):
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset({"gateway config"} if args.get("action") in WRITES else ())
+
+    def check(self, args: Mapping[str, Any]) -> None:
+        """Tries a change without writing it, so that nobody is asked about one that cannot be made."""
+        wanted = parse_args(args, ConfigArgs)
+        if wanted.action == "restart" and self._restart is None:
+            raise InvalidRequest(NO_RESTART)
+        if wanted.action == "update.run" and self._update is None:
+            raise InvalidRequest("This installation cannot be updated from here: ask the user to do it.")
+        if wanted.action in ("config.patch", "config.apply"):
+            self._change(wanted, dry_run=True)
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = parse_args(args, ConfigArgs)
@@ -79,12 +107,20 @@ class ConfigTool(SimpleTool):
                 return _lookup(wanted.path)
             case "restart":
                 if self._restart is None:
-                    raise InvalidRequest("This gateway cannot restart itself: ask the user to restart it.")
+                    raise InvalidRequest(NO_RESTART)
                 self._restart(wanted.note or f"asked for in {context.session_key}")
                 return json_output({"ok": True, "restarting": True})
             case "update.run":
-                raise InvalidRequest("Updating from here is not available: ask the user to update the installation.")
+                return await self._run_update(wanted.note)
         return self._change(wanted)
+
+    async def _run_update(self, note: str) -> Output:
+        assert self._update is not None, "checked before"
+        before, after = await self._update()
+        restarts = before != after and self._restart is not None
+        if restarts and self._restart is not None:
+            self._restart(note or f"updated from {before} to {after}")
+        return json_output({"ok": True, "before": before, "after": after, "restarting": restarts})
 
     def _get(self, path: str) -> Output:
         source = loading.read(self._home.config)
@@ -96,7 +132,7 @@ class ConfigTool(SimpleTool):
                 raise NotFound(f"{path} is not set: config.schema.lookup shows its default") from error
         return json_output({"ok": True, "result": {"hash": source.hash, "path": path, "config": value}})
 
-    def _change(self, wanted: ConfigArgs) -> Output:
+    def _change(self, wanted: ConfigArgs, *, dry_run: bool = False) -> Output:
         if not wanted.raw.strip():
             raise InvalidRequest("raw is missing: the JSON to merge (config.patch) or the whole file (config.apply).")
         source = loading.read(self._home.config)
@@ -110,9 +146,9 @@ class ConfigTool(SimpleTool):
         refuse_protected(before, after)
         base = wanted.base_hash or None
         if wanted.action == "config.patch":
-            change = self._editor.patch(given, base_hash=base)
+            change = self._editor.patch(given, base_hash=base, dry_run=dry_run)
         else:
-            change = self._editor.apply(wanted.raw, base_hash=base)
+            change = self._editor.apply(wanted.raw, base_hash=base, dry_run=dry_run)
         return json_output({"ok": True, "hash": change.after, "changedPaths": [str(path) for path in change.changed]})
 
 

@@ -1,6 +1,6 @@
 """The channel seams: the messages a chat platform delivers and takes, and what an adapter must implement."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -25,39 +25,96 @@ class InboundFile(Struct, frozen=True, kw_only=True):
 
     kind: FileKind = "document"
     name: str = ""
+    ref: str = ""
+    """What the platform wants to hear when it is fetched."""
+    mime: str = ""
+    size: int = 0
+    """Bytes, as far as the platform tells."""
+    key: str = ""
+    """What opens it when it is encrypted, in the platform's own form."""
+
+
+class Quote(Struct, frozen=True, kw_only=True):
+    """The message that another one answers."""
+
+    id: str
+    text: str = ""
+    sender: str = ""
+    sender_name: str = ""
+    ours: bool = False
+    """Whether we said it."""
 
 
 class Inbound(Struct, frozen=True, kw_only=True):
-    """One message as a channel received it."""
+    """One thing that happened on a channel: mostly a message."""
 
     id: str
     channel: str
     sender: str
     text: str
+    kind: Literal["message", "edit", "reaction", "press"] = "message"
+    about: str | None = None
+    """The message that was edited, reacted to, or whose button was pressed."""
     account: str = "default"
     group: str | None = None
+    chat: str | None = None
+    """Where an answer goes, when that is not the group or the sender: people may have a room with us."""
     thread: str | None = None
     mentioned: bool = False
     sender_name: str | None = None
+    sender_username: str | None = None
+    group_name: str | None = None
+    space: str | None = None
+    """What the group is part of, such as a server of Discord."""
     timestamp: int = 0
     files: tuple[InboundFile, ...] = ()
     album: str | None = None
     """Messages with the same album belong together."""
+    quote: Quote | None = None
+    emoji: str = ""
+    """Of a reaction; empty when it was taken back."""
+    button: str = ""
+    """Of a press: what the button stands for."""
+    press: str = ""
+    """Of a press: its name, when the platform wants an answer to it."""
+    forwarded: bool = False
+    """Somebody else wrote it, and the sender passed it on."""
+    split: bool = False
+    """It is as long as a message can be: the rest of the text may follow in the next."""
 
     @property
     def origin(self) -> Address:
-        return Address(channel=self.channel, to=self.group or self.sender, account=self.account, thread=self.thread)
+        to = self.chat or self.group or self.sender
+        return Address(channel=self.channel, to=to, account=self.account, thread=self.thread)
+
+
+class Button(Struct, frozen=True):
+    """A button below a message; `data` comes back when it is pressed."""
+
+    label: str
+    data: str
+
+
+Action = Literal["send", "edit", "react", "delete"]
 
 
 class Outbound(Struct, frozen=True, kw_only=True):
-    """One message to send, its text in Markdown."""
+    """One message to send, its text in Markdown; or what is done to a message that is there."""
 
     to: Address
     text: str
+    """The message, or the emoji of a reaction; an empty one takes the reaction back."""
+    action: Action = "send"
+    about: str | None = None
+    """The message that is edited, reacted to or deleted."""
+    buttons: tuple[tuple[Button, ...], ...] = ()
+    """Rows of buttons; an edit without any takes them away."""
     media: tuple[str, ...] = ()
     reply_to: str | None = None
     voice: bool = False
     """Media that is sound goes as a voice note."""
+    pause: float = 0.0
+    """Seconds to wait before it, as a person would between two messages."""
     key: str = ""
     """Names this very message: a platform that takes such a name delivers it once, however often it is sent."""
 
@@ -115,10 +172,21 @@ class ChannelFacts(Struct, frozen=True, kw_only=True):
     """Seconds between two messages of the account."""
     idempotent: bool = False
     """Whether `Outbound.key` keeps a message from arriving twice."""
+    actions: tuple[Action, ...] = ("send",)
+    edit_every: float = 1.0
+    """Seconds between two edits of a message that is being written."""
+    buttons: bool = False
+    threads: bool = False
+    voice: bool = False
+    """Whether sound can be sent as a voice note."""
 
 
 class TakesEvents(Protocol):
     """Where a platform hands over what it heard."""
+
+    def connected(self) -> None:
+        """The platform answers: it is said in the status, and the next pause is a short one again."""
+        ...
 
     async def take(self, events: Sequence[Inbound], cursor: str | None) -> None:
         """Returns when the events and the cursor are on record, both or neither; only then may they be acknowledged."""
@@ -162,3 +230,70 @@ class Channel(Protocol):
 @runtime_checkable
 class ShowsTyping(Protocol):
     async def typing(self, to: Address) -> None: ...
+
+
+@runtime_checkable
+class PacesChats(Protocol):
+    """A platform whose conversations take messages at different paces."""
+
+    def seconds_between(self, to: Address) -> float: ...
+
+
+@runtime_checkable
+class MeasuresText(Protocol):
+    """A platform on which a text may be longer than it is in Markdown."""
+
+    def length(self, text: str) -> int:
+        """As the platform counts it, in the unit of its facts."""
+        ...
+
+
+@runtime_checkable
+class FetchesFiles(Protocol):
+    """A platform whose files can be opened."""
+
+    def fetch(self, file: InboundFile) -> AsyncIterator[bytes]:
+        """The content, piece by piece; raises `TryLater` or `MessageRefused`."""
+        ...
+
+
+@runtime_checkable
+class AnswersPresses(Protocol):
+    """A platform that shows a button as busy until the press was answered."""
+
+    async def answer_press(self, event: Inbound, text: str) -> None: ...
+
+
+class AccountProbe(Struct, frozen=True, kw_only=True):
+    """Who we are on a platform, as it says itself."""
+
+    id: str
+    name: str = ""
+
+
+@runtime_checkable
+class Probes(Protocol):
+    async def probe(self) -> AccountProbe:
+        """Asks the platform who we are; raises `AccountClosed` or `TryLater`."""
+        ...
+
+
+@runtime_checkable
+class LogsOut(Protocol):
+    async def logout(self) -> None:
+        """Makes the credential worthless there."""
+        ...
+
+
+@runtime_checkable
+class TakesWebhooks(Protocol):
+    """A platform that may call us instead of being asked."""
+
+    @property
+    def webhook_path(self) -> str:
+        """The path it calls; empty when it is asked instead."""
+        ...
+
+    async def take_webhook(self, headers: Mapping[str, str], body: bytes, inbox: TakesEvents) -> int:
+        """Deals with one call: returns the HTTP status when what it holds is on record."""
+        ...

@@ -6,24 +6,34 @@ import unicodedata
 from msgspec import Struct
 
 _ALIASES = {
-    "commands": "help",
     "elev": "elevated",
     "id": "whoami",
     "thinking": "think",
     "t": "think",
     "v": "verbose",
     "reason": "reasoning",
+    "tell": "steer",
+    "export": "export-session",
 }
 _COMMANDS = (
-    "help stop new reset status elevated capabilities whoami context model think verbose reasoning queue name approve"
-    " compact usage"
+    "help commands stop new reset status elevated capabilities whoami context model models think verbose trace"
+    " reasoning queue name approve compact usage tools skill subagents tasks agents session steer send activation exec"
+    " config restart export-session trust"
 )
 NAMES = {name: name for name in _COMMANDS.split()} | _ALIASES
+DIRECTIVES = frozenset("think verbose trace reasoning elevated exec model queue".split())
+"""Commands that may stand inside a message and then hold for that message."""
 ABORT_WORDS = frozenset(
     "stop,esc,abort,exit,interrupt,halt,please stop,stop please,stop openclaw,stopp,pare,detente,arrete,arrête,стоп,"
     "停止,やめて,रुको,توقف".split(",")
 )
+ROOT_DIRECTORIES = frozenset(
+    "applications bin boot dev etc home lib lib64 library media mnt nix opt private proc root run sbin srv sys tmp usr"
+    " users var volumes".split()
+)
+"""A message that begins with one of these speaks of a directory."""
 _COMMAND = re.compile(r"/([a-z][a-z_-]{0,31})(?:\s*:\s*|\s+|$)(.*)", re.IGNORECASE | re.DOTALL)
+_SHAPE = re.compile(r"/([a-z][a-z0-9_-]{0,39})(?=[\s:]|$)", re.IGNORECASE)
 
 
 class SlashCommand(Struct, frozen=True):
@@ -33,18 +43,40 @@ class SlashCommand(Struct, frozen=True):
     args: str = ""
 
 
+def is_stop_word(text: str) -> bool:
+    """Whether a message says nothing but stop, in one of the languages we know."""
+    bare = "".join(char for char in text if unicodedata.category(char)[0] not in "PS") if len(text) <= 30 else ""
+    return bare.strip().lower() in ABORT_WORDS
+
+
+def may_be_command(text: str) -> bool:
+    """Whether there may be a command in a message at all."""
+    return "/" in text or is_stop_word(text)
+
+
 def parse_command(text: str) -> SlashCommand | None:
     """The command in a message; None when the message is for the model."""
     message = text.strip()
-    if len(message) <= 20:
-        bare = "".join(char for char in message if unicodedata.category(char)[0] not in "PS")
-        if bare.strip().lower() in ABORT_WORDS:
-            return SlashCommand("stop")
+    if is_stop_word(message):
+        return SlashCommand("stop")
     match = _COMMAND.fullmatch(message)
     if match is None:
         return None
     name = NAMES.get(match.group(1).lower())
     return SlashCommand(name, match.group(2).strip()) if name else None
+
+
+def is_whole_command(text: str) -> bool:
+    """Whether a message is one of our commands and nothing else: not a stop word, and no directive."""
+    command = parse_command(text) if text.lstrip().startswith("/") else None
+    return command is not None and command.name not in DIRECTIVES
+
+
+def command_word(text: str) -> str | None:
+    """The name in a message that is shaped like a command: `/typo now`, and neither `/etc/hosts` nor `/tmp is full`."""
+    match = _SHAPE.match(text.strip())
+    name = match.group(1).lower() if match else ""
+    return name if name and name not in ROOT_DIRECTORIES else None
 
 
 def is_command(text: str) -> bool:

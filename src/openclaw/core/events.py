@@ -47,6 +47,7 @@ class ModelCalled(Struct, frozen=True):
 
     provider: str
     model: str
+    thinking: str = "off"
 
 
 class AttemptFailed(Struct, frozen=True):
@@ -88,6 +89,8 @@ class RunNotice(Struct, frozen=True):
     """A notice to the person that is not part of the answer, such as a model fallback or the remaining budget."""
 
     text: str
+    delivered: bool = False
+    """Whether it goes where the answer goes, too: without it the answer would mislead, or there is none."""
 
 
 CompactionReason = Literal["threshold", "overflow", "manual"]
@@ -133,6 +136,8 @@ class RunEnded(Struct, frozen=True):
     error: str | None = None
     error_code: str | None = None
     turns: int = 0
+    yielded: bool = False
+    """Whether the run waits for something that will start the next one."""
 
 
 # Everything besides the model's text; readers of any kind get these events unchanged.

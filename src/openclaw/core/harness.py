@@ -103,6 +103,11 @@ class RunTools(Protocol):
         """Whether a tool has ended the run."""
         ...
 
+    @property
+    def yielded(self) -> bool:
+        """Whether the tool that ended the run waits for something."""
+        ...
+
     def heard(self, message: Message) -> None: ...
 
     def run_all(

@@ -10,14 +10,20 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct, field
 
 from openclaw.core.events import Trigger
-from openclaw.core.messages import Message, ToolResult
+from openclaw.core.messages import Assistant, Message, ToolResult, Usage
 from openclaw.core.settings import Settings, doc
 
 HookName = Literal[
     "before_model_resolve",
     "before_prompt_build",
+    "agent_turn_prepare",
     "before_agent_start",
+    "before_agent_run",
     "before_agent_reply",
+    "llm_input",
+    "llm_output",
+    "model_call_started",
+    "model_call_ended",
     "agent_end",
     "before_compaction",
     "after_compaction",
@@ -25,11 +31,18 @@ HookName = Literal[
     "after_tool_call",
     "before_install",
     "tool_result_persist",
+    "before_message_write",
     "message_received",
+    "before_dispatch",
     "message_sending",
+    "reply_payload_sending",
     "message_sent",
     "session_start",
+    "before_reset",
     "session_end",
+    "subagent_spawned",
+    "subagent_ended",
+    "cron_changed",
     "gateway_start",
     "gateway_stop",
 ]
@@ -100,6 +113,20 @@ class PromptChange(_Answer, frozen=True, kw_only=True):
     """Limits this turn to these of its tools."""
 
 
+class AgentTurnPrepare(_Border, frozen=True, kw_only=True):
+    """A turn is being prepared, before its prompt is built."""
+
+    prompt: str
+    messages: tuple[Message, ...] = ()
+
+
+class TurnContext(_Answer, frozen=True, kw_only=True):
+    prepend_context: str | None = None
+    """Before the person's message, in this turn only."""
+    append_context: str | None = None
+    """After the person's message, in this turn only."""
+
+
 class BeforeAgentStart(_Border, frozen=True, kw_only=True):
     """The older form of the two above: called in both phases, the first time without messages."""
 
@@ -114,6 +141,23 @@ class AgentStart(PromptChange, frozen=True, kw_only=True):
     provider_override: str | None = None
 
 
+class BeforeAgentRun(_Border, frozen=True, kw_only=True):
+    """Everything is ready and nothing is stored yet."""
+
+    prompt: str
+    messages: tuple[Message, ...]
+    system_prompt: str
+
+
+class AgentRunVerdict(_Answer, frozen=True, kw_only=True):
+    """With `block` the message is not stored, and no model is asked."""
+
+    outcome: Literal["pass", "block"] = "pass"
+    reason: str = ""
+    message: str | None = None
+    """What the person is told."""
+
+
 class BeforeAgentReply(_Border, frozen=True, kw_only=True):
     """The message is stored and the model is about to be asked."""
 
@@ -125,6 +169,51 @@ class ReplyClaim(_Answer, frozen=True, kw_only=True):
 
     handled: bool = False
     reply: str | None = None
+
+
+class LlmInput(_Border, frozen=True, kw_only=True):
+    """A model is about to be asked."""
+
+    run_id: str
+    session_id: str
+    provider: str
+    model: str
+    system_prompt: str
+    prompt: str
+    history_messages: tuple[Message, ...]
+
+
+class LlmOutput(_Border, frozen=True, kw_only=True):
+    """A model has answered."""
+
+    run_id: str
+    session_id: str
+    provider: str
+    model: str
+    assistant_texts: tuple[str, ...]
+    last_assistant: Assistant
+    usage: Usage
+
+
+class ModelCallStarted(_Border, frozen=True, kw_only=True):
+    """A call to a model begins; the event does not contain what is said."""
+
+    run_id: str
+    call_id: str
+    provider: str
+    model: str
+
+
+class ModelCallEnded(_Border, frozen=True, kw_only=True):
+    """A call to a model is over; the event does not contain what was said."""
+
+    run_id: str
+    call_id: str
+    provider: str
+    model: str
+    outcome: Literal["completed", "error"]
+    duration_ms: int
+    error_category: str | None = None
 
 
 class AgentEnd(_Border, frozen=True, kw_only=True):
@@ -209,6 +298,20 @@ class PersistedResult(_Answer, frozen=True, kw_only=True):
     """Stored instead; the call it belongs to cannot be changed."""
 
 
+class BeforeMessageWrite(_Border, frozen=True, kw_only=True):
+    """A message is about to be stored. Handlers are synchronous functions."""
+
+    message: Message
+    session_key: str
+
+
+class WrittenMessage(_Answer, frozen=True, kw_only=True):
+    message: Message | None = None
+    """Stored instead; its kind, its calls and the call it answers cannot be changed."""
+    block: bool = False
+    """It is not stored; only an answer without calls can be left out."""
+
+
 # Installing.
 
 
@@ -250,6 +353,23 @@ class MessageReceived(_Border, frozen=True, kw_only=True):
     timestamp: int = 0
 
 
+class BeforeDispatch(_Border, frozen=True, kw_only=True):
+    """Somebody who is heard has written on a channel; no command and no model has seen it yet."""
+
+    content: str
+    channel: str
+    account_id: str = ""
+    sender_id: str = ""
+    conversation_id: str = ""
+    is_group: bool = False
+
+
+class DispatchClaim(_Answer, frozen=True, kw_only=True):
+    handled: bool = False
+    text: str | None = None
+    """The answer; without one the message is taken in silence."""
+
+
 class MessageSending(_Border, frozen=True, kw_only=True):
     to: str
     content: str
@@ -258,6 +378,21 @@ class MessageSending(_Border, frozen=True, kw_only=True):
 class SendingVerdict(_Answer, frozen=True, kw_only=True):
     content: str | None = None
     """Sent instead."""
+    cancel: bool = False
+    cancel_reason: str = ""
+
+
+class ReplyPayloadSending(_Border, frozen=True, kw_only=True):
+    """A part of an answer, with its attachments, before its text goes to `message_sending`."""
+
+    to: str
+    payload: dict[str, Any]
+    """`text`, `media`, and `kind`: answer, reasoning, tool, notice or error."""
+
+
+class PayloadVerdict(_Answer, frozen=True, kw_only=True):
+    payload: dict[str, Any] | None = None
+    """Sent instead: `text` and `media` of it count."""
     cancel: bool = False
     cancel_reason: str = ""
 
@@ -276,11 +411,46 @@ class SessionStart(_Border, frozen=True, kw_only=True):
     session_id: str
 
 
+class BeforeReset(_Border, frozen=True, kw_only=True):
+    """A conversation is about to begin anew; its transcript is still in its place."""
+
+    session_file: str
+    reason: EndReason
+    message_count: int = 0
+
+
 class SessionEnd(_Border, frozen=True, kw_only=True):
     session_id: str
     message_count: int
     duration_ms: int
     reason: EndReason = "unknown"
+
+
+class SubagentSpawned(_Border, frozen=True, kw_only=True):
+    """A sub-agent was given its task."""
+
+    run_id: str
+    child_session_key: str
+    agent_id: str
+    task: str
+
+
+class SubagentEnded(_Border, frozen=True, kw_only=True):
+    """A sub-agent is done."""
+
+    run_id: str
+    child_session_key: str
+    agent_id: str
+    outcome: Literal["ok", "error"]
+    error: str | None = None
+
+
+class CronChanged(_Border, frozen=True, kw_only=True):
+    """A job was made, changed or removed, or a run of it began or ended."""
+
+    action: str
+    job_id: str
+    job: dict[str, Any] | None = None
 
 
 class GatewayStart(_Border, frozen=True, kw_only=True):
@@ -311,6 +481,17 @@ POINTS: dict[HookName, Point] = {
     for point in (
         Point("before_model_resolve", "modify", BeforeModelResolve, ModelChoice, 15, conversation=True),
         Point("before_prompt_build", "modify", BeforePromptBuild, PromptChange, 15, conversation=True),
+        Point("agent_turn_prepare", "modify", AgentTurnPrepare, TurnContext, 15, conversation=True),
+        Point("before_agent_run", "gate", BeforeAgentRun, AgentRunVerdict, 15, fails="closed", conversation=True),
+        Point("llm_input", "observe", LlmInput, None, 30, conversation=True),
+        Point("llm_output", "observe", LlmOutput, None, 30, conversation=True),
+        Point("model_call_started", "observe", ModelCallStarted, None, 30),
+        Point("model_call_ended", "observe", ModelCallEnded, None, 30),
+        Point("before_message_write", "sync", BeforeMessageWrite, WrittenMessage, 0, conversation=True),
+        Point("reply_payload_sending", "gate", ReplyPayloadSending, PayloadVerdict, 15),
+        Point("subagent_spawned", "observe", SubagentSpawned, None, 30),
+        Point("subagent_ended", "observe", SubagentEnded, None, 30),
+        Point("cron_changed", "observe", CronChanged, None, 30),
         Point("before_agent_start", "modify", BeforeAgentStart, AgentStart, 15, conversation=True),
         Point("before_agent_reply", "claim", BeforeAgentReply, ReplyClaim, 15, conversation=True),
         Point("agent_end", "observe", AgentEnd, None, 30, conversation=True),
@@ -321,9 +502,11 @@ POINTS: dict[HookName, Point] = {
         Point("before_install", "gate", BeforeInstall, InstallVerdict, 15, fails="closed"),
         Point("tool_result_persist", "sync", ToolResultPersist, PersistedResult, 0),
         Point("message_received", "observe", MessageReceived, None, 30),
+        Point("before_dispatch", "claim", BeforeDispatch, DispatchClaim, 15),
         Point("message_sending", "gate", MessageSending, SendingVerdict, 15),
         Point("message_sent", "observe", MessageSent, None, 30),
         Point("session_start", "observe", SessionStart, None, 30),
+        Point("before_reset", "observe", BeforeReset, None, 15),
         Point("session_end", "observe", SessionEnd, None, 30),
         Point("gateway_start", "observe", GatewayStart, None, 30),
         Point("gateway_stop", "observe", GatewayStop, None, 5),

@@ -103,6 +103,16 @@ class User(WithText, frozen=True, tag_field="role", tag="user", rename="camel", 
 AssistantBlock = Text | Thinking | ToolCall
 
 
+class AskedQuestion(Struct, frozen=True, omit_defaults=True):
+    """What the assistant asks a person; the next message of the conversation is the answer."""
+
+    id: str
+    text: str
+    """The question as it is said, with a numbered list of the options."""
+    options: tuple[str, ...] = ()
+    """What may be chosen with one press; empty when it takes words."""
+
+
 class Assistant(WithText, frozen=True, tag_field="role", tag="assistant", rename="camel", omit_defaults=True):
     content: tuple[AssistantBlock, ...] = ()
     api: str = ""
@@ -115,6 +125,8 @@ class Assistant(WithText, frozen=True, tag_field="role", tag="assistant", rename
     response_id: str | None = None
     origins: tuple[Origin, ...] = ()
     """Set only when the message was copied from another conversation that had read untrusted text."""
+    asks: AskedQuestion | None = None
+    """The question that the message is."""
 
     @cached_property
     def text(self) -> str:
@@ -140,6 +152,8 @@ class ToolResult(WithText, frozen=True, tag_field="role", tag="toolResult", rena
     timestamp: int = 0
     origins: tuple[Origin, ...] = ()
     """Where the untrusted parts of it came from."""
+    asks: AskedQuestion | None = None
+    """What is said to the person next, instead of what a model would say."""
 
 
 Message = User | Assistant | ToolResult

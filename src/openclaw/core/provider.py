@@ -1,6 +1,7 @@
 """The provider seam: a request in, a stream of model events out."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
@@ -150,8 +151,11 @@ def cost_of(usage: Usage, price: Price | None) -> Cost | None:
     return Cost(*[*parts, sum(parts)])
 
 
-def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
-    """Parses tool arguments from JSON; also returns the raw text when it is not an object."""
+def parse_arguments(raw: str, *, whole: bool = True) -> tuple[dict[str, Any], str | None]:
+    """Parses tool arguments from JSON; also returns the raw text when it is not an object.
+
+    Text that is not `whole` stopped at a limit: what is missing at its end is not guessed.
+    """
     if not raw.strip():
         return {}, None
     if len(raw) > MAX_ARGUMENT_CHARS:
@@ -159,19 +163,41 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        value = _repaired(raw)
+        value = _repaired(raw, whole)
     return (value, None) if isinstance(value, dict) else ({}, raw[:2000])
 
 
-def _repaired(raw: str) -> Any:
-    """The object inside `raw` when only surrounding junk is wrong."""
+def _repaired(raw: str, whole: bool) -> Any:
+    """The object inside `raw` when only surrounding junk is wrong, or brackets are missing at its end."""
+    raw = raw.rstrip().removesuffix("```").rstrip()
     start, end = raw.find("{"), raw.rfind("}")
-    if start < 0 or end < start or start > 96 or len(raw) - end - 1 > 3 or len(raw) > 64_000:
+    if start < 0 or start > 96 or len(raw) > 64_000:
         return None
-    try:
-        return msgspec.json.decode(raw[start : end + 1])
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return None
+    tries = [raw[start : end + 1]] if end > start and len(raw) - end - 1 <= 3 else []
+    if whole and (missing := _missing_brackets(raw[start:])):
+        tries.append(raw[start:] + missing)
+    for text in tries:
+        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            return msgspec.json.decode(text)
+    return None
+
+
+def _missing_brackets(text: str) -> str:
+    """The brackets that close what `text` leaves open; none when it ends inside a string, or has too many."""
+    open_: list[str] = []
+    quoted = escaped = False
+    for char in text:
+        if quoted and escaped:
+            escaped = False
+        elif quoted:
+            quoted, escaped = char != '"', char == "\\"
+        elif char == '"':
+            quoted = True
+        elif char in "{[":
+            open_.append("}" if char == "{" else "]")
+        elif char in "}]" and (not open_ or open_.pop() != char):
+            return ""
+    return "" if quoted else "".join(reversed(open_))
 
 
 class _Block(Struct):
@@ -260,6 +286,6 @@ def _finish(block: _Block, key: Any, cut: bool, *, starved: bool) -> AssistantBl
         return Thinking(body, block.signature, block.redacted) if body or block.signature else None
     if cut or not block.name:
         return None  # a truncated call is never run
-    arguments, broken = ({}, "") if starved and not body.strip() else parse_arguments(body)
+    arguments, broken = ({}, "") if starved and not body.strip() else parse_arguments(body, whole=not starved)
     call_id = block.call_id or f"call_{key[1]}"
     return ToolCall(id=call_id, name=block.name, arguments=arguments, signature=block.signature, broken=broken)

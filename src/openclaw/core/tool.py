@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from enum import Flag, auto
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Struct, field
 
-from openclaw.core.messages import Image, Text, WithText
+from openclaw.core.messages import AskedQuestion, Image, Text, ToolCall, WithText
 from openclaw.core.text import Origin
 
 # Approvals.
@@ -31,6 +31,14 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     """The untrusted text read before, which may have caused the call."""
     standing: bool = True
     """Whether "always" is a possible answer."""
+    identity: str = ""
+    """The digest of the programs and scripts it would start."""
+    run_id: str = ""
+    call: ToolCall | None = None
+    """The call as the model made it, carried out when the answer comes after the run went on; None when the asker
+    has to wait for the answer."""
+    expires_after: float | None = None
+    """Seconds until it counts as unanswered, where the asker wants another limit than the usual one."""
 
 
 class ApprovalAnswer(Struct, frozen=True):
@@ -42,7 +50,9 @@ class ApprovalAnswer(Struct, frozen=True):
 
 
 class Approver(Protocol):
-    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer: ...
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """The answer; raises `ApprovalPending` when the run is to go on without it."""
+        ...
 
 
 # Tools.
@@ -83,11 +93,26 @@ class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
     """Parameter names models also use, and the real name of each."""
     absent: Mapping[str, str] = field(default_factory=dict)
     """Parameters known from other implementations that this tool lacks, and the error for each."""
+    rare: tuple[str, ...] = ()
+    """Parameters that a lean request leaves out: they are accepted all the same, and `tool_describe` shows them."""
 
     @cached_property
     def schema(self) -> bytes:
         """`parameters` as JSON, cached because every turn needs it several times."""
         return msgspec.json.encode(self.parameters)
+
+    @cached_property
+    def lean(self) -> "ToolSpec":
+        """The spec without its rare parameters."""
+        if not self.rare:
+            return self
+        properties = {name: each for name, each in self.parameters["properties"].items() if name not in self.rare}
+        return msgspec.structs.replace(self, parameters={**self.parameters, "properties": properties}, rare=())
+
+    @cached_property
+    def chars(self) -> int:
+        """What it costs in every request."""
+        return len(self.name) + len(self.description) + len(self.schema)
 
 
 class Output(WithText, frozen=True, kw_only=True):
@@ -98,6 +123,10 @@ class Output(WithText, frozen=True, kw_only=True):
     is_error: bool = False
     ends_run: bool = False
     """The answer follows later from elsewhere: the model is not asked again in this run."""
+    yields: bool = False
+    """With `ends_run`: what it waits for starts the next run by itself."""
+    asks: AskedQuestion | None = None
+    """With `ends_run`: the run ends with this question to the person."""
     end_matters: bool = False
     """When it is too long, truncate its start: the last lines of a command say how it went."""
     origins: tuple[Origin, ...] = ()
@@ -108,6 +137,8 @@ class Output(WithText, frozen=True, kw_only=True):
     """Absolute paths of which only the names are in it."""
     enclosed: bool = False
     """The tool has sanitised and wrapped untrusted text itself, so the markers in it are ours."""
+    own: bool = False
+    """All of it is in our own words (a refusal, an error, an empty result), so it brings no label."""
 
     @classmethod
     def of(cls, text: str, **details: Any) -> "Output":
@@ -116,6 +147,19 @@ class Output(WithText, frozen=True, kw_only=True):
     @classmethod
     def failed(cls, text: str, **details: Any) -> "Output":
         return cls(content=(Text(text),), details=details or None, is_error=True)
+
+    @classmethod
+    def refused(cls, text: str, **details: Any) -> "Output":
+        """A failure in our own words, which quotes nothing that was read."""
+        return cls(content=(Text(text),), details=details or None, is_error=True, own=True)
+
+
+class ApprovalPending(Exception):
+    """Nobody answered yet: the run goes on with `output`, and the call is carried out when a person allows it."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__("an approval is pending")
+        self.output = output
 
 
 def _ignore(text: str) -> None:
@@ -127,6 +171,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
 
     call_id: str
     workspace: Path
+    call: ToolCall | None = None
+    """The call as the model made it."""
     session_key: str = ""
     run_id: str = ""
     tools: tuple[str, ...] = ()
@@ -152,6 +198,15 @@ class Tool(Protocol):
         ...
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output: ...
+
+
+@runtime_checkable
+class ChecksCalls(Protocol):
+    """A tool that knows before a person is asked whether a call can work."""
+
+    def check(self, args: Mapping[str, Any]) -> None:
+        """Raises with the reason why a call with these arguments would fail."""
+        ...
 
 
 # Tool servers (MCP).

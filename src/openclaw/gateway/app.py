@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from openclaw.budget.service import BudgetService
 from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig, load, save_last_good
+from openclaw.core.channel import Platform
 from openclaw.core.clock import Clock, zone_of
 from openclaw.core.keys import SessionKey
 from openclaw.core.provider import OpenProvider
@@ -19,7 +20,7 @@ from openclaw.plugins.hooks.files import HookFiles
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.process.environment import Environment, local_timezone
 from openclaw.prompt.archive import PromptArchive
-from openclaw.prompt.builder import detect_machine
+from openclaw.prompt.machine import detect_machine
 from openclaw.protocol.events import EventBus
 from openclaw.runs.hooks import RunHooks
 from openclaw.runs.prepare import TurnPreparer
@@ -80,7 +81,7 @@ class App:
             keys.fence() if config.security.prompt_boundaries else "",
         )
         zone = zone_of(config.agents.defaults.user_timezone or self.machine.timezone)
-        self.budget = BudgetService(db, clock, zone, live.budget, live.record)
+        self.budget = BudgetService(db, clock, zone, live.budget, live.record, live.commands)
         self.label_service = LabelService(state, user_home, live.security, clock)
         self.run_hooks = RunHooks(self.audit, approver, clock, self.machine.fence_id)
         self.hook_files = HookFiles(
@@ -118,6 +119,8 @@ class App:
             environment, self.audit, agents=live.agents, models=live.models, auth=live.auth, variables=live.variables
         )
         harness, opener = AcpHarness(approver, live.variables), open_provider or self._providers
+        self.platforms: dict[tuple[str, str], Platform] = {}
+        """The accounts on channels that we speak for now, by channel and account."""
         self.routes = ModelRoutes(
             self.models, self.budget, harness, opener, self.workspaces, clock, agents=live.agents, acp=live.acp
         )
@@ -126,7 +129,9 @@ class App:
         )
         self._settled = SessionAllowlist()
         self.locks = WriteLocks(clock, config.session.write_lock.acquire_timeout_ms / 1000)
-        self.lifecycle = SessionLifecycle(db, index, self.locks, clock, self._session_ended)
+        self.lifecycle = SessionLifecycle(
+            db, index, self.locks, clock, self._session_ended, self.run_hooks.session_resets
+        )
         self.system_events = SystemEvents(db, clock)
         self.preparer = TurnPreparer(
             live=live,
@@ -148,6 +153,7 @@ class App:
             approver=approver,
             settled=self._settled,
             audit=self.audit,
+            platforms=self.platforms,
             clock=clock,
         )
         renewal = AutoReset(
@@ -191,16 +197,46 @@ async def open_app(
     methods: Callable[[], Iterable[str]] = tuple,
     safe: bool = False,
 ) -> AsyncIterator[App]:
-    """The parts of this process; closed with the block."""
-    home = environment.home
-    loaded = loaded or load(home, environment.environ)
-    async with open_state(home, clock) as (db, index):
-        live = LiveConfig(loaded)
-        app = App(
-            environment, live, db, index, clock, approver, bus or EventBus(), open_provider, methods=methods, safe=safe
-        )
-        try:
-            yield app
-        finally:
-            await app.close()
-        save_last_good(home, loaded)
+    """The parts of this process, with its state; closed with the block."""
+    loaded = loaded or load(environment.home, environment.environ)
+    async with (
+        open_state(environment.home, clock) as (db, index),
+        build_app(
+            environment,
+            loaded,
+            db,
+            index,
+            clock,
+            approver,
+            bus or EventBus(),
+            open_provider,
+            methods=methods,
+            safe=safe,
+        ) as app,
+    ):
+        yield app
+
+
+@asynccontextmanager
+async def build_app(
+    environment: Environment,
+    loaded: LoadedConfig,
+    db: Database,
+    index: SessionIndex,
+    clock: Clock,
+    approver: Approver,
+    bus: EventBus,
+    open_provider: OpenProvider | None = None,
+    *,
+    methods: Callable[[], Iterable[str]] = tuple,
+    safe: bool = False,
+) -> AsyncIterator[App]:
+    """The parts of this process on its state; closed with the block."""
+    app = App(
+        environment, LiveConfig(loaded), db, index, clock, approver, bus, open_provider, methods=methods, safe=safe
+    )
+    try:
+        yield app
+    finally:
+        await app.close()
+    save_last_good(environment.home, loaded)

@@ -3,26 +3,30 @@
 import logging
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from openclaw.agent.settings import default_agent
 from openclaw.automation.cron import rpc
 from openclaw.budget import rpc as budget_rpc
+from openclaw.channels import rpc as channels_rpc
+from openclaw.channels.approvals import ChannelApprovals
+from openclaw.channels.history import GroupHistory
 from openclaw.channels.inbound import InboundHandler
 from openclaw.channels.inbox import ChannelInbox
-from openclaw.channels.manager import AccountName, ChannelManager
+from openclaw.channels.manager import ChannelManager
+from openclaw.channels.media_in import IncomingMedia
+from openclaw.channels.questions import ChannelQuestions
+from openclaw.channels.status import ChannelReports
+from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.typing import TypingNotices
 from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
-from openclaw.core.channel import Platform
 from openclaw.core.clock import millis
 from openclaw.core.errors import OpenClawError
-from openclaw.core.keys import SessionKey
 from openclaw.core.secret import Secret
-from openclaw.core.tool import ToolSpec
 from openclaw.devices import rpc as devices_rpc
 from openclaw.devices import signature
 from openclaw.devices.pairing import DevicePairing
@@ -41,22 +45,31 @@ from openclaw.gateway.sockets import WebSocketServer
 from openclaw.memory import rpc as memory_rpc
 from openclaw.plugins import rpc as plugins_rpc
 from openclaw.plugins.hooks.events import RESTART_MS, GatewayContext, HookEvent, make_event
+from openclaw.plugins.registry import PluginRegistry
 from openclaw.prompt import rpc as prompt_rpc
-from openclaw.prompt.builder import BuiltPrompt
 from openclaw.protocol.auth import AuthLimiter, AuthPolicy
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, SessionDefaults
 from openclaw.protocol.connection import GatewayAuthChanged
 from openclaw.protocol.frames import StateVersion
 from openclaw.protocol.rpc import MethodRegistry
-from openclaw.runs.commands import SlashCommands
+from openclaw.protocol.scopes import APPROVALS
+from openclaw.runs.approved import ApprovedCalls
+from openclaw.runs.commands.catalog import catalog
+from openclaw.runs.commands.management import ManagementCommands
+from openclaw.runs.commands.options import OptionCommands
+from openclaw.runs.commands.service import SlashCommands
+from openclaw.runs.commands.session import SessionCommands
+from openclaw.runs.commands.status import StatusCommands
 from openclaw.runs.projection import EventProjection
+from openclaw.runs.queue import QueuePolicy
 from openclaw.runs.rpc import agent as runs_rpc
 from openclaw.runs.rpc import chat as chat_rpc
 from openclaw.runs.rpc import lend as lend_rpc
 from openclaw.runs.rpc import record as record_rpc
+from openclaw.runs.rpc.preview import preview_next
 from openclaw.security import audit_rpc
 from openclaw.security import rpc as security_rpc
-from openclaw.security.approvals import ApprovalFile, PendingApprovals
+from openclaw.security.pending import PendingApprovals
 from openclaw.sessions import rpc as sessions_rpc
 from openclaw.skills import rpc as skills_rpc
 from openclaw.tools.mcp import rpc as mcp_rpc
@@ -115,6 +128,7 @@ class ClientApi:
         self._app = app
         self._services = services
         self._fanout = fanout
+        self._questions = questions
         self._started = millis(launch.clock)
         self._boot = str(uuid.uuid4())
         self._presence = Presence(launch.clock)
@@ -138,31 +152,102 @@ class ClientApi:
             verify=signature.verify,
             clock=clock,
         )
-        commands = SlashCommands(
-            *session_parts,
-            app.plugins,
-            clock,
-            app.preparer,
-            app.sandboxes,
-            app.budget,
-            app.archive,
-            app.audit,
-            live.tools,
-            live.commands,
-            questions,
-            toolset,
-            partial(describe_agent, app, toolset),
-        )
+        editor = Editor(app.home, environment.environ)
+        queue = QueuePolicy(app.lifecycle, live.messages)
+        offered: lend_rpc.OfferedSkills = {}
+        restart = launch.control.restart if launch.background else None
+        commands = build_commands(app, services, questions, queue, editor, restart)
 
+        platforms = services.platforms
+        typing = TypingNotices(platforms, services.publish, clock, live.agents)
+        streams = ReplyStreams(services.outbox, platforms, services.publish, clock, live)
+        can_answer = partial(self.connections.has, APPROVALS)
+        self.approvals = ChannelApprovals(
+            questions, services.inbox, services.outbox, platforms, bus, live, clock, can_answer
+        )
+        self.approved = ApprovedCalls(
+            questions,
+            app.approvals,
+            services.inbox,
+            runs,
+            app.preparer,
+            toolset,
+            services.subagents.roster,
+            app.system_events,
+            self.approvals.asked_at,
+        )
+        history = GroupHistory(app.db, clock)
+        handler = InboundHandler(
+            sessions,
+            app.lifecycle,
+            runs,
+            services.inbox,
+            services.outbox,
+            history,
+            IncomingMedia(platforms, app.label_service.files, clock),
+            app.system_events,
+            platforms,
+            typing,
+            app.home.state,
+            app.workspaces,
+            live,
+            commands,
+            queue,
+            clock,
+            self.approvals,
+            services.voices,
+            app.run_hooks.messages,
+            ChannelQuestions(sessions, services.inbox, services.outbox, platforms),
+        )
+        heard = ChannelInbox(app.db, clock)
+        self.channels = ChannelManager(
+            heard,
+            services.outbox,
+            history,
+            handler,
+            typing,
+            streams,
+            platforms,
+            app.plugins.channels,
+            bus,
+            clock,
+            live,
+            app.home.state,
+            partial(_menu, app.plugins),
+            services.voices,
+        )
+        connects = launch.background and not launch.safe
+        self.reports = ChannelReports(self.channels, services.outbox, live, app.plugins.channels, runs=connects)
         granted = app.home.state / "exec-approvals.json"
         for group in (
-            gateway_rpc.system_methods(app, services, self._presence, self._started),
-            runs_rpc.run_methods(sessions, app.lifecycle, runs, app.index, app.workspaces, live.agents, commands),
+            gateway_rpc.system_methods(app, services, self.reports, self._presence, self._started),
+            runs_rpc.run_methods(
+                sessions,
+                app.lifecycle,
+                runs,
+                app.index,
+                app.workspaces,
+                live.agents,
+                commands,
+                queue,
+                offered,
+                services.outbox.routes,
+                app.archive,
+            ),
             chat_rpc.chat_methods(
-                *session_parts, app.workspaces, app.plugins, app.memories, app.turns, bus, projection, commands
+                *session_parts,
+                app.workspaces,
+                app.plugins,
+                app.memories,
+                app.turns,
+                bus,
+                projection,
+                commands,
+                queue,
+                offered,
             ),
             sessions_rpc.sessions_methods(sessions, app.lifecycle, app.models, app.index, app.home.state, app.memories),
-            runs_rpc.session_methods(*session_parts),
+            runs_rpc.session_methods(*session_parts, queue),
             rpc.cron_methods(sessions, automation.scheduler, automation.heartbeats),
             budget_rpc.usage_methods(sessions, app.db, app.budget),
             gateway_rpc.subscriptions_methods(app, sessions, self.connections),
@@ -181,18 +266,21 @@ class ClientApi:
                 environment,
             ),
             lend_rpc.lend_methods(sessions, app.preparer, toolset),
+            lend_rpc.offer_methods(offered),
             workspace_rpc.files_methods(app.workspaces, live.agents, self.histories),
-            memory_rpc.memory_methods(sessions, app.memories),
+            memory_rpc.memory_methods(sessions, app.memories, clock),
             sessions_rpc.transcript_methods(sessions, app.lifecycle, runs, app.index),
-            skills_rpc.skill_methods(
-                sessions, app.workspaces, app.skills, Editor(app.home, environment.environ), clock
-            ),
+            skills_rpc.skill_methods(sessions, app.workspaces, app.skills, editor, clock),
             skills_rpc.status_methods(sessions, app.home.state, app.workspaces, app.skills),
             config_rpc.config_methods(sessions, live, environment, bus),
-            security_rpc.approvals_methods(questions, ApprovalFile(granted), str(granted)),
+            security_rpc.approvals_methods(questions, app.approvals, str(granted), self.approvals.nobody_here),
             devices_rpc.devices_methods(self.pairing, self.connections, bus, clock, self._outside),
             prompt_rpc.prompt_methods(
-                sessions, app.archive, live.agents, partial(_preview_prompt, app), partial(_tool_specs, app)
+                sessions,
+                app.archive,
+                live.agents,
+                partial(preview_next, app.preparer, toolset, services.outbox.routes, live),
+                live=launch.background,
             ),
             record_rpc.record_methods(sessions, app.db, app.budget.recorder, app.routes, app.models, live, clock),
             audit_rpc.audit_methods(app.audit, partial(_prompt_texts, app), app.archive.witnessed),
@@ -200,25 +288,29 @@ class ClientApi:
             gateway_rpc.capability_methods(live.agents, partial(capabilities, app, app.toolset())),
             plugins_rpc.plugins_methods(app.plugins),
             plugins_rpc.install_methods(app.plugins, app.run_hooks.hooks, app.audit),
+            channels_rpc.account_methods(self.reports, self.channels, services.outbox, live, editor, clock),
+            channels_rpc.pairing_methods(self.reports, services.outbox, live, editor, app.home.state, clock),
+            channels_rpc.sending_methods(
+                services.tools.messages, services.tools.attachments, app.workspaces, live, runs=launch.background
+            ),
         ):
             for method in group:
                 own_methods.add(method)
-        platforms: dict[AccountName, Platform] = {}
-        typing = TypingNotices(platforms, services.publish, clock)
-        handler = InboundHandler(
-            sessions, app.lifecycle, runs, services.outbox, typing, app.home.state, live, commands, clock
-        )
-        heard = ChannelInbox(app.db, clock)
-        self.channels = ChannelManager(
-            heard, services.outbox, handler, typing, platforms, app.plugins.channels, bus, clock, live
-        )
         self.routes: list[BaseRoute] = []
         if launch.server is not None:
             # A gateway without a port does without the web server's packages.
             from openclaw.gateway.http.routes import gateway_routes
 
             self.routes = gateway_routes(
-                app, services, fanout, launch.server.front, limiter, self._current_secret, self._measured, own_methods
+                app,
+                services,
+                fanout,
+                launch.server.front,
+                limiter,
+                self._current_secret,
+                self._measured,
+                own_methods,
+                self.channels,
             )
 
     async def reload(self, change: Reload) -> None:
@@ -239,6 +331,7 @@ class ClientApi:
     async def drain(self, seconds: float) -> None:
         """Lets runs end; clients are told, and what does not end in time is parked."""
         self._app.bus.publish("shutdown", {"reason": "the gateway is stopping"})
+        self._questions.suspend()  # a question that waits for a person holds up no restart
         parked = await self._services.runs.drain(max(0.0, seconds - 2.0))
         if parked:
             log.info("parked %d run(s) for the next start", parked)
@@ -302,7 +395,7 @@ class ClientApi:
         main = self._app.key("main", None)
         return HelloSnapshot(
             presence=tuple(self._presence.list()),
-            health=await gateway_rpc.snapshot(self._app, self._services),
+            health=await gateway_rpc.snapshot(self._app, self._services, self.reports),
             state_version=StateVersion(presence=self._presence.version, health=1),
             uptime_ms=millis(self._launch.clock) - self._started,
             applied_config_hash=self._app.live.current.hash or None,
@@ -319,21 +412,62 @@ class ClientApi:
         )
 
 
-async def _preview_prompt(app: App, key: SessionKey, asked: prompt_rpc.PromptPreviewParams) -> BuiltPrompt:
-    """The prompt of a run without the tools that a gateway adds to a session."""
-    return app.preparer.preview(
-        app.toolset(),
-        key,
-        model=asked.model,
-        mode=asked.mode,
-        channel=asked.channel,
-        terminal=asked.cwd,
-        files=await app.preparer.bootstrap_files(key),
+def build_commands(
+    app: App,
+    services: Services,
+    questions: PendingApprovals,
+    queue: QueuePolicy,
+    editor: Editor,
+    restart: Callable[[str], None] | None = None,
+) -> SlashCommands:
+    """The slash commands of this gateway."""
+    live, sessions, runs, clock = app.live, services.sessions, services.runs, app.clock
+    options = OptionCommands(
+        sessions,
+        app.lifecycle,
+        app.models,
+        app.sandboxes,
+        app.budget,
+        app.archive,
+        app.audit,
+        queue,
+        clock,
+        live.tools,
+        live.commands,
     )
-
-
-def _tool_specs(app: App) -> list[ToolSpec]:
-    return sorted((tool.spec for tool in app.toolset().of()), key=attrgetter("name"))
+    status = StatusCommands(
+        sessions,
+        app.lifecycle,
+        runs,
+        app.models,
+        app.index,
+        app.plugins,
+        clock,
+        app.preparer,
+        app.budget,
+        app.archive,
+        app.audit,
+        services.toolset,
+        queue,
+        services.subagents.roster,
+        live.agents,
+        partial(describe_agent, app, services.toolset),
+    )
+    session = SessionCommands(
+        sessions,
+        services.control,
+        app.lifecycle,
+        runs,
+        app.models,
+        app.index,
+        services.subagents,
+        app.workspaces,
+        app.audit,
+        clock,
+    )
+    management = ManagementCommands(questions, editor, restart, live.commands)
+    others = [part.handlers for part in (status, session, management)]
+    return SlashCommands(services.control, app.preparer, app.plugins, options, others)
 
 
 async def _prompt_texts(app: App, run_id: str) -> list[str]:
@@ -348,3 +482,8 @@ async def _prompt_texts(app: App, run_id: str) -> list[str]:
 
 async def _look_at_server(app: App, name: str) -> AcceptedServer:
     return await app.machine_tools.mcp.look(name)
+
+
+def _menu(plugins: PluginRegistry) -> list[tuple[str, str]]:
+    """The commands that platforms show in a menu, with what each does."""
+    return [(each.name, each.description) for each in catalog(plugins)]

@@ -173,6 +173,10 @@ class Connections:
         """Events that clients missed because they did not read."""
         return self._dropped_before + sum(member.connection.dropped for member in self._members.values())
 
+    def has(self, scope: str) -> bool:
+        """Whether a client is connected that may do what needs `scope`."""
+        return any(member.connection.caller.may(scope) for member in self._members.values())
+
     def connection(self, conn_id: str) -> Connection | None:
         member = self._members.get(conn_id)
         return member.connection if member else None

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, resolve_agent
+from openclaw.channels.status import ChannelReports
 from openclaw.core.settings import Live
 from openclaw.gateway import doctor
 from openclaw.gateway.app import App
@@ -119,12 +120,14 @@ TAIL_BYTES = 250_000
 TAIL_LINES = 500
 
 
-def system_methods(app: App, services: Services, presence: Presence, started_at: int) -> list[RpcMethod]:
+def system_methods(
+    app: App, services: Services, channels: ChannelReports, presence: Presence, started_at: int
+) -> list[RpcMethod]:
     sessions, state_dir, agents_settings = services.sessions, app.home.state, app.live.agents
     logs = LogFiles.of(state_dir, app.live.config.logging.file)
 
     async def health(params: HealthParams, caller: Caller) -> Any:
-        return await snapshot(app, services)
+        return await snapshot(app, services, channels, probe=bool(params.probe))
 
     async def status(params: StatusParams, caller: Caller) -> Any:
         listed = await sessions.list()
@@ -133,7 +136,7 @@ def system_methods(app: App, services: Services, presence: Presence, started_at:
         return {
             "runtimeVersion": __version__,
             "heartbeat": {"defaultAgentId": default_agent(agents_settings.current), "agents": []},
-            "channelSummary": [],
+            "channelSummary": [] if params.include_channel_summary is False else await channels.summary(),
             "queuedSystemEvents": [],
             "tasks": {"total": 0, "active": 0, "terminal": 0, "failures": 0, "byStatus": {}, "byRuntime": {}},
             "sessions": {
@@ -200,10 +203,11 @@ def _examine(environment: Environment, agreed: DoctorRepairParams | None = None)
     return doctor.report(scene, doctor.run_checks(scene))
 
 
-async def snapshot(app: App, services: Services) -> dict[str, Any]:
-    """The health object, cheap enough to make at any time."""
+async def snapshot(app: App, services: Services, channels: ChannelReports, *, probe: bool = False) -> dict[str, Any]:
+    """The health object, cheap enough to make at any time unless it is to `probe` the channels."""
     now, agents = services.sessions.now, app.live.config.agents
     rows = await app.index.list()
+    found = await channels.document(probe=probe)
     recent = [{"key": row.session_key, "updatedAt": row.updated_at, "age": now - row.updated_at} for row in rows[:5]]
     return {
         "ok": True,
@@ -211,9 +215,12 @@ async def snapshot(app: App, services: Services) -> dict[str, Any]:
         "durationMs": services.sessions.now - now,
         "plugins": rpc.plugins_health(app.plugins),
         "configReload": {"hotReloadStatus": "last-good" if app.live.current.used_last_good else "ok"},
-        "channels": {},
-        "channelOrder": [],
-        "channelLabels": {},
+        "channels": {
+            name: {**found["channels"][name], "accounts": {each["accountId"]: each for each in accounts}}
+            for name, accounts in found["channelAccounts"].items()
+        },
+        "channelOrder": found["channelOrder"],
+        "channelLabels": found["channelLabels"],
         "heartbeatSeconds": 0,
         "defaultAgentId": default_agent(agents),
         "agents": [{"agentId": agent, "isDefault": place == 0} for place, agent in enumerate(agent_ids(agents))],

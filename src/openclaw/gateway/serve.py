@@ -12,22 +12,24 @@ from openclaw.config.live import LiveConfig
 from openclaw.core.clock import Clock, millis
 from openclaw.core.provider import OpenProvider
 from openclaw.devices import rpc as devices_rpc
-from openclaw.gateway.app import App, open_app
+from openclaw.gateway.app import App, build_app
 from openclaw.gateway.client_api import ClientApi, gateway_event
 from openclaw.gateway.http import metrics
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch, GatewayParts
 from openclaw.gateway.services import Services, build_services
+from openclaw.gateway.state import open_state
 from openclaw.plugins.registry import PluginRegistry, start_plugins
 from openclaw.process.tasks import supervise
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.rpc import MethodRegistry
+from openclaw.runs.call_hooks import ChildHooks
 from openclaw.runs.hooks import HookFileSubscriber, RunHooks
 from openclaw.runs.projection import EventProjection
 from openclaw.runs.recovery import Diagnosis, StuckLimits, StuckMonitor, report_resumed
 from openclaw.runs.worker import RunService
 from openclaw.security import rpc as security_rpc
-from openclaw.security.approvals import PendingApprovals
+from openclaw.security.pending import PendingApprovals
 
 log = logging.getLogger("openclaw.gateway")
 
@@ -38,60 +40,83 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
     clock, environment = launch.clock, launch.environment
     bus = EventBus()
     methods = MethodRegistry()
-    questions = PendingApprovals(clock, partial(security_rpc.tell_asked, bus), partial(security_rpc.tell_resolved, bus))
-    async with open_app(
-        environment,
-        clock=clock,
-        approver=questions,
-        open_provider=open_provider,
-        loaded=launch.loaded,
-        bus=bus,
-        methods=methods.own,
-        safe=launch.safe,
-    ) as app:
-        live = app.live
-        projection = EventProjection(app.memories.proofread)
-        counted = metrics.RunMetrics()
-        services = build_services(
-            app,
-            counted.hear,
-            HookFileSubscriber(app.hook_files, clock).take,
-            partial(projection.publish, bus),
-            restart=launch.control.restart,
-            background=launch.background,
-        )
-        runs, sessions, subagents = services.runs, services.sessions, services.subagents
+    async with open_state(environment.home, clock) as (db, index):
+        told = partial(security_rpc.tell_asked, bus), partial(security_rpc.tell_resolved, bus)
+        questions = PendingApprovals(db, clock, *told)
+        async with (
+            questions.serving(take_over=launch.background),
+            build_app(
+                environment,
+                launch.loaded,
+                db,
+                index,
+                clock,
+                questions,
+                bus,
+                open_provider,
+                methods=methods.own,
+                safe=launch.safe,
+            ) as app,
+            _serving(launch, app, bus, methods, questions) as parts,
+        ):
+            yield parts
+
+
+@asynccontextmanager
+async def _serving(
+    launch: GatewayLaunch, app: App, bus: EventBus, methods: MethodRegistry, questions: PendingApprovals
+) -> AsyncIterator[GatewayParts]:
+    """The runs and clients of `app`, alive for as long as the block lasts."""
+    clock, environment, live = launch.clock, launch.environment, app.live
+    projection = EventProjection(app.memories.proofread)
+    counted = metrics.RunMetrics()
+    services = build_services(
+        app,
+        counted.hear,
+        HookFileSubscriber(app.hook_files, clock).take,
+        partial(projection.publish, bus),
+        restart=launch.control.restart,
+        background=launch.background,
+        waited=questions.waited,
+    )
+    children = ChildHooks(app.run_hooks.hooks, services.publish)
+    runs, sessions, subagents = services.runs, services.sessions, services.subagents
+    if launch.background:
+        await services.inbox.forget_old()
+        await app.budget.forget_old()
+    api = ClientApi(launch, app, services, methods, projection, questions, RunFanout(services.publish), counted)
+    async with services.serving():
+        skips = environment.environ.get("OPENCLAW_SKIP_CRON") == "1"
+        fires = launch.background and not (launch.safe or skips)
+        # Before anything runs on: what a sub-agent may do is in its store.
+        await subagents.roster.load(take_over=launch.background)
         if launch.background:
-            await services.inbox.forget_old()
-            await app.budget.forget_old()
-        api = ClientApi(launch, app, services, methods, projection, questions, RunFanout(services.publish), counted)
-        async with services.serving():
-            skips = environment.environ.get("OPENCLAW_SKIP_CRON") == "1"
-            fires = launch.background and not (launch.safe or skips)
-            # Before anything runs on: what a sub-agent may do is in its store.
-            await subagents.roster.load(take_over=launch.background)
+            await report_resumed(sessions, app.system_events, app.turns, await runs.resume())
+        boot = BootRunner(runs, app.workspaces, live.agents)
+        async with (
+            subagents.serving(),
+            services.automation.serving(fires=fires),
+            app.hook_files.serving({"boot-md": boot}),
+            asyncio.TaskGroup() as group,
+        ):
+            tasks: list[asyncio.Task[None]] = []
+            jobs: Work = ("changes of jobs", partial(children.follow_jobs, bus))
+            by_itself = _by_itself(app, services, api, questions, launch)
+            for name, work in (jobs, *_always(app, services, api), *by_itself):
+                tasks.append(group.create_task(supervise(work, name, clock), name=name))
             if launch.background:
-                await report_resumed(sessions, app.system_events, app.turns, await runs.resume())
-            boot = BootRunner(runs, app.workspaces, live.agents)
-            async with (
-                subagents.serving(),
-                services.automation.serving(fires=fires),
-                app.hook_files.serving({"boot-md": boot}),
-                asyncio.TaskGroup() as group,
-            ):
-                tasks: list[asyncio.Task[None]] = []
-                for name, work in (*_always(app, services, api), *(_by_itself(app, services, api, questions, launch))):
-                    tasks.append(group.create_task(supervise(work, name, clock), name=name))
-                if launch.background:
-                    # Without it plugins start with the first run that needs them, and nobody hears of a start.
-                    port = launch.server.port if launch.server else 0
-                    tasks.append(group.create_task(_start_plugins(app.plugins, app.run_hooks, port), name="plugins"))
-                    app.hook_files.tell(gateway_event(app, "startup"))
+                # Without it plugins start with the first run that needs them, and nobody hears of a start.
+                port = launch.server.port if launch.server else 0
+                tasks.append(group.create_task(_start_plugins(app.plugins, app.run_hooks, port), name="plugins"))
+                app.hook_files.tell(gateway_event(app, "startup"))
+            try:
                 yield GatewayParts(connection=api.sockets.serve, routes=api.routes, reload=api.reload, drain=api.drain)
-                if launch.background:
-                    await app.run_hooks.gateway_stops(launch.control.wish or "stop", app.index)
-                for task in tasks:
-                    task.cancel()
+            finally:
+                questions.suspend()
+            if launch.background:
+                await app.run_hooks.gateway_stops(launch.control.wish or "stop", app.index)
+            for task in tasks:
+                task.cancel()
 
 
 Work = tuple[str, Callable[[], Awaitable[None]]]
@@ -105,6 +130,7 @@ def _always(app: App, services: Services, api: ClientApi) -> Iterator[Work]:
     )
     yield "ended commands", wake
     yield "events", api.connections.keep
+    yield "approved calls", api.approved.keep
     yield "renewed sessions", services.control.follow_renewals
 
 
@@ -118,7 +144,9 @@ def _by_itself(
     yield "pairing requests", partial(devices_rpc.publish_requests, app.db, api.pairing, bus, clock)
     yield "setup codes", partial(devices_rpc.publish_setups, app.db, bus, clock)
     yield "file versions", partial(api.histories.follow, bus)
-    yield "channels", api.channels.keep
+    if not launch.safe:
+        yield "channels", api.channels.keep
+        yield "approvals on channels", api.approvals.keep
     yield "stuck sessions", _stuck_monitor(app.live, clock, services.runs, questions, bus).keep
     yield "notes", app.memories.follow
 
@@ -142,7 +170,4 @@ def _stuck_monitor(
         shown = {"sessionKey": found.session_key, "ts": millis(clock), **found.data}
         bus.publish(found.event, shown, found.session_key)
 
-    def asked() -> set[str]:
-        return {question.request.session_key for question in questions.list()}
-
-    return StuckMonitor(runs, clock, limits=limits, asked=asked, tell=tell)
+    return StuckMonitor(runs, clock, limits=limits, asked=questions.holding, tell=tell)

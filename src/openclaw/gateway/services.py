@@ -11,8 +11,13 @@ from msgspec import Struct
 
 from openclaw.automation.context import AutomationContext
 from openclaw.automation.service import Automation, build_automation
+from openclaw.channels.accounts import AccountName
+from openclaw.channels.messages import Attachments, MessageService
 from openclaw.channels.tools import MessageTool
+from openclaw.channels.voice import VoiceNotes
 from openclaw.config.tools import ConfigTool
+from openclaw.config.update import installation_update
+from openclaw.core.channel import Platform
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Tool
@@ -22,22 +27,27 @@ from openclaw.runs.control import SessionControl
 from openclaw.runs.events import RunEvent, RunPublisher
 from openclaw.runs.inbox import Inbox
 from openclaw.runs.outbox import Outbox
-from openclaw.runs.queue import Lanes
+from openclaw.runs.queue import Lanes, never_waited
 from openclaw.runs.request import SessionRenewed
-from openclaw.runs.session_tools import SessionsHistory, SessionsList, SessionsSend, SessionStatus
+from openclaw.runs.session_tools import SessionsHistory, SessionsList, SessionsSearch, SessionsSend, SessionStatus
 from openclaw.runs.subagents import Subagent, SubagentLimits, SubagentService, SubagentStore
 from openclaw.runs.tools import AgentsList, SessionsSpawn, SessionsYield, SubagentsTool
 from openclaw.runs.toolset import Toolset
 from openclaw.runs.worker import RunService
 from openclaw.security.tool_policy import ToolLayer
+from openclaw.sessions.send_policy import SendPolicy
 from openclaw.sessions.service import SessionService
+from openclaw.tools.settings import TtsSettings
+from openclaw.tools.voice.speech import Speech, TtsTool
+from openclaw.tools.voice.transcribe import Transcriber
 
-NEVER = ("gateway", "agents_list", "session_status", "update_plan", "cron", "message", "sessions_send")
-LEAF = ("subagents", "sessions_list", "sessions_history", "sessions_spawn", "sessions_yield")
+NEVER = ("gateway", "agents_list", "session_status", "update_plan", "ask_user", "cron", "message", "sessions_send")
+LEAF = ("subagents", "sessions_list", "sessions_history", "sessions_search", "sessions_spawn", "sessions_yield")
 OWNER_ONLY = ("gateway",)
 TOOLS = (
     SessionsList,
     SessionsHistory,
+    SessionsSearch,
     SessionsSend,
     SessionStatus,
     AgentsList,
@@ -46,6 +56,7 @@ TOOLS = (
     SubagentsTool,
     ConfigTool,
     MessageTool,
+    TtsTool,
 )
 NAMES = tuple(tool.spec.name for tool in TOOLS)
 """What a running gateway offers besides the tools of the machine."""
@@ -62,7 +73,9 @@ class GatewayTools:
         restart: Callable[[str], None] | None,
         more: Sequence[Tool],
         *,
-        outbox: Outbox,
+        inbox: Inbox,
+        messages: MessageService,
+        voices: VoiceNotes,
         offered: bool,
     ) -> None:
         """`more` are the tools of other packages. Without `offered` none is: the gateway ends with its command."""
@@ -71,7 +84,6 @@ class GatewayTools:
         self._sessions = sessions
         self._lifecycle = lifecycle
         self._index = app.index
-        self._plugins = app.plugins
         self._live = live
         self.subagents = SubagentService(
             SubagentStore(app.db, app.clock),
@@ -79,6 +91,7 @@ class GatewayTools:
             app.clock,
             bounds=self._bounds,
             origins=self._origins,
+            fork=lifecycle.fork,
             discard=self._discard,
             archive=self._archive,
         )
@@ -97,16 +110,29 @@ class GatewayTools:
             spawn,
             SessionsYield(sessions, self.subagents),
             SubagentsTool(sessions, self.subagents),
-            ConfigTool(app.environment, restart),
+            ConfigTool(app.environment, restart, installation_update(app.environment.environ)),
+            SessionsSearch(*seen),
             *more,
         ]
-        self._message = MessageTool(app.run_hooks, app.plugins.channels, outbox)
+        self._voices = voices
+        self._speaking = [*self._tools, TtsTool(voices.speech, voices.send)]
+        """With a voice, where there is one."""
+        self._asked_about: TtsSettings | None = None
+        self._offers = self._tools
+        self.messages = messages
+        self.attachments = Attachments(app.sandboxes, live.tools)
+        self._inbox = inbox
 
     def tools(self, key: SessionKey) -> list[Tool]:
         if not self._offered:
             return []
-        # Without a channel there is nobody to write to, and nothing to tell a model about it.
-        return [*self._tools, *([self._message] if self._plugins.channels() else [])]
+        if self._asked_about is not self._live.config.tts:  # what can speak is looked up once for a configuration
+            self._asked_about = self._live.config.tts
+            self._offers = self._tools if self._voices.speech.speaker is None else self._speaking
+        found = self._offers
+        if not self.messages.channels:  # there is nobody to write to, and nothing to tell a model about it
+            return found
+        return [*found, MessageTool(self.messages, self.attachments, self._inbox)]
 
     def layers(self, key: SessionKey) -> list[ToolLayer]:
         """What a session may not have because of what it is; a sub-agent never has more than its starter."""
@@ -167,11 +193,14 @@ class Services(Struct, frozen=True, kw_only=True):
 
     inbox: Inbox
     outbox: Outbox
+    platforms: dict[AccountName, Platform]
+    """The accounts on channels that this gateway speaks for now."""
     lanes: Lanes
     publish: RunPublisher
     runs: RunService
     sessions: SessionService
     automation: Automation
+    voices: VoiceNotes
     tools: GatewayTools
     toolset: Toolset
     control: SessionControl
@@ -191,14 +220,23 @@ def build_services(
     lanes: Lanes | None = None,
     restart: Callable[[str], None] | None = None,
     background: bool = True,
+    waited: Callable[[str], float] = never_waited,
 ) -> Services:
     """Builds the services around `app`; `subscribers` hear what runs say, `restart` starts the gateway anew."""
     live, clock, bus = app.live, app.clock, app.bus
     publish = RunPublisher(*subscribers)
-    inbox, outbox = Inbox(app.db, clock), Outbox(app.db, clock)
+    policy = SendPolicy(app.lifecycle, live.session)
+    inbox, outbox = Inbox(app.db, clock), Outbox(app.db, clock, policy=policy, live=live)
+    platforms = app.platforms
     defaults = live.config.agents.defaults
     main = defaults.max_concurrent or max(8, 4 * (os.cpu_count() or 1))
-    lanes = lanes or Lanes({"main": main, "subagent": defaults.subagents.max_concurrent, "cron-nested": 4})
+    lanes = lanes or Lanes(
+        {
+            "main": main,
+            "subagent": defaults.subagents.max_concurrent,
+            "cron-nested": live.config.cron.max_concurrent_runs,
+        }
+    )
     runs = RunService(
         app.turns,
         inbox,
@@ -211,6 +249,7 @@ def build_services(
         about=log_context,
         messages=app.run_hooks.messages,
         outbox=outbox,
+        waited=waited,
     )
     sessions = SessionService(
         app.index,
@@ -242,10 +281,32 @@ def build_services(
             bus=bus,
             agents_settings=live.agents,
             cron_settings=live.cron,
+            commands_settings=live.commands,
+            channels=live.channels,
+            outbox=outbox,
+            platforms=platforms,
             environ=app.environment.environ,
         )
     )
-    tools = GatewayTools(app, sessions, runs, restart, [automation.tool], outbox=outbox, offered=background)
+    messages = MessageService(platforms, outbox, app.run_hooks)
+    voices = VoiceNotes(
+        Speech(live.tts, live.models, live.variables, app.home.state / "media" / "voice"),
+        Transcriber(live.tools, live.models, live.variables),
+        messages,
+        inbox,
+        platforms,
+    )
+    tools = GatewayTools(
+        app,
+        sessions,
+        runs,
+        restart,
+        [automation.tool],
+        inbox=inbox,
+        messages=messages,
+        voices=voices,
+        offered=background,
+    )
     control = SessionControl(
         sessions, runs, tools.subagents, app.lifecycle, app.index, app.hook_files, app.workspaces, app.home.state, clock
     )
@@ -253,11 +314,13 @@ def build_services(
     return Services(
         inbox=inbox,
         outbox=outbox,
+        platforms=platforms,
         lanes=lanes,
         publish=publish,
         runs=runs,
         sessions=sessions,
         automation=automation,
+        voices=voices,
         tools=tools,
         toolset=app.toolset(tools),
         control=control,

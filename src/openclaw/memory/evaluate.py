@@ -1,6 +1,6 @@
 """Evaluates the search: runs questions with known answers and computes hit rates and MRR."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,10 +9,12 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.memory.index import MemoryIndex
-from openclaw.memory.rank import IndexedChunk
 from openclaw.memory.settings import HybridSettings, MemorySearchSettings, QuerySettings
 
 ASKED = 6
+"""Results of a search that count."""
+Search = Callable[[str], Awaitable[Iterable[tuple[str, int, int]]]]
+"""Finds notes for a question: the path, first and last line of each result."""
 
 
 class EvalQuestion(Struct, frozen=True, kw_only=True):
@@ -24,8 +26,8 @@ class EvalQuestion(Struct, frozen=True, kw_only=True):
     line: int | None = None
     """A line of the answer, when the note is long."""
 
-    def answered_by(self, piece: IndexedChunk) -> bool:
-        return piece.path == self.path and (self.line is None or piece.start <= self.line <= piece.end)
+    def answered_by(self, path: str, start: int, end: int) -> bool:
+        return path == self.path and (self.line is None or start <= self.line <= end)
 
 
 class EvalMetrics(Struct, frozen=True, kw_only=True):
@@ -70,16 +72,23 @@ def write_sample(workspace: Path) -> None:
         path.write_text(body, encoding="utf-8")
 
 
-async def ask(memory: MemoryIndex, questions: Sequence[EvalQuestion]) -> list[tuple[EvalQuestion, int]]:
+def search_in(memory: MemoryIndex) -> Search:
+    async def search(question: str) -> list[tuple[str, int, int]]:
+        found = await memory.search(question, max_results=ASKED)
+        return [(each.piece.path, each.piece.start, each.piece.end) for each in found.results]
+
+    return search
+
+
+async def ask(search: Search, questions: Sequence[EvalQuestion]) -> list[tuple[EvalQuestion, int]]:
     """Runs each question once, through the same search a person uses.
 
     Gives each with the rank of its answer in the results; 0 when it was not among them.
     """
     outcomes = []
     for question in questions:
-        answer = await memory.search(question.question, max_results=ASKED)
-        pieces = enumerate((found.piece for found in answer.results), 1)
-        outcomes.append((question, next((at for at, piece in pieces if question.answered_by(piece)), 0)))
+        places = enumerate(await search(question.question), 1)
+        outcomes.append((question, next((at for at, place in places if question.answered_by(*place)), 0)))
     return outcomes
 
 
@@ -99,7 +108,7 @@ async def compare(
         memory = opened(name, settings)
         try:
             await memory.sync()
-            found[name] = compute_metrics(await ask(memory, sample_questions()))
+            found[name] = compute_metrics(await ask(search_in(memory), sample_questions()))
         finally:
             await memory.close()
     return found

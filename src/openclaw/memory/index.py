@@ -278,6 +278,21 @@ class MemoryIndex:
         await self._indexer.purge(path, hashes)
         await self.sync()
 
+    async def reset(self) -> None:
+        """Removes the index; the next search makes it anew from the notes."""
+        if self._task is not None and not self._task.done():
+            with suppress(OpenClawError):
+                await asyncio.shield(self._task)
+        with self._indexer.locked():
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._remove)
+        self._dirty = True
+
+    def _remove(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        self._files.remove(self.path)
+
     async def status(self) -> IndexStatus:
         """The status of the index, read without changing it."""
         wanted = self.means.identity(self.plan)

@@ -2,9 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Event, Lock
@@ -26,6 +26,10 @@ T = TypeVar("T")
 Warn = Callable[[str], None]
 EMBEDDED_TOGETHER = 16
 BUSY = "another process is bringing the index up to date"
+
+
+class IndexBusy(StateError):
+    """Another process is changing the index."""
 
 
 class IndexFiles:
@@ -52,8 +56,18 @@ class IndexFiles:
             self._warn(f"the memory index {path} was damaged ({why}); it is made anew from the notes")
             remove(path)
 
+    def remove(self, path: Path) -> None:
+        """Removes an index, and the one that is being made to take its place."""
+        with self._lock:
+            remove(path)
+            remove(_building(path))
+
     def _opened(self, path: Path) -> IndexFile:
         return IndexFile(path, vectors=self._vector.enabled, extension_path=self._vector.extension_path)
+
+
+def _building(path: Path) -> Path:
+    return path.with_name(path.name + ".building")
 
 
 def remove(path: Path) -> None:
@@ -99,14 +113,23 @@ class Indexer:
 
     async def run(self, words: asyncio.Event, request: SyncRequest) -> SyncReport:
         """Syncs what is requested; sets `words` as soon as keyword search is up to date."""
-        lock = KernelLock(self.path.with_name(self.path.name + ".lock"))
-        if not lock.take(Holder(pid=os.getpid(), created_at=millis(self._clock), owner="memory sync")):
-            words.set()
-            return SyncReport(stopped=True, problems=(BUSY,))
         try:
-            return await self._run(words, request)
+            with self.locked():
+                return await self._run(words, request)
+        except IndexBusy:
+            return SyncReport(stopped=True, problems=(BUSY,))
         finally:
             words.set()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other processes from changing the index; raises IndexBusy when one does."""
+        lock = KernelLock(self.path.with_name(self.path.name + ".lock"))
+        if not lock.take(Holder(pid=os.getpid(), created_at=millis(self._clock), owner="memory sync")):
+            raise IndexBusy(f"{BUSY}: try again when it is done")
+        try:
+            yield
+        finally:
             lock.release()
 
     async def purge(self, path: str, hashes: frozenset[str]) -> None:
@@ -189,7 +212,7 @@ class Indexer:
 
     def _beside(self, wanted: IndexIdentity, main: IndexFile, force: bool) -> IndexWriter:
         """The writer for the new index; continues one that was begun with the same identity."""
-        path = self.path.with_name(self.path.name + ".building")
+        path = _building(self.path)
         index = self.files.open(path)
         known = index.identity()
         if known is not None and known.same(wanted) and not force:

@@ -1,33 +1,48 @@
-"""RPC methods `memory.search`, `memory.status` and `memory.notes.*` (list, get and set notes)."""
+"""RPC methods `memory.*`: search, explain, status, index, forget, reset, and `memory.notes.*` for the notes."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
+from openclaw.core.clock import Clock
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound
 from openclaw.core.keys import KeyResolver
 from openclaw.memory import files, notes
-from openclaw.memory.citations import status_to_json
+from openclaw.memory.citations import explain_search, status_to_json
 from openclaw.memory.index import MemoryIndex
-from openclaw.memory.service import MemoryService
-from openclaw.memory.tools import hit_to_json
+from openclaw.memory.service import MemoryService, forget_lines
+from openclaw.memory.tools import MemorySearch, excerpt_to_json
 from openclaw.protocol.params import NonEmpty, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
-from openclaw.protocol.scopes import ADMIN, READ
+from openclaw.protocol.scopes import ADMIN, READ, WRITE
 from openclaw.storage import atomic
 
 
 class MemoryAgentParams(Params, frozen=True, kw_only=True):
-    """Params of `memory.status` and `memory.notes.list`."""
+    """Params of `memory.reset` and `memory.notes.list`."""
 
     agent_id: NonEmpty | None = None
 
 
+class MemoryStatusParams(MemoryAgentParams, frozen=True, kw_only=True):
+    """Params of `memory.status`. `deep` also tries whether meaning can be searched."""
+
+    deep: bool = False
+
+
+class MemoryIndexParams(MemoryAgentParams, frozen=True, kw_only=True):
+    """Params of `memory.index`. `force` makes the index anew."""
+
+    force: bool = False
+
+
 class MemorySearchParams(MemoryAgentParams, frozen=True, kw_only=True):
-    """Params of `memory.search`."""
+    """Params of `memory.search` and `memory.explain`."""
 
     query: Annotated[str, Meta(min_length=1, max_length=4000)]
     max_results: Annotated[int, Meta(ge=1, le=50)] | None = None
@@ -38,6 +53,20 @@ class MemoryNotesGetParams(MemoryAgentParams, frozen=True, kw_only=True):
     """Params of `memory.notes.get`."""
 
     path: NonEmpty
+
+
+class MemoryNotesLinesParams(MemoryNotesGetParams, frozen=True, kw_only=True):
+    """Params of `memory.notes.lines`."""
+
+    start: Annotated[int, Meta(ge=1)] | None = msgspec.field(default=None, name="from")
+    lines: Annotated[int, Meta(ge=1)] | None = None
+
+
+class MemoryForgetParams(MemoryNotesGetParams, frozen=True, kw_only=True):
+    """Params of `memory.forget`."""
+
+    start_line: Annotated[int, Meta(ge=1)]
+    end_line: Annotated[int, Meta(ge=1)]
 
 
 class MemoryNotesSetParams(MemoryAgentParams, frozen=True, kw_only=True):
@@ -51,13 +80,10 @@ class MemoryNotesSetParams(MemoryAgentParams, frozen=True, kw_only=True):
 MOST_BYTES = 1_000_000
 
 
-def memory_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMethod]:
+def memory_methods(sessions: KeyResolver, memories: MemoryService, clock: Clock) -> list[RpcMethod]:
     def memory_of(agent_id: str | None) -> tuple[str, MemoryIndex]:
         agent = sessions.key("main", agent_id).agent
-        memory = memories.of(agent)
-        if memory is None:
-            raise InvalidRequest(f"memory search is off for {agent}: set agents.defaults.memorySearch.enabled to true")
-        return agent, memory
+        return agent, memories.require(agent)
 
     async def list_notes(params: MemoryAgentParams, caller: Caller) -> Any:
         agent, memory = memory_of(params.agent_id)
@@ -85,27 +111,89 @@ def memory_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMe
         found = await memory.search(params.query, max_results=params.max_results, min_score=params.min_score)
         return {
             "agentId": agent,
-            "provider": found.provider,
+            **MemorySearch(memory, "on").document(found, ""),
             "model": found.model,
             "mode": found.mode,
             "syncing": found.syncing,
-            "results": [hit_to_json(each, cite=True) for each in found.results],
             **({"reason": found.reason} if found.reason else {}),
+            **({"unavailable": True} if found.unavailable else {}),
         }
 
-    async def status(params: MemoryAgentParams, caller: Caller) -> Any:
+    async def explain(params: MemorySearchParams, caller: Caller) -> Any:
+        agent, memory = memory_of(params.agent_id)
+        found = await memory.search(params.query, max_results=params.max_results, min_score=params.min_score)
+        return {"agentId": agent, **explain_search(found), **({"unavailable": True} if found.unavailable else {})}
+
+    async def lines(params: MemoryNotesLinesParams, caller: Caller) -> Any:
+        agent, memory = memory_of(params.agent_id)
+        scope = memory.plan.scope
+        path = notes.resolve(params.path, scope)
+        found = await asyncio.to_thread(notes.excerpt, path, scope.name(path), params.start, params.lines)
+        return {"agentId": agent, **excerpt_to_json(found)}
+
+    async def index(params: MemoryIndexParams, caller: Caller) -> AsyncIterator[Any]:
+        agent, memory = memory_of(params.agent_id)
+        loop, steps = asyncio.get_running_loop(), asyncio.Queue[tuple[int, int] | None]()
+
+        def step(done: int, total: int) -> None:  # from the thread that reads the notes, too
+            loop.call_soon_threadsafe(steps.put_nowait, (done, total))
+
+        syncing = asyncio.create_task(memory.sync(force=params.force, progress=step), name="memory:index")
+        syncing.add_done_callback(lambda _: steps.put_nowait(None))
+        try:
+            while (at := await steps.get()) is not None:
+                yield {"agentId": agent, "done": at[0], "total": at[1], "last": False}
+            report, now = await syncing, await memory.status()
+        finally:
+            syncing.cancel()
+        yield {
+            "agentId": agent,
+            "files": report.files,
+            "changed": report.changed,
+            "removed": report.removed,
+            "pieces": now.pieces,
+            "waiting": now.waiting,
+            "reason": now.reason,
+            "problems": list(report.problems),
+            "last": True,
+        }
+
+    async def forget(params: MemoryForgetParams, caller: Caller) -> Any:
+        agent, memory = memory_of(params.agent_id)
+        await forget_lines(memory, params.path, params.start_line, params.end_line, clock.now())
+        return {
+            "ok": True,
+            "agentId": agent,
+            "path": params.path,
+            "startLine": params.start_line,
+            "endLine": params.end_line,
+        }
+
+    async def reset(params: MemoryAgentParams, caller: Caller) -> Any:
+        agent, memory = memory_of(params.agent_id)
+        await memory.reset()
+        return {"ok": True, "agentId": agent, "index": str(memory.path)}
+
+    async def status(params: MemoryStatusParams, caller: Caller) -> Any:
         agent = sessions.key("main", params.agent_id).agent
-        memory = memories.of(agent)
-        if memory is None:
-            return {"agentId": agent, "enabled": False}
-        return {"agentId": agent, "enabled": True, **status_to_json(await memory.status(), memory, None)}
+        try:
+            memory = memories.require(agent)
+        except InvalidRequest as error:
+            return {"agentId": agent, "enabled": False, "reason": error.message}
+        tried = await memory.means.tried() if params.deep else None
+        return {"agentId": agent, "enabled": True, **status_to_json(await memory.status(), memory, tried)}
 
     return [
         RpcMethod("memory.notes.list", MemoryAgentParams, list_notes, READ),
         RpcMethod("memory.notes.get", MemoryNotesGetParams, get, READ),
         RpcMethod("memory.notes.set", MemoryNotesSetParams, put, ADMIN),
         RpcMethod("memory.search", MemorySearchParams, search, READ),
-        RpcMethod("memory.status", MemoryAgentParams, status, READ),
+        RpcMethod("memory.explain", MemorySearchParams, explain, READ),
+        RpcMethod("memory.notes.lines", MemoryNotesLinesParams, lines, READ),
+        RpcMethod("memory.status", MemoryStatusParams, status, READ),
+        RpcMethod("memory.index", MemoryIndexParams, index, WRITE),
+        RpcMethod("memory.forget", MemoryForgetParams, forget, ADMIN),
+        RpcMethod("memory.reset", MemoryAgentParams, reset, ADMIN),
     ]
 
 

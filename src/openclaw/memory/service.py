@@ -217,6 +217,17 @@ class MemoryService:
             self._opened.put_nowait(self._open[agent_id])
         return self._open[agent_id]
 
+    def require(self, agent_id: str) -> MemoryIndex:
+        """The notes of an agent; an error that says why when they cannot be searched."""
+        memory = self.of(agent_id)
+        if memory is not None:
+            return memory
+        if (slot := self._slots.current.slots.memory) != MEMORY_CORE:
+            raise InvalidRequest(
+                f"the built-in memory is not in use: plugins.slots.memory is {slot}, not {MEMORY_CORE}"
+            )
+        raise InvalidRequest(f"memory search is off for {agent_id}: set agents.defaults.memorySearch.enabled to true")
+
     def tools(self, agent_id: str) -> list[Tool]:
         memory = self.of(agent_id)
         if memory is None:

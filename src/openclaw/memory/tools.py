@@ -52,27 +52,26 @@ class MemorySearch(_MemoryTool):
     spec = ToolSpec(
         name="memory_search",
         label="Memory Search",
-        summary="search MEMORY.md and memory/*.md",
+        summary="search memory; do it before you answer about the past",
         description=(
-            "Mandatory recall step: search MEMORY.md + memory/*.md (and earlier conversations, where enabled) by "
-            "meaning and by words before answering anything about prior work, decisions, dates, people, preferences or "
-            "todos. Gives the best snippets with path and lines. If the answer has disabled=true, memory cannot be "
-            "searched: tell the user so."
+            "Mandatory recall step: search MEMORY.md, memory/*.md and, where enabled, earlier conversations, by "
+            "meaning and words. Gives snippets with path and lines. disabled=true: memory is unavailable, tell the "
+            "user."
         ),
         parameters={
             "type": "object",
             "required": ["query"],
             "properties": {
-                "query": {"type": "string", "description": "What to look for, in words or as a question"},
-                "maxResults": {"type": "integer", "minimum": 1, "description": "Most results, usually 6"},
-                "minScore": {"type": "number", "description": "Least score from 0 to 1, usually 0.35"},
+                "query": {"type": "string"},
+                "maxResults": {"type": "integer", "minimum": 1, "description": "default 6"},
+                "minScore": {"type": "number", "description": "0 to 1, default 0.35"},
                 "corpus": {
                     "type": "string",
                     "enum": ["memory", "sessions", "all"],
-                    "description": "Only notes or only conversations",
                 },
             },
         },
+        rare=("minScore", "corpus"),
         aliases={"max_results": "maxResults", "min_score": "minScore", "limit": "maxResults"},
     )
 
@@ -137,21 +136,19 @@ class MemoryGet(_MemoryTool):
     spec = ToolSpec(
         name="memory_get",
         label="Memory Get",
-        summary="read lines of a note",
-        description=(
-            "Read some lines of MEMORY.md or memory/*.md, from line `from` on. Use it after memory_search to get only "
-            "the lines that are needed."
-        ),
+        summary="read lines of a memory file",
+        description=("Read lines of MEMORY.md or memory/*.md: after memory_search, only those you need."),
         parameters={
             "type": "object",
             "required": ["path"],
             "properties": {
-                "path": {"type": "string", "description": "The path as memory_search gave it"},
-                "from": {"type": "integer", "minimum": 1, "description": "First line, counted from 1"},
-                "lines": {"type": "integer", "minimum": 1, "description": "How many lines, usually 120"},
-                "corpus": {"type": "string", "enum": ["memory", "all"], "description": "Both mean the notes"},
+                "path": {"type": "string"},
+                "from": {"type": "integer", "minimum": 1, "description": "first line, from 1"},
+                "lines": {"type": "integer", "minimum": 1, "description": "default 120"},
+                "corpus": {"type": "string", "enum": ["memory", "all"]},
             },
         },
+        rare=("corpus",),
         aliases={"file": "path", "start": "from", "startLine": "from"},
     )
 

@@ -35,6 +35,15 @@ class ModelSet(Struct, frozen=True, kw_only=True, dict=True):
         """The model that a typed reference, alias or bare name stands for."""
         return refs.resolve(text, self.book)
 
+    def named(self, word: str) -> ModelRef | None:
+        """The model that `word` names, if it is the name of one: a reference, an alias or a bare name."""
+        if not word or word.lower() == "default":
+            return None
+        try:
+            return self.resolve(word)
+        except (InvalidRequest, NotFound):
+            return None
+
     def aliases(self) -> tuple[dict[str, ModelRef], tuple[str, ...]]:
         """The aliases that resolve, and an error text for each of the others."""
         good: dict[str, ModelRef] = {}

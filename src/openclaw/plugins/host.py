@@ -351,7 +351,7 @@ class Host:
         try:
             made = self._answers.to(call)
             if inspect.isasyncgen(made):
-                await self._stream(call.id, made)
+                await self._stream(call.id, made, one_by_one=call.op == "listen")
                 payload = encode_payload(None)
             else:
                 assert isinstance(made, Awaitable)
@@ -370,14 +370,18 @@ class Host:
                 self._log.warning("%s %s failed: %s", call.op, call.name, message, exc_info=True)
             self._pipe.write(wire.HostFailed(call.id, type(error).__name__, message, code))
 
-    async def _stream(self, number: int, items: Any) -> None:
-        room = self._room[number] = asyncio.Semaphore(wire.WINDOW)
+    async def _stream(self, number: int, items: Any, *, one_by_one: bool = False) -> None:
+        """Sends the items; with `one_by_one` asks for more only when the last was taken, as a channel wants it."""
+        room = self._room[number] = asyncio.Semaphore(0 if one_by_one else wire.WINDOW)
         try:
             async with aclosing(items):
                 async for payload in items:
-                    await room.acquire()
+                    if not one_by_one:
+                        await room.acquire()
                     assert isinstance(payload, Raw)
                     self._pipe.write(wire.HostItem(number, payload))
+                    if one_by_one:
+                        await room.acquire()
         finally:
             del self._room[number]
 

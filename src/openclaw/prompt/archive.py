@@ -104,6 +104,11 @@ class PromptArchive:
         )
         return await self._report(rows[0]["report"]) if rows else None
 
+    async def report(self, run_id: str) -> PromptReport | None:
+        """The report of one run's prompt."""
+        rows = await self._db.read("SELECT report FROM prompts WHERE run_id = :run", {"run": run_id})
+        return await self._report(rows[0]["report"]) if rows else None
+
     async def last_run(self, session_key: str) -> str:
         """The run of a session's last prompt; empty when there was none."""
         found = await self.recent(1, session_key)

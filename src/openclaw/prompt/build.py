@@ -66,7 +66,6 @@ MAY_OMIT = (
     "message_tool",
     "execution_bias",
     "memory",
-    "stable_prefix",
 )
 
 MEMO_SIZE = 64

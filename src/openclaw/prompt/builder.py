@@ -5,8 +5,6 @@ and the prompt options from the configuration.
 """
 
 import os
-import platform
-import socket
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +23,7 @@ from openclaw.prompt import fit as prompt_fit
 from openclaw.prompt.build import Prompt, assemble, build
 from openclaw.prompt.facts import (
     DEFAULT_HEARTBEAT,
+    ChatFacts,
     Mode,
     PromptFacts,
     RuntimeFacts,
@@ -35,6 +34,7 @@ from openclaw.prompt.facts import (
     clean_line,
 )
 from openclaw.prompt.fit import fit, token_budget
+from openclaw.prompt.machine import PromptMachine
 from openclaw.prompt.report import ChangeLine, PromptReport, ReportHeader, SandboxPart, TruncationPart, report
 from openclaw.prompt.sections.tools import authorized_senders
 from openclaw.security import scan
@@ -149,19 +149,6 @@ def _heartbeat(settings: HeartbeatSettings | None) -> PromptText | None:
 # Building.
 
 
-class PromptMachine(Struct, frozen=True, kw_only=True):
-    """Facts about the machine that are constant for the process."""
-
-    host: str
-    os: str
-    arch: str
-    python: str
-    shell: str
-    timezone: str
-    fence_id: str
-    docs_path: str = ""
-
-
 class PromptRequest(Struct, frozen=True, kw_only=True):
     """The inputs of one prompt: session, workspace, model, tools and options."""
 
@@ -170,19 +157,24 @@ class PromptRequest(Struct, frozen=True, kw_only=True):
     model: Model
     default_model: str
     tools: Sequence[ToolSpec]
+    """All that the model may call."""
+    sent: Sequence[ToolSpec]
+    """Those whose schema goes with the request, as it goes."""
     options: PromptOptions = PromptOptions()
     mode: Mode | None = None
     """None leaves it to the kind of session."""
     thinking: str = "off"
     reasoning: Literal["off", "on", "stream"] = "off"
     """Whether reasoning is shown in the conversation."""
-    channel: str = ""
+    chat: ChatFacts = ChatFacts()
     terminal: str = ""
     """The directory of the terminal the person is at."""
     sandbox: SandboxFacts | None = None
     sandbox_mode: str = "off"
     external_agents: bool = False
     """Whether work can be handed to agents of other makers."""
+    completion_wake: bool = True
+    """Whether a background command that ends wakes the agent."""
     files: tuple[WorkspaceFile, ...] | None = None
     """The workspace files as changed by hooks; None to load them from disk."""
     skills: PromptText | None = None
@@ -205,17 +197,13 @@ class BuiltPrompt(Struct, frozen=True, kw_only=True):
     report: PromptReport
 
 
-def detect_machine(timezone: str, shell: str, fence_id: str, docs_path: str = "") -> PromptMachine:
-    return PromptMachine(
-        host=socket.gethostname(),
-        os=f"{platform.system()} {platform.release()}".strip(),
-        arch=platform.machine(),
-        python=platform.python_version(),
-        shell=Path(shell).name,
-        timezone=timezone,
-        fence_id=fence_id,
-        docs_path=docs_path,
-    )
+class PromptPreview(Struct, frozen=True, kw_only=True):
+    """What the next run would be sent."""
+
+    built: BuiltPrompt
+    tools: tuple[ToolSpec, ...]
+    """The schemas that would go with it."""
+    window: int
 
 
 class _Inputs(Struct, frozen=True):
@@ -267,7 +255,7 @@ class PromptBuilder:
             loaded=files.load(workspace, cache=self._cache),
             defaults=defaults,
             notes=_COMMIT if (workspace / ".git").exists() else (),
-            root=repo_root(defaults.repo_root, workspace),
+            root=_repo_root(defaults.repo_root, workspace),
         )
         kind = (key.agent, key.is_subagent, key.is_cron, key.is_group)
         last = self._last.get(kind)
@@ -290,7 +278,7 @@ def _build(what: PromptRequest, about: PromptMachine, inputs: _Inputs) -> BuiltP
     cut = budget.fit(found, FileBudget(per_file=defaults.bootstrap_max_chars, total=defaults.bootstrap_total_max_chars))
     warning = defaults.bootstrap_prompt_truncation_warning
     warned, seen = budget.should_warn(cut, warning, what.warned)
-    schemas = sum(len(tool.schema) + len(tool.description) for tool in what.tools)
+    schemas = sum(tool.chars for tool in what.sent)
     room = max(500, token_budget(what.model.context_window) - estimate_tokens(schemas))
     fitted = fit(_facts(what, about, inputs, cut, warned), room)
     truncation = TruncationPart(
@@ -314,7 +302,7 @@ def _build(what: PromptRequest, about: PromptMachine, inputs: _Inputs) -> BuiltP
         findings=tuple(_findings(found)),
     )
     prompt = build(fitted.facts)
-    return BuiltPrompt(prompt=prompt, facts=fitted.facts, report=report(prompt, fitted.facts, header, what.tools))
+    return BuiltPrompt(prompt=prompt, facts=fitted.facts, report=report(prompt, fitted.facts, header, what.sent))
 
 
 def with_changes(
@@ -326,25 +314,28 @@ def with_changes(
 
 
 def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: FileCut, warned: bool) -> PromptFacts:
-    key, model, options = what.key, what.model, what.options
+    key, model, options, chat = what.key, what.model, what.options, what.chat
     return PromptFacts(
         workspace_dir=what.sandbox.container_workspace_dir if what.sandbox else str(what.workspace),
         sandbox=what.sandbox,
         mode=what.mode or ("minimal" if key.is_subagent or key.is_cron else "full"),
-        tools=tuple(ToolLine(spec.name, spec.summary) for spec in what.tools),
+        tools=_tool_lines(what),
         fence_id=about.fence_id,
         context_files=cut.files,
         truncation_notice=warned,
         workspace_notes=inputs.notes,
         skills=what.skills,
         docs_path=about.docs_path,
+        source_path=about.source_path,
         user_timezone=inputs.defaults.user_timezone or about.timezone,
         model_aliases=options.aliases,
         memory_citations=options.citations,
         delegation=options.delegation,
         acp_enabled=what.external_agents,
+        completion_wake=what.completion_wake,
         authorized_senders=options.senders,
-        silent_replies="generic",
+        # Only who answers a group by just speaking needs a word for silence.
+        silent_replies="generic" if chat.group is not None and not chat.message_tool_only else "none",
         contribution=prompt_fit.resolve(model.provider, model.id, context_window=model.context_window),
         runtime=RuntimeFacts(
             **{name: getattr(about, name) for name in ("host", "os", "arch", "python", "shell")},
@@ -352,8 +343,16 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
             repo_root=inputs.root,
             model=model.ref,
             default_model=what.default_model,
-            channel=what.channel,
+            channel=chat.channel,
+            chat_type=chat.chat_type,
+            capabilities=chat.capabilities,
         ),
+        inbound=chat.inbound,
+        group=chat.group,
+        message_tool_only=chat.message_tool_only,
+        native_approvals=chat.native_approvals,
+        control_ui=chat.control_ui,
+        reactions=chat.reactions,
         thinking=what.thinking,
         reasoning=what.reasoning,
         reasoning_tags=bool(model.compat.reasoning_tags),
@@ -361,6 +360,11 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         terminal=what.terminal,
         heartbeat=options.heartbeat,
     )
+
+
+def _tool_lines(what: PromptRequest) -> tuple[ToolLine, ...]:
+    sent = {spec.name for spec in what.sent}
+    return tuple(ToolLine(spec.name, spec.summary, deferred=spec.name not in sent) for spec in what.tools)
 
 
 def _findings(found: Sequence[WorkspaceFile]) -> list[str]:
@@ -378,7 +382,16 @@ def _scanned(text: str) -> tuple[str, ...]:
     return tuple(str(finding) for finding in scan.scan(text)[:20])
 
 
-def repo_root(configured: str | None, workspace: Path) -> str:
+def entry_to_change(entry: AuditEntry) -> ChangeLine:
+    return ChangeLine(**{name: getattr(entry, name) for name in ChangeLine.__struct_fields__})
+
+
+def with_audit_entries(built: BuiltPrompt, entries: Sequence[AuditEntry], tools: Sequence[ToolSpec]) -> BuiltPrompt:
+    """Adds audit entries to the report: changes made before the prompt was built."""
+    return with_changes(built, built.prompt, tuple(map(entry_to_change, entries)), tools)
+
+
+def _repo_root(configured: str | None, workspace: Path) -> str:
     """The repository the agent works in, if any."""
     if configured and Path(configured).expanduser().is_dir():
         return configured
@@ -389,12 +402,3 @@ def repo_root(configured: str | None, workspace: Path) -> str:
             return ""
         place = above
     return place
-
-
-def entry_to_change(entry: AuditEntry) -> ChangeLine:
-    return ChangeLine(**{name: getattr(entry, name) for name in ChangeLine.__struct_fields__})
-
-
-def with_audit_entries(built: BuiltPrompt, entries: Sequence[AuditEntry], tools: Sequence[ToolSpec]) -> BuiltPrompt:
-    """Adds audit entries to the report: changes made before the prompt was built."""
-    return with_changes(built, built.prompt, tuple(map(entry_to_change, entries)), tools)

@@ -20,7 +20,9 @@ class ToolLine(Struct, frozen=True):
 
     name: str
     summary: str | None = ""
-    """A short fragment; empty for our own wording, `None` to list the name only."""
+    """A short fragment; None to list the name only."""
+    deferred: bool = False
+    """Its schema is not sent: the model looks it up."""
 
 
 class Elevated(Struct, frozen=True, kw_only=True):
@@ -34,12 +36,9 @@ class Elevated(Struct, frozen=True, kw_only=True):
 class SandboxFacts(Struct, frozen=True, kw_only=True):
     """The sandbox tools run in."""
 
-    workspace_dir: str = ""
     container_workspace_dir: str = ""
     workspace_access: Literal["none", "ro", "rw"] = "none"
     agent_workspace_mount: str = ""
-    browser_bridge_url: str = ""
-    host_browser_allowed: bool | None = None
     elevated: Elevated = Elevated()
 
 
@@ -51,7 +50,6 @@ class RuntimeFacts(Struct, frozen=True, kw_only=True):
     repo_root: str = ""
     os: str = ""
     arch: str = ""
-    node: str = ""
     python: str = ""
     model: str = ""
     default_model: str = ""
@@ -68,11 +66,37 @@ class InboundFacts(Struct, frozen=True, kw_only=True):
     provider: str = ""
     surface: str = ""
     chat_type: str = ""
+    account_id: str = ""
+    chat_id: str = ""
+    sender_is_owner: bool | None = None
+    """Whether the owner wrote it; None where nobody did, or where it is not known."""
+
+
+class GroupFacts(Struct, frozen=True, kw_only=True):
+    """A conversation that others read. Its name and its people are untrusted text, and come with the message."""
+
+    channel: str
+    every_message: bool = False
+    """Heard without being mentioned."""
 
 
 class Reactions(Struct, frozen=True):
     level: Literal["minimal", "extensive"]
     channel: str
+
+
+class ChatFacts(Struct, frozen=True, kw_only=True):
+    """What a run knows of the conversation it answers in; empty where it answers nobody on a channel."""
+
+    channel: str = ""
+    chat_type: str = ""
+    capabilities: tuple[str, ...] = ()
+    inbound: InboundFacts | None = None
+    group: GroupFacts | None = None
+    message_tool_only: bool = False
+    native_approvals: bool = False
+    control_ui: bool = False
+    reactions: Reactions | None = None
 
 
 class Contribution(Struct, frozen=True, kw_only=True):
@@ -98,8 +122,6 @@ class PromptFacts(Struct, frozen=True, kw_only=True):
     truncation_notice: bool = False
     workspace_notes: tuple[PromptText, ...] = ()
     skills: PromptText | None = None
-    cli_backend: bool = False
-    """The model runs in a program that reads files by itself, so skills need no `read` tool."""
     docs_path: str = ""
     source_path: str = ""
     user_timezone: str = ""
@@ -123,13 +145,12 @@ class PromptFacts(Struct, frozen=True, kw_only=True):
     thinking: str = ""
     reasoning: Literal["off", "on", "stream"] = "off"
     extra: PromptText | None = None
-    inherited_rules: PromptText | None = None
-    """Rules for a sub-agent, from files it is not shown."""
     inbound: InboundFacts | None = None
+    group: GroupFacts | None = None
     message_tool_only: bool = False
-    message_tool_hints: tuple[PromptText, ...] = ()
     native_approvals: bool = False
-    control_ui_embed: bool = False
+    control_ui: bool = False
+    """The person reads it on our web page."""
     tts_hint: PromptText | None = None
     reactions: Reactions | None = None
     heartbeat: PromptText | None = None

@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from openclaw.core.text import ContextFile, PromptText, estimate_tokens, head, utf16_length
 from openclaw.prompt.build import MAY_OMIT, build
-from openclaw.prompt.facts import Contribution, PromptFacts, ToolLine
+from openclaw.prompt.facts import Contribution, PromptFacts
 
 # Contributions of model families.
 
@@ -154,7 +154,7 @@ def _skill_names(facts: PromptFacts) -> PromptFacts:
 
 
 def _tool_names(facts: PromptFacts) -> PromptFacts:
-    return structs.replace(facts, tools=tuple(ToolLine(tool.name, None) for tool in facts.tools))
+    return structs.replace(facts, tools=tuple(structs.replace(tool, summary=None) for tool in facts.tools))
 
 
 def _omit(name: str, facts: PromptFacts) -> PromptFacts:

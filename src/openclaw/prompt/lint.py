@@ -7,12 +7,15 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.core.text import ContextFile, find_hidden, find_markers, utf16_length
+from openclaw.core.text import ContextFile, estimate_tokens, find_hidden, find_markers, utf16_length
+from openclaw.prompt.build import build
 from openclaw.prompt.facts import PromptFacts, tool_names
+from openclaw.prompt.fit import SMALL_WINDOW
 from openclaw.prompt.sections.tools import KNOWN_TOOLS
 
 Kind = Literal[
     "over-budget",
+    "costly",
     "near-limit",
     "missing",
     "unreadable",
@@ -25,6 +28,9 @@ Kind = Literal[
     "no-read-tool",
 ]
 
+BUDGETS = {"schemas": 9_500, "instructions": 4_500, "files": 2_300, "all": 6_800}
+"""Of a first request: characters of schemas; tokens of instructions with schemas, of workspace files, and of all."""
+SMALL_BUDGETS = {"all": 2_500}
 LONG_ENOUGH = 40
 """Shorter lines repeat by chance."""
 MAX_PER_RULE = 20
@@ -44,9 +50,12 @@ class LintFinding(Struct, frozen=True):
         return f"{self.where}{f':{self.line}' if self.line else ''}: {self.message}"
 
 
-def lint(facts: PromptFacts, *, max_file_chars: int = 20_000) -> tuple[LintFinding, ...]:
-    """Finds problems in the inputs of a prompt."""
+def lint(
+    facts: PromptFacts, *, max_file_chars: int = 20_000, schemas: int = 0, window: int = 200_000
+) -> tuple[LintFinding, ...]:
+    """Finds problems in the inputs of a prompt; `schemas` are the characters of tool schemas sent with it."""
     rules = (
+        _costs(facts, schemas, window),
         _sizes(facts, max_file_chars),
         _duplicates(facts),
         _tools(facts),
@@ -56,6 +65,25 @@ def lint(facts: PromptFacts, *, max_file_chars: int = 20_000) -> tuple[LintFindi
         _skills(facts),
     )
     return tuple(finding for rule in rules for finding in islice(rule, MAX_PER_RULE))
+
+
+def _costs(facts: PromptFacts, schemas: int, window: int) -> Iterator[LintFinding]:
+    """The budgets of a first request; the owner may pass them, but should know."""
+    sections = build(facts).sections
+    files = sum(piece.chars for piece in sections if piece.id.startswith("file:"))
+    rest = sum(piece.chars for piece in sections) - files
+    limits = SMALL_BUDGETS if window <= SMALL_WINDOW else BUDGETS
+    costs = {
+        "schemas": (schemas, "keep tools.toolSearch on, or take tools away with tools.deny"),
+        "instructions": (estimate_tokens(rest + schemas), "fewer tools and skills make it cheaper"),
+        "files": (estimate_tokens(files), "shorten the workspace files, or move details to memory/"),
+        "all": (estimate_tokens(rest + schemas + files), "every request costs that much"),
+    }
+    for name, most in limits.items():
+        cost, remedy = costs[name]
+        if cost > most:
+            unit = "characters" if name == "schemas" else "tokens"
+            yield LintFinding("costly", f"prompt {name}", f"{cost:,} {unit}, above {most:,}; {remedy}")
 
 
 def _sizes(facts: PromptFacts, limit: int) -> Iterator[LintFinding]:
@@ -129,7 +157,7 @@ def _privacy(facts: PromptFacts) -> Iterator[LintFinding]:
 
 
 def _skills(facts: PromptFacts) -> Iterator[LintFinding]:
-    if facts.skills and not facts.cli_backend and "read" not in tool_names(facts):
+    if facts.skills and "read" not in tool_names(facts):
         message = "skills are installed, but without the read tool none can be used; allow read"
         yield LintFinding("no-read-tool", "skills", message)
 

@@ -1,7 +1,7 @@
 """RPC methods about the system prompt: `prompt.report` (of a run, with its diff to the run before), `prompt.preview`
 (what would be sent now) and `prompt.runs`."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 import msgspec
@@ -10,9 +10,8 @@ from openclaw.agent.settings import AgentsSettings
 from openclaw.core.errors import NotFound
 from openclaw.core.keys import KeyResolver, SessionKey
 from openclaw.core.settings import Live
-from openclaw.core.tool import ToolSpec
 from openclaw.prompt.archive import ArchivedPrompt, PromptArchive
-from openclaw.prompt.builder import BuiltPrompt
+from openclaw.prompt.builder import PromptPreview
 from openclaw.prompt.diff import PromptDiff, diff
 from openclaw.prompt.lint import lint
 from openclaw.protocol.params import NonEmpty, Params, Positive, exactly_one
@@ -42,6 +41,8 @@ class PromptPreviewParams(Params, frozen=True, kw_only=True):
     channel: str = ""
     cwd: str = ""
     """Where the person at a terminal is; empty for any other client."""
+    guest: bool = False
+    """As if somebody other than the owner wrote."""
 
 
 class PromptRunsParams(Params, frozen=True, kw_only=True):
@@ -51,7 +52,7 @@ class PromptRunsParams(Params, frozen=True, kw_only=True):
 
 
 RUNS = 30
-Preview = Callable[[SessionKey, PromptPreviewParams], Awaitable[BuiltPrompt]]
+Preview = Callable[[SessionKey, PromptPreviewParams], Awaitable[PromptPreview]]
 
 
 def prompt_methods(
@@ -59,20 +60,31 @@ def prompt_methods(
     archive: PromptArchive,
     agents: Live[AgentsSettings],
     make_preview: Preview,
-    tools: Callable[[], Sequence[ToolSpec]],
+    *,
+    live: bool,
 ) -> list[RpcMethod]:
+    """`live` says whether channels are connected in this process, so that a preview knows what they can do."""
+
     async def preview(params: PromptPreviewParams, caller: Caller) -> Any:
         if params.run_id is not None:
             stored = await archive.find(params.run_id)
             return {"prompt": msgspec.to_builtins(stored.prompt), "report": msgspec.to_builtins(stored.report)}
-        built = await make_preview(sessions.key(params.session_key, params.agent_id), params)
-        found = lint(built.facts, max_file_chars=agents.current.defaults.bootstrap_max_chars)
+        made = await make_preview(sessions.key(params.session_key, params.agent_id), params)
+        built = made.built
+        found = lint(
+            built.facts,
+            max_file_chars=agents.current.defaults.bootstrap_max_chars,
+            schemas=sum(spec.chars for spec in made.tools),
+            window=made.window,
+        )
         return {
             "prompt": msgspec.to_builtins(built.prompt),
             "report": msgspec.to_builtins(built.report),
             "tools": [
-                {"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in tools()
+                {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+                for spec in made.tools
             ],
+            "live": live,
             "findings": [
                 *({**msgspec.to_builtins(finding), "text": str(finding)} for finding in found),
                 *({"kind": "content", "text": text} for text in built.report.findings),

@@ -42,6 +42,7 @@ class Disconnected(Exception):
 
 MAX_ROLE_ERRORS = 10
 TOOL_EVENTS = "tool-events"
+_OF_TOOLS = frozenset({"tool", "command_output"})
 _PER_SESSION = frozenset(("session.message", "session.tool", "session.approval"))
 
 
@@ -156,7 +157,7 @@ class Connection:
         if event not in self._audible:
             return None
         if event == "agent":
-            wanted = news.payload.get("stream") != "tool" or TOOL_EVENTS in self.caller.caps
+            wanted = news.payload.get("stream") not in _OF_TOOLS or TOOL_EVENTS in self.caller.caps
         elif event == "sessions.changed":
             wanted = self.follows_sessions
         elif event in _PER_SESSION:

@@ -7,6 +7,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -41,6 +42,14 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     def may(self, scope: str | None) -> bool:
         return scopes.allows(self.scopes, scope)
+
+
+@lru_cache(maxsize=1_000)
+def surface_of(caller: Caller) -> str:
+    """What a person at this client looks at; empty for one that shows no questions about commands."""
+    if not caller.may(scopes.APPROVALS) or caller.client_mode not in ("webchat", "ui", "cli"):
+        return ""
+    return "control-ui" if caller.client_mode == "webchat" else caller.client_mode
 
 
 log = logging.getLogger(__name__)

@@ -2,9 +2,10 @@
 
 import asyncio
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Unavailable
@@ -23,6 +24,13 @@ from openclaw.sessions.service import SessionService
 from openclaw.workspace.seed import Workspaces
 
 LONGEST_WAIT = 600.0
+
+
+class StoppedWork(Struct, frozen=True):
+    """What a stop ended: runs, waiting ones too, and how many sub-agents."""
+
+    runs: tuple[str, ...] = ()
+    children: int = 0
 
 
 class SessionControl:
@@ -51,12 +59,17 @@ class SessionControl:
         self._clock = clock
         self._renewals: asyncio.Queue[tuple[SessionKey, SessionRenewed]] = asyncio.Queue()
 
-    async def stop(self, key: SessionKey, run_id: str | None = None, source: str = "") -> Sequence[str]:
-        """Stops what a session is doing, one run of it or all with everyone it has set to work; gives the runs."""
+    async def stop(self, key: SessionKey, run_id: str | None = None, source: str = "") -> StoppedWork:
+        """Stops what a session is doing, one run of it or all with everyone it has set to work."""
         stopped = await self._runs.abort(key, run_id)
-        await self._subagents.stop_below(key)
+        children = await self._subagents.stop_below(key)
         await self.commanded(key, "stop", source=source)
-        return stopped
+        return StoppedWork(tuple(stopped), children)
+
+    async def refresh(self, key: SessionKey, source: str = "") -> tuple[str, ...]:
+        """Stops what runs and keeps what was said; gives what hooks have to say about it."""
+        await self._runs.abort(key)
+        return await self.commanded(key, "reset", source=source)
 
     async def start_over(
         self, key: SessionKey, action: Literal["new", "reset"] = "new", *, expected: str | None = None, source: str = ""

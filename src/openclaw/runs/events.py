@@ -1,14 +1,21 @@
-"""What runs publish: accepted, every event on the way, settled; and the publisher that tells the subscribers."""
+"""What runs publish: accepted, every event on the way, settled; who is told; and what a run amounts to."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
+from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, RunEnded, RunNotice, ToolEnded
 from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Assistant, Usage
+from openclaw.prompt.report import PromptReport
 from openclaw.runs.inbox import RunOutcome
-from openclaw.runs.reply import ShapedEvent
+from openclaw.runs.reply import ReplyShaper, ShapedEvent
 from openclaw.runs.request import RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
+from openclaw.runs.turn import TurnEvent, TurnPrepared
+from openclaw.sessions.compaction.plan import capacity
 
 
 class RunAccepted(Struct, frozen=True):
@@ -18,10 +25,27 @@ class RunAccepted(Struct, frozen=True):
     request: RunRequest
 
 
+class RunResumed(Struct, frozen=True):
+    """An input that an earlier process accepted is taken up."""
+
+    request: RunRequest
+
+
+class RunPhase(Struct, frozen=True):
+    """What a run does before a model is asked."""
+
+    phase: Literal["preparing_workspace", "preparing_context", "starting_model"]
+
+
 class RunSettled(Struct, frozen=True):
     """An input has its outcome."""
 
     outcome: RunOutcome
+
+
+PublishedEvent = (
+    ShapedEvent | SessionRepaired | SessionRenewed | RecordedEvent | RunAccepted | RunResumed | RunPhase | RunSettled
+)
 
 
 class RunEvent(Struct, frozen=True, kw_only=True):
@@ -31,7 +55,7 @@ class RunEvent(Struct, frozen=True, kw_only=True):
     key: SessionKey
     seq: int
     at: int
-    event: ShapedEvent | SessionRepaired | SessionRenewed | RecordedEvent | RunAccepted | RunSettled
+    event: PublishedEvent
 
 
 class RunPublisher:
@@ -41,6 +65,8 @@ class RunPublisher:
         self._subscribers = list(subscribers)
         self._some: dict[type, list[Callable[[RunEvent], None]]] = {}
         self._of_run: dict[str, list[Callable[[RunEvent], None]]] = {}
+        self._of_replies: list[Callable[[RunEvent], None]] = []
+        self._of_children: list[Callable[[RunEvent], None]] = []
 
     def subscribe(self, subscriber: Callable[[RunEvent], None], *kinds: type) -> None:
         """From now on `subscriber` hears every event, or those of the given kinds."""
@@ -48,6 +74,14 @@ class RunPublisher:
             self._some.setdefault(kind, []).append(subscriber)
         if not kinds:
             self._subscribers.append(subscriber)
+
+    def subscribe_to_replies(self, subscriber: Callable[[RunEvent], None]) -> None:
+        """From now on `subscriber` hears of every run that begins and whose answer goes to a channel."""
+        self._of_replies.append(subscriber)
+
+    def subscribe_to_children(self, subscriber: Callable[[RunEvent], None]) -> None:
+        """From now on `subscriber` hears of every run of a sub-agent that begins."""
+        self._of_children.append(subscriber)
 
     @contextmanager
     def following(self, run_id: str, subscriber: Callable[[RunEvent], None]) -> Iterator[None]:
@@ -70,5 +104,173 @@ class RunPublisher:
         some, followers = self._some.get(type(event.event), ()), self._of_run.get(event.run_id, ())
         for subscriber in (*followers, *self._subscribers, *some):
             subscriber(event)
+        if isinstance(event.event, RunAccepted | RunResumed):
+            replies = self._of_replies if event.event.request.reply_to is not None else ()
+            for subscriber in (*replies, *(self._of_children if event.event.request.key.is_subagent else ())):
+                subscriber(event)
         if followers and isinstance(event.event, RunSettled):
             del self._of_run[event.run_id]
+
+
+# What a run amounts to.
+
+PAUSED = "paused"
+"""The liveness of a run that waits for something it has started."""
+NEAR = 0.8
+"""The share of the room before a compaction from which a conversation counts as nearly full."""
+
+
+class RunTally:
+    """Collects what the outcome of a run needs to know beside its texts."""
+
+    def __init__(self, started: int) -> None:
+        self._started = started
+        self._prepared = TurnPrepared()
+        self._last: Assistant | None = None
+        self._thinking = ""
+        self._notices: list[str] = []
+        self._compaction: CompactionEnded | None = None
+        self._worked: dict[str, None] = {}
+        self._end: RunEnded | None = None
+
+    def take(self, event: TurnEvent) -> None:
+        match event:
+            case TurnPrepared():
+                self._prepared = event
+            case ModelCalled(thinking=thinking):
+                self._thinking = thinking
+            case MessageEnded(message=message) if message.asks is None:  # else no model said it
+                self._last = message
+            case RunNotice(text=text):
+                self._notices.append(text)
+            case CompactionEnded():
+                self._compaction = event
+            case ToolEnded(call=call, result=result) if not result.is_error:
+                self._worked[call.name] = None
+            case RunEnded():
+                self._end = event
+            case _:
+                pass
+
+    def outcome(self, shaper: ReplyShaper, now: int, *, compacts: bool) -> RunOutcome:
+        """The outcome, with the texts of `shaper`; `compacts` when a compaction was all that was asked for."""
+        end, last = self._end, self._last
+        return RunOutcome(
+            status="error" if end is None or end.error else "ok",
+            stop_reason="error" if end is None else "end_turn" if end.yielded else end.stop_reason,
+            texts=shaper.texts,
+            payloads=shaper.payloads,
+            silent=shaper.silent,
+            acknowledged=shaper.acknowledged,
+            error=end.error if end else "the run ended without a word",
+            error_kind=end.error_code if end else None,
+            provider=last.provider if last else "",
+            model=last.model if last else "",
+            thinking=self._thinking,
+            requested=self._prepared.model,
+            usage=end.usage if end else Usage(),
+            last_usage=last.usage if last else Usage(),
+            session_id=self._prepared.session_id,
+            window=self._prepared.window,
+            started_at=self._started,
+            ended_at=now,
+            turns=end.turns if end else 0,
+            yielded=end.yielded if end else False,
+            tools=tuple(self._worked),
+            delivered=shaper.delivered,
+            notices=(*self._notices, *shaper.notices),
+            compaction=self._compaction if compacts else None,
+        )
+
+
+# The forms for clients.
+
+
+class BudgetStatus(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How full the model's window is after a run."""
+
+    used_tokens: int
+    context_tokens: int
+    compact_at_tokens: int
+    percent_used: int
+    status: Literal["ok", "near", "full"]
+
+
+def context_budget(outcome: RunOutcome) -> BudgetStatus | None:
+    """How full the window is; None when no model was asked."""
+    used, window = outcome.last_usage.prompt_tokens + outcome.last_usage.output, outcome.window
+    if not (used and window):
+        return None
+    room = capacity(window)
+    return BudgetStatus(
+        used_tokens=used,
+        context_tokens=window,
+        compact_at_tokens=room,
+        percent_used=round(100 * used / window),
+        status="full" if used >= room else "near" if used >= NEAR * room else "ok",
+    )
+
+
+def terminal_reply(outcome: RunOutcome) -> dict[str, Any]:
+    """How a run ended for the caller: with text, silently, or without an answer."""
+    if outcome.texts:
+        return {"disposition": "visible", "text": outcome.texts[-1]}
+    return {"disposition": "silent" if outcome.silent else "empty"}
+
+
+def terminal_receipt(run_id: str, outcome: RunOutcome) -> dict[str, Any]:
+    """Who answered, and what was done on the way; for programs that check."""
+    wanted, _, name = outcome.requested.partition("/")
+    requested = {"provider": wanted, "model": name}
+    effective = {"provider": outcome.provider, "model": outcome.model}
+    return {
+        "runId": run_id,
+        "sessionId": outcome.session_id,
+        "turnId": run_id,
+        "requested": requested,
+        "effective": {**effective, "responseModel": outcome.model},
+        "successfulToolNames": list(outcome.tools),
+        "rerouted": bool(outcome.provider) and bool(wanted) and requested != effective,
+        "terminalDisposition": terminal_reply(outcome)["disposition"] if outcome.status == "ok" else "error",
+        **({"sourceReplyDelivered": True} if outcome.delivered else {}),
+    }
+
+
+def liveness(outcome: RunOutcome) -> dict[str, Any]:
+    """What is said of a run that goes on later; nothing of others."""
+    return {"yielded": True, "livenessState": PAUSED} if outcome.yielded else {}
+
+
+def run_result(run_id: str, session_key: str, outcome: RunOutcome, report: PromptReport | None) -> dict[str, Any]:
+    """The second answer to `agent`: what came of the run."""
+    about = {
+        "sessionId": outcome.session_id,
+        "provider": outcome.provider,
+        "model": outcome.model,
+        "contextTokens": outcome.window or None,
+        "usage": msgspec.to_builtins(outcome.usage),
+        "lastCallUsage": msgspec.to_builtins(outcome.last_usage),
+        "promptTokens": outcome.last_usage.prompt_tokens,
+        "costUsd": outcome.usage.cost.total if outcome.usage.cost else None,
+        "contextBudgetStatus": msgspec.to_builtins(context_budget(outcome)),
+        "assistantTurns": outcome.turns,
+        "terminalReceipt": terminal_receipt(run_id, outcome),
+    }
+    meta = {
+        "durationMs": max(0, outcome.ended_at - outcome.started_at),
+        "startedAt": outcome.started_at,
+        "endedAt": outcome.ended_at,
+        "aborted": outcome.stop_reason == "aborted",
+        "stopReason": outcome.stop_reason,
+        **liveness(outcome),
+        "agentMeta": about,
+        **({"systemPromptReport": msgspec.to_builtins(report)} if report is not None else {}),
+        **({"notices": list(outcome.notices)} if outcome.notices else {}),
+    }
+    return {
+        "runId": run_id,
+        "sessionKey": session_key,
+        "status": outcome.status,
+        "summary": "completed" if outcome.status == "ok" else outcome.error,
+        "result": {"payloads": [payload.shown() for payload in outcome.payloads], "meta": meta},
+    }

@@ -13,12 +13,16 @@ from openclaw.core.events import CompactionEnded, CompactionStarted, Trigger
 from openclaw.core.hooks import (
     AfterCompaction,
     AgentEnd,
+    AgentTurnPrepare,
     Attachment,
     BeforeAgentReply,
     BeforeAgentStart,
     BeforeCompaction,
+    BeforeDispatch,
+    BeforeMessageWrite,
     BeforeModelResolve,
     BeforePromptBuild,
+    BeforeReset,
     EndReason,
     GatewayStart,
     GatewayStop,
@@ -27,10 +31,12 @@ from openclaw.core.hooks import (
     MessageReceived,
     MessageSending,
     MessageSent,
+    ReplyPayloadSending,
     SessionEnd,
     SessionStart,
     ToolResultPersist,
 )
+from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Message, Text, ToolResult, User
 from openclaw.core.text import PromptText, fence, neutralise
 from openclaw.core.tool import Approver, ToolSpec
@@ -50,11 +56,11 @@ from openclaw.plugins.hooks.files import HookFiles
 from openclaw.plugins.hooks.points import HookChange, HookSource, PromptMerged, ReplyMerged, SendingMerged
 from openclaw.prompt.builder import Additions, BuiltPrompt, apply, entry_to_change, with_changes
 from openclaw.prompt.report import ChangeLine
+from openclaw.runs.call_hooks import ModelHooks, ToolHooks
 from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.reply import NoteShaped, ReplyShaped, ShapedEvent, TextShaped, ThoughtShaped
 from openclaw.runs.request import RecordedEvent, RunRequest
-from openclaw.runs.tool_hooks import ToolHooks
 from openclaw.security.audit import AuditEntry
 from openclaw.security.audit_log import AuditLog
 from openclaw.security.tool_policy import ToolLayer
@@ -170,6 +176,7 @@ class TurnHooks:
         self._clock = clock
         self._fence_id = fence_id
         self._began = clock.now()
+        self.models = ModelHooks(hooks, context, clock)
         self.entries: list[AuditEntry] = []
         """What was changed before the model was asked."""
         self.around = HookScope()
@@ -202,23 +209,26 @@ class TurnHooks:
 
     async def prompt(self, turn: RunRequest, messages: tuple[Message, ...]) -> tuple[ToolLayer, ...]:
         """Collects the plugins' changes to the prompt for `applied`; gives the tool layers they add."""
-        if not (self._hooks.has("before_prompt_build") or self._hooks.has("before_agent_start")):
+        names: tuple[HookName, ...] = ("agent_turn_prepare", "before_prompt_build", "before_agent_start")
+        if not any(map(self._hooks.has, names)):
             return ()
         if turn.compact is not None:
             return ()
+        preparing = AgentTurnPrepare(prompt=turn.text, messages=messages)
+        first = await self._hooks.ask(points.TURN, preparing, self._context)
         legacy = BeforeAgentStart(prompt=turn.text, messages=messages)
         older = await self._hooks.ask(points.PROMPT_LEGACY, legacy, self._context)
         event = BeforePromptBuild(prompt=turn.text, messages=messages)
         newer = await self._hooks.ask(points.PROMPT, event, self._context)
-        self._wishes = (("before_agent_start", older), ("before_prompt_build", newer))
+        self._wishes = (("agent_turn_prepare", first), ("before_agent_start", older), ("before_prompt_build", newer))
         return tuple(ToolLayer(name="plugins", allow=allowed) for allowed in (*older.tools_allow, *newer.tools_allow))
 
     async def applied(self, briefing: BuiltPrompt, tools: Sequence[ToolSpec]) -> BuiltPrompt:
         """The prompt with the plugins' changes; these are recorded before it is used."""
         if not self._wishes:
             return with_changes(briefing, briefing.prompt, self.changes, tools) if self.entries else briefing
-        (_, older), (_, newer) = self._wishes
-        merged = points.merge_prompt_points(older, newer)
+        (_, first), (_, older), (_, newer) = self._wishes
+        merged = points.merge_prompt_points(points.merge_prompt_points(first, older), newer)
         additions = Additions(
             replace=_quoted(merged.system) if merged.system else None,
             prepend=tuple(map(_quoted, merged.prepend_system)),
@@ -271,6 +281,30 @@ class TurnHooks:
         except StateError:
             return message
         return merged.message
+
+    def written(self, message: Message) -> Message | None:
+        """A message as plugins leave it for the transcript; None when it is left out."""
+        if not self._hooks.has("before_message_write"):
+            return message
+        event = BeforeMessageWrite(message=message, session_key=self._context.session_key)
+        merged = self._hooks.ask_now(points.WRITE, event, self._context)
+        if not merged.changes:
+            return message
+        deeds = [audit_change("before_message_write", change) for change in merged.changes]
+        try:
+            self._audit.append(deeds, run_id=self._context.run_id, session_key=self._context.session_key)
+        except StateError:
+            return message
+        return merged.message if merged.blocked is None else None
+
+    async def objection(self, text: str, messages: tuple[Message, ...], system: str) -> ReplyMerged | None:
+        """What is answered instead when a plugin does not let the turn run."""
+        merged = await self.models.admit(text, messages, system)
+        if merged.blocked is None:
+            return None
+        await self._keep("before_agent_run", merged.changes)
+        said = merged.message or f"This was stopped by the plugin {merged.blocked.plugin}: {merged.blocked.text}."
+        return ReplyMerged(plugin=merged.blocked.plugin, reply=said)
 
     async def compacting(self, event: object, messages: int, session_file: str) -> None:
         """Notifies of a compaction: waits before it begins, does not after it."""
@@ -357,9 +391,43 @@ class MessageHooks:
         event = MessageReceived(sender=turn.channel or "local", content=turn.text, timestamp=millis(self._clock))
         self.hooks.tell("message_received", event, hook_context(turn))
 
+    async def dispatch(self, event: BeforeDispatch, key: SessionKey, run_id: str) -> ReplyMerged:
+        """The plugin that takes a message on a channel, and what it answers."""
+        if not self.hooks.has("before_dispatch"):
+            return NO_REPLY
+        context = HookContext(
+            agent_id=key.agent,
+            session_key=str(key),
+            channel=event.channel,
+            run_id=run_id,
+            sender_id=event.sender_id,
+        )
+        merged = await self.hooks.ask(points.DISPATCH, event, context)
+        if merged.changes:
+            deeds = [audit_change("before_dispatch", change) for change in merged.changes]
+            await self._audit.record(deeds, run_id=run_id, session_key=str(key))
+        return merged
+
     def outgoing(self, turn: RunRequest) -> "OutgoingMessage | None":
-        """The `message_sending` check for what `turn` says; None when no plugin registered one."""
-        return OutgoingMessage(self, str(turn.key), hook_context(turn)) if self.hooks.has("message_sending") else None
+        """The check of what `turn` says; None when no plugin has a say in it."""
+        if not (self.hooks.has("message_sending") or self.hooks.has("reply_payload_sending")):
+            return None
+        return OutgoingMessage(self, str(turn.key), hook_context(turn))
+
+    async def payload(self, to: str, payload: ReplyPayload, context: HookContext) -> ReplyPayload | None:
+        """A part of an answer as plugins leave it; None when they cancel it."""
+        if not self.hooks.has("reply_payload_sending"):
+            return payload
+        shown = {"text": payload.text, "media": list(payload.media), "kind": payload.kind}
+        event = ReplyPayloadSending(to=to, payload=shown)
+        merged = await self.hooks.ask(points.PAYLOAD, event, context)
+        if merged.changes:
+            deeds = [audit_change("reply_payload_sending", change, note=f"to {to}") for change in merged.changes]
+            await self._audit.record(deeds, run_id=context.run_id, session_key=context.session_key)
+        if merged.cancelled is not None:
+            return None
+        text, media = merged.payload.get("text", payload.text), merged.payload.get("media", payload.media)
+        return structs.replace(payload, text=str(text), media=tuple(str(each) for each in media))
 
     async def decided(self, to: str, text: str, context: HookContext) -> SendingMerged:
         """Asks plugins about one message; a change is recorded."""
@@ -388,8 +456,8 @@ class OutgoingMessage:
         self._messages = messages
         self._to = to
         self._context = context
-        self._known: dict[str, str | None] = {}
-        """What became of each text: it is shown as it comes and delivered at the end, and decided once."""
+        self._known: dict[ReplyPayload, ReplyPayload | None] = {}
+        """What became of each payload: it is shown as it comes and delivered at the end, and decided once."""
 
     async def take(self, event: ShapedEvent) -> list[ShapedEvent]:
         """The event as it may be seen."""
@@ -431,13 +499,16 @@ class OutgoingMessage:
         return [*said, structs.replace(event, text=payload.text, payload=payload, reasoning=reasoning)]
 
     async def _allowed(self, payload: ReplyPayload) -> ReplyPayload | None:
-        if not payload.text:
-            return payload
-        if payload.text not in self._known:
-            merged = await self._messages.decided(self._to, payload.text, self._context)
-            self._known[payload.text] = None if merged.cancelled is not None else merged.content
-        text = self._known[payload.text]
-        return None if text is None else structs.replace(payload, text=text)
+        if payload not in self._known:
+            self._known[payload] = await self._decide(payload)
+        return self._known[payload]
+
+    async def _decide(self, payload: ReplyPayload) -> ReplyPayload | None:
+        left = await self._messages.payload(self._to, payload, self._context)
+        if left is None or not left.text:
+            return left
+        merged = await self._messages.decided(self._to, left.text, self._context)
+        return None if merged.cancelled is not None else structs.replace(left, text=merged.content)
 
 
 GOODBYE_SECONDS = 2.0
@@ -453,7 +524,7 @@ class RunHooks:
 
     def __init__(self, audit: AuditLog, approver: Approver, clock: Clock, fence_id: str) -> None:
         self.hooks = HookDispatcher(clock)
-        self.tools = ToolHooks(self.hooks, audit, approver, clock)
+        self.tools = ToolHooks(self.hooks, audit, approver)
         self.messages = MessageHooks(self.hooks, audit, clock)
         self._audit = audit
         self._clock = clock
@@ -473,6 +544,12 @@ class RunHooks:
     def errand(self, trigger: Trigger) -> HookContext:
         """The context of something that belongs to no turn."""
         return HookContext(trigger=trigger)
+
+    async def session_resets(self, row: SessionRow, why: EndReason, file: Path) -> None:
+        """Notifies that a session is about to begin anew, and waits."""
+        if self.hooks.has("before_reset"):
+            event = BeforeReset(session_file=str(file), reason=why, message_count=row.messages)
+            await self.hooks.told("before_reset", event, _place(row))
 
     def session_ended(self, row: SessionRow, why: EndReason) -> None:
         """Notifies that a session ended."""

@@ -1,19 +1,24 @@
 """The inbox: every input is on record before anyone hears that it was accepted.
 
 Its run id is the caller's idempotency key, so the same request is one run, now and after a restart. It belongs to the
-process that accepted it, until that is gone or puts it down.
+process that accepted it, until that is gone or puts it down. Where a person was heard last is remembered as well: what
+the assistant says by itself goes there.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from openclaw.core.channel import Address
 from openclaw.core.clock import Clock, millis
-from openclaw.core.events import CompactionEnded
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.events import CompactionEnded, Trigger
+from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.core.messages import Usage
 from openclaw.sessions.reply_text import ReplyPayload
+from openclaw.sessions.send_policy import SendPolicy
 from openclaw.storage.database import Database, Row
 from openclaw.storage.owners import OwnedRows, Owner, is_alive
 
@@ -34,21 +39,35 @@ class RunOutcome(Struct, frozen=True, kw_only=True, rename="camel", omit_default
     """All that is delivered, in its order."""
     silent: bool = False
     """The model chose to say nothing."""
+    acknowledged: bool = False
+    """The last answer said HEARTBEAT_OK, which `texts` leaves out."""
     error: str | None = None
     error_kind: str | None = None
     provider: str = ""
     model: str = ""
+    thinking: str = ""
+    """How hard it thought."""
+    requested: str = ""
+    """The model that was chosen for it, as a reference; another one may have answered."""
     usage: Usage = Usage()
     last_usage: Usage = Usage()
     session_id: str = ""
+    window: int = 0
+    """The context window of the chosen model, in tokens."""
     started_at: int = 0
     ended_at: int = 0
     turns: int = 0
+    yielded: bool = False
+    """It waits for something that starts the next run."""
+    tools: tuple[str, ...] = ()
+    """The tools that worked at least once."""
+    delivered: bool = False
+    """A messaging tool has spoken to the conversation that asked."""
     steered_into: str | None = None
     notices: tuple[str, ...] = ()
+    """What the person should know beside the answer."""
     compaction: CompactionEnded | None = None
     """What became of a compaction, when that was all that was asked for."""
-    """What the person should know beside the answer."""
 
 
 def failed_outcome(why: str, kind: str, stop_reason: str = "error", started: int = 0, ended: int = 0) -> RunOutcome:
@@ -138,6 +157,10 @@ class Inbox:
             *also,
         )
 
+    def change_request(self, run_id: str, request: str) -> Statement:
+        """The write that changes what a run is taken up with after a restart, for a transaction of somebody else's."""
+        return ("UPDATE inputs SET request = :request WHERE run_id = :run", {"run": run_id, "request": request})
+
     async def take_over(self, run_id: str | None = None) -> list[InboxEntry]:
         """What processes that are gone accepted and did not end, ours from now on, oldest first.
 
@@ -160,3 +183,110 @@ class Inbox:
             "DELETE FROM inputs WHERE state NOT IN ('queued', 'running') AND updated_at < :before",
             {"before": millis(self._clock) - KEPT_MS},
         )
+
+
+# Where people were last heard.
+
+NOWHERE = ("none", "webchat", "main")
+"""Targets that are no channel: what is said stays in the conversation."""
+
+
+class LastRoute(Struct, frozen=True):
+    """The channel a conversation was last heard on; `current` is false when its person went on elsewhere since."""
+
+    address: Address
+    current: bool
+
+
+class LastRoutes:
+    """The last route of every conversation."""
+
+    def __init__(self, db: Database, clock: Clock, policy: SendPolicy | None = None) -> None:
+        self._db = db
+        self._clock = clock
+        self._policy = policy
+        self._routes: dict[str, LastRoute] | None = None
+
+    async def of(self, key: SessionKey) -> Address | None:
+        """The channel where the person of a conversation was last heard."""
+        found = (await self._all()).get(str(key))
+        return found.address if found else None
+
+    async def is_group(self, address: Address) -> bool:
+        """Whether a group was heard there."""
+        there = (address.channel, address.account, address.to)
+        return any(
+            (route.address.channel, route.address.account, route.address.to) == there
+            for key, route in (await self._all()).items()
+            if parse_session_key(key).is_group
+        )
+
+    async def follow(self, key: str, trigger: Trigger, address: Address | None, message_id: str) -> Address | None:
+        """Where an input is answered. A person's own place is remembered; what the system starts goes there."""
+        found = (await self._all()).get(key)
+        if trigger == "user" and (address is None or message_id):
+            route = LastRoute(address, True) if address else found and LastRoute(found.address, False)
+            if route is not None and route != found:
+                await self._remember(key, route)
+        elif trigger == "system" and address is None and found is not None and found.current:
+            address = found.address
+        if address is not None and self._policy is not None:
+            allowed = await self._policy.allows(parse_session_key(key), address.channel)
+            return address if allowed else None
+        return address
+
+    async def resolve(
+        self,
+        key: SessionKey,
+        channel: str | None,
+        to: str | None = None,
+        account: str | None = None,
+        thread: str | None = None,
+        owners: Sequence[str] = (),
+    ) -> Address | None:
+        """The address that `channel` and `to` mean: `last`, `owner`, a channel, or `to` with the channel before it.
+
+        None when the conversation was never heard on a channel, or nothing shall leave it.
+        """
+        if channel in NOWHERE:
+            return None
+        last = await self.of(key)
+        if to and channel in (None, "", "last") and ":" in to and not to.startswith(("!", "@", "#")):
+            channel, _, to = to.partition(":")
+        if channel in (None, "", "last"):
+            if to and last is None:
+                raise InvalidRequest(f"{to!r} does not say on which channel: give the channel too, or channel:{to}")
+            return structs.replace(last, to=to, thread=thread) if last and to else last
+        if not to:
+            owner = [name.split(":", 1) for name in owners if ":" in name and channel in ("owner", name.split(":")[0])]
+            if channel == "owner" and owner:
+                channel = owner[0][0]
+            if last is not None and last.channel == channel:
+                return last
+            if not owner:
+                raise InvalidRequest(f"to is missing: nobody is known on {channel}")
+            to = owner[0][1]
+        return Address(channel=str(channel), to=to, account=account or "default", thread=thread)
+
+    async def _all(self) -> dict[str, LastRoute]:
+        if self._routes is None:
+            rows = await self._db.read("SELECT session_key, address, current FROM last_routes")
+            self._routes = {
+                row["session_key"]: LastRoute(msgspec.json.decode(row["address"], type=Address), bool(row["current"]))
+                for row in rows
+            }
+        return self._routes
+
+    async def _remember(self, key: str, route: LastRoute) -> None:
+        await self._db.write(
+            "INSERT INTO last_routes (session_key, address, current, at) VALUES (:key, :address, :current, :now) "
+            "ON CONFLICT (session_key) DO UPDATE SET address = excluded.address, current = excluded.current, "
+            "at = excluded.at",
+            {
+                "key": key,
+                "address": msgspec.json.encode(route.address).decode(),
+                "current": int(route.current),
+                "now": millis(self._clock),
+            },
+        )
+        (await self._all())[key] = route

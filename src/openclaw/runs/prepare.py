@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Sequence
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from openclaw.agent.loop import ModelAsker
 from openclaw.agent.repeats import RepeatDetector, RepeatLimits, result_cap
 from openclaw.agent.settings import ResolvedAgent
 from openclaw.agent.tool_runner import NO_TOOLS, ToolRunner
+from openclaw.agent.tool_search import split_tools
 from openclaw.budget.meter import RunMeter
 from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig
@@ -24,7 +24,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey
 from openclaw.core.provider import Model, System
 from openclaw.core.sandbox import AGENT_MOUNT
-from openclaw.core.text import PromptText
+from openclaw.core.text import Origin, PromptText, sanitize_line
 from openclaw.core.tool import Approver, Tool, ToolContext, ToolSpec
 from openclaw.models.service import ModelService
 from openclaw.plugins.hooks.files import HookFiles, bootstrap_files
@@ -32,16 +32,17 @@ from openclaw.plugins.registry import PluginRegistry
 from openclaw.process.environment import Environment
 from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.builder import (
-    BuiltPrompt,
     PromptBuilder,
-    PromptMachine,
     PromptOptions,
+    PromptPreview,
     PromptRequest,
     with_audit_entries,
 )
 from openclaw.prompt.facts import Elevated, Mode, SandboxFacts
+from openclaw.prompt.machine import PromptMachine
+from openclaw.runs.chat_facts import Platforms, gather_chat
 from openclaw.runs.hooks import RunHooks
-from openclaw.runs.request import ClientToolCall, RunRequest
+from openclaw.runs.request import ClientToolCall, RunRequest, TurnOptions, reaches_person
 from openclaw.runs.route import FailoverRoute, ModelRoutes
 from openclaw.runs.toolset import Toolset, exec_policies, exec_policy
 from openclaw.runs.turn import OpenedSession, PreparedTurn
@@ -54,7 +55,6 @@ from openclaw.security.redaction import secret_variables, secrets_in
 from openclaw.security.run_labels import RunLabels
 from openclaw.security.sandboxes.service import SandboxService
 from openclaw.security.tool_policy import (
-    NOT_ELEVATED,
     Elevation,
     ToolLayer,
     apply_layers,
@@ -64,15 +64,17 @@ from openclaw.security.tool_policy import (
 )
 from openclaw.sessions.compaction.manager import CompactionManager
 from openclaw.sessions.compaction.summarise import MemoryFlush, Summariser
+from openclaw.sessions.compaction.summary import sections_of
 from openclaw.sessions.lifecycle import SessionLifecycle, SessionPreferences
 from openclaw.sessions.reply_text import ReplyOptions
 from openclaw.sessions.transcript import path_origins
 from openclaw.skills.catalog import shorten_path
-from openclaw.skills.invoke import SkillCall, Unknown, instruction
+from openclaw.skills.invoke import SkillCall, Unknown, commands, instruction
 from openclaw.skills.invoke import parse as parse_call
 from openclaw.skills.service import AgentSkills, SkillGate, SkillService
 from openclaw.storage.keys import StateKeys
-from openclaw.workspace.files import FileCache, WorkspaceFile
+from openclaw.tools.ask import NAME as ASK_USER
+from openclaw.workspace.files import FileCache, WorkspaceFile, read
 from openclaw.workspace.seed import Workspaces
 
 SUMMARY_THINKING = "low"
@@ -89,6 +91,18 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     prompt_options: PromptOptions
     exec_gate: ExecGate
     repeats: RepeatLimits
+
+
+def with_options(preferences: SessionPreferences, chosen: TurnOptions, now: int) -> SessionPreferences:
+    """The preferences of a session for one turn, with what its message chooses."""
+    return msgspec.structs.replace(
+        preferences,
+        verbose_level=chosen.verbose or preferences.verbose_level,
+        reasoning_level=chosen.reasoning or preferences.reasoning_level,
+        trace_level=chosen.trace or preferences.trace_level,
+        elevated_level=chosen.elevated or preferences.elevated_level,
+        elevated_at=now if chosen.elevated else preferences.elevated_at,
+    )
 
 
 class TurnPreparer:
@@ -116,6 +130,7 @@ class TurnPreparer:
         approver: Approver,
         settled: SessionAllowlist,
         audit: AuditLog,
+        platforms: Platforms,
         clock: Clock,
     ) -> None:
         self._live = live
@@ -137,6 +152,7 @@ class TurnPreparer:
         self._approver = approver
         self._settled = settled
         self._audit = audit
+        self._platforms = platforms
         self._clock = clock
         self._files = FileCache()
         self._prompts = PromptBuilder(machine, self._files)
@@ -150,6 +166,8 @@ class TurnPreparer:
         key, session_id, config = turn.key, session.row.session_id, self._live.current.config
         facts = self._facts_of(key.agent)
         chosen = await self._lifecycle.preferences(key)
+        if turn.options is not None:
+            chosen = with_options(chosen, turn.options, millis(self._clock))
         spending = self._routes.meter(turn.run_id, key, session_id, chosen.response_usage)
         hooks = self._hooks.turn(turn, session_id, facts.workspace) if self._hooks.hooks.any else None
         other = await hooks.model(turn, chosen.model, self._models.model_set(facts.agent.id)) if hooks else None
@@ -158,31 +176,44 @@ class TurnPreparer:
         caps = await hooks.prompt(turn, session.known.context.messages) if hooks else ()
         await toolset.ready()
         place = Path(turn.place) if turn.place else facts.workspace
-        skills = self._skills.known(facts.agent.id, facts.workspace, place, first_use=True, here=True)
+        given = tuple(map(Path, turn.skills))
+        skills = self._skills.known(facts.agent.id, facts.workspace, place, first_use=True, here=True, given=given)
         if skills is None:
-            skills = await asyncio.to_thread(self._skills_of, facts.agent.id, turn.place, first_use=True)
+            skills = await asyncio.to_thread(self._skills_of, facts.agent.id, turn.place, first_use=True, given=given)
         elevated = self._sandboxes.elevation(key, chosen, millis(self._clock))
         labels = self._labels(key, skills, turn, session)
         # Ours come last: a caller's function never takes the place of a tool that policy looks after.
         layer = ToolLayer(name="turn", allow=turn.tools_allow, deny=turn.tools_deny)
+        person = turn.trigger == "user" and not (key.is_cron or key.is_hook or key.is_subagent)
+        if not person and not reaches_person(turn):
+            caps = (*caps, ToolLayer(name="nobody answers here", deny=(ASK_USER,)))
         ours = toolset.of(key, (layer, *caps), model=model.ref, level=elevated.level)
         tools = [*(ClientToolCall(each) for each in turn.client_tools), *ours]
-        runner = self._runner(key, tools, skills, model, labels=labels, run_id=turn.run_id)
+        runner = self._runner(
+            key,
+            tools,
+            skills,
+            model,
+            labels=labels,
+            run_id=turn.run_id,
+            chosen=turn.options,
+            named_only=self._named_only(tools, model),
+        )
         options = ReplyOptions.of(
             chosen.reasoning_level, chosen.verbose_level, enforce_final=bool(model.compat.reasoning_tags)
         )
         files, changes = await self._bootstrap(key, session_id) if self._hook_files.on else (None, ())
-        warned: tuple[str, ...] = ()
-        if config.agents.defaults.bootstrap_prompt_truncation_warning == "once":
-            warned = await self._last_truncation(key)
-        what = self._prompt_request(facts, key, model, runner.specs, skills, elevated)
-        what = msgspec.structs.replace(
-            what,
+        once = self._live.config.agents.defaults.bootstrap_prompt_truncation_warning == "once"
+        warned = await self._last_truncation(key) if once else ()
+        what = self._prompt_request(
+            turn,
+            facts,
+            model,
+            (runner.all_specs, runner.specs),
+            skills,
+            elevated,
             thinking=route.attempt.thinking,
             reasoning=options.reasoning,
-            terminal=turn.place,
-            channel=turn.channel,
-            extra=PromptText(turn.extra, "the caller", "owner") if turn.extra.strip() else None,
             session_id=session_id,
             files=files,
             warned=warned,
@@ -204,6 +235,7 @@ class TurnPreparer:
             upkeep=self._upkeep(turn, facts, chosen, model, system, runner, skills, spending, labels),
             options=options,
             hooks=hooks,
+            trace=chosen.trace_level == "on",
         )
 
     def _facts_of(self, agent_id: str) -> AgentFacts:
@@ -288,6 +320,14 @@ class TurnPreparer:
                 timezone=defaults.user_timezone or self._machine.timezone,
             )
         asker = ModelAsker(partial(aside, settings.model, thinking), self._clock)
+
+        def sections() -> str:
+            if not settings.post_compaction_sections:
+                return ""
+            file = read(facts.workspace, facts.workspace / "AGENTS.md")
+            most = defaults.context_limits.post_compaction_max_chars
+            return sections_of(file.content, settings.post_compaction_sections, most)
+
         return CompactionManager(
             settings=settings,
             pruning=defaults.context_pruning,
@@ -297,52 +337,52 @@ class TurnPreparer:
             compactor=Summariser(settings, asker, NO_TOOLS, self._clock, window=summarising.context_window),
             flush=flush,
             clock=self._clock,
+            sections=sections,
         )
 
     async def _last_truncation(self, key: SessionKey) -> tuple[str, ...]:
-        """The cuts of workspace files that a session's model was told of."""
+        """The cuts of workspace files that a session's model was told of, where it is told of each once."""
         last = await self._archive.latest_report(str(key))
         return last.bootstrap_truncation.warning_signatures_seen if last and last.bootstrap_truncation else ()
 
-    def preview(
-        self,
-        toolset: Toolset,
-        key: SessionKey,
-        *,
-        model: str | None = None,
-        mode: Mode | None = None,
-        channel: str = "",
-        terminal: str = "",
-        files: tuple[WorkspaceFile, ...] | None = None,
-    ) -> BuiltPrompt:
-        """The prompt a turn of `key` would get now; no model is called and none needs a key.
+    async def preview(self, turn: RunRequest, toolset: Toolset, mode: Mode | None = None) -> PromptPreview:
+        """The prompt that `turn` would get now, built as `prepare` builds it; no model is called, none needs a key.
 
-        `files` are the workspace files as hooks leave them: see `bootstrap_files`.
+        What plugins add depends on the message, so it is not in it.
         """
-        facts = self._facts_of(key.agent)
+        key, once = turn.key, self._live.config.agents.defaults.bootstrap_prompt_truncation_warning == "once"
+        facts, chosen = self._facts_of(key.agent), await self._lifecycle.preferences(key)
         model_set = self._models.model_set(facts.agent.id)
-        chosen = model_set.model(model_set.resolve(model) if model else model_set.default)
-        specs = tuple(sorted((tool.spec for tool in toolset.of(key, model=chosen.ref)), key=attrgetter("name")))
-        skills = self._skills_of(facts.agent.id, terminal, first_use=False)
-        what = msgspec.structs.replace(
-            self._prompt_request(facts, key, chosen, specs, skills, NOT_ELEVATED),
-            mode=mode,
-            channel=channel,
-            terminal=terminal,
-            files=files,
-            thinking=self._models.thinking(chosen, None, facts.agent),
-            source="estimate",
+        wanted = turn.model or chosen.model
+        model = model_set.model(model_set.resolve(wanted) if wanted else model_set.default)
+        await toolset.ready()
+        skills = await asyncio.to_thread(self._skills_of, facts.agent.id, turn.place, first_use=False)
+        elevated = self._sandboxes.elevation(key, chosen, millis(self._clock))
+        tools = toolset.of(key, model=model.ref, level=elevated.level)
+        runner = self._runner(
+            key, tools, skills, model, labels=self._labels(key, skills), named_only=self._named_only(tools, model)
         )
-        return self._prompts.make(what, self._live.config.agents.defaults)
-
-    async def bootstrap_files(self, key: SessionKey) -> tuple[WorkspaceFile, ...] | None:
-        """The files of a prompt as hooks leave them; None when no hook has a say."""
-        return (await self._bootstrap(key))[0] if self._hook_files.on else None
+        options = ReplyOptions.of(chosen.reasoning_level, chosen.verbose_level)
+        what = self._prompt_request(
+            turn,
+            facts,
+            model,
+            (runner.all_specs, runner.specs),
+            skills,
+            elevated,
+            thinking=self._models.thinking(model, turn.thinking, facts.agent, chosen.thinking_level),
+            reasoning=options.reasoning,
+            files=(await self._bootstrap(key))[0] if self._hook_files.on else None,
+            warned=await self._last_truncation(key) if once else (),
+        )
+        what = msgspec.structs.replace(what, mode=mode, source="estimate")
+        built = self._prompts.make(what, self._live.config.agents.defaults)
+        return PromptPreview(built=built, tools=runner.specs, window=model.context_window)
 
     async def _bootstrap(
         self, key: SessionKey, session_id: str = ""
     ) -> tuple[tuple[WorkspaceFile, ...] | None, Sequence[AuditChange]]:
-        """The same, with what the hooks did to them."""
+        """The files of a prompt as hooks leave them, None when no hook has a say; and what the hooks did to them."""
         return await bootstrap_files(
             self._hook_files,
             self._clock,
@@ -354,15 +394,36 @@ class TurnPreparer:
         )
 
     def tool_runner(self, toolset: Toolset, key: SessionKey, *, without: Sequence[str] = ()) -> ToolRunner:
-        """The tools of a session for a call outside a run, less those called `without`."""
+        """The tools of a session for a call outside a run, less those called `without`; a question needs a run."""
         tools = toolset.of(key)
-        kept, _ = apply_layers([tool.spec.name for tool in tools], [ToolLayer(name="caller", deny=tuple(without))])
+        kept, _ = apply_layers(
+            [tool.spec.name for tool in tools], [ToolLayer(name="caller", deny=(*without, ASK_USER))]
+        )
         tools = [tool for tool in tools if tool.spec.name in kept]
         skills = self._skills_of(key.agent, "", first_use=False)
         return self._runner(key, tools, skills, None, labels=self._labels(key, skills))
 
+    async def runner_of_run(
+        self, toolset: Toolset, key: SessionKey, run_id: str, turn: RunRequest | None, origins: Sequence[Origin]
+    ) -> ToolRunner:
+        """The tools of a run that went on, for a call of it that was allowed since; `origins` is what it had read."""
+        await self._plugins.ready()
+        await toolset.ready()
+        layers = (ToolLayer(name="turn", allow=turn.tools_allow, deny=turn.tools_deny),) if turn is not None else ()
+        chosen = await self._lifecycle.preferences(key)
+        level = self._sandboxes.elevation(key, chosen, millis(self._clock)).level
+        place = turn.place if turn is not None else ""
+        skills = await asyncio.to_thread(self._skills_of, key.agent, place, first_use=False)
+        labels = self._labels(key, skills, turn, read=origins)
+        return self._runner(key, toolset.of(key, layers, level=level), skills, None, labels=labels, run_id=run_id)
+
     def _labels(
-        self, key: SessionKey, skills: AgentSkills, turn: RunRequest | None = None, session: OpenedSession | None = None
+        self,
+        key: SessionKey,
+        skills: AgentSkills,
+        turn: RunRequest | None = None,
+        session: OpenedSession | None = None,
+        read: Sequence[Origin] = (),
     ) -> RunLabels:
         """What follows text from elsewhere through a run, or through a call outside one."""
         stored = self._models.model_set(key.agent).keyring.stored
@@ -379,13 +440,13 @@ class TurnPreparer:
             place=turn.place if turn else "",
             boxes=self._sandboxes.root(self._sandboxes.rules(key.agent)) if self._sandboxes.is_boxed(key) else None,
             skills=skills.labels,
-            origins=(*path_origins(session.known.path), *turn.origins) if turn and session else (),
+            origins=(*path_origins(session.known.path), *turn.origins) if turn and session else read,
             said=session.known.context.messages if session else (),
         )
 
-    def called_skill(self, agent_id: str, text: str, taken: Sequence[str]) -> str | None:
+    def called_skill(self, agent_id: str, text: str, taken: Sequence[str], given: Sequence[str] = ()) -> str | None:
         """The message a call of a skill (`/skill:name`, `/name`) stands for; None when it calls none."""
-        skills = self._skills_of(agent_id, "", first_use=True)
+        skills = self._skills_of(agent_id, "", first_use=True, given=tuple(map(Path, given)))
         match parse_call(text, skills.items, taken):
             case SkillCall() as call:
                 location = shorten_path(str(call.item.skill.file_path), str(self._home_dir))
@@ -399,10 +460,16 @@ class TurnPreparer:
         """The skills of an agent as they are now, without accepting new ones."""
         return self._skills_of(agent_id, "", first_use=False)
 
-    def _skills_of(self, agent_id: str, place: str, *, first_use: bool) -> AgentSkills:
+    def skill_commands(self, agent_id: str, taken: Sequence[str]) -> dict[str, str]:
+        """The commands that call skills, with what each skill is for."""
+        found = commands(self.skills_of(agent_id).items, taken)
+        return {name: sanitize_line(item.skill.manifest.description) for name, item in found.items()}
+
+    def _skills_of(self, agent_id: str, place: str, *, first_use: bool, given: tuple[Path, ...] = ()) -> AgentSkills:
         """The skills of an agent, those of the project the person is in included."""
         workspace = self._workspaces.of(agent_id)
-        return self._skills.look(agent_id, workspace, Path(place) if place else workspace, first_use=first_use)
+        cwd = Path(place) if place else workspace
+        return self._skills.look(agent_id, workspace, cwd, first_use=first_use, given=given)
 
     def _runner(
         self,
@@ -414,10 +481,17 @@ class TurnPreparer:
         labels: RunLabels,
         sees_images: bool = True,
         run_id: str = "",
+        chosen: TurnOptions | None = None,
+        named_only: frozenset[str] = frozenset(),
     ) -> ToolRunner:
         """Runs calls of `tools` for a session; `model` reads their results."""
         facts = self._facts_of(key.agent)
-        gate = self._label_service.gate(key.agent, facts.exec_gate, labels)
+        exec_gate = facts.exec_gate
+        if chosen is not None and (chosen.exec_security or chosen.exec_ask):
+            security, ask = exec_gate.agents.get(key.agent, (exec_gate.security, exec_gate.ask))
+            own = (chosen.exec_security or security, chosen.exec_ask or ask)
+            exec_gate = msgspec.structs.replace(exec_gate, agents={**exec_gate.agents, key.agent: own})
+        gate = self._label_service.gate(key.agent, exec_gate, labels)
         return ToolRunner(
             tools,
             ToolContext(
@@ -436,31 +510,48 @@ class TurnPreparer:
             cap=result_cap(model.context_window if model else LARGEST_WINDOW),
             interceptor=self._hooks.tools if self._hooks.hooks.any else None,
             labels=labels,
+            named_only=named_only,
         )
+
+    def _named_only(self, tools: Sequence[Tool], model: Model) -> frozenset[str]:
+        """The tools of a run that its model is told of without their schema."""
+        if not self._live.config.tools.tool_search:
+            return frozenset()
+        known = {tool.spec.name: tool for tool in tools}
+        clients = frozenset(name for name, tool in known.items() if isinstance(tool, ClientToolCall))
+        return split_tools(known, window=model.context_window, always=clients)
 
     def _prompt_request(
         self,
+        turn: RunRequest,
         facts: AgentFacts,
-        key: SessionKey,
         model: Model,
-        specs: tuple[ToolSpec, ...],
+        tools: tuple[Sequence[ToolSpec], Sequence[ToolSpec]],
         skills: AgentSkills,
         elevated: Elevation,
+        **more: Any,
     ) -> PromptRequest:
-        config = facts.loaded.config
+        """All a prompt is made from; `tools` are those there are, and those that are sent."""
+        config, key = facts.loaded.config, turn.key
         return PromptRequest(
             key=key,
             shared=is_shared(key, config.commands.owner_allow_from),
             sandbox=self._sandbox_facts(key, elevated) if self._sandboxes.is_boxed(key) else None,
             sandbox_mode=self._sandboxes.rules(key.agent).mode,
             external_agents=config.acp.enabled and bool(config.acp.agents),
+            completion_wake=config.tools.exec.notify_on_exit,
             workspace=facts.workspace,
             skills=skills.prompt,
             model=model,
             default_model=self._models.model_set(facts.agent.id).default_name,
-            tools=specs,
+            tools=tools[0],
+            sent=tools[1],
             options=facts.prompt_options,
+            chat=gather_chat(turn, self._platforms, config.channels),
+            terminal=turn.place,
+            extra=PromptText(turn.extra, "the caller", "owner") if turn.extra.strip() else None,
             now=millis(self._clock),
+            **more,
         )
 
     def _sandbox_facts(self, key: SessionKey, level: Elevation) -> SandboxFacts:

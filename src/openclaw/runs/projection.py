@@ -4,12 +4,12 @@ Pure but for its state of each run: how much text there is, how much of it was s
 fast model does not flood a slow client; nothing is held back past the next event or the end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from openclaw.core.events import (
     AttemptFailed,
@@ -21,18 +21,32 @@ from openclaw.core.events import (
     ToolStarted,
     ToolUpdated,
 )
-from openclaw.core.messages import Image, ToolResult
+from openclaw.core.messages import Image, ToolCall, ToolResult
 from openclaw.protocol.events import BusEvent, EventBus
-from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
+from openclaw.runs.events import (
+    RunAccepted,
+    RunEvent,
+    RunPhase,
+    RunResumed,
+    RunSettled,
+    liveness,
+    terminal_receipt,
+    terminal_reply,
+)
 from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.outbox import alert_of
 from openclaw.runs.reply import NoteShaped, ReplyShaped, TextShaped, ThoughtShaped
-from openclaw.runs.request import RecordedEvent, SessionRepaired
+from openclaw.runs.request import AlertRules, RecordedEvent, SessionRepaired
+from openclaw.security.redaction import redact_credentials
 from openclaw.sessions.history import message_to_json
 
 SIP_MS = 120
 SHOWN_CHARS = 200_000
 GAP = "\n\n"
 """Between two messages of one run."""
+TITLE_CHARS = 120
+COMMANDS = ("exec", "bash")
+"""Tools whose output is also told as that of a command."""
 THOUGHT_CHARS = 20_000
 """How much of the reasoning is sent again with every addition."""
 ERROR_KINDS = {
@@ -52,11 +66,17 @@ class _Run(Struct, eq=False):
     began: int = 0
     said: str = ""
     """The text of the current message."""
+    message: int = 1
+    """Its number in the run."""
+    tools: dict[str, int] = field(default_factory=dict)
+    """When the calls that run now began."""
     thought: str = ""
     shown: str = ""
     """The text of the messages before it."""
     sent: int = 0
     sent_at: int = 0
+    alert: AlertRules | None = None
+    """It is a heartbeat: its answer is shown when it is worth telling, and not before its end."""
 
 
 class EventProjection:
@@ -86,16 +106,23 @@ class EventProjection:
     def _notices(self, told: RunEvent, run: _Run) -> list[BusEvent]:
         data: dict[str, Any]
         match told.event:
-            case RunAccepted(queued=queued):
+            case RunResumed(request=request):
+                run.alert = request.alert
+                return []
+            case RunAccepted(queued=queued, request=request):
+                run.alert = request.alert
                 return [_changed(told, reason="send", queued=queued)]
             case ModelCalled(provider=provider, model=model):
-                start = []
+                start: list[BusEvent] = []
                 if not run.began:
                     run.began = told.at
+                    start += _status(told, run, "starting_model")
                     start.append(_agent(told, run, "lifecycle", {"phase": "start", "startedAt": told.at}))
                     start.append(_changed(told, phase="start"))
                 data = {"phase": "model", "provider": provider, "model": model}
                 return [*start, _agent(told, run, "lifecycle", data)]
+            case RunPhase(phase=phase):
+                return _status(told, run, phase)
             case TextShaped(text=text):
                 return self._text(told, run, text)
             case ThoughtShaped(text=text):
@@ -103,10 +130,19 @@ class EventProjection:
                 return [_agent(told, run, "thinking", {"text": run.thought, "delta": text})]
             case AttemptFailed(provider=provider, model=model, reason=reason, error=error, wait=wait):
                 return self._failed_attempt(told, run, provider, model, reason, error, wait)
-            case ReplyShaped(usage=spent, reasoning=reasoning):
+            case ReplyShaped(usage=spent, reasoning=reasoning, text=text, calls=calls):
                 sip = self._sip(told, run)
+                if calls and text.strip():
+                    data = {
+                        "kind": "preamble",
+                        "phase": "end",
+                        "itemId": f"{told.run_id}:{run.message}",
+                        "progressText": text,
+                    }
+                    sip.append(_agent(told, run, "item", data))
                 run.shown += run.said
                 run.said, run.thought = "", ""
+                run.message += 1
                 usage = {"outputTokens": spent.output, "inputTokens": spent.prompt_tokens}
                 thought = {"text": reasoning[-SHOWN_CHARS:], "delta": reasoning[-SHOWN_CHARS:], "complete": True}
                 shown = [_agent(told, run, "thinking", thought)] if reasoning else []
@@ -117,21 +153,11 @@ class EventProjection:
                 data = {"kind": payload.kind, "phase": "end", "progressText": payload.text}
                 return [_agent(told, run, "item", data)]
             case ToolStarted(call=call):
-                data = {"phase": "start", "name": call.name, "toolCallId": call.id, "args": call.arguments}
-                return [*self._sip(told, run), _agent(told, run, "tool", data)]
+                return [*self._sip(told, run), *_tool_started(told, run, call)]
             case ToolUpdated(call=call, text=text):
-                so_far = {"content": [{"type": "text", "text": text}]}
-                data = {"phase": "update", "name": call.name, "toolCallId": call.id, "partialResult": so_far}
-                return [_agent(told, run, "tool", data)]
+                return _tool_updated(told, run, call, redact_credentials(text[-SHOWN_CHARS:]))
             case ToolEnded(call=call, result=result):
-                data = {
-                    "phase": "result",
-                    "name": call.name,
-                    "toolCallId": call.id,
-                    "isError": result.is_error,
-                    "result": _result(result),
-                }
-                return [_agent(told, run, "tool", data)]
+                return _tool_ended(told, run, call, result)
             case CompactionStarted(reason=reason, tokens=tokens):
                 data = {"phase": "start", "reason": reason, "tokensBefore": tokens}
                 return [_agent(told, run, "compaction", data)]
@@ -141,7 +167,7 @@ class EventProjection:
                 mended = [{"kind": problem.kind, "detail": problem.detail} for problem in problems]
                 return [_agent(told, run, "lifecycle", {"phase": "repaired", "problems": mended})]
             case RecordedEvent():
-                return [self._recorded(told, told.event)]
+                return [self._recorded(told, told.event)] if run.alert is None else []
             case RunEnded(stop_reason=reason):
                 data = {"phase": "finishing", "stopReason": reason, "aborted": reason == "aborted", "endedAt": told.at}
                 return [*self._sip(told, run), _agent(told, run, "lifecycle", data)]
@@ -154,8 +180,11 @@ class EventProjection:
         gap = GAP if run.shown and not run.said and not run.shown.endswith(GAP) else ""
         run.shown += gap
         run.said += text
-        shown = (run.shown + run.said)[-SHOWN_CHARS:]
-        notices = [_agent(told, run, "assistant", {"text": shown, "delta": gap + text, "itemId": told.run_id})]
+        if run.alert is not None:
+            return []  # whether it is worth telling is known at its end
+        # The deltas of a run make up all it says; `text` is that of the message they belong to.
+        data = {"text": run.said[-SHOWN_CHARS:], "delta": gap + text, "itemId": f"{told.run_id}:{run.message}"}
+        notices = [_agent(told, run, "assistant", data)]
         if told.at - run.sent_at >= SIP_MS:
             notices += self._sip(told, run)
         return notices
@@ -164,7 +193,7 @@ class EventProjection:
         """The text that was not sent yet, as one chat delta."""
         whole = run.shown + run.said
         fresh = whole[run.sent :]
-        if not fresh:
+        if not fresh or run.alert is not None:
             return []
         run.sent, run.sent_at = len(whole), told.at
         return [_chat(told, run, "delta", deltaText=fresh, message=_said(whole, told.at))]
@@ -197,7 +226,9 @@ class EventProjection:
             sessionId=recorded.session_id,
             messageId=recorded.entry_id,
             messageSeq=recorded.number,
-            message=message_to_json(recorded.message, recorded.entry_id, recorded.number, told.run_id, proofread),
+            message=_without_credentials(
+                message_to_json(recorded.message, recorded.entry_id, recorded.number, told.run_id, proofread)
+            ),
         )
 
     def _settled(self, told: RunEvent, run: _Run, outcome: RunOutcome) -> list[BusEvent]:
@@ -205,6 +236,11 @@ class EventProjection:
         data: dict[str, Any]
         chat: dict[str, Any]
         if outcome.status == "ok":
+            if run.alert is not None:
+                alert = alert_of(run.alert, outcome)
+                payloads = (alert,) if alert is not None else ()
+                texts = tuple(each.text for each in payloads if each.text)
+                outcome = structs.replace(outcome, payloads=payloads, texts=texts)
             text = outcome.texts[-1] if outcome.texts else ""
             reply = terminal_reply(outcome)
             data = {
@@ -212,12 +248,17 @@ class EventProjection:
                 **ended,
                 "aborted": False,
                 "stopReason": outcome.stop_reason,
+                **liveness(outcome),
                 "terminalReply": reply,
+                "terminalReceipt": terminal_receipt(told.run_id, outcome),
             }
             chat = {"state": "final", "stopReason": outcome.stop_reason, "usage": msgspec.to_builtins(outcome.usage)}
-            if text:
+            if outcome.yielded:
+                chat["yielded"] = True
+            media = [source for payload in outcome.payloads for source in payload.media]
+            if text or media:
                 reasoning = GAP.join(payload.text for payload in outcome.payloads if payload.kind == "reasoning")
-                chat["message"] = _said(GAP.join(outcome.texts), told.at, reasoning)
+                chat["message"] = _said(GAP.join(outcome.texts), told.at, reasoning, media)
         elif outcome.stop_reason == "aborted":
             data = {"phase": "end", **ended, "aborted": True, "stopReason": "aborted"}
             chat = {"state": "aborted", "stopReason": "rpc", "errorMessage": outcome.error}
@@ -236,9 +277,91 @@ class EventProjection:
         return [lifecycle, _chat(told, run, **chat), _changed(told, phase=data["phase"])]
 
 
-def _said(text: str, at: int, reasoning: str = "") -> dict[str, Any]:
+def _said(text: str, at: int, reasoning: str = "", media: Sequence[str] = ()) -> dict[str, Any]:
     thought = [{"type": "thinking", "thinking": reasoning}] if reasoning else []
-    return {"role": "assistant", "content": [*thought, {"type": "text", "text": text}], "timestamp": at}
+    words = [{"type": "text", "text": text}] if text or not media else []
+    message = {"role": "assistant", "content": [*thought, *words], "timestamp": at}
+    return {**message, "mediaUrls": list(media)} if media else message
+
+
+def _status(told: RunEvent, run: _Run, phase: str) -> list[BusEvent]:
+    """What a run does before its first word."""
+    return [_agent(told, run, "run_status", {"phase": phase}), _chat(told, run, "status", phase=phase)]
+
+
+# Tools: each call is told as `tool`, as `item`, and what a command prints as `command_output`.
+
+
+def _tool_started(told: RunEvent, run: _Run, call: ToolCall) -> list[BusEvent]:
+    run.tools[call.id] = told.at
+    data = {"phase": "start", "name": call.name, "toolCallId": call.id, "args": _redacted(call.arguments)}
+    return [_tool_item(told, run, call, "start", "running"), _agent(told, run, "tool", data)]
+
+
+def _tool_updated(told: RunEvent, run: _Run, call: ToolCall, text: str) -> list[BusEvent]:
+    about = {"name": call.name, "toolCallId": call.id}
+    so_far = {"content": [{"type": "text", "text": text}]}
+    notices = [_agent(told, run, "tool", {"phase": "update", **about, "partialResult": so_far})]
+    if call.name in COMMANDS:
+        notices.append(_agent(told, run, "command_output", {"phase": "delta", **about, "output": text}))
+    return notices
+
+
+def _tool_ended(told: RunEvent, run: _Run, call: ToolCall, result: ToolResult) -> list[BusEvent]:
+    about = {"name": call.name, "toolCallId": call.id}
+    shown = _result(result)
+    notices = [
+        _agent(told, run, "tool", {"phase": "result", **about, "isError": result.is_error, "result": shown}),
+        _tool_item(told, run, call, "end", "failed" if result.is_error else "completed"),
+    ]
+    details = result.details or {}
+    if call.name in COMMANDS:
+        ended = {name: details[name] for name in ("exitCode", "durationMs", "cwd") if details.get(name) is not None}
+        output = "\n".join(block["text"] for block in shown["content"])
+        notices.append(_agent(told, run, "command_output", {"phase": "end", **about, "output": output, **ended}))
+    if call.name == "update_plan" and not result.is_error:
+        steps = {"steps": details.get("plan", []), "explanation": details.get("explanation", "")}
+        notices.append(_agent(told, run, "plan", {"phase": "update", "toolCallId": call.id, **_redacted(steps)}))
+    run.tools.pop(call.id, None)
+    return notices
+
+
+def _tool_item(told: RunEvent, run: _Run, call: ToolCall, phase: str, status: str) -> BusEvent:
+    words = " ".join(str(value) for value in call.arguments.values())
+    title = " ".join(redact_credentials(f"{call.name} {words[:SHOWN_CHARS]}").split())
+    data = {
+        "kind": "tool",
+        "phase": phase,
+        "itemId": call.id,
+        "name": call.name,
+        "title": title if len(title) <= TITLE_CHARS else f"{title[: TITLE_CHARS - 1]}…",
+        "status": status,
+        "startedAt": run.tools.get(call.id, told.at),
+        **({"endedAt": told.at} if phase == "end" else {}),
+    }
+    return _agent(told, run, "item", data)
+
+
+def _without_credentials(row: dict[str, Any]) -> dict[str, Any]:
+    """A message for clients, without the credentials in what tools were given and gave."""
+    if isinstance(row.get("content"), str):
+        return row
+    if row.get("role") == "toolResult":
+        return {**row, "content": _redacted(row["content"])}
+    return {**row, "content": [_redacted(each) if each.get("type") == "toolCall" else each for each in row["content"]]}
+
+
+def _redacted(value: Any) -> Any:
+    """`value` without credentials in any of its texts."""
+    match value:
+        case str():
+            return redact_credentials(value)
+        case dict():
+            return {name: _redacted(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_redacted(each) for each in value]
+        case _:
+            return value
 
 
 def _compaction(done: CompactionEnded) -> dict[str, Any]:
@@ -276,14 +399,7 @@ def _result(result: ToolResult) -> dict[str, Any]:
     content = [
         {"type": "text", "text": f"[image {block.mime_type}]"}
         if isinstance(block, Image)
-        else {"type": "text", "text": block.text[:SHOWN_CHARS]}
+        else {"type": "text", "text": redact_credentials(block.text[:SHOWN_CHARS])}
         for block in result.content
     ]
-    return {"content": content, "details": result.details}
-
-
-def terminal_reply(outcome: RunOutcome) -> dict[str, Any]:
-    """How a run ended for the caller: with text, silently, or without an answer."""
-    if outcome.texts:
-        return {"disposition": "visible", "text": outcome.texts[-1]}
-    return {"disposition": "silent" if outcome.silent else "empty"}
+    return {"content": content, "details": _redacted(result.details)}

@@ -6,19 +6,24 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from typing import Annotated, Literal
+from math import inf
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field, structs
 
+from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import AttemptFailed, Event, MessageEnded, ModelCalled, RunEnded, ToolEnded, ToolStarted
 from openclaw.core.harness import Steering
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall, User
+from openclaw.core.settings import Live
 from openclaw.core.text import merge_origins
 from openclaw.runs.inbox import RunOutcome, failed_outcome
 from openclaw.runs.recovery import SessionActivity, Work
 from openclaw.runs.request import Priority, RunRequest
+from openclaw.runs.settings import MessagesSettings, QueueDrop, QueueMode, QueueSettings
+from openclaw.sessions.lifecycle import SessionLifecycle
 
 _ORDER: tuple[Priority, ...] = ("foreground", "normal", "background")
 
@@ -106,10 +111,7 @@ class Lanes:
         return {name: (lane.active, lane.waiting) for name, lane in self._lanes.items() if lane.active or lane.waiting}
 
 
-Mode = Literal["steer", "followup", "collect", "interrupt"]
-Drop = Literal["summarize", "old", "new"]
-
-_MODES: dict[str, Mode] = {
+_MODES: dict[str, QueueMode] = {
     "steer": "steer",
     "steering": "steer",
     "queue": "steer",
@@ -127,16 +129,89 @@ _MODES: dict[str, Mode] = {
     "interrupts": "interrupt",
     "abort": "interrupt",
 }
+_DROPS: dict[str, QueueDrop] = {
+    "summarize": "summarize",
+    "summarise": "summarize",
+    "summary": "summarize",
+    "old": "old",
+    "oldest": "old",
+    "new": "new",
+    "newest": "new",
+}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_MILLIS = {"ms": 1, None: 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_OPTION = re.compile(r"(debounce|cap|drop)[:=](\S+)", re.IGNORECASE)
 LINE_CHARS = 160
 
 
 class QueueRules(Struct, frozen=True, kw_only=True):
     """How a session queues."""
 
-    mode: Mode = "steer"
+    mode: QueueMode = "steer"
     debounce_ms: int = 500
     cap: Annotated[int, "at least 1"] = 20
-    drop: Drop = "summarize"
+    drop: QueueDrop = "summarize"
+
+
+class QueueOptions(Struct, frozen=True, kw_only=True):
+    """What somebody chose of the rules, for a session or for one message; the rest is as it was."""
+
+    mode: QueueMode | None = None
+    debounce_ms: int | None = None
+    cap: int | None = None
+    drop: QueueDrop | None = None
+
+    def over(self, rules: QueueRules) -> QueueRules:
+        given = {name: value for name, value in structs.asdict(self).items() if value is not None}
+        return structs.replace(rules, **given) if given else rules
+
+
+NO_OPTIONS = QueueOptions()
+
+
+def is_queue_word(word: str) -> bool:
+    """Whether `word` can be part of what follows `/queue`."""
+    return word.lower() in _MODES or _OPTION.fullmatch(word) is not None
+
+
+def parse_queue(text: str) -> QueueOptions:
+    """The arguments of `/queue`: a mode, and options such as `debounce:2s cap:3 drop:old`."""
+    found: dict[str, Any] = {}
+    for word in text.split():
+        option = _OPTION.fullmatch(word)
+        if option is None:
+            found["mode"] = parse_mode(word)
+            continue
+        name, value = option.group(1).lower(), option.group(2).lower()
+        if name == "debounce":
+            found["debounce_ms"] = _milliseconds(value)
+        elif name == "cap":
+            if not value.isdecimal() or not 1 <= len(value) <= 6 or int(value) < 1:
+                raise InvalidRequest(f"cap:{value} is not a number of messages: write cap:20")
+            found["cap"] = int(value)
+        elif value not in _DROPS:
+            raise InvalidRequest(f"drop:{value} is not known: use summarize, old or new")
+        else:
+            found["drop"] = _DROPS[value]
+    return QueueOptions(**found)
+
+
+def _milliseconds(text: str) -> int:
+    match = _DURATION.fullmatch(text)
+    if match is None or len(match.group(1)) > 9:
+        raise InvalidRequest(f"debounce:{text} is not a time: write debounce:500ms, 2s or 1m")
+    return round(float(match.group(1)) * _MILLIS[match.group(2)])
+
+
+def rules_of(settings: QueueSettings, channel: str, chosen: QueueOptions = NO_OPTIONS) -> QueueRules:
+    """The rules of a session on a channel: what was `chosen` for it, over the channel's, over those for all."""
+    usual = QueueRules(
+        mode=settings.by_channel.get(channel, settings.mode),
+        debounce_ms=settings.debounce_ms_by_channel.get(channel, settings.debounce_ms),
+        cap=settings.cap,
+        drop=settings.drop,
+    )
+    return chosen.over(usual)
 
 
 class StartRun(Struct, frozen=True):
@@ -163,7 +238,7 @@ Decision = StartRun | SteerRun | EnqueueMessage | InterruptRun | RejectMessage
 
 
 @lru_cache(maxsize=64)
-def parse_mode(text: str) -> Mode:
+def parse_mode(text: str) -> QueueMode:
     mode = _MODES.get(text.strip().lower())
     if mode is None:
         raise InvalidRequest(f"{text!r} is not a queue mode: use steer, followup, collect or interrupt")
@@ -215,15 +290,16 @@ def drop_overflow(queue: Sequence[QueuedRun], rules: QueueRules) -> tuple[list[Q
 
 
 def overflow_note(dropped: Sequence[QueuedRun]) -> str:
-    """The note to the model about dropped messages."""
-    lines = [f"- {_line(item.turn.text)}" for item in dropped]
+    """The note to the model about dropped messages; of very many, the latest."""
+    shown = dropped[-max(1, dropped[-1].rules.cap) :]
+    lines = [f"- {_line(item.turn.text)}" for item in shown]
     return "\n".join((f"[Queue overflow] Dropped {len(dropped)} message(s) due to cap.", *lines))
 
 
 def collect(queue: Sequence[QueuedRun]) -> tuple[QueuedRun, list[QueuedRun]]:
-    """The messages from the front that answer to the same channel as one, and the rest."""
+    """The messages from the front that are answered in the same place, as one, and the rest."""
     first = queue[0]
-    count = next((at for at, item in enumerate(queue) if item.turn.channel != first.turn.channel), len(queue))
+    count = next((at for at, item in enumerate(queue) if not _together(first, item)), len(queue))
     if count == 1:
         return first, list(queue[1:])
     turns = [item.turn for item in queue[:count]]
@@ -240,6 +316,18 @@ def collect(queue: Sequence[QueuedRun]) -> tuple[QueuedRun, list[QueuedRun]]:
     return structs.replace(first, turn=turn, also=also, others=tuple(turns[1:])), list(queue[count:])
 
 
+def _together(one: QueuedRun, other: QueuedRun) -> bool:
+    """Whether two messages can be one turn: asked from the same place, with the same trust, under the same choices."""
+    first, second = one.turn, other.turn
+    return one is other or (
+        _alike(one, other)
+        and one.rules.mode == other.rules.mode
+        and (first.channel, first.reply_to, first.model) == (second.channel, second.reply_to, second.model)
+        and (bool(first.origins), first.thinking) == (bool(second.origins), second.thinking)
+        and first.client_tools == second.client_tools
+    )
+
+
 def _line(text: str) -> str:
     flat = re.sub(r"\s+", " ", text).strip()
     return flat if len(flat) <= LINE_CHARS else flat[: LINE_CHARS - 1] + "…"
@@ -248,6 +336,14 @@ def _line(text: str) -> str:
 # A session at work.
 
 StopReason = Literal["user", "timeout", "shutdown", "interrupt", "stalled"]
+
+
+def time_of_call(usual: float, call: ToolCall) -> float | None:
+    """How long a call may take before it ends by itself; a command says so, or its settings do (0 is for ever)."""
+    if call.name != "exec":
+        return None
+    asked = call.arguments.get("timeout")
+    return float(asked) if isinstance(asked, int | float) and asked > 0 else usual or inf
 
 
 class Activity(Struct, eq=False):
@@ -303,8 +399,6 @@ class ActiveRun(Struct, eq=False):
     steering: Steering = field(default_factory=Steering)
     steered: dict[str, QueuedRun] = field(default_factory=dict)
     """Inputs handed to this run, as they came."""
-    answers: list[RunRequest] = field(default_factory=list)
-    """Those of them that the model has seen: its answer is for whoever sent them too."""
     steerable: bool = False
     begun: bool = False
     """Whether the model was asked: from then on the transcript has what was said."""
@@ -320,6 +414,22 @@ class ActiveRun(Struct, eq=False):
             self.task.cancel()
 
 
+def never_waited(run_id: str) -> float:
+    """Where no person is asked anything."""
+    return 0.0
+
+
+async def expire(active: ActiveRun, limit: float, clock: Clock, waited: Callable[[str], float]) -> None:
+    """Stops a run after `limit` seconds; those in which it `waited` for a person do not count."""
+    if limit <= 0:
+        return
+    ends = left = clock.now() + limit
+    while (left := left - clock.now()) > 0:
+        await clock.sleep(left)
+        left = ends + waited(active.item.turn.run_id)
+    active.stop("timeout")
+
+
 class SessionQueue(Struct, eq=False):
     """The inputs of one session: those that wait, and the run it is busy with."""
 
@@ -330,6 +440,12 @@ class SessionQueue(Struct, eq=False):
     generation: int = 0
     """How many runs it has had; see `stuck`."""
     touched: float = 0.0
+
+    def is_queued(self, run_id: str) -> bool:
+        """Whether a run of it has not begun yet."""
+        active = self.active
+        unplaced = [active.item] if active is not None and active.place is None else []
+        return any(run_id in item.ids for item in (*unplaced, *self.waiting))
 
     def observe(self, key: SessionKey) -> SessionActivity:
         """What it does now."""
@@ -384,6 +500,17 @@ def bring_along(session: SessionQueue, newest: QueuedRun) -> None:
     session.waiting = [newest, *(item for item in unseen if not _alike(item, newest))]
 
 
+def add_askers(active: ActiveRun, told: Sequence[RunRequest]) -> RunRequest | None:
+    """Remembers who else waits for the answer; gives the request to take the run up with, if there is anybody new."""
+    turn = active.item.turn
+    others = [each for each in told if each.reply_to not in (None, turn.reply_to)]
+    if not others:
+        return None
+    kept = (structs.replace(each, text="", images=(), earlier=(), also_for=()) for each in others)
+    active.item.turn = structs.replace(turn, also_for=(*turn.also_for, *kept))
+    return structs.replace(active.item.turn, earlier=())  # what they say is in the transcript
+
+
 def _alike(one: QueuedRun, other: QueuedRun) -> bool:
     """Whether both are something said, by the same kind of sender."""
     return one.turn.trigger == other.turn.trigger and one.turn.compact is other.turn.compact is None
@@ -394,8 +521,16 @@ def run_of(message: User) -> str | None:
     return key.removesuffix(":user") if key.endswith(":user") else None
 
 
-def merged_outcome(run_id: str) -> RunOutcome:
-    return RunOutcome(status="ok", stop_reason="stop", steered_into=run_id)
+def dropped_outcome(rules: QueueRules, next_run: str, at: int) -> RunOutcome:
+    """The end of a message that was one too many: the next run is told of it, or else its sender."""
+    if rules.drop == "summarize":
+        return merged_outcome(next_run, at)
+    text = f"dropped, because more than {rules.cap} messages were waiting: send it again, or raise messages.queue.cap"
+    return failed_outcome(text, "queue_full")
+
+
+def merged_outcome(run_id: str, at: int) -> RunOutcome:
+    return RunOutcome(status="ok", stop_reason="stop", steered_into=run_id, started_at=at, ended_at=at)
 
 
 def stopped_outcome(why: StopReason | None, limit: float = 0.0) -> RunOutcome:
@@ -409,3 +544,31 @@ def stopped_outcome(why: StopReason | None, limit: float = 0.0) -> RunOutcome:
             return failed_outcome("interrupted by a newer message", "aborted", "aborted")
         case _:
             return failed_outcome("stopped by the user", "aborted", "aborted")
+
+
+class QueuePolicy:
+    """How messages queue: as asked with the message, as its session was set, or as the configuration says."""
+
+    def __init__(self, lifecycle: SessionLifecycle, settings: Live[MessagesSettings]) -> None:
+        self._lifecycle = lifecycle
+        self._settings = settings
+
+    async def rules(
+        self, key: SessionKey, channel: str = "", *, asked: QueueOptions = NO_OPTIONS, usual: QueueMode | None = None
+    ) -> QueueRules:
+        """The rules of one message; `usual` is the mode of a way in that does not follow the configuration."""
+        rules = rules_of(self._settings.current.queue, channel)
+        if usual is not None:
+            rules = structs.replace(rules, mode=usual)
+        chosen = await self._lifecycle.preferences(key)
+        of_session = QueueOptions(
+            mode=_MODES.get(chosen.queue_mode or ""),
+            debounce_ms=chosen.queue_debounce_ms,
+            cap=chosen.queue_cap,
+            drop=_DROPS.get(chosen.queue_drop or ""),
+        )
+        return asked.over(of_session.over(rules))
+
+    async def of(self, key: SessionKey) -> QueueRules:
+        """The rules of a conversation, as `/status` and `/queue` show them."""
+        return await self.rules(key, key.route.channel if key.route else "webchat")

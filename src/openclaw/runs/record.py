@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from openclaw.core.clock import Clock, millis
 from openclaw.core.events import (
     AttemptFailed,
@@ -23,7 +25,7 @@ from openclaw.runs.request import RecordedEvent
 from openclaw.sessions.compaction.manager import CompactionEvent, FlushEnded
 from openclaw.sessions.files import TranscriptFile
 from openclaw.sessions.reply_parse import SILENT
-from openclaw.sessions.transcript import ConversationTotals, interrupted_result, notice_entry
+from openclaw.sessions.transcript import ConversationTotals, Leaf, interrupted_result, notice_entry
 
 if TYPE_CHECKING:
     from openclaw.plugins.hooks.points import ReplyMerged
@@ -45,6 +47,9 @@ class TurnRecorder:
         self.said: list[Message] = []
         """Everything written in this run."""
         self._open: dict[str, ToolCall] = {}
+        """Calls whose result is not written yet, in the order of the model's message."""
+        self._done: dict[str, ToolResult] = {}
+        """Results that wait for those of calls before them: a transcript has them in the order of the calls."""
         self._partial: list[str] = []
         self._asked: ModelCalled | None = None
         self.total = total
@@ -62,6 +67,11 @@ class TurnRecorder:
     def say(self, message: Message, *, synthetic: bool = False) -> None:
         if self._hooks is not None and isinstance(message, ToolResult):
             message = self._hooks.persisted(message, synthetic=synthetic)
+        if self._hooks is not None:
+            written = self._hooks.written(message)
+            if written is None:
+                return
+            message = written
         entry = self.transcript.say(message, self._clock.now())
         self.total = self.total.plus(message)
         self.said.append(message)
@@ -118,8 +128,10 @@ class TurnRecorder:
             case RunNotice(text=text):
                 self.transcript.append(notice_entry(text), self._clock.now())
             case ToolEnded(call=call, result=result):
-                self._open.pop(call.id, None)
-                self.say(result)
+                self._done[call.id] = result
+                while (first := next(iter(self._open), "")) in self._done:
+                    del self._open[first]
+                    self.say(self._done.pop(first))
             case RunEnded(stop_reason=reason, error=error):
                 self.stop_reason, self.error, self._ended = reason, error or "", True
                 if reason == "error":
@@ -127,11 +139,17 @@ class TurnRecorder:
             case _:
                 pass
 
+    def forget(self, leaf: str | None, total: ConversationTotals) -> None:
+        """Ends the conversation where it was before the turn; what it cost still counts."""
+        self.transcript.append(Leaf(target_id=leaf), self._clock.now())
+        self.total = structs.replace(total, usage=self.total.usage)
+
     def close(self) -> None:
         """Completes the transcript: answers open calls, keeps a partial reply as such."""
         if not self._ended:
             for call in self._open.values():
-                self.say(interrupted_result(call, STOPPED, millis(self._clock)), synthetic=True)
+                done = self._done.get(call.id)
+                self.say(done or interrupted_result(call, STOPPED, millis(self._clock)), synthetic=done is None)
             if self._partial:
                 self._say_partial("aborted", None)
         self._open = {}

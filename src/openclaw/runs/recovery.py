@@ -202,8 +202,7 @@ async def _tell(sessions: SessionService, turns: TurnRunner, key: SessionKey, ta
         "Send it once more if it still matters."
     )
     message = Assistant(content=(Text(text),), provider="openclaw", model="recovery", timestamp=sessions.now)
-    await turns.inject(key, message, f"recovery:{taken.run_id}")
-    await sessions.changed(key, "inject")
+    await sessions.injected(key, await turns.inject(key, message, f"recovery:{taken.run_id}"))
 
 
 def _quoted(text: str) -> str:

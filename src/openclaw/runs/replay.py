@@ -217,7 +217,7 @@ class _RecordedTools:
         self._stretch = stretch
         self.specs = stretch.specs
         self.loops = 0
-        self.ended = self.persisted = False
+        self.ended = self.yielded = self.persisted = False
 
     def heard(self, message: Message) -> None:
         """Does nothing: what it led to is recorded too."""

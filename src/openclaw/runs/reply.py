@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from openclaw.core.channel import Address
 from openclaw.core.events import (
     AttemptFailed,
     Event,
@@ -18,11 +19,13 @@ from openclaw.core.events import (
     ModelCalled,
     PlainEvent,
     RunEnded,
+    RunNotice,
     TextDelta,
     ThinkingDelta,
     ToolEnded,
 )
 from openclaw.core.messages import Assistant, Thinking, ToolCall, Usage
+from openclaw.runs.request import AlertRules
 from openclaw.sessions import reply_text as shapes
 from openclaw.sessions.reply_parse import HEARTBEAT
 from openclaw.sessions.reply_text import (
@@ -39,7 +42,25 @@ log = logging.getLogger(__name__)
 
 MESSAGING_TOOLS = frozenset({"message"})
 _SENDS = frozenset({"", "send", "reply", "thread-reply", "sendattachment", "upload-file"})
+_TELLS = _SENDS | {"broadcast", "poll"}
+THOUGHT_ONLY = "The model thought about it, but wrote no answer. Ask again; /reasoning on shows what it thought."
+_WRAPPERS = "*_~`\"'.!,:;-–— \t\r\n"
 _ELSEWHERE = ("to", "target", "targets", "channel", "accountId", "threadId")
+
+
+def acknowledges(text: str) -> bool:
+    """Whether a message begins or ends with HEARTBEAT_OK."""
+    bare = text.upper().strip(_WRAPPERS)
+    return bare.startswith(HEARTBEAT) or bare.endswith(HEARTBEAT)
+
+
+def is_quiet(rules: AlertRules, text: str) -> bool:
+    """Whether the last message of a heartbeat is nothing to tell: an acknowledgement, silence, or said before."""
+    shaped = shape(text)
+    if shaped.directives.media:
+        return False
+    said = shaped.text.strip()
+    return not said or said == rules.said_before.strip() or (acknowledges(text) and len(said) <= rules.ack_chars)
 
 
 class TextShaped(Struct, frozen=True):
@@ -109,18 +130,29 @@ class ReplyShaper:
         manner: ReplyOptions = _PLAIN,
         not_ours: Collection[str] = (),
         proofread: Callable[[str], str] = str,
+        here: Address | None = None,
     ) -> None:
         self._manner = manner
         self._proofread = proofread
         """The last look at an answer before it leaves."""
         self._not_ours = frozenset(not_ours)
         """Functions of the caller: whatever they are called, they deliver nothing."""
+        self._here = here
+        """Where the answer goes: what a messaging tool sends there needs no answer that repeats it."""
         self._sent: list[str] = []
+        self._spoke = False
+        """Whether a messaging tool has told anybody anything."""
+        self._hidden = False
+        """Whether the last message was nothing but reasoning."""
+        self.notices: list[str] = []
+        """What the person should know of the answer, beside what the run says itself."""
         self._sent_media: set[str] = set()
         self._message = self._begin()
         self._failed: ToolEnded | None = None
         self._payloads: list[ReplyPayload] = []
         self._silent = False
+        self.acknowledged = False
+        """Whether the last message began or ended with HEARTBEAT_OK."""
 
     @property
     def payloads(self) -> tuple[ReplyPayload, ...]:
@@ -131,6 +163,11 @@ class ReplyShaper:
     def texts(self) -> tuple[str, ...]:
         """The answers, message by message."""
         return tuple(each.text for each in self._payloads if each.kind in ("answer", "error") and each.text)
+
+    @property
+    def delivered(self) -> bool:
+        """Whether a messaging tool has spoken to the conversation the answer goes to."""
+        return bool(self._sent)
 
     @property
     def silent(self) -> bool:
@@ -157,8 +194,10 @@ class ReplyShaper:
                 return [event]
             case ToolEnded():
                 return [event, *self._tool(event)]
+            case RunNotice(text=text, delivered=True):
+                return [event, self._note(text)]
             case RunEnded():
-                return [event] if event.error or self._failed is None else [*self._last_word(self._failed), event]
+                return [event] if event.error else [*self._last_word(), event]
             case _:
                 return [event]
 
@@ -175,11 +214,15 @@ class ReplyShaper:
         elif "#" in shaped.text:
             shaped = structs.replace(shaped, text=self._proofread(shaped.text))
         self._silent = shaped.silent
+        self._hidden = bool(shaped.reasoning.strip()) and not (shaped.silent or shaped.text.strip() or message.calls)
+        self.acknowledged = HEARTBEAT in message.text.upper() and acknowledges(message.text)
         directives = shaped.directives
         if self._sent_media:
             media = tuple(each for each in directives.media if normalise_media(each) not in self._sent_media)
             directives = structs.replace(directives, media=media)
         payload = shapes.answer_payload(shaped.text, directives)
+        if payload is not None and message.asks is not None:
+            payload = structs.replace(payload, asks=message.asks)
         reasoning = self._reasoning(message, shaped) if self._manner.reasoning == "on" else ""
         if reasoning:
             self._payloads.append(shapes.reasoning(reasoning))
@@ -206,6 +249,7 @@ class ReplyShaper:
     def _tool(self, ended: ToolEnded) -> list[ShapedEvent]:
         self._failed = ended if ended.result.is_error else None
         if ended.call.name in MESSAGING_TOOLS - self._not_ours and not ended.result.is_error:
+            self._spoke = self._spoke or str(ended.call.arguments.get("action") or "").lower() in _TELLS
             self._delivered(ended.call.arguments)
             self._message = self._begin()
         if self._manner.verbose == "off":
@@ -215,9 +259,9 @@ class ReplyShaper:
         return [NoteShaped(payload)]
 
     def _delivered(self, arguments: Mapping[str, Any]) -> None:
-        """Remembers what a messaging tool sent into this very session."""
+        """Remembers what a messaging tool sent into this very conversation."""
         action = str(arguments.get("action") or "").lower()
-        if action not in _SENDS or any(arguments.get(name) for name in _ELSEWHERE):
+        if action not in _SENDS or not self._is_here(arguments):
             return
         text = next((arguments[name] for name in ("message", "text", "content", "caption") if arguments.get(name)), "")
         self._sent.append(str(text))
@@ -226,10 +270,30 @@ class ReplyShaper:
         media += [file.get("media") for file in files if isinstance(file, Mapping)] if isinstance(files, list) else []
         self._sent_media |= {normalise_media(each) for each in media if isinstance(each, str) and each}
 
-    def _last_word(self, failed: ToolEnded) -> list[ShapedEvent]:
-        """Reports the last tool's failure when there is no answer."""
-        if self._answered or self._sent:
+    def _is_here(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a messaging tool was told to send to where the answer goes; it is when it was told nowhere."""
+        named = {name: str(arguments[name]) for name in _ELSEWHERE if arguments.get(name)}
+        here = self._here
+        if not named or here is None:
+            return not named
+        own = {"channel": here.channel, "accountId": here.account, "threadId": here.thread or ""}
+        chats = (here.to, f"{here.channel}:{here.to}")
+        return all(value == own[name] if name in own else value in chats for name, value in named.items())
+
+    def _last_word(self) -> list[ShapedEvent]:
+        """What a run without an answer ends with: its last tool's failure, or that there was only reasoning."""
+        if self._answered or self._spoke:
             return []
-        payload = shapes.tool_failure(failed.call, failed.result, self._manner.verbose)
+        if self._failed is not None:
+            payload = shapes.tool_failure(self._failed.call, self._failed.result, self._manner.verbose)
+            self._payloads.append(payload)
+            return [NoteShaped(payload)]
+        if self._hidden:
+            self.notices.append(THOUGHT_ONLY)
+            return [self._note(THOUGHT_ONLY)]
+        return []
+
+    def _note(self, text: str) -> NoteShaped:
+        payload = ReplyPayload(text=text, kind="notice")
         self._payloads.append(payload)
-        return [NoteShaped(payload)]
+        return NoteShaped(payload)

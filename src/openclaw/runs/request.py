@@ -11,7 +11,8 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Image, Message, Text
 from openclaw.core.text import Origin, sanitize_line
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.inbox import InboxEntry, RunOutcome
+from openclaw.security.settings import Ask, Security
 from openclaw.sessions.index import SessionRow
 from openclaw.sessions.transcript import TranscriptProblem
 
@@ -36,6 +37,26 @@ class ClientTool(Struct, frozen=True, kw_only=True):
     """A JSON Schema object."""
 
 
+class AlertRules(Struct, frozen=True, kw_only=True):
+    """What of a heartbeat's answer is worth telling."""
+
+    ack_chars: int = 300
+    """An acknowledgement with at most this much beside it is none."""
+    said_before: str = ""
+    """The last alert, while it is too young to be repeated."""
+
+
+class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a person chose inside a message, for its turn alone; over what was chosen for the session."""
+
+    verbose: str | None = None
+    reasoning: str | None = None
+    trace: str | None = None
+    elevated: str | None = None
+    exec_security: Security | None = None
+    exec_ask: Ask | None = None
+
+
 class RunRequest(Struct, frozen=True, kw_only=True):
     """One turn to run: the text, for which session, under which limits."""
 
@@ -50,8 +71,15 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """The working directory of a person at a terminal."""
     channel: str = ""
     """The channel the message came from and its answer goes to."""
+    surface: str = ""
+    """What the person looks at, where it is ours: the web page (control-ui), or another client that shows questions."""
     extra: str = ""
     """Text the caller adds to the system prompt for this turn."""
+    options: TurnOptions | None = None
+    notice: str = ""
+    """What the gateway answered to a part of the message; shown beside the answer."""
+    skills: tuple[str, ...] = ()
+    """Directories with skills for this turn, named on the command line."""
     client_tools: tuple[ClientTool, ...] = ()
     tools_allow: tuple[str, ...] | None = None
     """The only tools of this turn, out of those that policy leaves."""
@@ -65,12 +93,29 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """Where the answer goes when nobody waits for it on a connection; stored, so that a resumed run has it too."""
     reply_to_id: str = ""
     """The message on that platform which it answers."""
+    voice: bool = False
+    """Its answer goes as a voice note where the platform has them."""
+    report_to: SessionKey | None = None
+    """The conversation that is told of the result as well, with its next turn."""
+    report_wakes: str = ""
+    """Why that turn shall come at once, unless the result was sent to a chat; empty when it can wait."""
+    alert: AlertRules | None = None
+    """Its answer is an alert: an acknowledgement, or what was said before, reaches nobody."""
     compact: str | None = None
     """Compact the session, with attention to this text, instead of asking anything."""
     origins: tuple[Origin, ...] = ()
     """Where untrusted parts of the text came from; empty for a person's own words."""
     earlier: tuple["RunRequest", ...] = ()
     """Messages that this one interrupted and no model has seen; sent with it, each as itself."""
+    also_for: tuple["RunRequest", ...] = ()
+    """Messages that went into this run and that its model has seen: its answer is for whoever sent them, too."""
+
+
+def reaches_person(turn: RunRequest) -> bool:
+    """Whether somebody sees the answer of a turn who can reply to it in the same session."""
+    key = turn.key
+    errand = key.is_cron or key.is_hook or key.is_subagent
+    return not errand and (turn.trigger == "user" or turn.reply_to is not None)
 
 
 class SessionRenewed(Struct, frozen=True):
@@ -124,6 +169,14 @@ class Submission(Struct, frozen=True, kw_only=True):
     status: Literal["started", "queued", "steered", "in_flight", "ok", "error"]
     accepted_at: int
     outcome: RunOutcome | None = None
+
+
+def repeated_submission(entry: InboxEntry, key: SessionKey) -> Submission:
+    """The answer to a request that was made before."""
+    status: Literal["in_flight", "ok", "error"] = (
+        "in_flight" if entry.outcome is None else "ok" if entry.outcome.status == "ok" else "error"
+    )
+    return Submission(run_id=entry.run_id, key=key, status=status, accepted_at=entry.accepted_at, outcome=entry.outcome)
 
 
 class ResumedRun(Struct, frozen=True, kw_only=True):

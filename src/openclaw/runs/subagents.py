@@ -283,6 +283,8 @@ class SubagentTask(Struct, frozen=True, kw_only=True):
     """Labels of what the parent had read: the task may come from there."""
     external: bool = False
     """An external agent runs it: it gets the task and nothing of our instructions."""
+    fork: bool = False
+    """It begins with the conversation of its parent."""
 
 
 class SubagentService:
@@ -296,6 +298,7 @@ class SubagentService:
         *,
         bounds: Callable[[str], SubagentLimits],
         origins: Callable[[SessionKey], Awaitable[tuple[Origin, ...]]],
+        fork: Callable[[SessionKey, SessionKey], Awaitable[None]],
         discard: Callable[[Subagent], Awaitable[None]],
         archive: Callable[[Subagent], Awaitable[None]],
     ) -> None:
@@ -304,6 +307,7 @@ class SubagentService:
         self._clock = clock
         self._bounds = bounds
         self._origins = origins
+        self._fork = fork
         self._discard = discard
         self._archive = archive
         self._group: asyncio.TaskGroup | None = None
@@ -375,6 +379,8 @@ class SubagentService:
             lane="subagent",
         )
         try:
+            if errand.fork:
+                await self._fork(errand.parent, key)
             await self._runs.submit(turn)
         except OpenClawError as error:
             await self.roster.change(run_id, status="error", result=error.message, told=True, archived=True)

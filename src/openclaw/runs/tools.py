@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from openclaw.agent.settings import AgentsSettings, ModelChoiceSettings, agent_ids, resolve_agent
 from openclaw.config.live import LiveConfig
@@ -126,26 +126,30 @@ class SessionsSpawn(SimpleTool):
         "sessions_spawn",
         "Spawn",
         "start a sub-agent for a task of its own",
-        "Start a sub-agent in a session of its own for a task. Returns at once; its result comes to you as a message "
-        "when it is done. It knows only the task text and the attachments: say everything it needs.",
+        "Start a sub-agent. Returns at once; the result comes to you as a message. It knows only the task and the "
+        "attachments.",
         {
-            "task": {"type": "string", "description": "The whole task: goal, inputs, what to return"},
-            "label": {"type": "string", "description": "A short name for people"},
-            "taskName": {"type": "string", "description": "A name to refer to it: a-z, 0-9, _ and -"},
-            "agentId": {"type": "string", "description": "Another agent (agents_list shows which)"},
+            "task": {"type": "string", "description": "all it needs: goal, inputs, what to return"},
+            "label": {"type": "string", "description": "for people"},
+            "taskName": {"type": "string", "description": "to refer to it: a-z, 0-9, _ and -"},
+            "agentId": {"type": "string", "description": "another agent, see agents_list"},
             "model": {"type": "string", "description": "provider/model or alias"},
-            "thinking": {"type": "string", "description": "How hard it thinks"},
-            "runTimeoutSeconds": {"type": "integer", "minimum": 0, "description": "Stop it after this; 0 means never"},
-            "cwd": {"type": "string", "description": "Directory to work in, inside the workspace"},
+            "thinking": {"type": "string", "description": "level"},
+            "runTimeoutSeconds": {"type": "integer", "minimum": 0, "description": "0: never"},
+            "cwd": {"type": "string", "description": "inside the workspace"},
             "runtime": {
                 "type": "string",
                 "enum": ["subagent", "acp"],
-                "description": "acp: an external coding agent (agentId is its name)",
+                "description": "acp: the external coding agent agentId",
             },
-            "mode": {"type": "string", "enum": ["run", "session"], "description": "One task, or a session to keep"},
-            "cleanup": {"type": "string", "enum": ["keep", "delete"], "description": "Keep its session afterwards?"},
+            "mode": {"type": "string", "enum": ["run", "session"], "description": "session: keep it for more tasks"},
+            "cleanup": {"type": "string", "enum": ["keep", "delete"], "description": "its session, afterwards"},
             "sandbox": {"type": "string", "enum": ["inherit", "require"], "description": "Demand a sandbox"},
-            "context": {"type": "string", "enum": ["isolated", "fork"], "description": "Only isolated is available"},
+            "context": {
+                "type": "string",
+                "enum": ["isolated", "fork"],
+                "description": "fork: with this conversation",
+            },
             "attachAs": {
                 "type": "object",
                 "description": "Where files are put: a directory of the workspace",
@@ -172,6 +176,21 @@ class SessionsSpawn(SimpleTool):
         "task",
         aliases={"timeoutSeconds": "runTimeoutSeconds"},
         absent=UNSUPPORTED_PARAMS,
+        rare=(
+            "label",
+            "taskName",
+            "thinking",
+            "mode",
+            "runTimeoutSeconds",
+            "cwd",
+            "cleanup",
+            "sandbox",
+            "context",
+            "attachAs",
+            "expectsCompletionMessage",
+            "completionTarget",
+            "attachments",
+        ),
     )
 
     def __init__(
@@ -216,7 +235,7 @@ class SessionsSpawn(SimpleTool):
                 "childSessionKey": child.key,
                 "runId": child.run_id,
                 "mode": wanted.mode,
-                "context": "isolated",
+                "context": wanted.context,
                 "expectsCompletionMessage": child.expected,
                 "taskName": child.task_name or None,
                 "resolvedModel": model,
@@ -239,6 +258,8 @@ class SessionsSpawn(SimpleTool):
 
     async def _start(self, wanted: SpawnArgs, agent: str, context: ToolContext) -> tuple[Subagent, str]:
         _check(wanted)
+        if wanted.context == "fork" and agent != self._sessions.key(context.session_key).agent:
+            raise InvalidRequest("context fork: another agent does not get this conversation; put it into the task.")
         child_key = SessionKey(agent, "subagent:new")
         self._sandboxes.check_child(
             self._sessions.key(context.session_key), child_key, required=wanted.sandbox == "require"
@@ -285,6 +306,7 @@ class SessionsSpawn(SimpleTool):
             notes=tuple(notes),
             origins=context.origins,
             external=external,
+            fork=wanted.context == "fork",
         )
         child = await self._subagents.spawn(errand)
         await self._lifecycle.prefer(
@@ -305,8 +327,8 @@ def _check(wanted: SpawnArgs) -> None:
         raise InvalidRequest("The task is empty: say what is to be done.")
     if wanted.runtime not in ("subagent", "acp"):
         raise InvalidRequest(f"runtime {wanted.runtime!r} is not available: it is subagent or acp.")
-    if wanted.context == "fork":
-        raise InvalidRequest("context fork is not available: put what it needs into the task.")
+    if wanted.context == "fork" and wanted.runtime == "acp":
+        raise InvalidRequest("context fork: an external agent begins without a conversation; put it into the task.")
     if wanted.task_name and (not _TASK_NAME.match(wanted.task_name) or wanted.task_name in ("last", "all")):
         raise InvalidRequest("taskName is a-z, 0-9, _ and -, starts with a letter, and is not last or all.")
 
@@ -365,9 +387,8 @@ class SessionsYield(SimpleTool):
         "sessions_yield",
         "Yield",
         "end this turn and wait for sub-agent results",
-        "End your turn after starting sub-agents. You go on when all of those you started in this turn have ended, "
-        "with their results as the next message.",
-        {"message": {"type": "string", "description": "A note on what you wait for"}},
+        "End your turn after starting sub-agents; their results come as the next message when all have ended.",
+        {"message": {"type": "string", "description": "what you wait for"}},
         absent={
             "waitFor": "this waits for sub-agents only; to wait for a person, end your turn with your answer",
             "acknowledgment": "say it before you call this",
@@ -383,7 +404,8 @@ class SessionsYield(SimpleTool):
         own = await self._subagents.wait_together(key, context.run_id)
         if own:
             waiting = [child.run_id for child in own]
-            return json_output({"status": "yielded", "waitingFor": waiting}, ends_run=True)
+            told = json_output({"status": "yielded", "waitingFor": waiting}, ends_run=True)
+            return structs.replace(told, yields=True)
         if self._subagents.roster.running(str(key)):
             return json_output(
                 {

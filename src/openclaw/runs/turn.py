@@ -22,6 +22,7 @@ from openclaw.core.events import (
     AttemptFailed,
     CompactionEnded,
     CompactionReason,
+    CompactionStarted,
     Event,
     MessageEnded,
     RunEnded,
@@ -34,9 +35,11 @@ from openclaw.core.provider import System
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin, merge_origins, replace_surrogates
 from openclaw.runs.record import TurnRecorder
-from openclaw.runs.request import RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
+from openclaw.runs.reply import MESSAGING_TOOLS, is_quiet
+from openclaw.runs.request import AlertRules, RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
 from openclaw.runs.route import FailoverRoute
 from openclaw.runs.toolset import Toolset
+from openclaw.security.audit import describe_entry
 from openclaw.sessions import reset
 from openclaw.sessions.compaction.manager import NOTHING, CompactionManager
 from openclaw.sessions.files import TranscriptFile, WriteLocks, iso, load
@@ -47,6 +50,7 @@ from openclaw.sessions.reply_text import ReplyOptions
 from openclaw.sessions.settings import SessionSettings
 from openclaw.sessions.system_events import SystemEvents
 from openclaw.sessions.transcript import (
+    Compaction,
     ConversationTotals,
     MessageEntry,
     TranscriptHeader,
@@ -61,7 +65,12 @@ if TYPE_CHECKING:
 class TurnPrepared(Struct, frozen=True):
     """The turn has its model, tools and prompt; `options` say how much of it people want to see."""
 
-    options: ReplyOptions
+    options: ReplyOptions = ReplyOptions()
+    session_id: str = ""
+    model: str = ""
+    """The model that was chosen, as a reference."""
+    window: int = 0
+    """Its context window."""
 
 
 class OpenedSession(Struct, frozen=True, kw_only=True):
@@ -87,6 +96,13 @@ class PreparedTurn(Struct, frozen=True, kw_only=True):
     options: ReplyOptions = ReplyOptions()
     hooks: "TurnHooks | None" = None
     """The plugins' hook points for this turn; None when no plugin registered any."""
+    trace: bool = False
+
+    def traced(self) -> tuple[str, ...]:
+        """What plugins and hooks changed in this turn, when that is to be told."""
+        if not self.trace or self.hooks is None:
+            return ()
+        return tuple(f"Trace: {describe_entry(entry)}" for entry in self.hooks.entries)
 
 
 TurnEvent = Event | SessionRepaired | SessionRenewed | TurnPrepared | RecordedEvent
@@ -135,13 +151,15 @@ class TurnRunner:
                 yield SessionRepaired(session.row.session_id, session.problems)
             prepared = await self._preparer.prepare(turn, session, toolset)
             prepared.upkeep.check()
-            yield TurnPrepared(prepared.options)
+            chosen = prepared.route.attempt.model
+            yield TurnPrepared(prepared.options, session.row.session_id, chosen.ref, chosen.context_window)
             said = [entry.message for entry in session.known.path if isinstance(entry, MessageEntry)]
             if (place := _asked(said, turn.run_id)) and (answered := _answer(said[place:])) is not None:
                 yield MessageEnded(answered)
                 yield RunEnded(answered.stop_reason, answered.usage, turns=1)
                 return
             if turn.compact is not None and session.transcript is None:
+                yield CompactionStarted(reason="manual", tokens=0)
                 yield CompactionEnded(reason="manual", ok=False, error=NOTHING)
                 yield RunEnded("stop", Usage())
                 return
@@ -149,6 +167,7 @@ class TurnRunner:
             if session.transcript is None and prepared.hooks is not None:
                 prepared.hooks.session_started(session.row.session_id)
             record = TurnRecorder(transcript, session.total, self._clock, prepared.hooks)
+            before = transcript.leaf
             try:
                 await self._index.started(session.row, turn.run_id, turn.text, by_person=turn.trigger == "user")
                 work = (
@@ -159,11 +178,14 @@ class TurnRunner:
                 async with aclosing(work) as events:
                     async for event in events:
                         if isinstance(event, RunEnded):
-                            for told in (*([RunNotice(notice)] if notice else ()), *await prepared.spending.ended()):
+                            noted = [RunNotice(text) for text in ((notice,) if notice else ()) + prepared.traced()]
+                            for told in (*noted, *await prepared.spending.ended()):
                                 record.take(told)
                                 yield told
                         yield event
             finally:
+                if turn.alert is not None and _left_no_trace(turn, turn.alert, record):
+                    record.forget(before, session.total)
                 await self._finish(turn, session, record)
                 await prepared.spending.settle()
                 if prepared.hooks is not None:
@@ -209,8 +231,16 @@ class TurnRunner:
             if record.shrunk
             else upkeep.shown(record.transcript, path, session.known.context)
         )
+        refusal = await hooks.objection(turn.text, messages, prepared.system.text) if hooks is not None else None
+        if refusal is not None:
+            # What was refused is kept nowhere, neither on disk nor for the next turn.
+            asked = [structs.replace(each, content=f"[a message that {refusal.plugin} stopped]") for each in asked]
         for each in asked:
             record.say(each)
+        if refusal is not None:
+            for recorded in record.claimed(refusal):
+                yield recorded
+            return
         messages = (*messages, *asked)
         if hooks is not None:
             claim = await hooks.reply(turn.text)
@@ -220,7 +250,7 @@ class TurnRunner:
                 return
             messages = hooks.around.put(messages, turn.run_id)
         job = RunJob(system=prepared.system, messages=messages, cache_key=session.row.session_id)
-        before, turns, retried = record.spent, 0, False
+        before, turns, retried, mark = record.spent, 0, False, len(record.said)
         crowded: Callable[[Sequence[Message]], bool] | None = upkeep.crowded
         while True:
             cut: RunEnded | None = None
@@ -234,6 +264,9 @@ class TurnRunner:
                             cut = event
                             continue
                     retried = retried and not isinstance(event, MessageEnded)
+                    if hooks is not None:
+                        history = (*job.messages, *record.said[mark:])
+                        hooks.models.take(event, turn.text, prepared.system.text, history)
                     record.take(event)
                     yield event
                     while record.fresh:
@@ -250,7 +283,7 @@ class TurnRunner:
             # A compaction that does not help is not tried again before the model itself says that it is too much.
             retried, crowded = True, upkeep.crowded if record.shrunk else None
             before, turns = record.spent, cut.turns
-            seen = await upkeep.messages(record.transcript)
+            seen, mark = await upkeep.messages(record.transcript), len(record.said)
             job = structs.replace(job, messages=seen if hooks is None else hooks.around.put(seen, turn.run_id))
 
     async def _question(self, turn: RunRequest, said: Sequence[Message]) -> list[User]:
@@ -392,6 +425,20 @@ def _asked(messages: Sequence[Message], run_id: str) -> int:
     return next(
         (place + 1 for place, said in enumerate(messages) if isinstance(said, User) and said.idempotency_key == key), 0
     )
+
+
+def _left_no_trace(turn: RunRequest, rules: AlertRules, record: TurnRecorder) -> bool:
+    """Whether a heartbeat had nothing to tell, and nobody spoke in it: later turns go on without it.
+
+    What happened meanwhile stays (its question begins with system events), and so does what was sent to people.
+    """
+    said = record.said
+    if record.stop_reason != "stop" or len(said) < 2 or not isinstance(said[-1], Assistant):
+        return False
+    alone = [each.text for each in said if isinstance(each, User)] == [replace_surrogates(turn.text)]
+    called = {call.name for each in said if isinstance(each, Assistant) for call in each.calls}
+    compacted = any(isinstance(entry, Compaction) for entry in record.transcript.added)
+    return alone and not compacted and not called & MESSAGING_TOOLS and is_quiet(rules, said[-1].text)
 
 
 def _answer(messages: Sequence[Message]) -> Assistant | None:

@@ -9,7 +9,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -18,15 +17,15 @@ from msgspec import structs
 from openclaw.agent.settings import AgentsSettings
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError, ProviderError, Unavailable
-from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, RunEnded, RunNotice, Steered
+from openclaw.core.events import ModelCalled, RunEnded, Steered
 from openclaw.core.keys import SessionKey
-from openclaw.core.messages import Assistant, ToolCall, Usage, User
+from openclaw.core.messages import User
 from openclaw.core.settings import Fixed, Live
 from openclaw.process.tasks import wait_first
 from openclaw.runs import queue
-from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
+from openclaw.runs.events import PublishedEvent, RunAccepted, RunEvent, RunPhase, RunResumed, RunSettled, RunTally
 from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome, Statement, failed_outcome
-from openclaw.runs.outbox import Outbox, replies
+from openclaw.runs.outbox import Outbox
 from openclaw.runs.queue import (
     ActiveRun,
     Activity,
@@ -39,15 +38,28 @@ from openclaw.runs.queue import (
     SessionQueue,
     StartRun,
     SteerRun,
+    add_askers,
     bring_along,
+    dropped_outcome,
+    expire,
     merged_outcome,
+    never_waited,
     run_of,
     stopped_outcome,
     take_unheard,
+    time_of_call,
 )
 from openclaw.runs.recovery import SETTLE, Action, Recovery, SessionActivity
-from openclaw.runs.reply import ReplyShaper, ShapedEvent
-from openclaw.runs.request import RecordedEvent, ResumedRun, RunRequest, SessionRenewed, SessionRepaired, Submission
+from openclaw.runs.reply import ReplyShaper
+from openclaw.runs.request import (
+    RecordedEvent,
+    ResumedRun,
+    RunRequest,
+    SessionRenewed,
+    SessionRepaired,
+    Submission,
+    repeated_submission,
+)
 from openclaw.runs.toolset import Toolset
 from openclaw.runs.turn import TurnPrepared, TurnRunner, to_message
 from openclaw.tools.settings import ToolsSettings
@@ -88,6 +100,7 @@ class RunService:
         about: Callable[[RunRequest], AbstractContextManager[None]] = _no_context,
         messages: "MessageHooks | None" = None,
         outbox: Outbox | None = None,
+        waited: Callable[[str], float] = never_waited,
     ) -> None:
         self._turns = turns
         self._ledger = ledger
@@ -99,11 +112,9 @@ class RunService:
         self._agents = agents
         self._tools = tools
         self._about = about
-        """What the log says of everything that happens in a run."""
         self._messages = messages
-        """The plugins that listen to messages, when there are any."""
         self._outbox = outbox
-        """What is said to people on channels."""
+        self._waited = waited
         self._toolset: Toolset | None = None
         self._sessions: dict[SessionKey, SessionQueue] = {}
         self._seq: dict[str, int] = {}
@@ -130,6 +141,9 @@ class RunService:
         """Takes an input on; the same run id a second time gives the state of the first."""
         if self._draining:
             raise Unavailable("the gateway is shutting down: try again in a moment", retry_after=2.0)
+        if self._outbox is not None:
+            route = await self._outbox.routes.follow(str(turn.key), turn.trigger, turn.reply_to, turn.reply_to_id)
+            turn = turn if route is turn.reply_to else structs.replace(turn, reply_to=route)
         request = msgspec.json.encode(turn).decode()
         entry, new = await self._ledger.accept(turn.run_id, str(turn.key), request)
         if not new:
@@ -137,14 +151,13 @@ class RunService:
                 for left in await self._ledger.take_over(turn.run_id):
                     await self._take_up(left)
                     entry = await self._ledger.get(turn.run_id) or entry
-            return _repeated(entry, turn.key)
+            return repeated_submission(entry, turn.key)
         told = self._messages is not None and self._messages.hooks.any
         if told and self._messages is not None:
             self._messages.received(turn)
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
-        status = await self._place(
-            QueuedRun(turn=turn, rules=rules or QueueRules(), arrived=self._clock.now(), told=told)
-        )
+        item = QueuedRun(turn=turn, rules=rules or QueueRules(), arrived=self._clock.now(), told=told)
+        status = await self._place(item)
         return Submission(run_id=turn.run_id, key=turn.key, status=status, accepted_at=entry.accepted_at)
 
     async def resume(self) -> list[ResumedRun]:
@@ -163,6 +176,7 @@ class RunService:
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
         rules = QueueRules(mode="followup", cap=10_000)
         item = QueuedRun(turn=turn, rules=rules, arrived=self._clock.now(), interrupted=taken.begun)
+        self._say(turn.run_id, turn.key, RunResumed(turn))
         self._enqueue(item)
         return taken
 
@@ -178,6 +192,15 @@ class RunService:
                 break
             await self._clock.sleep(min(ELSEWHERE, max(0.0, deadline - self._clock.now())))
         return entry.outcome if entry else None
+
+    def is_queued(self, run_id: str) -> bool:
+        """Whether a run waits behind another one of its session, or for a place in its lane."""
+        return any(session.is_queued(run_id) for session in self._sessions.values())
+
+    @property
+    def draining(self) -> bool:
+        """Whether the gateway is shutting down, so that nothing new begins."""
+        return self._draining
 
     async def abort(self, key: SessionKey, run_id: str | None = None) -> list[str]:
         """Stops one run of a session, waiting or active, or all of them; gives those it stopped."""
@@ -344,14 +367,12 @@ class RunService:
         session.worker = self._group.create_task(self._work(key, session), name=f"session:{key}")
 
     async def _shrink(self, key: SessionKey, rules: QueueRules) -> None:
-        session = self._sessions.get(key)
-        if session is None:
-            return
+        session = self._sessions[key]
         session.waiting, gone = queue.drop_overflow(session.waiting, rules)
         session.dropped += [each for each in gone if rules.drop == "summarize"]
         for each in gone:
-            outcome = failed_outcome("dropped: too many messages were waiting", "queue_full")
-            await self._settle([each.turn.run_id], key, outcome, "dropped")
+            outcome = dropped_outcome(rules, session.waiting[-1].turn.run_id, millis(self._clock))
+            await self._settle(each.ids, key, outcome, "dropped", (each.turn,))
 
     # Working a session off.
 
@@ -364,7 +385,7 @@ class RunService:
                     continue
                 session.generation += 1
                 now = self._clock.now()
-                activity = Activity(now, now, self._deadline)
+                activity = Activity(now, now, partial(time_of_call, self._tools.current.exec.timeout_seconds))
                 active = session.active = ActiveRun(item, activity)
                 try:
                     await self._one(active)
@@ -419,7 +440,8 @@ class RunService:
             gone.cancel()
             active.task.cancel()
             await asyncio.gather(gone, *(() if active.given_up.is_set() else (active.task,)), return_exceptions=True)
-        asked = (turn, *turn.earlier, *active.item.others, *active.answers)
+        turn = active.item.turn
+        asked = (turn, *turn.also_for, *turn.earlier, *active.item.others)
         if not active.task.done():  # it does not stop: its end is not waited for, and stated all the same
             await self._settle(active.item.ids, turn.key, stopped_outcome("stalled"), "failed", asked)
             return
@@ -427,7 +449,8 @@ class RunService:
             return  # it stays in the ledger: the next start takes it up, or the message that brings it along ends it
         if active.task.cancelled():
             limit = turn.timeout if turn.timeout is not None else self._agents.current.defaults.timeout_seconds
-            outcome = stopped_outcome(active.why, limit)
+            since, now = round(active.activity.since * 1000), millis(self._clock)
+            outcome = structs.replace(stopped_outcome(active.why, limit), started_at=since, ended_at=now)
             await self._settle(active.item.ids, turn.key, outcome, "aborted", asked)
         else:
             outcome = active.task.result()
@@ -443,26 +466,12 @@ class RunService:
             active.activity.progress_at = active.activity.since = self._clock.now()
             await self._ledger.began(turn.run_id)
             limit = turn.timeout if turn.timeout is not None else self._agents.current.defaults.timeout_seconds
-            timer = asyncio.create_task(self._expire(active, limit), name=f"deadline:{turn.run_id}")
+            timer = asyncio.create_task(expire(active, limit, self._clock, self._waited), name=f"limit:{turn.run_id}")
             try:
                 return await self._run(active)
             finally:
                 timer.cancel()
                 await asyncio.gather(timer, return_exceptions=True)
-
-    def _deadline(self, call: ToolCall) -> float | None:
-        """How long a call may take before it ends by itself; a command says so, or its settings do."""
-        if call.name != "exec":
-            return None
-        asked = call.arguments.get("timeout")
-        if isinstance(asked, int | float) and asked > 0:
-            return float(asked)
-        return self._tools.current.exec.timeout_seconds or inf
-
-    async def _expire(self, active: ActiveRun, limit: float) -> None:
-        if limit > 0:
-            await self._clock.sleep(limit)
-            active.stop("timeout")
 
     async def _run(self, active: ActiveRun) -> RunOutcome:
         """Everything a turn says, and the outcome it amounts to."""
@@ -472,42 +481,35 @@ class RunService:
         proofread = partial(self._proofread, turn.key.agent) if self._proofread is not None else str
         shaper = ReplyShaper()
         outgoing: OutgoingMessage | None = None
-        last: Assistant | None = None
-        notices: list[str] = []
-        notice = INTERRUPTED if active.item.interrupted else ""
-        compaction: CompactionEnded | None = None
-        end: RunEnded | None = None
+        tally = RunTally(started)
+        notice = INTERRUPTED if active.item.interrupted else turn.notice
+        self._say(turn.run_id, turn.key, RunPhase("preparing_workspace"))
         try:
             assert self._toolset is not None, "runs are carried out inside serving()"
             async with aclosing(self._turns.run(turn, self._toolset, active.steering, notice)) as events:
                 async for event in events:
                     if active.given_up.is_set():  # it woke up after its end was told: it does and says nothing more
                         return stopped_outcome("stalled")
+                    tally.take(event)
                     match event:
                         case SessionRepaired() | SessionRenewed() | RecordedEvent():
                             self._say(turn.run_id, turn.key, event)
                             continue
                         case TurnPrepared(options=options):
-                            shaper = ReplyShaper(options, functions, proofread)
+                            self._say(turn.run_id, turn.key, RunPhase("preparing_context"))
+                            shaper = ReplyShaper(options, functions, proofread, turn.reply_to)
                             if self._messages is not None and self._messages.hooks.any:
                                 outgoing = self._outgoing(active.item, self._messages)
                             continue
                         case ModelCalled():
                             if active.item.also and not active.begun:
                                 # What they say is in the transcript from now on, and not before.
-                                await self._ledger.ended(active.item.also, "steered", merged_outcome(turn.run_id))
+                                await self._merge(active.item.also, (*turn.earlier, *active.item.others), active)
                             active.steerable = active.begun = True
-                        case MessageEnded(message=message):
-                            last = message
-                        case RunNotice(text=text):
-                            notices.append(text)
-                        case CompactionEnded() if turn.compact is not None:
-                            compaction = event
                         case Steered(message=message):
                             await self._heard(message, active)
                         case RunEnded():
                             active.steerable = False
-                            end = event
                     active.activity.take(event, self._clock.now())
                     for shown in shaper.take(event):
                         for allowed in (shown,) if outgoing is None else await outgoing.take(shown):
@@ -515,24 +517,7 @@ class RunService:
         except OpenClawError as error:
             kind = error.reason if isinstance(error, ProviderError) else error.code.lower()
             return failed_outcome(error.message, kind, started=started, ended=millis(self._clock))
-        outcome = RunOutcome(
-            status="error" if end is None or end.error else "ok",
-            stop_reason=end.stop_reason if end else "error",
-            texts=shaper.texts,
-            payloads=shaper.payloads,
-            silent=shaper.silent,
-            error=end.error if end else "the run ended without a word",
-            error_kind=end.error_code if end else None,
-            provider=last.provider if last else "",
-            model=last.model if last else "",
-            usage=end.usage if end else Usage(),
-            last_usage=last.usage if last else Usage(),
-            started_at=started,
-            ended_at=millis(self._clock),
-            turns=end.turns if end else 0,
-            notices=tuple(notices),
-            compaction=compaction,
-        )
+        outcome = tally.outcome(shaper, millis(self._clock), compacts=turn.compact is not None)
         return outcome if outgoing is None else await outgoing.settled(outcome)
 
     def _outgoing(self, item: QueuedRun, plugins: "MessageHooks") -> "OutgoingMessage | None":
@@ -544,9 +529,15 @@ class RunService:
     async def _heard(self, message: User, active: ActiveRun) -> None:
         run_id, turn = run_of(message), active.item.turn
         if run_id:
-            if run_id in active.steered:
-                active.answers.append(active.steered[run_id].turn)
-            await self._settle([run_id], turn.key, merged_outcome(turn.run_id), "steered")
+            told = (active.steered[run_id].turn,) if run_id in active.steered else ()
+            await self._merge([run_id], told, active)
+            self._tell_end([run_id], turn.key, merged_outcome(turn.run_id, millis(self._clock)))
+
+    async def _merge(self, run_ids: Sequence[str], told: Sequence[RunRequest], active: ActiveRun) -> None:
+        """Ends inputs that went into a run. Where they wait for an answer is on record with that run, should we die."""
+        run_id, changed = active.item.turn.run_id, add_askers(active, told)
+        also = [self._ledger.change_request(run_id, msgspec.json.encode(changed).decode())] if changed else []
+        await self._ledger.ended(run_ids, "steered", merged_outcome(run_id, millis(self._clock)), also)
 
     async def _settle(
         self,
@@ -557,9 +548,12 @@ class RunService:
         asked: Sequence[RunRequest] = (),
     ) -> None:
         """Writes the end down first, with what it says to those who `asked`, and tells it second."""
+        if not outcome.ended_at:  # it never got to run: it began and ended when that was decided
+            now = millis(self._clock)
+            outcome = structs.replace(outcome, started_at=outcome.started_at or now, ended_at=now)
         also: Sequence[Statement] = ()
-        if self._outbox is not None and any(request.reply_to is not None for request in asked):
-            also = self._outbox.statements(replies(asked, outcome), run_ids[0], str(key))
+        if self._outbox is not None and any(request.reply_to or request.report_to for request in asked):
+            also = self._outbox.end_of_run(asked, outcome, run_ids[0], str(key))
         await self._ledger.ended(run_ids, state, outcome, also)
         if also and self._outbox is not None:
             await self._outbox.wake()
@@ -570,31 +564,20 @@ class RunService:
             end = self._ends.pop(run_id, None)
             if end is None:
                 continue  # an end is told once
-            self._say(run_id, key, RunSettled(outcome))
+            # Messages that were put together end each for itself; what they are answered is shown with the first.
+            shown = run_id == run_ids[0] or outcome.stop_reason == "aborted"
+            self._say(run_id, key, RunSettled(outcome if shown else merged_outcome(run_ids[0], outcome.ended_at)))
             if not end.done():
                 end.set_result(outcome)
             self._seq.pop(run_id, None)
 
     async def _give_up(self, taken: ResumedRun, why: str, turn: RunRequest | None = None) -> ResumedRun:
         outcome = failed_outcome(f"given up after a restart: {why}", "interrupted")
-        said = replies([turn], outcome) if turn is not None else []
-        also = self._outbox.statements(said, taken.run_id, taken.session_key) if self._outbox is not None else ()
+        asked, key = [turn] if turn is not None else [], taken.session_key
+        also = self._outbox.end_of_run(asked, outcome, taken.run_id, key) if self._outbox is not None else ()
         await self._ledger.ended([taken.run_id], "failed", outcome, also)
         return structs.replace(taken, given_up=why)
 
-    def _say(
-        self,
-        run_id: str,
-        key: SessionKey,
-        event: ShapedEvent | SessionRepaired | SessionRenewed | RecordedEvent | RunAccepted | RunSettled,
-    ) -> None:
+    def _say(self, run_id: str, key: SessionKey, event: PublishedEvent) -> None:
         seq = self._seq[run_id] = self._seq.get(run_id, 0) + 1
         self._publish(RunEvent(run_id=run_id, key=key, seq=seq, at=millis(self._clock), event=event))
-
-
-def _repeated(entry: InboxEntry, key: SessionKey) -> Submission:
-    """The answer to a request that was made before."""
-    status: Literal["in_flight", "ok", "error"] = (
-        "in_flight" if entry.outcome is None else "ok" if entry.outcome.status == "ok" else "error"
-    )
-    return Submission(run_id=entry.run_id, key=key, status=status, accepted_at=entry.accepted_at, outcome=entry.outcome)

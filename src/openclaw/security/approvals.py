@@ -1,24 +1,20 @@
-"""Approvals of commands: those people gave for good (`exec-approvals.json`), and the requests waiting for an answer.
+"""The commands that people allowed for good: `exec-approvals.json`.
 
 Other programs write the file too, with fields we do not know: a change is made in the document as it was read.
 """
 
-import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, field
 
-from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import Conflict, InvalidRequest, NotFound, StateError
+from openclaw.core.errors import Conflict, NotFound, StateError
 from openclaw.core.keys import DEFAULT_AGENT
-from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Decision
 from openclaw.storage import atomic
 from openclaw.storage.locks import Holder, KernelLock
 
@@ -44,6 +40,11 @@ class ApprovalsDocument(Struct, frozen=True, kw_only=True, rename="camel"):
 
     defaults: _Policy = _Policy()
     agents: Mapping[str, StoredAgentApprovals] = field(default_factory=dict)
+
+    def fallback(self, agent_id: str) -> Literal["deny", "allowlist", "full"]:
+        """What holds for a command when nobody answers."""
+        own = self.agents.get(agent_id)
+        return (own.ask_fallback if own else None) or self.defaults.ask_fallback or "deny"
 
 
 class _Allowed(Struct):
@@ -180,122 +181,3 @@ def _merge_default(agents: dict[str, Any]) -> None:
     if all(isinstance(each, list) for each in lists) and any(lists):
         merged["allowlist"] = [*lists[0], *lists[1]]
     agents[DEFAULT_AGENT] = merged
-
-
-_unattended: ContextVar[str] = ContextVar("unattended", default="")
-
-
-@contextmanager
-def unattended(why: str) -> Iterator[None]:
-    """Questions that come up inside, also in tasks started there, are answered with no: nobody is there to ask."""
-    before = _unattended.set(why)
-    try:
-        yield
-    finally:
-        _unattended.reset(before)
-
-
-EXPIRES_AFTER = 1_800.0
-KEPT = 200
-
-
-class PendingApproval(Struct, frozen=True, kw_only=True):
-    """A request waiting for an answer."""
-
-    request: ApprovalRequest
-    created_at: int
-    expires_at: int
-
-
-class ApprovalOutcome(Struct, frozen=True, kw_only=True):
-    """How a request ended."""
-
-    id: str
-    decision: Decision | Literal["expired"]
-    by: str
-    at: int
-
-
-class PendingApprovals:
-    """An `Approver` for people who are not at this terminal: clients list the requests and answer by id."""
-
-    def __init__(
-        self,
-        clock: Clock,
-        asked: Callable[[PendingApproval], None],
-        resolved: Callable[[PendingApproval, ApprovalOutcome], None],
-        expires_after: float = EXPIRES_AFTER,
-    ) -> None:
-        self._clock = clock
-        self._asked = asked
-        self._resolved = resolved
-        self._expires_after = expires_after
-        self._open: dict[str, tuple[PendingApproval, asyncio.Future[ApprovalAnswer]]] = {}
-        self._closed: dict[str, ApprovalOutcome] = {}
-
-    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
-        if why := _unattended.get():
-            return ApprovalAnswer("deny", why=f"{request.why or 'it needs your approval'}, and {why}")
-        now = millis(self._clock)
-        question = PendingApproval(request=request, created_at=now, expires_at=now + round(self._expires_after * 1000))
-        answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
-        self._open[request.id] = (question, answer)
-        timer = asyncio.create_task(self._clock.sleep(self._expires_after), name=f"approval:{request.id}")
-        self._asked(question)
-        try:
-            both: set[asyncio.Future[Any]] = {answer, timer}
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            if answer.done():
-                return answer.result()
-            self._close(question, "expired", "nobody")
-            return ApprovalAnswer("deny", why="nobody answered in time", nobody=True)
-        finally:
-            timer.cancel()
-            await asyncio.gather(timer, return_exceptions=True)
-            if self._open.pop(request.id, None) is not None and not answer.done():
-                self._close(question, "expired", "the run ended")
-
-    def resolve(self, wanted: str, decision: str, by: str = "") -> ApprovalOutcome:
-        """Answers a request by its id or a unique prefix of it."""
-        if decision not in ("allow-once", "allow-always", "deny"):
-            raise InvalidRequest(f"{decision!r} is not a decision: use allow-once, allow-always or deny")
-        chosen: Decision = decision  # type: ignore[assignment]
-        return self._answer(wanted, ApprovalAnswer(chosen, by=by))
-
-    def decline(self, wanted: str, why: str, by: str = "") -> ApprovalOutcome:
-        """Ends a question that nobody can be asked; the answer is no, and `why` says what would help."""
-        return self._answer(wanted, ApprovalAnswer("deny", by=by, why=why, nobody=True))
-
-    def _answer(self, wanted: str, answer: ApprovalAnswer) -> ApprovalOutcome:
-        question, waiting = self._find(wanted)
-        waiting.set_result(answer)
-        del self._open[question.request.id]
-        return self._close(question, answer.decision, answer.by)
-
-    @property
-    def now(self) -> int:
-        return millis(self._clock)
-
-    def list(self) -> "list[PendingApproval]":
-        return [question for question, _ in self._open.values()]
-
-    def get(self, wanted: str) -> PendingApproval:
-        return self._find(wanted)[0]
-
-    def _find(self, wanted: str) -> tuple[PendingApproval, asyncio.Future[ApprovalAnswer]]:
-        found = [pair for name, pair in self._open.items() if wanted and name.startswith(wanted)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise InvalidRequest(f"{wanted!r} fits {len(found)} approvals: give more of the id")
-        if wanted in self._closed:
-            raise NotFound(f"approval {wanted} was already answered: {self._closed[wanted].decision}")
-        raise NotFound(f"no approval {wanted!r} is waiting")
-
-    def _close(self, question: PendingApproval, decision: Decision | Literal["expired"], by: str) -> ApprovalOutcome:
-        resolution = ApprovalOutcome(id=question.request.id, decision=decision, by=by, at=millis(self._clock))
-        self._closed[resolution.id] = resolution
-        while len(self._closed) > KEPT:
-            del self._closed[next(iter(self._closed))]
-        self._resolved(question, resolution)
-        return resolution

@@ -57,6 +57,12 @@ class AuditEntry(Struct, frozen=True, kw_only=True, rename="camel", omit_default
         return msgspec.json.encode(self) + b"\n"
 
 
+def describe_entry(entry: AuditEntry) -> str:
+    """An entry in one line, for people."""
+    what = f"refused ({entry.refused})" if entry.refused else f"{entry.before_chars} to {entry.after_chars} characters"
+    return f"{entry.plugin} at {entry.hook}: {entry.field} {what}{f', {entry.note}' if entry.note else ''}"
+
+
 class AuditHead(Struct, frozen=True, rename="camel"):
     """The end of the chain; stored beside it, so that a truncated chain is detected."""
 

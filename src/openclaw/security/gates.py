@@ -236,7 +236,15 @@ class ExecGate(Struct, kw_only=True):
         return _denied(await self._answer(tool, context, why, _call_text(tool, args)))
 
     async def _answer(
-        self, tool: Tool, context: ToolContext, why: str, command: str, cwd: str = "", *, standing: bool = False
+        self,
+        tool: Tool,
+        context: ToolContext,
+        why: str,
+        command: str,
+        cwd: str = "",
+        *,
+        identity: str = "",
+        standing: bool = False,
     ) -> ApprovalAnswer:
         return await self.approver.decide(
             ApprovalRequest(
@@ -249,6 +257,9 @@ class ExecGate(Struct, kw_only=True):
                 why=why,
                 origins=context.origins,
                 standing=standing,
+                identity=identity,
+                run_id=context.run_id,
+                call=context.call,
             )
         )
 
@@ -280,7 +291,9 @@ class ExecGate(Struct, kw_only=True):
             wish.command, wish.cwd, wish.resolve, partial(secrets.token_hex, 4), wish.identify, self.strict
         )
         why = f"{why}. {ALWAYS_NOTE}" if labelled and grants else why
-        answer = await self._answer(tool, context, why, wish.command, wish.cwd, standing=bool(grants))
+        answer = await self._answer(
+            tool, context, why, wish.command, wish.cwd, identity=seen.identity, standing=bool(grants)
+        )
         if answer.nobody and plain and self._goes_on(wish, context.agent_id):
             return None
         if answer.decision == "deny":
@@ -296,9 +309,7 @@ class ExecGate(Struct, kw_only=True):
 
     def _goes_on(self, wish: _Command, agent_id: str) -> bool:
         """Whether a command runs although nobody answered: by the approvals file's fallback, deny when absent."""
-        document = self.approvals.read()
-        own = document.agents.get(agent_id)
-        fallback = (own.ask_fallback if own else None) or document.defaults.ask_fallback
+        fallback = self.approvals.read().fallback(agent_id)
         return self._is_listed(wish, agent_id) if fallback == "allowlist" else fallback == "full"
 
 

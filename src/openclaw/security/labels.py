@@ -338,8 +338,8 @@ def _words(text: str, public: Sequence[str]) -> bool:
 @cache_on_message
 def message_origins(message: Message) -> tuple[Origin, ...]:
     """The untrusted origins of one message."""
-    if message.origins:
-        return message.origins
+    if message.origins:  # also one that says that the owner trusts it
+        return message.origins if all(each.untrusted for each in message.origins) else merge_origins(message.origins)
     if not isinstance(message, Assistant) and START in message.text:
         what = message.tool_name if isinstance(message, ToolResult) else "a message"
         return (make_origin("external", f"{what} earlier in this conversation"),)
@@ -368,7 +368,7 @@ def is_verbatim(message: Message, origins: Sequence[Origin]) -> bool:
 def is_verbatim_result(tool: str, origins: Sequence[Origin]) -> bool:
     """The same for a tool result; files that a run wrote after reading untrusted text count as composed by that run."""
     if tool in GIVING:
-        return True
+        return bool(origins)  # without one it is an error or nothing, and repeats the words of the call
     return tool in READING and all(each.source.startswith("file ") for each in origins)
 
 

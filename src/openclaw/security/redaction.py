@@ -63,6 +63,11 @@ def redact_shapes(text: str) -> str:
     return _LOOKS_SECRET.sub(REDACTED, text)
 
 
+def redact_credentials(text: str) -> str:
+    """`text` without anything that has the shape of a credential; what only stands beside such a word stays."""
+    return redact_shapes(_SHAPES.sub(REDACTED, _KEY_BLOCK.sub(REDACTED, text)))
+
+
 class Redactor:
     """Redacts credentials in text. Values are added as they become known and never returned."""
 

@@ -1,5 +1,6 @@
 """RPC methods for approvals, with their params, and the events about them."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,7 +12,8 @@ from openclaw.protocol.events import EventBus
 from openclaw.protocol.params import NonEmpty, NoParams, Params
 from openclaw.protocol.rpc import Caller, MethodRefusal, RpcMethod
 from openclaw.protocol.scopes import ADMIN, APPROVALS
-from openclaw.security.approvals import ApprovalFile, ApprovalOutcome, PendingApproval, PendingApprovals
+from openclaw.security.approvals import ApprovalFile
+from openclaw.security.pending import ApprovalOutcome, PendingApproval, PendingApprovals
 
 # Params.
 
@@ -103,7 +105,14 @@ class ExecApprovalsSetParams(Params, frozen=True, kw_only=True):
 DECISIONS = ["allow-once", "allow-always", "deny"]
 
 
-def approvals_methods(approvals: PendingApprovals, granted: ApprovalFile, path: str) -> list[RpcMethod]:
+def approvals_methods(
+    approvals: PendingApprovals,
+    granted: ApprovalFile,
+    path: str,
+    nobody_here: Callable[[PendingApproval, str], Awaitable[None]],
+) -> list[RpcMethod]:
+    """`nobody_here` hears that the client of a run has nobody to ask, and why."""
+
     async def listed(params: NoParams, caller: Caller) -> Any:
         return [approval_to_json(question) for question in approvals.list()]
 
@@ -112,14 +121,14 @@ def approvals_methods(approvals: PendingApprovals, granted: ApprovalFile, path: 
 
     async def resolve(params: ExecApprovalResolveParams, caller: Caller) -> Any:
         try:
-            approvals.resolve(params.id, params.decision, by=caller.device_id or caller.client_id)
+            await approvals.resolve(params.id, params.decision, by=caller.device_id or caller.client_id)
         except NotFound as error:
             raise MethodRefusal("APPROVAL_NOT_FOUND", error.message) from error
         return {"ok": True}
 
     async def unattended(params: ExecApprovalUnattendedParams, caller: Caller) -> Any:
         try:
-            approvals.decline(params.id, params.why, by=caller.device_id or caller.client_id)
+            await nobody_here(approvals.get(params.id), params.why)
         except NotFound as error:
             raise MethodRefusal("APPROVAL_NOT_FOUND", error.message) from error
         return {"ok": True}

@@ -17,13 +17,14 @@ from msgspec import Struct, structs
 from openclaw.core.messages import Assistant, Image, Message, Text, User
 from openclaw.core.sandbox import SANDBOX_HOME, RunsInSandbox, SandboxSpec, to_host_path, to_sandbox_path
 from openclaw.core.secret import REDACTED
-from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins
+from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins, neutralise
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.security.external import (
+    PLAIN_TOKENS,
+    REMOVED_TOKEN,
     SOURCE_NAMES,
     Source,
     sanitize_external_text,
-    sanitize_own_text,
     unwrap,
     wrap_external_content,
 )
@@ -40,6 +41,7 @@ from openclaw.security.labels import (
 )
 from openclaw.security.note_marks import is_note, mark_note, note_origins
 from openclaw.security.redaction import Redactor
+from openclaw.security.shell import parse_shell
 from openclaw.security.undo import UndoJournal
 from openclaw.security.undo_plan import FileBefore
 
@@ -120,6 +122,21 @@ _RUNNERS = re.compile(
 )
 
 
+_READERS = frozenset(
+    "basename cat cmp cp cut diff dirname du echo file grep head ln ls md5sum mkdir mv od pwd readlink realpath "
+    "sha256sum stat tail touch uniq wc".split()
+)
+
+
+def only_reads(command: str) -> bool:
+    """Whether every program of a command line only looks at files or copies them, so that none it names is run.
+
+    On some file systems every file may be executed: that alone does not make it a program.
+    """
+    parsed = parse_shell(command)
+    return isinstance(parsed, tuple) and all(segment.argv[0] in _READERS for segment in parsed)
+
+
 class LabelContext(Struct, frozen=True, kw_only=True):
     """What a run's labels depend on."""
 
@@ -160,6 +177,8 @@ class RunLabels:
             if isinstance(message, Assistant) and not message.origins:
                 continue
             found = message_origins(message)
+            if message.origins and not found:  # trusted by the owner, who did not write it
+                continue
             if found:
                 self._remember(message.text, found)
             own = isinstance(message, User) and not found
@@ -221,10 +240,13 @@ class RunLabels:
     def _run_by(
         self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext
     ) -> Iterable[tuple[Origin, ...]]:
+        if only_reads(command):
+            return
         runner = _RUNNERS.search(command) is not None
         box = sandbox_of(tool, args)
         for path in command_files(command, command_directory(args, context, box), box):
-            if runner or os.access(path, os.X_OK):
+            # A directory can be entered, not run: copying or listing one starts nothing.
+            if runner or (os.access(path, os.X_OK) and Path(path).is_file()):
                 yield self._origins_of(path)
         if runner:
             yield self._known.files.code_below(command_directory(args, context, box))
@@ -258,16 +280,18 @@ class RunLabels:
         """The result as the model may read it, labelled."""
         if began.paths:
             await asyncio.to_thread(self._settle, tool, context, began, output)
-        found = await asyncio.to_thread(self._brought, tool, args, context, output)
+        brought = await asyncio.to_thread(self._brought, tool, args, context, output)
         if began.at:
             running = (output.details or {}).get("status") == "running"
             end = self._known.files.now() + (LONGEST_JOB_NS if running else 0)
-            why = merge_origins(found, self.origins) or (make_origin("external", f"{tool.spec.name} {_about(args)}"),)
+            why = merge_origins(brought, self.origins) or (make_origin("external", f"{tool.spec.name} {_about(args)}"),)
             self._known.files.ran(began.at, end, why)
+        # A silent download labels the files it leaves; what the model reads of it is ours.
+        found = () if output.own else brought
         output = self._cleaned(tool, output, found)
         if found:
             self._remember(output.text, found)
-        if is_verbatim_result(tool.spec.name, found):
+        if not output.own and is_verbatim_result(tool.spec.name, found):
             self._given.append(output.text)
             self._public += [output.text] if found else []
         return output
@@ -338,7 +362,8 @@ class RunLabels:
             elif found and text.strip():
                 content.append(Text(wrap_external_content(text, source, marker_id=secrets.token_hex(8))))
             else:
-                content.append(Text(sanitize_own_text(text)))
+                # The owner's own text: only what no file needs and a model could take for its runtime is removed.
+                content.append(Text(PLAIN_TOKENS.sub(REMOVED_TOKEN, neutralise(text))))
         return structs.replace(output, content=tuple(content), origins=found)
 
 

@@ -10,16 +10,36 @@ from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Settings, doc
 from openclaw.core.text import ActionKind, LabelColumn, LabelDecision
 
+Id = str | int
+
 
 class CommandsSettings(Settings, frozen=True):
     """`commands`: who may command the assistant, and how they appear in the prompt."""
 
+    allow_from: Annotated[
+        Mapping[str, tuple[Id, ...]],
+        doc("who may use commands on a channel (its name, or *); the owner alone when empty"),
+    ] = field(default_factory=dict)
+    config: Annotated[bool, doc("let the owner change the configuration from a chat, with /config")] = False
+    restart: Annotated[bool, doc("let the owner restart the gateway from a chat, with /restart")] = True
     owner_allow_from: Annotated[tuple[str, ...], doc("ids of the owner, for example telegram:123456789")] = ()
     owner_display: Annotated[
         Literal["hash", "raw"], doc("show owner ids to the model as keyed hashes, or as they are")
     ] = "hash"
     owner_display_secret: Annotated[
         Secret | None, doc("key of those hashes; made by itself and kept in the state directory when absent")
+    ] = None
+
+
+class ApprovalsSettings(Settings, frozen=True):
+    """`approvals`: what becomes of questions to the owner."""
+
+    unattended: Annotated[
+        Literal["ask", "refuse"] | None,
+        doc(
+            "what a run that nobody watches (cron, webhook, heartbeat) does about a call that needs approval; "
+            "when unset it asks if the owner can be reached, and refuses otherwise"
+        ),
     ] = None
 
 
@@ -82,8 +102,6 @@ Profile = Literal["minimal", "coding", "messaging", "full"]
 Security = Literal["deny", "allowlist", "full"]
 Ask = Literal["off", "on-miss", "always"]
 ExecMode = Literal["deny", "allowlist", "ask", "full"]
-
-Id = str | int
 
 
 class NarrowSettings(Settings, frozen=True):

@@ -132,7 +132,8 @@ ALIASES = {
     "bundle-mcp": "*__*",
 }
 SESSION_TOOLS = tuple(
-    "sessions_list sessions_history sessions_send sessions_spawn sessions_yield subagents session_status".split()
+    "sessions_list sessions_history sessions_search sessions_send sessions_spawn sessions_yield "
+    "subagents session_status".split()
 )
 GROUPS: dict[str, tuple[str, ...]] = {
     "fs": ("read", "write", "edit", "apply_patch", "grep", "find", "ls"),
@@ -144,7 +145,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "messaging": ("message",),
     "automation": ("cron", "gateway"),
     "nodes": ("nodes",),
-    "agents": ("agents_list", "update_plan"),
+    "agents": ("agents_list", "ask_user", "update_plan"),
     "media": ("image",),
 }
 GROUPS["openclaw"] = tuple(
@@ -155,7 +156,8 @@ PROFILES: dict[str, tuple[str, ...]] = {
     "minimal": ("session_status", "gateway"),
     "messaging": ("message", "gateway", "bundle-mcp", *SESSION_TOOLS),
     "coding": tuple(
-        "group:fs group:runtime group:web group:memory group:sessions cron gateway update_plan image bundle-mcp".split()
+        "group:fs group:runtime group:web group:memory group:sessions cron gateway update_plan ask_user image "
+        "bundle-mcp".split()
     ),
     "full": ("*",),
 }

@@ -1,6 +1,6 @@
 """Pages of a conversation for clients, cached conversations for turns, and search in one conversation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +164,31 @@ def visible_text(message: Message) -> str:
 
 MOST_BYTES = 4 << 20
 """Most transcript bytes of all cached conversations."""
+
+
+def spoken_lines(message: Message, tools: bool) -> Iterator[tuple[str, str]]:
+    """Speaker and text of each line, for people."""
+    match message:
+        case Assistant():
+            if message.text.strip():
+                yield "assistant", message.text
+            if message.error_message:
+                yield "error", message.error_message
+            if tools:
+                yield from (("call", f"{call.name} {call.arguments}") for call in message.calls)
+        case ToolResult():
+            if tools:
+                yield f"{message.tool_name} result", message.text
+        case _:
+            yield "you", message.text
+
+
+def to_markdown(title: str, messages: Sequence[Message], when: Callable[[int], str]) -> str:
+    """A conversation as one document to read, tool calls included."""
+    parts = [f"# {title}\n"]
+    for message in messages:
+        parts += [f"**{who}** ({when(message.timestamp)})\n\n{said}\n" for who, said in spoken_lines(message, True)]
+    return "\n".join(parts)
 
 
 class Conversation(Struct, frozen=True):

@@ -3,22 +3,44 @@
 Reset and delete rename the transcript; nothing is erased.
 """
 
+import asyncio
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
 
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import Conflict, NotFound
+from openclaw.core.errors import Conflict, InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import User
-from openclaw.sessions.files import TranscriptFile, WriteLocks, iso
+from openclaw.sessions.compaction.plan import estimate_all
+from openclaw.sessions.files import TranscriptFile, WriteLocks, iso, load
 from openclaw.sessions.index import ZEROED, SessionIndex, SessionRow
-from openclaw.sessions.transcript import VERSION, Leaf, MessageEntry, TranscriptHeader, path_to_leaf
+from openclaw.sessions.transcript import (
+    VERSION,
+    Compaction,
+    Entry,
+    Labelled,
+    Leaf,
+    MessageEntry,
+    ResetEntry,
+    SessionInfo,
+    TranscriptHeader,
+    UnknownEntry,
+    message_of,
+    path_origins,
+    path_to_leaf,
+    settled_path,
+    trust_entry,
+    visible_entries,
+)
 from openclaw.storage.database import Database
 
+FORK_TOKENS = 100_000
+"""A conversation that is longer is not handed on to a sub-agent."""
 EndReason = Literal["new", "reset", "daily", "idle", "deleted"]
 
 
@@ -31,6 +53,11 @@ class SessionPreferences(Struct, frozen=True, kw_only=True, rename="camel", omit
     verbose_level: str | None = None
     reasoning_level: str | None = None
     queue_mode: str | None = None
+    queue_debounce_ms: int | None = None
+    queue_cap: int | None = None
+    queue_drop: str | None = None
+    trace_level: str | None = None
+    group_activation: str | None = None
     response_usage: str | None = None
     send_policy: str | None = None
     elevated_level: str | None = None
@@ -55,7 +82,10 @@ class SessionLifecycle:
         locks: WriteLocks,
         clock: Clock,
         ended: Callable[[SessionRow, EndReason], None] = lambda row, why: None,
+        resets: Callable[[SessionRow, EndReason, Path], Awaitable[None]] | None = None,
     ) -> None:
+        self._resets = resets
+        """Waited for before a session begins anew."""
         self._on_end = ended
         """Called with the row of a session that ended, and why."""
         self._db = db
@@ -99,6 +129,8 @@ class SessionLifecycle:
     async def reset(self, key: SessionKey, expected: str | None = None, why: EndReason = "reset") -> SessionRow:
         """Starts an empty conversation with the same key and preferences; renames the old transcript."""
         row = await self._current(key, expected)
+        if self._resets is not None:
+            await self._resets(row, why, self._index.path(row.agent_id, row.session_id))
         await self._set_aside(row, "reset")
         now = millis(self._clock)
         fresh = SessionRow(
@@ -129,6 +161,46 @@ class SessionLifecycle:
         self._on_end(row, "deleted")
         return aside
 
+    async def fork(self, source: SessionKey, key: SessionKey) -> None:
+        """Begins the session `key` with the conversation of `source`, but for calls without a result; labels stay.
+
+        The source is read as it is: its run may be writing to it.
+        """
+        row = await self._current(source, None)
+        there = self._index.path(row.agent_id, row.session_id)
+        entries = await asyncio.to_thread(load, there) if there.exists() else None
+        path = settled_path(path_to_leaf(entries.entries)) if entries is not None else []
+        said = [message for entry in visible_entries(path)[0] if (message := message_of(entry)) is not None]
+        if (tokens := estimate_all(said)) > FORK_TOKENS:
+            raise InvalidRequest(
+                f"context fork: this conversation has about {tokens:,} tokens, and at most {FORK_TOKENS:,} are "
+                "handed on; put what is needed into the task"
+            )
+        fresh = await self._index.resolve(key)
+        target = self._index.path(fresh.agent_id, fresh.session_id)
+        now = self._clock.now()
+        header = TranscriptHeader(
+            version=VERSION,
+            id=fresh.session_id,
+            timestamp=iso(now),
+            session_key=str(key),
+            parent_session=row.session_id,
+        )
+        async with self._locks.writing(target, f"fork:{row.session_id}"):
+            transcript = TranscriptFile.create(target, header)
+            try:
+                names: dict[str | None, str] = {}
+                for entry in path:
+                    if isinstance(entry, UnknownEntry | SessionInfo | Labelled | Leaf):
+                        continue
+                    copy: Entry = entry
+                    if isinstance(copy, Compaction | ResetEntry):
+                        copy = structs.replace(copy, first_kept_entry_id=names.get(copy.first_kept_entry_id, ""))
+                    names[entry.id] = transcript.append(copy, now).id
+                transcript.sync()
+            finally:
+                transcript.close()
+
     async def rewind(self, key: SessionKey, entry_id: str) -> User:
         """Rewinds to before a user message and returns it; later entries stay in the file, on an abandoned branch."""
         row = await self._current(key, None)
@@ -148,6 +220,19 @@ class SessionLifecycle:
             finally:
                 transcript.close()
         return entry.message
+
+    async def trust(self, key: SessionKey, by: str) -> None:
+        """Writes down that the owner trusts what was read so far: labels of earlier entries count no more."""
+        row = await self._current(key, None)
+        path, now = self._index.path(row.agent_id, row.session_id), self._clock.now()
+        async with self._locks.writing(path, f"trust:{row.session_id}"):
+            header = TranscriptHeader(version=VERSION, id=row.session_id, timestamp=iso(now), session_key=str(key))
+            transcript, loaded = TranscriptFile.reopen(path, header)
+            try:
+                transcript.append(trust_entry(path_origins(path_to_leaf(loaded.entries)), by), now)
+                transcript.sync()
+            finally:
+                transcript.close()
 
     async def _current(self, key: SessionKey, expected: str | None) -> SessionRow:
         row = await self._index.get(key)

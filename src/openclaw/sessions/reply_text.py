@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct, structs
 
-from openclaw.core.messages import ToolCall, ToolResult
+from openclaw.core.messages import AskedQuestion, ToolCall, ToolResult
 from openclaw.core.text import compile_lazily
 from openclaw.sessions.reply_parse import HEARTBEAT, SILENT, DirectiveParser, Directives, ThinkParser, beginnings
 
@@ -119,7 +119,7 @@ ReasoningLevel = Literal["off", "on", "stream"]
 VerboseLevel = Literal["off", "on", "full"]
 REASONING: tuple[ReasoningLevel, ...] = get_args(ReasoningLevel)
 VERBOSE: tuple[VerboseLevel, ...] = get_args(VerboseLevel)
-Kind = Literal["reasoning", "tool", "answer", "error"]
+Kind = Literal["reasoning", "tool", "answer", "notice", "error"]
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 
 ARGUMENT_CHARS = 120
@@ -154,6 +154,8 @@ class ReplyPayload(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     reply_to: str | None = None
     reply_to_current: bool = False
     voice: bool = False
+    asks: AskedQuestion | None = None
+    """The question it is."""
 
     def shown(self) -> dict[str, Any]:
         """The payload on the wire."""
@@ -167,6 +169,7 @@ class ReplyPayload(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
             "audioAsVoice": self.voice,
             "isError": self.kind == "error",
             "isReasoning": self.kind == "reasoning",
+            "isNotice": self.kind == "notice",
         }
         return {**body, **{name: True for name, holds in flags.items() if holds}}
 
@@ -286,7 +289,7 @@ def tool_failure(call: ToolCall, result: ToolResult, level: VerboseLevel) -> Rep
 
 
 def sort_payloads(payloads: Sequence[ReplyPayload]) -> tuple[ReplyPayload, ...]:
-    """Sorts payloads: reasoning, tools, answers, errors; stable within a kind."""
+    """Sorts payloads: reasoning, tools, answers, notices, errors; stable within a kind."""
     return tuple(payload for kind in _KINDS for payload in payloads if payload.kind == kind)
 
 

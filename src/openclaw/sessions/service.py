@@ -18,6 +18,7 @@ from openclaw.models.model_set import ModelSet
 from openclaw.models.service import ModelService
 from openclaw.protocol.events import EventBus
 from openclaw.sessions.files import LoadedTranscript, load
+from openclaw.sessions.history import message_to_json, rows_of
 from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.lifecycle import SessionLifecycle, SessionPreferences
 from openclaw.sessions.settings import SessionSettings
@@ -178,6 +179,21 @@ class SessionService:
         """Where the untrusted text of a conversation came from, also what it does not see any more."""
         _, loaded = await self.load(key)
         return path_origins(path_to_leaf(loaded.entries)) if loaded else ()
+
+    async def injected(self, key: SessionKey, entry_id: str) -> None:
+        """Publishes a message that no run produced, to those who follow the session and those who chat in it."""
+        session_id, loaded = await self.load(key)
+        row = next((each for each in rows_of(loaded.entries) if each.entry_id == entry_id), None) if loaded else None
+        if row is not None:
+            run_id = f"inject-{entry_id}"
+            about = {"runId": run_id, "sessionKey": str(key), "agentId": key.agent}
+            made = message_to_json(row.message, entry_id, row.number)
+            recorded = {"sessionId": session_id, "messageId": entry_id, "messageSeq": row.number, "message": made}
+            self._bus.publish("session.message", {**about, **recorded}, str(key))
+            said = {"role": "assistant", "content": made["content"], "timestamp": self.now}
+            final = {"seq": 1, "state": "final", "stopReason": "stop", "message": said}
+            self._bus.publish("chat", {**about, **final}, str(key))
+        await self.changed(key, "inject")
 
     async def changed(self, key: SessionKey, reason: str, patch: Mapping[str, Any] | None = None) -> None:
         """Publishes that a session is not what it was; `patch` are the settings of it that changed."""

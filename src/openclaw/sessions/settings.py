@@ -59,6 +59,10 @@ class CompactionSettings(Settings, frozen=True):
     mid_turn_precheck: Annotated[MidTurnSettings, doc("checks between the steps of a turn")] = MidTurnSettings()
     timeout_seconds: Annotated[float, doc("longest time for one compaction; 0 means no limit", ge=0)] = 900
     memory_flush: Annotated[MemoryFlushSettings, doc("notes before a compaction")] = MemoryFlushSettings()
+    post_compaction_sections: Annotated[
+        tuple[str, ...], doc("headings of AGENTS.md whose sections stand behind every summary, word for word")
+    ] = ()
+    notify_user: Annotated[bool, doc("say when a compaction begins and ends, where the answer goes")] = False
     max_active_transcript_bytes: Annotated[
         Size, doc("also compact when the conversation takes this much on disk, such as 8mb; 0 never")
     ] = 0
@@ -120,6 +124,29 @@ class ResetByType(Settings, frozen=True):
     thread: Annotated[ResetSettings | None, doc("threads and topics")] = None
 
 
+class SendMatch(Settings, frozen=True):
+    """What a rule of `session.sendPolicy` is about; all that is given must be so."""
+
+    channel: Annotated[str, doc("a channel, such as telegram")] = ""
+    chat_type: Annotated[Literal["direct", "group", "channel"] | None, doc("a kind of conversation")] = None
+    key_prefix: Annotated[str, doc("how the session key begins, without agent:<id>:")] = ""
+    raw_key_prefix: Annotated[str, doc("how the whole session key begins")] = ""
+
+
+class SendRule(Settings, frozen=True):
+    """One rule of `session.sendPolicy`."""
+
+    action: Annotated[Literal["allow", "deny"], doc("what it says; a rule that denies wins")]
+    match: Annotated[SendMatch, doc("what it is about; everything when left out")] = SendMatch()
+
+
+class SendPolicySettings(Settings, frozen=True):
+    """`session.sendPolicy`: whether answers leave a conversation for its channel; /send says so for one."""
+
+    default: Annotated[Literal["allow", "deny"], doc("when no rule fits")] = "allow"
+    rules: Annotated[tuple[SendRule, ...], doc("exceptions")] = ()
+
+
 class SessionSettings(Settings, frozen=True):
     """`session`: how conversations are kept apart and kept whole."""
 
@@ -136,6 +163,11 @@ class SessionSettings(Settings, frozen=True):
     reset_by_channel: Annotated[dict[str, ResetSettings], doc("rules for a channel, instead of all others")] = field(
         default_factory=dict
     )
+    send_policy: Annotated[SendPolicySettings, doc("whether answers leave a conversation")] = SendPolicySettings()
+    identity_links: Annotated[
+        dict[str, tuple[str, ...]],
+        doc("the owner's ids on channels (channel:id) by a name of their own; used with dmScope per-peer"),
+    ] = field(default_factory=dict)
     write_lock: Annotated[WriteLockSettings, doc("the lock that keeps a session to one writer")] = WriteLockSettings()
 
 

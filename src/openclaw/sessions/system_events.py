@@ -2,15 +2,39 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
 from openclaw.core.clock import Clock, millis
-from openclaw.core.keys import SessionKey
+from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.core.text import Origin, merge_origins, sanitize_line
 from openclaw.storage.database import Database
 
 MOST = 20
+
+
+def to_line(text: str) -> str:
+    """An event as the one line that a session is told."""
+    return " ".join(sanitize_line(part).strip() for part in text.splitlines()).strip()
+
+
+def insert_event(
+    key: SessionKey, text: str, event_id: str, now: int, origins: Sequence[Origin] = (), wakes: str = ""
+) -> tuple[str, dict[str, Any]]:
+    """The write that queues a line, for a transaction of somebody else's; the same id is the same event."""
+    return (
+        "INSERT INTO system_events (event_id, session_key, text, created_at, origins, wakes) "
+        "VALUES (:id, :key, :text, :now, :origins, :wakes) ON CONFLICT (event_id) DO NOTHING",
+        {
+            "id": event_id,
+            "key": str(key),
+            "text": to_line(text),
+            "now": now,
+            "origins": msgspec.json.encode(merge_origins(origins)).decode() if origins else "",
+            "wakes": wakes,
+        },
+    )
 
 
 class SystemEvents:
@@ -18,12 +42,14 @@ class SystemEvents:
         self._db = db
         self._clock = clock
 
-    async def add(self, key: SessionKey, text: str, event_id: str, origins: Sequence[Origin] = ()) -> bool:
-        """Queues a line, with its origins when it came from outside.
+    async def add(
+        self, key: SessionKey, text: str, event_id: str, origins: Sequence[Origin] = (), wakes: str = ""
+    ) -> bool:
+        """Queues a line, with its origins when it came from outside; `wakes` says why it is to be told at once.
 
         False when it equals the last one or is queued already.
         """
-        line = " ".join(sanitize_line(part).strip() for part in text.splitlines()).strip()
+        line = to_line(text)
         if not line:
             return False
         async with self._db.transaction() as tx:
@@ -33,18 +59,11 @@ class SystemEvents:
                 {"key": str(key)},
             )
             if waiting and waiting[-1]["text"] == line:
+                if wakes:
+                    woken = {"id": waiting[-1]["event_id"], "wakes": wakes}
+                    await tx.write("UPDATE system_events SET wakes = :wakes WHERE event_id = :id", woken)
                 return False
-            made = await tx.write(
-                "INSERT INTO system_events (event_id, session_key, text, created_at, origins) "
-                "VALUES (:id, :key, :text, :now, :origins) ON CONFLICT (event_id) DO NOTHING",
-                {
-                    "id": event_id,
-                    "key": str(key),
-                    "text": line,
-                    "now": millis(self._clock),
-                    "origins": msgspec.json.encode(merge_origins(origins)).decode() if origins else "",
-                },
-            )
+            made = await tx.write(*insert_event(key, line, event_id, millis(self._clock), origins, wakes))
             for old in waiting[: max(0, len(waiting) + made - MOST)]:
                 await tx.write("DELETE FROM system_events WHERE event_id = :id", {"id": old["event_id"]})
             return bool(made)
@@ -55,6 +74,13 @@ class SystemEvents:
             {"key": str(key)},
         )
         return [row["text"] for row in rows]
+
+    async def waking(self) -> dict[SessionKey, str]:
+        """The sessions with lines that are to be told at once, and why; also those that a killed process left."""
+        rows = await self._db.look(
+            "SELECT session_key, wakes FROM system_events WHERE taken_by = '' AND wakes <> '' ORDER BY created_at"
+        )
+        return {parse_session_key(row["session_key"]): row["wakes"] for row in rows}
 
     async def forget(self, key: SessionKey) -> None:
         """Drops the queued lines: the conversation they were for is over."""

@@ -81,6 +81,15 @@ def notice_entry(text: str) -> Custom:
     return Custom(custom_type=NOTICE, data={"text": text})
 
 
+TRUST = "openclaw.trust"
+"""Entry type of the owner's word that what was read so far may be trusted; no model sees it."""
+
+
+def trust_entry(origins: Sequence[Origin], by: str) -> Custom:
+    """Clears the labels of everything before it, and keeps which they were and from where it was said."""
+    return Custom(custom_type=TRUST, data={"sources": [f"{each.label}: {each.source}" for each in origins], "by": by})
+
+
 class CustomMessage(_Entry, frozen=True, tag="custom_message"):
     custom_type: str
     content: str | tuple[Text | Image, ...]
@@ -189,8 +198,24 @@ def build_context(entries: Sequence[AnyEntry]) -> ModelContext:
     """Builds the model's context: applies resets and compactions, and pairs calls with results."""
     path, broken = walk_path(entries)
     shown, summary = visible_entries(path)
-    paired = pair(message for entry in shown if (message := message_of(entry)) is not None)
+    paired = pair(_messages(shown))
     return structs.replace(paired, summary=summary, problems=(*broken, *paired.problems))
+
+
+def _messages(shown: Sequence[AnyEntry]) -> Iterable[Message]:
+    """The messages of `shown`; those that the owner trusts say so instead of where they came from."""
+    trusted = _trusted_until(shown)
+    for index, entry in enumerate(shown):
+        message = message_of(entry)
+        if message is not None:
+            cleared = index < trusted and message_origins(message)
+            yield structs.replace(message, origins=(Origin("owner", "/trust"),)) if cleared else message
+
+
+def _trusted_until(entries: Sequence[AnyEntry]) -> int:
+    """The index of the last entry that clears labels; 0 when there is none."""
+    places = (index for index, entry in enumerate(entries) if isinstance(entry, Custom) and entry.custom_type == TRUST)
+    return max(places, default=0)
 
 
 def visible_entries(path: Sequence[AnyEntry]) -> tuple[list[AnyEntry], str | None]:
@@ -208,6 +233,15 @@ def visible_entries(path: Sequence[AnyEntry]) -> tuple[list[AnyEntry], str | Non
 def _from(shown: list[AnyEntry], first_kept: str | None) -> list[AnyEntry]:
     start = next((i for i, entry in enumerate(shown) if first_kept and entry.id == first_kept), len(shown))
     return shown[start:]
+
+
+def settled_path(path: Sequence[AnyEntry]) -> list[AnyEntry]:
+    """`path` up to the last message whose calls all have a result."""
+    found = list(path)
+    while pair(said for entry in found if (said := message_of(entry)) is not None).unanswered:
+        asks = [place for place, entry in enumerate(found) if isinstance(message_of(entry), Assistant)]
+        found = found[: asks[-1]]
+    return found
 
 
 def message_of(entry: AnyEntry) -> Message | None:
@@ -336,14 +370,18 @@ def headline(text: str) -> str:
 
 
 def path_origins(path: Sequence[AnyEntry]) -> tuple[Origin, ...]:
-    """The origins of a whole conversation since its last reset; a summary keeps those of what it replaced.
+    """The origins of a whole conversation since its last reset or `/trust`; a summary keeps those of what it replaced.
 
     Enclosed text without a label counts too.
     """
     kept: list[AnyEntry] = []
+    trusted = 0
     for entry in path:
         if isinstance(entry, ResetEntry):
-            kept = _from(kept, entry.first_kept_entry_id)
+            left = _from(kept, entry.first_kept_entry_id)
+            kept, trusted = left, max(0, trusted - (len(kept) - len(left)))
         kept.append(entry)
-    said = (message for entry in kept if (message := message_of(entry)) is not None)
+        if isinstance(entry, Custom) and entry.custom_type == TRUST:
+            trusted = len(kept)
+    said = (message for entry in kept[trusted:] if (message := message_of(entry)) is not None)
     return merge_origins(*map(message_origins, said))

@@ -57,6 +57,10 @@ class _Looked(Struct, frozen=True):
     settled: bool
 
 
+_Place = tuple[str, Path, Path, tuple[Path, ...]]
+"""The agent, its workspace, the working directory, and the directories named on the command line."""
+
+
 class SkillService:
     """One per process. `look` is fast when nothing changed, but reads files: call it in a thread."""
 
@@ -69,7 +73,6 @@ class SkillService:
         state: Path,
         home_dir: Path,
         now: Callable[[], float],
-        given: tuple[Path, ...] = (),
         plugins: Callable[[], tuple[PluginDirectory, ...]] = tuple,
     ) -> None:
         self._live = settings
@@ -82,10 +85,9 @@ class SkillService:
         self._state = state
         self._home = home_dir
         self._now = now
-        self._given = given
         self._plugins = plugins
         """The skill directories of running plugins."""
-        self._looked: dict[tuple[str, Path, Path], _Looked] = {}
+        self._looked: dict[_Place, _Looked] = {}
 
     @property
     def settings(self) -> SkillsSettings:
@@ -96,21 +98,23 @@ class SkillService:
         # Slow, and constant for the process.
         return package_directories()
 
-    def places(self, workspace: Path, cwd: Path) -> SkillRoots:
+    def places(self, workspace: Path, cwd: Path, given: tuple[Path, ...] = ()) -> SkillRoots:
         return SkillRoots(
             home=self._home,
             state=self._state,
             workspace=workspace,
             cwd=cwd,
-            given=self._given,
+            given=given,
             extra=tuple(expand_path(text, self._home, cwd) for text in self.settings.load.extra_dirs),
             packages=self._packages,
             plugins=self._plugins(),
         )
 
-    def look(self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool) -> AgentSkills:
-        """The skills of an agent now; with `skills.load.watch` off, as at the first scan."""
-        known = self.known(agent_id, workspace, cwd, first_use=first_use)
+    def look(
+        self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool, given: tuple[Path, ...] = ()
+    ) -> AgentSkills:
+        """The skills of an agent now, and those in the directories `given`; with `load.watch` off as at first."""
+        known = self.known(agent_id, workspace, cwd, first_use=first_use, given=given)
         if known is not None:
             return known
         started, traces, plugins, settings = self._now(), ScanDependencies(), self._plugins(), self.settings
@@ -118,7 +122,7 @@ class SkillService:
         agents = self._agents.current
         own = resolve_agent(agents, agent_id).entry
         found = self.library.look(
-            self.places(workspace, cwd),
+            self.places(workspace, cwd, given),
             settings,
             self._machine(),
             allowlist=agents.defaults.skills if own.skills is None else own.skills,
@@ -139,22 +143,32 @@ class SkillService:
             variables=collect_variables(found.usable, settings.entries, self._variables.current),
             labels=_labels(found.items),
         )
-        self._looked[agent_id, workspace, cwd] = _Looked(skills, first_use, plugins, traces, traces.settled(started))
+        self._looked[agent_id, workspace, cwd, given] = _Looked(
+            skills, first_use, plugins, traces, traces.settled(started)
+        )
         return skills
 
     def known(
-        self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool, here: bool = False
+        self,
+        agent_id: str,
+        workspace: Path,
+        cwd: Path,
+        *,
+        first_use: bool,
+        here: bool = False,
+        given: tuple[Path, ...] = (),
     ) -> AgentSkills | None:
         """What was found last time, when that still holds; `here` only when that is told without a thread."""
         now = (self._live.current, self._agents.current, self._variables.current)
         if any(one is not other for one, other in zip(now, self._for, strict=True)):
             self._for = now  # what was found under another configuration does not hold
             self._looked.clear()
-        last = self._looked.get((agent_id, workspace, cwd))
+        place = (agent_id, workspace, cwd, given)
+        last = self._looked.get(place)
         if last is None:
             return None
         if not now[0].load.watch:
-            return self._relabelled((agent_id, workspace, cwd), last)
+            return self._relabelled(place, last)
         if not last.settled or (first_use and not last.first_use) or last.plugins != self._plugins():
             return None
         seen = last.traces.seen
@@ -162,7 +176,7 @@ class SkillService:
             return None
         return last.skills if all(identity_at(path) == before for path, before in seen.items()) else None
 
-    def _relabelled(self, place: tuple[str, Path, Path], last: _Looked) -> AgentSkills:
+    def _relabelled(self, place: _Place, last: _Looked) -> AgentSkills:
         """The list stays without watching, but a skill that was installed over one of the owner's is labelled."""
         labels = _labels(last.skills.items)
         if labels != last.skills.labels:
@@ -248,6 +262,8 @@ class SkillGate(Struct, frozen=True):
                 agent_id=context.agent_id,
                 session_key=context.session_key,
                 why=why,
+                run_id=context.run_id,
+                call=context.call,
             )
         )
         if answer.decision == "deny":

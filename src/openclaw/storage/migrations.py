@@ -141,7 +141,7 @@ _STATEMENTS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE cron_fires DROP COLUMN lease_until",
         "CREATE INDEX cron_fires_status ON cron_fires (status, delivery)",
     ),
-    (
+    (  # 11
         """CREATE TABLE outbox (
             message_id TEXT PRIMARY KEY,
             channel TEXT NOT NULL,
@@ -191,6 +191,64 @@ _STATEMENTS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (channel, account)
         )""",
     ),
+    (  # 12
+        # The message that shows an answer while it is written: the answer is finished by editing it.
+        """CREATE TABLE previews (
+            run_id TEXT NOT NULL,
+            channel TEXT NOT NULL,
+            account TEXT NOT NULL,
+            chat TEXT NOT NULL,
+            thread TEXT NOT NULL DEFAULT '',
+            message_id TEXT NOT NULL,
+            created_at BIGINT NOT NULL,
+            PRIMARY KEY (run_id, channel, account, chat, thread)
+        )""",
+        # What was said in a group since the assistant last spoke.
+        """CREATE TABLE group_history (
+            channel TEXT NOT NULL,
+            account TEXT NOT NULL,
+            chat TEXT NOT NULL,
+            position BIGINT NOT NULL,
+            body TEXT NOT NULL,
+            at BIGINT NOT NULL,
+            PRIMARY KEY (channel, account, chat, position)
+        )""",
+        "CREATE INDEX group_history_at ON group_history (at)",
+        # Where the person of a conversation was last heard.
+        """CREATE TABLE last_routes (
+            session_key TEXT PRIMARY KEY,
+            address TEXT NOT NULL,
+            current BIGINT NOT NULL,
+            at BIGINT NOT NULL
+        )""",
+        # Which process speaks for an account.
+        """CREATE TABLE channel_leases (
+            name TEXT PRIMARY KEY,
+            owner TEXT NOT NULL DEFAULT '',
+            taken_at BIGINT NOT NULL
+        )""",
+        # The first waiting message of each conversation is found without reading the others.
+        "CREATE INDEX outbox_position ON outbox (position)",
+        "CREATE INDEX outbox_waiting ON outbox (channel, account, chat, thread, position) "
+        "WHERE state IN ('pending', 'sending', 'unsure')",
+        "CREATE INDEX channel_events_chat ON channel_events (channel, account, chat, position)",
+    ),
+    (  # 13
+        # Questions to the owner, and the calls that wait for the answers.
+        """CREATE TABLE approvals (
+            approval_id TEXT PRIMARY KEY,
+            question TEXT NOT NULL,
+            state TEXT NOT NULL,
+            decision TEXT NOT NULL DEFAULT '',
+            answer TEXT NOT NULL DEFAULT '',
+            answered_by TEXT NOT NULL DEFAULT '',
+            answered_at BIGINT NOT NULL DEFAULT 0,
+            owner TEXT NOT NULL DEFAULT '',
+            created_at BIGINT NOT NULL
+        )""",
+    ),
+    # 14: why an event shall be told at once; empty when it can wait for the next turn.
+    ("ALTER TABLE system_events ADD COLUMN wakes TEXT NOT NULL DEFAULT ''",),
 )
 
 STATE_MIGRATIONS = tuple(Migration(version, statements) for version, statements in enumerate(_STATEMENTS, 1))

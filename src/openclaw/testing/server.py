@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 from msgspec import Struct
 
@@ -18,6 +18,10 @@ class Hangs(Struct):
     """Sends `text`, then nothing more until the server is closed."""
 
     text: str = ""
+
+
+class Pauses(Struct):
+    """Sends nothing until the test calls `go_on`; each call lets one pause end."""
 
 
 class Breaks(Struct):
@@ -35,17 +39,18 @@ class Answers:
         self.headers = headers
 
 
-Reply = Step | Hangs | Breaks | Answers
+Reply = Step | Hangs | Breaks | Pauses | Answers
 
 
 class MockModelServer:
     """`with MockModelServer([Says("hello")]) as server: …`; the last reply repeats for ever."""
 
-    def __init__(self, replies: Sequence[Reply | Sequence[Step]]) -> None:
+    def __init__(self, replies: Sequence[Reply | Sequence[Step | Pauses]]) -> None:
         self.replies = [(reply,) if isinstance(reply, Reply) else tuple(reply) for reply in replies]
         self.requests: list[dict[str, Any]] = []
         self.asked = threading.Event()
         self.closing = threading.Event()
+        self._going_on = threading.Semaphore(0)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="mock-model")
@@ -61,7 +66,7 @@ class MockModelServer:
         providers = {"mock": {**access, "models": models}}
         return {"models": {"providers": providers}, "agents": {"defaults": {"model": "mock/mock"}}}
 
-    def __enter__(self) -> "MockModelServer":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -70,6 +75,10 @@ class MockModelServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def go_on(self) -> None:
+        """Ends one pause."""
+        self._going_on.release()
 
     def _next(self, request: dict[str, Any]) -> tuple[Reply, ...]:
         place = min(len(self.requests), len(self.replies) - 1)
@@ -120,6 +129,10 @@ class MockModelServer:
                             call = {"index": calls, "id": f"call_{len(server.requests)}_{calls}", "function": function}
                             self._event({"tool_calls": [{"type": "function", **call}]})
                             calls += 1
+                        case Pauses():
+                            while not server._going_on.acquire(timeout=0.1):
+                                if server.closing.is_set():
+                                    return
                         case Hangs(text=text) | Breaks(text=text):
                             if text:
                                 self._event({"content": text})

@@ -61,12 +61,14 @@ class ArgsTool(SimpleTool, Generic[A]):
     """A tool with arguments of one type; `run` raises expected errors, which become failed outputs."""
 
     args_type: type[A]
+    errors_quote = False
+    """Whether its errors may quote what it read, or name files that others have named."""
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         try:
             return await self.run(parse_args(args, self.args_type), context)
         except OpenClawError as error:
-            return Output.failed(error.message)
+            return Output.failed(error.message) if self.errors_quote else Output.refused(error.message)
 
     async def run(self, wanted: A, context: ToolContext) -> Output:
         raise NotImplementedError
@@ -74,6 +76,8 @@ class ArgsTool(SimpleTool, Generic[A]):
 
 class FileTool(ArgsTool[A]):
     """A tool over files, confined to the workspace on request."""
+
+    errors_quote = True
 
     usual_effects = Effects.READS_FILES
 
@@ -100,8 +104,8 @@ class ChangingFileTool(FileTool[A]):
 # Specs.
 
 
-def param(about: str, **schema: Any) -> Meta:
-    """Describes a field of an argument struct; `schema` overrides what its type says, None leaves a key out."""
+def param(about: str = "", **schema: Any) -> Meta:
+    """Describes a field whose name does not say it; `schema` overrides what its type says, None leaves a key out."""
     return Meta(description=about, extra_json_schema=schema)
 
 
@@ -114,7 +118,7 @@ def _schema(kind: Any) -> dict[str, Any]:
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         about = inner[1]
-        found = {**_schema(inner[0]), "description": about.description, **(about.extra_json_schema or {})}
+        found = {**_schema(inner[0]), "description": about.description or None, **(about.extra_json_schema or {})}
         return {name: value for name, value in found.items() if value is not None}
     if origin in (Union, UnionType):  # with None, which only says that it may be left out
         return _schema(inner[0])
@@ -141,6 +145,7 @@ def tool_spec(
     *required: str,
     aliases: Mapping[str, str] | None = None,
     absent: Mapping[str, str] | None = None,
+    rare: tuple[str, ...] = (),
 ) -> ToolSpec:
     """A spec with parameters from an argument struct, or from written properties and the names of required ones."""
     if isinstance(properties, Mapping):
@@ -157,6 +162,7 @@ def tool_spec(
         parameters=parameters,
         aliases=aliases or {},
         absent=absent or {},
+        rare=rare,
     )
 
 

@@ -14,6 +14,7 @@ from openclaw.core.secret import Secret
 from openclaw.core.tool import Tool
 from openclaw.process.environment import safe_env
 from openclaw.security.tool_policy import Level
+from openclaw.tools.ask import AskUser
 from openclaw.tools.background import Background, Retention
 from openclaw.tools.exec import ExecTool
 from openclaw.tools.image import DescribeImages, ImageTool
@@ -92,6 +93,7 @@ def build_tools(
         *([ProcessTool(background)] if background is not None else []),
         *([image] if image is not None else []),
         *([UpdatePlan()] if settings.experimental.plan_tool else []),
+        AskUser(),
     ]
 
 

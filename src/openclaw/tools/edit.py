@@ -33,8 +33,8 @@ _LOOKALIKES = str.maketrans(
 
 
 class TextEdit(Struct, frozen=True, rename="camel"):
-    old_text: Annotated[str, param("Text to replace")]
-    new_text: Annotated[str, param("Text to put there")]
+    old_text: Annotated[str, param()]
+    new_text: Annotated[str, param()]
 
 
 class Edited(Struct, frozen=True, kw_only=True):
@@ -237,10 +237,10 @@ MAX_SHOWN = 4000
 
 
 class EditArgs(Struct, frozen=True, rename="camel"):
-    path: Annotated[str, param("File path, absolute or from the workspace")]
-    edits: Annotated[tuple[TextEdit, ...], param("The replacements")] = ()
-    old_text: Annotated[str | None, param("Text to replace, for a single edit without edits")] = None
-    new_text: Annotated[str | None, param("Text to put there")] = None
+    path: Annotated[str, param()]
+    edits: Annotated[tuple[TextEdit, ...], param()] = ()
+    old_text: Annotated[str | None, param("with newText: a single edit, instead of edits")] = None
+    new_text: Annotated[str | None, param()] = None
 
     def all(self) -> tuple[TextEdit, ...]:
         """Both forms of a call's edits, as one list."""
@@ -260,10 +260,11 @@ class EditTool(ChangingFileTool[EditArgs]):
     spec = tool_spec(
         "edit",
         "Edit",
-        "make precise changes to files",
-        "Replace pieces of a text file. Each oldText must occur exactly once in the file as it is now and the "
-        "pieces must not overlap; all are replaced together. Copy oldText from the file, with its indentation.",
+        "make exact changes in a file",
+        "Replace exact text in a file. Each oldText must occur exactly once, copied with its indentation; edits must "
+        "not overlap and are made together.",
         EditArgs,
+        rare=("oldText", "newText"),
         aliases={
             "file_path": "path",
             "filePath": "path",

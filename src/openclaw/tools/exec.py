@@ -116,7 +116,7 @@ def ended_output(job: BackgroundCommand, ended: ChildEnded, text: str, **details
     }
     said = "\n\n".join([text or "(no output)", *notes])
     output = Output.failed(said, **about) if failed else Output.of(said, **about)
-    return structs.replace(output, end_matters=True)
+    return structs.replace(output, end_matters=True, own=not text)
 
 
 def _signal_name(number: int) -> str:
@@ -139,37 +139,30 @@ _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "mksh"})
 class ExecArgs(Struct, frozen=True, rename="camel"):
     """All parameters; people and policy read `title`, `security` and `ask` from the call itself."""
 
-    command: Annotated[str, param("Shell command")]
-    workdir: Annotated[str | None, param("Directory to run in (default: the workspace)")] = None
-    env: Annotated[dict[str, str], param("Extra environment variables")] = field(default_factory=dict)
-    timeout_seconds: Annotated[float | None, param("Stop after this long; 0 means never")] = None
-    pty: Annotated[bool, param("Run in a terminal")] = False
-    title: Annotated[str | None, param("A few words for people", maxLength=120)] = None
-    elevated: Annotated[bool | None, param("Outside the sandbox; there is none here")] = None
-    host: Annotated[str, param("Where it runs (default auto: here)", enum=["auto", "sandbox", "gateway", "node"])] = (
-        "auto"
+    command: Annotated[str, param()]
+    workdir: Annotated[str | None, param()] = None
+    env: Annotated[dict[str, str], param()] = field(default_factory=dict)
+    timeout_seconds: Annotated[float | None, param("0: never")] = None
+    pty: Annotated[bool, param("run in a terminal")] = False
+    title: Annotated[str | None, param("what it does, in a few words for people", maxLength=120)] = None
+    elevated: Annotated[bool | None, param("outside the sandbox; there is none here")] = None
+    host: Annotated[str, param("where it runs; auto: here", enum=["auto", "sandbox", "gateway", "node"])] = "auto"
+    node: Annotated[str | None, param("host node: which one")] = None
+    security: Annotated[str | None, param("be stricter than the policy", enum=["deny", "allowlist", "full"])] = None
+    ask: Annotated[str | None, param("ask the owner more often than the policy", enum=["off", "on-miss", "always"])] = (
+        None
     )
-    node: Annotated[str | None, param("host node: which; none is connected")] = None
-    security: Annotated[
-        str | None, param("Be stricter than the policy; never looser", enum=["deny", "allowlist", "full"])
-    ] = None
-    ask: Annotated[
-        str | None, param("Ask the owner more often than the policy; never less", enum=["off", "on-miss", "always"])
-    ] = None
-    yield_ms: Annotated[
-        float | None, param("Milliseconds to wait before it goes on in the background (default 10000)")
-    ] = None
-    background: Annotated[bool, param("Do not wait: run it in the background")] = False
+    yield_ms: Annotated[float | None, param("wait so long before it goes to the background (default 10000)")] = None
+    background: Annotated[bool, param("at once")] = False
 
 
 _AWAITED = (
-    "Run a shell command in the workspace and return its output (stdout and stderr together) and exit code. "
-    "Input is closed; the command is stopped at the timeout. Set pty for programs that need a terminal."
+    "Run a shell command; gives its output (stdout and stderr together) and exit code. Input is closed. "
+    "Set pty for programs that need a terminal."
 )
 _LASTING = (
-    "Run a shell command in the workspace; returns its output (stdout and stderr together) and exit code. "
-    "After yieldMs, or at once with background, it goes on in the background: look after it with process. "
-    "Only background and pty commands have input. Stopped at the timeout. pty gives a terminal."
+    "Run a shell command; gives its output (stdout and stderr together) and exit code. What takes longer than yieldMs "
+    "goes on in the background: manage it with process. Only background and pty commands have input."
 )
 _ALIASES = {"timeout": "timeoutSeconds", "timeout_seconds": "timeoutSeconds", "cwd": "workdir", "cmd": "command"}
 
@@ -184,11 +177,13 @@ def _spec(*, lasting: bool, boxed: bool) -> ToolSpec:
     else:
         del properties["yieldMs"], properties["background"]
     if boxed:
-        properties["elevated"]["description"] = "Run outside the sandbox, if the owner allowed it"
-        where = "Where it runs: in the sandbox (default), or on the gateway's machine if allowed"
+        properties["elevated"]["description"] = "run outside the sandbox, if the owner allows it"
+        where = "auto: in the sandbox; gateway: on the host, if allowed"
         properties["host"]["description"] = where
     about = _LASTING if lasting else _AWAITED
-    return tool_spec("exec", "Exec", "run shell commands", about, properties, "command", aliases=aliases)
+    rare = ("env", "title", "node", "security", "ask", *(() if boxed else ("elevated", "host")))
+    summary = "run shell commands (pty for programs that need a terminal)"
+    return tool_spec("exec", "Exec", summary, about, properties, "command", aliases=aliases, rare=rare)
 
 
 class ExecTool(ArgsTool[ExecArgs]):
@@ -374,7 +369,7 @@ class _Progress:
 
 
 def _running(job: BackgroundCommand) -> Output:
-    return Output.of(
+    output = Output.of(
         f"Command still running (session {job.name}, pid {job.pid}). "
         "Use process (list/poll/log/write/send-keys/submit/paste/kill/clear/remove) for follow-up.",
         status="running",
@@ -384,3 +379,4 @@ def _running(job: BackgroundCommand) -> Output:
         cwd=str(job.cwd),
         tail=job.tail.last(REPORTED_CHARS),
     )
+    return structs.replace(output, own=True)

@@ -79,9 +79,9 @@ MAX_BYTES = 50 * 1024
 
 
 class LsArgs(Struct, frozen=True):
-    path: Annotated[str, param("Directory, absolute or from the workspace (default: it)")] = "."
-    limit: Annotated[int, param(f"Most names to return (default {LIMIT})", type="number")] = LIMIT
-    after: Annotated[str, param("Start after this name, to read on")] = ""
+    path: Annotated[str, param()] = "."
+    limit: Annotated[int, param(f"default {LIMIT}", type="number")] = LIMIT
+    after: Annotated[str, param("read on after this name")] = ""
 
 
 class LsTool(FileTool[LsArgs]):
@@ -91,9 +91,8 @@ class LsTool(FileTool[LsArgs]):
     spec = tool_spec(
         "ls",
         "List",
-        "list directory contents",
-        f"List a directory: one JSON-quoted name a line, sorted, directories end in /, dotfiles included. "
-        f"At most {LIMIT} names unless limit says otherwise; read on with after.",
+        "list a directory",
+        "List a directory, dotfiles included: one JSON-quoted name a line, sorted; directories end in /.",
         LsArgs,
     )
 
@@ -129,7 +128,8 @@ def _list(path: Path, wanted: LsArgs, stop: Event) -> Output:
     except OSError as error:
         raise translate_os_error(path, "list", error) from error
     if not lines:
-        return Output.of("(no entries after that name)" if after else "(empty directory)", entries=0)
+        nothing = Output.of("(no entries after that name)" if after else "(empty directory)", entries=0)
+        return structs.replace(nothing, own=True)
     sizes = accumulate(len(line.encode("utf-8", "surrogateescape")) + 1 for line in lines)
     lines = lines[: sum(size <= MAX_BYTES for size in sizes)]
     left = count - len(lines)
@@ -304,11 +304,11 @@ MAX_IMAGE_BYTES = 5 * 1024 * 1024
 
 
 class ReadArgs(Struct, frozen=True):
-    path: Annotated[str, param("File path, absolute or from the workspace")]
-    offset: Annotated[int, param("First line, counted from 1", minimum=1)] = 1
-    limit: Annotated[int | None, param("Most lines to return", type="number")] = None
-    cursor: Annotated[int, param("Characters of the first line to skip, to read on in a long line", minimum=0)] = 0
-    optional: Annotated[bool, param("A missing file is not an error", const=True)] = False
+    path: Annotated[str, param()]
+    offset: Annotated[int, param("first line, from 1", minimum=1)] = 1
+    limit: Annotated[int | None, param("lines", type="number")] = None
+    cursor: Annotated[int, param("characters of the first line to skip, to read on in a long one", minimum=0)] = 0
+    optional: Annotated[bool, param("a missing file is not an error", const=True)] = False
 
 
 class ReadTool(FileTool[ReadArgs]):
@@ -318,10 +318,11 @@ class ReadTool(FileTool[ReadArgs]):
     spec = tool_spec(
         "read",
         "Read",
-        "read file contents",
-        f"Read a file. Text comes by whole lines, at most {MAX_LINES} lines or {format_size(MAX_BYTES)} a call; "
-        "follow the note at the end to read on. Images (jpg, png, gif, webp, bmp) are shown to you.",
+        "read a file",
+        f"Read a file, at most {MAX_LINES} lines or {format_size(MAX_BYTES)} a call; the note at the end says how to "
+        "read on. Shows you images (jpg, png, gif, webp, bmp).",
         ReadArgs,
+        rare=("cursor", "optional"),
         aliases={"file_path": "path", "filePath": "path"},
     )
 
@@ -376,7 +377,7 @@ def _shown(path: Path, page: TextPage, wanted: ReadArgs) -> Output:
 
 def _beyond(end: BeyondEnd, wanted: ReadArgs) -> Output:
     if not end.lines:
-        return Output.of("[The file is empty.]")
+        return structs.replace(Output.of("[The file is empty.]"), own=True)
     if end.columns is not None:
         return Output.of(
             f"Cursor {wanted.cursor} is beyond the end of line {wanted.offset} ({end.columns} characters). "
@@ -428,8 +429,8 @@ def image_type(head: bytes) -> str | None:
 
 
 class WriteArgs(Struct, frozen=True):
-    path: Annotated[str, param("File path, absolute or from the workspace")]
-    content: Annotated[str, param("The complete new content")]
+    path: Annotated[str, param()]
+    content: Annotated[str, param()]
 
 
 class WriteTool(ChangingFileTool[WriteArgs]):
@@ -439,9 +440,8 @@ class WriteTool(ChangingFileTool[WriteArgs]):
     spec = tool_spec(
         "write",
         "Write",
-        "create or overwrite files",
-        "Create a file or replace all of its content. Missing parent directories are made. "
-        "To change part of a file use edit.",
+        "create or overwrite a file",
+        "Create a file or overwrite it whole; makes parent directories. Use edit to change a part.",
         WriteArgs,
         aliases={"file_path": "path", "filePath": "path"},
     )

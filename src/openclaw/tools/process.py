@@ -85,20 +85,18 @@ TYPING = frozenset({"write", "send-keys", "submit", "paste"})
 
 
 class ProcessArgs(Struct, frozen=True, rename="camel"):
-    action: Annotated[Action, param("What to do")]
-    session_id: Annotated[str, param("The name exec gave (all actions but list)")] = ""
-    data: Annotated[str, param("write: text for the input, as it is")] = ""
-    keys: Annotated[tuple[str, ...], param("send-keys: Enter, Tab, Escape, Up, F1, C-c, M-x, …")] = ()
+    action: Annotated[Action, param()]
+    session_id: Annotated[str, param("the name exec gave; all but list")] = ""
+    data: Annotated[str, param("write: raw input")] = ""
+    keys: Annotated[tuple[str, ...], param("send-keys: Enter, Up, F1, C-c, M-x, …")] = ()
     hex: Annotated[tuple[str, ...], param("send-keys: bytes in hex")] = ()
-    literal: Annotated[str, param("send-keys: text sent before the keys")] = ""
-    text: Annotated[str, param("paste: the text")] = ""
+    literal: Annotated[str, param("send-keys: text before the keys")] = ""
+    text: Annotated[str, param("paste")] = ""
     bracketed: Annotated[bool, param("paste: mark it as a paste (default true)")] = True
-    eof: Annotated[bool, param("write: close the input afterwards")] = False
-    offset: Annotated[int | None, param("log: first line, counted from 0", type="number")] = None
-    limit: Annotated[int | None, param(f"log: number of lines (default the last {LOG_LINES})", type="number")] = None
-    timeout: Annotated[
-        int, param("poll: milliseconds to wait for something new, at most 30000", type="number", minimum=0)
-    ] = 0
+    eof: Annotated[bool, param("write: then close the input")] = False
+    offset: Annotated[int | None, param("log: first line, from 0", type="number")] = None
+    limit: Annotated[int | None, param(f"log: lines (default the last {LOG_LINES})", type="number")] = None
+    timeout: Annotated[int, param("poll: ms to wait for something new, at most 30000", type="number", minimum=0)] = 0
 
 
 class ProcessTool(ArgsTool[ProcessArgs]):
@@ -108,11 +106,11 @@ class ProcessTool(ArgsTool[ProcessArgs]):
     spec = tool_spec(
         "process",
         "Process",
-        "watch, feed or stop commands running in the background",
-        "Commands that exec left running: list them, poll for new output (waits up to timeout), read the log, "
-        "write to their input, send keys, submit (Enter), paste, kill, clear finished output, remove. "
-        "You are told when one ends; do not poll in a loop.",
+        "manage background commands: output, input, kill",
+        "Manage commands that exec left running. poll: new output; log: all of it; submit: Enter; clear: drop finished "
+        "output; remove: end and forget. You are told when one ends: no polling loops.",
         ProcessArgs,
+        rare=("hex", "literal", "bracketed", "eof", "offset", "limit"),
         aliases={"session_id": "sessionId", "session": "sessionId", "timeoutMs": "timeout"},
     )
 
@@ -162,7 +160,7 @@ class ProcessTool(ArgsTool[ProcessArgs]):
         if job.seems_to_wait:
             notes.append("It has been quiet for a while and may be waiting for input.")
         output = Output.of("\n\n".join(notes), status="running", sessionId=job.name, waitingForInput=job.seems_to_wait)
-        return structs.replace(output, end_matters=True)
+        return structs.replace(output, end_matters=True, own=not fresh)
 
     async def _type(self, job: BackgroundCommand, wanted: ProcessArgs) -> Output:
         match wanted.action:
@@ -180,7 +178,7 @@ class ProcessTool(ArgsTool[ProcessArgs]):
         if wanted.eof:
             job.child.end_input()
         closed = " and closed its input" if wanted.eof else ""
-        return Output.of(f"Sent {len(data)} bytes to {job.name}{closed}.", status="running", sessionId=job.name)
+        return _own(f"Sent {len(data)} bytes to {job.name}{closed}.", status="running", sessionId=job.name)
 
     async def _end(self, job: BackgroundCommand, action: Action) -> Output:
         """Kills, clears or removes a command."""
@@ -188,14 +186,14 @@ class ProcessTool(ArgsTool[ProcessArgs]):
         if action == "clear" and running:
             raise InvalidRequest(f"Session {job.name} is still running: kill it first, or use remove.")
         if action == "kill" and not running:
-            return Output.of(f"Session {job.name} has ended already.", status="completed", sessionId=job.name)
+            return _own(f"Session {job.name} has ended already.", status="completed", sessionId=job.name)
         if running:
             await self._background.kill(job)
         if action == "kill":
-            return Output.of(f"Killed session {job.name}.", status="killed", sessionId=job.name)
+            return _own(f"Killed session {job.name}.", status="killed", sessionId=job.name)
         self._background.forget(job)
         done = "Cleared" if action == "clear" else "Killed and removed" if running else "Removed"
-        return Output.of(f"{done} session {job.name}.", status="completed", sessionId=job.name)
+        return _own(f"{done} session {job.name}.", status="completed", sessionId=job.name)
 
 
 def _log(job: BackgroundCommand, wanted: ProcessArgs) -> Output:
@@ -208,9 +206,12 @@ def _log(job: BackgroundCommand, wanted: ProcessArgs) -> Output:
     notes = ["\n".join(shown) or "(no output)"]
     if start > 0 or start + len(shown) < len(lines):
         notes.append(f"[lines {start} to {start + len(shown)} of {len(lines)}; offset and limit show others]")
-    return structs.replace(
-        Output.of("\n\n".join(notes), status=_status(job), sessionId=job.name, totalLines=len(lines)), end_matters=True
-    )
+    output = Output.of("\n\n".join(notes), status=_status(job), sessionId=job.name, totalLines=len(lines))
+    return structs.replace(output, end_matters=True, own=not any(shown))
+
+
+def _own(text: str, **details: Any) -> Output:
+    return structs.replace(Output.of(text, **details), own=True)
 
 
 def _status(job: BackgroundCommand) -> str:

@@ -73,6 +73,8 @@ class SandboxWorkers:
 class SandboxedTool(ArgsTool[dict[str, Any]]):
     """A file tool whose calls run in a sandbox."""
 
+    errors_quote = True
+
     args_type = dict[str, Any]
 
     def __init__(
@@ -118,6 +120,9 @@ class SandboxedTool(ArgsTool[dict[str, Any]]):
             output,
             touched=tuple(to_host_path(box, path) or path for path in output.touched),
             listed=tuple(to_host_path(box, path) or path for path in output.listed),
+            # What comes from inside cannot say of itself that it needs no label or no markers.
+            own=False,
+            enclosed=False,
         )
 
 

@@ -158,19 +158,19 @@ _MAX_ERROR = 16 * 1024
 
 
 class GrepArgs(Struct, frozen=True, rename="camel"):
-    pattern: Annotated[str, param("Regular expression, or text if literal")]
-    path: Annotated[str, param("File or directory (default: the workspace)")] = "."
-    glob: Annotated[str | None, param("Only files like this, e.g. *.py or src/**/*.ts")] = None
-    ignore_case: Annotated[bool, param("Upper and lower case are the same")] = False
-    literal: Annotated[bool, param("Pattern is plain text")] = False
-    context: Annotated[int, param("Lines to show around each match", type="number")] = 0
-    limit: Annotated[int, param(f"Most matches (default {GREP_LIMIT})", type="number")] = GREP_LIMIT
+    pattern: Annotated[str, param()]
+    path: Annotated[str, param("file or directory")] = "."
+    glob: Annotated[str | None, param("only such files: *.py, src/**/*.ts")] = None
+    ignore_case: Annotated[bool, param()] = False
+    literal: Annotated[bool, param("pattern is plain text")] = False
+    context: Annotated[int, param("lines around each match", type="number")] = 0
+    limit: Annotated[int, param(f"default {GREP_LIMIT}", type="number")] = GREP_LIMIT
 
 
 class FindArgs(Struct, frozen=True):
-    pattern: Annotated[str, param("Name pattern; without / it matches at any depth")]
-    path: Annotated[str, param("Directory to look in (default: the workspace)")] = "."
-    limit: Annotated[int, param(f"Most files (default {FIND_LIMIT})", type="number")] = FIND_LIMIT
+    pattern: Annotated[str, param("*.py, **/*.test.ts; without / at any depth")]
+    path: Annotated[str, param()] = "."
+    limit: Annotated[int, param(f"default {FIND_LIMIT}", type="number")] = FIND_LIMIT
 
 
 class _Search(FileTool[A]):
@@ -222,12 +222,12 @@ class GrepTool(_Search[GrepArgs]):
     spec = tool_spec(
         "grep",
         "Grep",
-        "search file contents for patterns",
-        "Search file contents with a regular expression (ripgrep syntax); lines come as file:line: text. "
-        "Skips hidden and binary files and what .gitignore names; name a path to search inside a hidden one. "
-        f"At most {GREP_LIMIT} matches unless limit says otherwise.",
+        "search inside files",
+        "Search file contents by regular expression (ripgrep). Skips binary, hidden and git-ignored files; give the "
+        "path of a hidden one to look inside.",
         GrepArgs,
         aliases={"ignore_case": "ignoreCase"},
+        rare=("literal", "context"),
     )
 
     async def run(self, wanted: GrepArgs, context: ToolContext) -> Output:
@@ -265,10 +265,8 @@ class FindTool(_Search[FindArgs]):
     spec = tool_spec(
         "find",
         "Find",
-        "find files by glob pattern",
-        "Find files by name pattern, e.g. *.py, **/*.test.ts or docs/*.md; paths come one a line. "
-        "Skips hidden files and what .gitignore names; name a path to look inside a hidden one. "
-        f"At most {FIND_LIMIT} files unless limit says otherwise.",
+        "find files by name",
+        "Find files by name pattern. Skips hidden and git-ignored files, as grep does.",
         FindArgs,
     )
 
@@ -347,4 +345,5 @@ class _Page:
                 f"[Matches in files that usually hold credentials are not shown: {names}. Name one to search it.]"
             )
         text = "\n\n".join([body, *self.notes])
-        return Output.of(text, count=self._counted, truncated=bool(self.notes))
+        output = Output.of(text, count=self._counted, truncated=bool(self.notes))
+        return structs.replace(output, own=not (self.lines or self.withheld))

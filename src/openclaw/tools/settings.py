@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from msgspec import field
+from msgspec import Meta, field
 
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Millis, Seconds, Settings, doc
@@ -253,6 +253,71 @@ class LoopDetectionSettings(Settings, frozen=True):
     global_circuit_breaker_threshold: Annotated[Count, doc("calls without any progress before the run ends")] = 30
 
 
+class SpeechProviderSettings(Settings, frozen=True):
+    """`tts.providers.<id>`: one way to speak; openai, piper or espeak-ng."""
+
+    api_key: Annotated[Secret | None, doc("openai: the key; models.providers.openai.apiKey when absent")] = None
+    base_url: Annotated[str | None, doc("openai: the address of an endpoint that has /audio/speech")] = None
+    model: Annotated[str | None, doc("openai: the model; piper: the file of the voice")] = None
+    voice: Annotated[str | None, doc("openai: the voice; espeak-ng: the language, for example de or en-us")] = None
+    speed: Annotated[Annotated[float, Meta(gt=0, le=4)] | None, doc("how fast; 1 is usual")] = None
+
+
+class TtsSettings(Settings, frozen=True):
+    """`tts`: the assistant's voice."""
+
+    enabled: Annotated[bool, doc("let the assistant speak")] = True
+    auto: Annotated[
+        Literal["off", "always", "inbound"],
+        doc("which answers on channels with voice notes are spoken by themselves: none, all, those to voice notes"),
+    ] = "off"
+    provider: Annotated[
+        Literal["openai", "piper", "espeak-ng"] | None,
+        doc("who speaks; when absent openai if it is in providers, else what is installed"),
+    ] = None
+    providers: Annotated[Mapping[str, SpeechProviderSettings], doc("ways to speak, by name")] = field(
+        default_factory=dict
+    )
+    max_text_length: Annotated[Count, doc("characters that are spoken at most; longer answers are text only")] = 4_096
+    timeout_ms: Annotated[int, doc("longest time for making a voice note", ge=1_000, le=120_000)] = 30_000
+
+
+class MediaModelSettings(Settings, frozen=True):
+    """`tools.media.models[]`: who understands sound: an endpoint, or a program."""
+
+    type: Annotated[Literal["provider", "cli"], doc("an OpenAI-compatible endpoint, or a program")] = "provider"
+    provider: Annotated[str | None, doc("its address and key are those of models.providers.<provider>")] = None
+    model: Annotated[str | None, doc("the model of the endpoint")] = None
+    base_url: Annotated[str | None, doc("the address of an endpoint that has /audio/transcriptions")] = None
+    command: Annotated[str, doc("cli: the program; what it prints is the transcript")] = ""
+    args: Annotated[
+        tuple[str, ...], doc("cli: its arguments; {{MediaPath}}, {{Language}} and {{Prompt}} are filled in")
+    ] = ()
+    capabilities: Annotated[tuple[Literal["audio"], ...], doc("what it is asked for; audio")] = ()
+    language: Annotated[str | None, doc("the language that is spoken")] = None
+    prompt: Annotated[str | None, doc("words that help it understand: names, subjects")] = None
+    timeout_seconds: Annotated[Count | None, doc("longest wait for it")] = None
+
+
+class AudioSettings(Settings, frozen=True):
+    """`tools.media.audio`: voice notes that come in."""
+
+    enabled: Annotated[bool, doc("write down what is said in voice notes")] = True
+    max_bytes: Annotated[Count, doc("longer files are not listened to")] = 20_971_520
+    max_chars: Annotated[Count, doc("most characters of a transcript")] = 20_000
+    timeout_seconds: Annotated[Count, doc("longest wait for a transcript")] = 60
+    language: Annotated[str | None, doc("the language that is spoken")] = None
+    prompt: Annotated[str | None, doc("words that help understanding: names, subjects")] = None
+    base_url: Annotated[str | None, doc("the address of an OpenAI-compatible endpoint, instead of models")] = None
+
+
+class MediaSettings(Settings, frozen=True):
+    """`tools.media`: files that come in."""
+
+    models: Annotated[tuple[MediaModelSettings, ...], doc("who understands them; the first that answers counts")] = ()
+    audio: Annotated[AudioSettings, doc("voice notes")] = AudioSettings()
+
+
 class ToolsSettings(Settings, frozen=True):
     """`tools`: which tools an agent has and how far they may go."""
 
@@ -272,6 +337,7 @@ class ToolsSettings(Settings, frozen=True):
         LoopDetectionSettings()
     )
     web: Annotated[WebSettings, doc("reading pages and searching")] = WebSettings()
+    media: Annotated[MediaSettings, doc("files that come in")] = MediaSettings()
     sessions: Annotated[SessionToolSettings, doc("what the session tools may see")] = SessionToolSettings()
     agent_to_agent: Annotated[AgentToAgentSettings, doc("agents that reach each other")] = AgentToAgentSettings()
     subagents: Annotated[SubagentToolSettings, doc("what sub-agents may do")] = SubagentToolSettings()
@@ -280,4 +346,7 @@ class ToolsSettings(Settings, frozen=True):
     sessions_spawn: Annotated[SpawnSettings, doc("starting sub-agents")] = field(
         name="sessions_spawn", default=SpawnSettings()
     )
+    tool_search: Annotated[
+        bool, doc("send the schemas of everyday tools only, and let the model look up the others; false sends all")
+    ] = True
     experimental: Annotated[ToolExperimentalSettings, doc("not settled yet")] = ToolExperimentalSettings()

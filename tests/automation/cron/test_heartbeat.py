@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.automation import heartbeat
 from openclaw.automation.cron.schedule import parse_time
 from openclaw.automation.heartbeat import (
     BeatNow,
     HeartbeatState,
+    Hours,
     SkipBeat,
     WaitBeat,
     decide,
@@ -19,6 +19,10 @@ from openclaw.automation.heartbeat import (
     visible_answer,
 )
 from openclaw.core.errors import InvalidRequest
+from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.outbox import alert_of
+from openclaw.runs.request import AlertRules
+from openclaw.sessions.reply_text import ReplyPayload
 
 NOW = parse_time("2027-01-01T12:00:00Z")
 
@@ -88,7 +92,7 @@ def test_an_acknowledgement_is_not_shown(said: str, left: str) -> None:
 
 @given(st.integers(0, 1440), st.integers(0, 1440))
 def test_hours_and_their_complement_cover_the_day(start: int, end: int) -> None:
-    rule, rest = (heartbeat.Hours(start=a, end=b, tz="UTC") for a, b in ((start, end), (end, start)))
+    rule, rest = (Hours(start=a, end=b, tz="UTC") for a, b in ((start, end), (end, start)))
     if start % 1440 == end % 1440:
         return
     for minute in range(0, 1440, 30):
@@ -115,7 +119,17 @@ def test_intervals_and_times_of_day() -> None:
             parse_hours(bad, "09:00", "UTC")
 
 
-def test_the_same_alert_is_not_repeated_within_a_day() -> None:
-    assert heartbeat.is_repeated("fire", "fire", NOW - 1000, NOW)
-    assert not heartbeat.is_repeated("fire", "fire", NOW - 90_000_000, NOW)
-    assert not heartbeat.is_repeated("water", "fire", NOW - 1000, NOW)
+@pytest.mark.parametrize(
+    ("text", "acknowledged", "told"),
+    [
+        ("", True, False),
+        ("all quiet", True, False),
+        ("x" * 301, True, True),
+        ("fire", False, False),
+        ("water", False, True),
+    ],
+)
+def test_what_of_an_answer_is_an_alert(text: str, acknowledged: bool, told: bool) -> None:
+    said = (ReplyPayload(text=text),) if text else ()
+    outcome = RunOutcome(status="ok", stop_reason="stop", payloads=said, acknowledged=acknowledged)
+    assert (alert_of(AlertRules(said_before="fire"), outcome) is not None) == told

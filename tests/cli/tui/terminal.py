@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 TMUX = shutil.which("tmux")
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 needs_tmux = pytest.mark.skipif(TMUX is None, reason="needs tmux: apt-get install tmux")
 
@@ -29,7 +29,7 @@ class Terminal:
             [TMUX or "tmux", "-S", str(self._socket), "-f", "/dev/null", *arguments],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE,
             env=environ,
         )
         assert done.returncode == 0, done.stderr
@@ -69,7 +69,7 @@ class Terminal:
     @property
     def clipboard(self) -> str:
         done = subprocess.run(
-            [TMUX or "tmux", "-S", str(self._socket), "show-buffer"], capture_output=True, text=True, timeout=120
+            [TMUX or "tmux", "-S", str(self._socket), "show-buffer"], capture_output=True, text=True, timeout=PATIENCE
         )
         return done.stdout if done.returncode == 0 else ""
 

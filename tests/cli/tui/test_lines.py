@@ -92,7 +92,10 @@ def test_commands_are_answered_alike_with_and_without_a_gateway(openclaw_home: T
     assert stop == "Nothing is running.\n"
     assert begun == "hi\n"
     assert (as_json["status"], as_json["stopReason"]) == ("ok", "stop")
-    assert as_json["payloads"][0]["text"] == "Session agent:main:main, agent main."
+    assert (
+        as_json["payloads"][0]["text"]
+        == "You are a client of the gateway. You are the owner. Session agent:main:main, agent main."
+    )
     assert len(server.requests) == 1, "only the message behind /new is for the model"
     assert str(server.requests[0]["messages"][-1]["content"]).endswith("hello")
 
@@ -110,7 +113,7 @@ def test_a_command_in_a_pipe_without_a_gateway(openclaw_home: TemporaryHome) -> 
     with MockModelServer([says("hi")]) as server:
         openclaw_home.configure(server.settings())
         done = chat(openclaw_home, "/help\nhello\n/think high\n/think\n", "--local")
-    assert "/status: model, session, tokens, cost" in done.stdout
+    assert "/status [plugins]: model, session, tokens, cost" in done.stdout
     assert "Thinking: high. Levels:" in done.stdout
     assert len(server.requests) == 1
 

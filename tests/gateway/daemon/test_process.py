@@ -12,11 +12,12 @@ from websockets.sync.client import connect
 from openclaw.gateway.process import lock_path, running_gateway
 from openclaw.gateway.status import CrashHistory, CrashRecord
 from openclaw.testing import TemporaryHome
+from tests.commandline import PATIENCE
 from tests.gateway.daemon.support import Launcher, eventually, mode_of
 
 
 def get(port: int, path: str) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -32,7 +33,7 @@ def test_it_answers_and_keeps_what_it_writes_private(launch: Launcher, openclaw_
     assert get(gateway.port, "/healthz") == (200, b'{"ok":true,"status":"live"}')
     with connect(f"ws://127.0.0.1:{gateway.port}/anything") as client:
         client.send("hello")
-        assert client.recv(timeout=5) == "hello"
+        assert client.recv(timeout=PATIENCE) == "hello"
 
     found = running_gateway(openclaw_home.state)
     assert found is not None and (found.pid, found.port) == (gateway.pid, gateway.port)

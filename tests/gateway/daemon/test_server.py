@@ -21,6 +21,7 @@ from openclaw.gateway.connections import Transport
 from openclaw.gateway.exposure import HostRules, listen
 from openclaw.gateway.launch import HttpService
 from openclaw.gateway.server import Server, ServerLimits, read_body, serving
+from tests.commandline import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -65,7 +66,7 @@ async def request(
     running: Server, method: str, path: str, body: bytes | Iterable[bytes] | None = None, **headers: str
 ) -> tuple[int, bytes]:
     def ask() -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=PATIENCE)
         try:
             connection.request(method, path, body=body, headers={k.replace("_", "-"): v for k, v in headers.items()})
             answer = connection.getresponse()

@@ -30,6 +30,7 @@ from openclaw.runs.events import RunEvent
 from openclaw.runs.queue import Lanes
 from openclaw.runs.worker import RunService
 from openclaw.testing import TemporaryHome
+from tests.commandline import PATIENCE
 
 TOKEN = "correct-horse-battery-staple"
 SCRIPTED: dict[str, Any] = {
@@ -84,7 +85,7 @@ class House:
                 await self._changed.wait()
 
     def client(self, key: str = TOKEN) -> AsyncOpenAI:
-        return AsyncOpenAI(api_key=key, base_url=f"http://127.0.0.1:{self.port}/v1", max_retries=0, timeout=15)
+        return AsyncOpenAI(api_key=key, base_url=f"http://127.0.0.1:{self.port}/v1", max_retries=0, timeout=PATIENCE)
 
     async def send(self, data: bytes) -> bytes:
         """Everything the server answers to raw bytes."""

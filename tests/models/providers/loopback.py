@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-DEADLINE = 5.0
+DEADLINE = 60.0
 
 
 class Asked(Struct, frozen=True):

@@ -8,6 +8,7 @@ import pytest
 
 from openclaw.core.errors import BadResponse, ContextTooLong, ModelRefused, NetworkFailed, ProviderError, ServerFailed
 from openclaw.core.messages import Assistant, Text, Thinking, ToolCall, Usage
+from openclaw.core.provider import parse_arguments
 from openclaw.models.providers.anthropic import MessagesDecoder
 from openclaw.models.providers.errors import FaultOrigin
 from openclaw.models.providers.google import GoogleDecoder
@@ -334,3 +335,21 @@ def test_ollama_stops_at_its_limit_and_counts() -> None:
     message = heard(OLLAMA, [{"message": {"content": "x"}, "done": True, "done_reason": "length", "eval_count": 3}])
 
     assert (message.stop_reason, message.usage.output) == ("length", 3)
+
+
+@pytest.mark.parametrize(
+    ("raw", "whole", "arguments"),
+    [
+        ('```json\n{"path": "a"}\n```', True, {"path": "a"}),
+        ('{"path": "a", "edits": [{"old": "}"}', True, {"path": "a", "edits": [{"old": "}"}]}),
+        ('{"path": "a"', True, {"path": "a"}),
+        ('{"path": "a"', False, None),
+        ('{"path": "a', True, None),
+        ('{"path":', True, None),
+        ('{"path": "a"]', True, None),
+        ('{"path": "\\\\"', True, {"path": "\\"}),
+    ],
+)
+def test_arguments_are_repaired_only_where_nothing_is_guessed(raw: str, whole: bool, arguments: Any) -> None:
+    parsed, broken = parse_arguments(raw, whole=whole)
+    assert (parsed if broken is None else None) == arguments

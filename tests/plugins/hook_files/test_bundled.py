@@ -15,6 +15,7 @@ from openclaw.sessions.files import TranscriptFile
 from openclaw.sessions.transcript import TranscriptHeader
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, says
 from tests.plugins.hook_files.support import bootstrap_event, command_event, put, want
+from tests.prompt.support import preview
 
 pytestmark = pytest.mark.anyio
 
@@ -133,10 +134,7 @@ async def test_the_prompt_carries_the_extra_files_and_the_preview_shows_them(
     scripted_model.script(says("ok"))
     async with openclaw_home.assistant(scripted_model) as app:
         await ask(app, "hello")
-        key = app.key(None, None)
-        shown = app.preparer.preview(
-            app.toolset(), key, files=await app.preparer.bootstrap_files(key)
-        ).prompt.system.text
+        shown = (await preview(app)).prompt.system.text
     assert "Never paint the boat red." in scripted_model.requests[0].system.text
     assert "Never paint the boat red." in shown
 
@@ -148,9 +146,7 @@ async def test_a_prompt_without_hooks_is_the_same_to_the_byte(
     for internal in ({}, {"entries": {"command-logger": {"enabled": True}}}, {"enabled": False}):
         want(openclaw_home, **internal)
         async with openclaw_home.assistant(scripted_model) as app:
-            key = app.key(None, None)
-            assert await app.preparer.bootstrap_files(key) is None
-            prompts.append(app.preparer.preview(app.toolset(), key).prompt.system.text)
+            prompts.append((await preview(app)).prompt.system.text)
     assert len(set(prompts)) == 1
 
 
@@ -176,8 +172,7 @@ async def test_a_handler_replaces_removes_and_adds_within_limits_and_filters(
     (openclaw_home.workspace / "TOOLS.md").write_text("tool words")
     want(openclaw_home, enabled=True)
     async with openclaw_home.assistant(scripted_model) as app:
-        key = app.key(None, None)
-        briefing = app.preparer.preview(app.toolset(), key, files=await app.preparer.bootstrap_files(key))
+        briefing = await preview(app)
     text = briefing.prompt.system.text
     assert "You are a pirate." in text and "extra words" in text and "renamed words" in text
     assert "tool words" not in text
@@ -201,16 +196,5 @@ async def test_private_memory_stays_out_of_a_shared_session_whatever_a_hook_does
     put(openclaw_home.state / "hooks", "leak", "agent:bootstrap", code=code)
     want(openclaw_home, enabled=True)
     async with openclaw_home.assistant(scripted_model) as app:
-        shared, direct = app.key("telegram:group:42", None), app.key(None, None)
-        assert (
-            "4711"
-            in app.preparer.preview(
-                app.toolset(), direct, files=await app.preparer.bootstrap_files(direct)
-            ).prompt.system.text
-        )
-        assert (
-            "4711"
-            not in app.preparer.preview(
-                app.toolset(), shared, files=await app.preparer.bootstrap_files(shared)
-            ).prompt.system.text
-        )
+        assert "4711" in (await preview(app)).prompt.system.text
+        assert "4711" not in (await preview(app, "telegram:group:42")).prompt.system.text

@@ -41,6 +41,9 @@ def heard(home: TemporaryHome) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+ENDS = ("final", "error", "aborted")
+
+
 async def until(home: TemporaryHome, *names: str, deadline: float = 60.0) -> list[dict[str, Any]]:
     """What was heard, once all of `names` are in it."""
     limit = time.monotonic() + deadline
@@ -54,7 +57,7 @@ async def send(client: Any, text: str, key: str) -> str:
     """A message in the main chat; gives the answer."""
     await client.call("chat.send", {"sessionKey": "main", "message": text, "idempotencyKey": key})
     seen = await collect(
-        client, lambda name, data: name == "chat" and data["runId"] == key and data["state"] != "delta", 60
+        client, lambda name, data: name == "chat" and data["runId"] == key and data["state"] in ENDS, 60
     )
     assert seen[-1][1]["state"] == "final", seen[-1]
     return "".join(block["text"] for block in seen[-1][1].get("message", {}).get("content", []))

@@ -8,14 +8,26 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
-from openclaw.core.hooks import POINTS, BeforeInstall, HookContext, HookName, HookRegistration, HookSettings
+from openclaw.core.hooks import (
+    POINTS,
+    BeforeDispatch,
+    BeforeInstall,
+    HookContext,
+    HookName,
+    HookRegistration,
+    HookSettings,
+)
 from openclaw.core.plugin import Api
 from openclaw.gateway import app as application
 from openclaw.plugins.hooks import points
 from openclaw.process.tasks import SystemClock
+from openclaw.runs.call_hooks import ChildHooks
+from openclaw.runs.events import RunPublisher
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, calls, says
 from tests.plugins.hooks.test_messages import place
+from tests.runs.subagents.house import Cast, house
 
 pytestmark = pytest.mark.anyio
 
@@ -187,6 +199,90 @@ async def session_end(home: TemporaryHome, code: str) -> None:
     assert api.over == [("new", 2)]
 
 
+async def agent_turn_prepare(home: TemporaryHome, code: str) -> None:
+    model = ScriptedModel(says("ok"))
+    async with home.assistant(model) as app:
+        plug(app, code)
+        await ask(app, "hi")
+        assert [entry.hook for entry in app.audit.entries()] == ["agent_turn_prepare"]
+    assert "The user is in a hurry." in model.requests[0].messages[-1].text
+
+
+async def before_agent_run(home: TemporaryHome, code: str) -> None:
+    model = ScriptedModel(says("fine"))
+    async with home.assistant(model) as app:
+        plug(app, code)
+        assert (await ask(app, "my card number is 4111")).text == "Please do not send card numbers."
+        assert model.requests == []
+        assert (await ask(app, "good morning")).text == "fine"
+    (path,) = home.transcripts()
+    assert "4111" not in path.read_text() and not model.saw("4111")
+
+
+async def model_calls(home: TemporaryHome, code: str) -> None:
+    (home.workspace / "a").write_text("blue")
+    model = ScriptedModel([says("Looking."), calls("read", path="a")], says("Blue."))
+    async with home.assistant(model) as app:
+        api = plug(app, code)
+        await ask(app, "which colour?")
+        await app.run_hooks.hooks.close(30)
+    expected: dict[str, Any] = {
+        "asked": [("scripted", 1), ("scripted", 3)],
+        "answered": ["Looking.", "Blue."],
+        "ended": ["completed", "completed"],
+    }
+    name = next(name for name in ("asked", "answered", "started", "ended") if hasattr(api, name))
+    heard = getattr(api, name)
+    assert heard == expected[name] if name in expected else len(set(heard)) == 2
+
+
+async def before_message_write(home: TemporaryHome, code: str) -> None:
+    model = ScriptedModel(says("ok"))
+    async with home.assistant(model) as app:
+        plug(app, code)
+        await ask(app, "it is hunter2")
+    (path,) = home.transcripts()
+    assert "hunter2" not in path.read_text() and "•••" in path.read_text()
+    assert model.saw("hunter2")
+
+
+async def reply_payload_sending(home: TemporaryHome, code: str) -> None:
+    async with place(home, ScriptedModel(says("Here.\nMEDIA:/tmp/cat.png"))) as here:
+        plug(here.app, code)
+        (payload,) = (await here.say("hi")).payloads
+    assert payload.text == "Here." and payload.media == ()
+
+
+async def subagents(home: TemporaryHome, code: str) -> None:
+    boss = ScriptedModel(calls("sessions_spawn", task="alpha"), says("ok"), says("It said A."))
+    async with house(home, Cast(please=boss, alpha=ScriptedModel(says("A")))) as it:
+        api = plug(it.app, code)
+        publisher = RunPublisher()
+        ChildHooks(it.app.run_hooks.hooks, publisher)
+        await it.say("r1", "please")
+        await it.until(lambda: boss.left == 0)
+        for event in it.events:
+            publisher(event)
+        await it.app.run_hooks.hooks.close(30)
+    if hasattr(api, "outcomes"):
+        assert api.outcomes == ["ok"]
+    else:
+        (task,) = api.tasks
+        assert "alpha" in task
+
+
+async def cron_changed(home: TemporaryHome, code: str) -> None:
+    async with home.assistant(ScriptedModel(), clock=SystemClock()) as app:
+        api = plug(app, code)
+        following = asyncio.create_task(ChildHooks(app.run_hooks.hooks, RunPublisher()).follow_jobs(app.bus))
+        await asyncio.sleep(0)
+        app.bus.publish("cron", {"action": "added", "jobId": "j", "job": {"id": "j"}})
+        while not api.jobs:
+            await asyncio.sleep(0)
+        following.cancel()
+    assert api.jobs == ["added"]
+
+
 async def lifetimes(home: TemporaryHome, code: str) -> None:
     async with home.assistant(ScriptedModel(), clock=SystemClock()) as app:
         api = plug(app, code)
@@ -197,11 +293,41 @@ async def lifetimes(home: TemporaryHome, code: str) -> None:
     assert (api.ports if hasattr(api, "ports") else api.reasons) in ([18789], ["stop"])
 
 
+async def before_dispatch(home: TemporaryHome, code: str) -> None:
+    async with home.assistant(ScriptedModel()) as app:
+        plug(app, code)
+        event = BeforeDispatch(content="ping", channel="slate", sender_id="ada")
+        key = app.key("main", None)
+        claim = await app.run_hooks.messages.dispatch(event, key, "r1")
+        other = await app.run_hooks.messages.dispatch(structs.replace(event, content="hello"), key, "r2")
+    assert (claim.plugin, claim.reply, other.plugin) == ("example", "pong, ada", "")
+
+
+async def before_reset(home: TemporaryHome, code: str) -> None:
+    async with home.assistant(ScriptedModel(says("ok"))) as app:
+        api = plug(app, code)
+        await ask(app, "hello")
+        (path,) = home.transcripts()
+        await app.lifecycle.reset(app.key("main", None))
+    assert api.resets == [("reset", str(path))]
+
+
 SCENES: dict[HookName, Callable[[TemporaryHome, str], Awaitable[None]]] = {
     "before_model_resolve": before_model_resolve,
     "before_prompt_build": before_prompt_build,
     "before_agent_start": before_agent_start,
     "before_agent_reply": before_agent_reply,
+    "agent_turn_prepare": agent_turn_prepare,
+    "before_agent_run": before_agent_run,
+    "llm_input": model_calls,
+    "llm_output": model_calls,
+    "model_call_started": model_calls,
+    "model_call_ended": model_calls,
+    "before_message_write": before_message_write,
+    "reply_payload_sending": reply_payload_sending,
+    "subagent_spawned": subagents,
+    "subagent_ended": subagents,
+    "cron_changed": cron_changed,
     "agent_end": agent_end,
     "before_compaction": compactions,
     "after_compaction": compactions,
@@ -210,6 +336,8 @@ SCENES: dict[HookName, Callable[[TemporaryHome, str], Awaitable[None]]] = {
     "before_install": before_install,
     "tool_result_persist": tool_result_persist,
     "message_received": message_received,
+    "before_dispatch": before_dispatch,
+    "before_reset": before_reset,
     "message_sending": message_sending,
     "message_sent": message_sent,
     "session_start": session_start,

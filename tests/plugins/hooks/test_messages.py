@@ -207,7 +207,7 @@ async def test_a_goodbye_that_hangs_does_not_hold_up_the_stop(openclaw_home: Tem
 @pytest.mark.parametrize(
     ("answer", "said", "delivery"),
     [
-        ({"content": "[mail] (nothing to see)"}, ["[mail] (nothing to see)"], "delivered"),
+        ({"content": "(nothing to see)"}, ["[mail] (nothing to see)"], "delivered"),
         ({"cancel": True, "cancelReason": "quiet hours"}, [], "not-delivered"),
     ],
 )

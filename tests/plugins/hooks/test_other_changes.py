@@ -9,6 +9,7 @@ from openclaw.testing import ScriptedModel, TemporaryHome, ask, says
 from openclaw.testing.server import MockModelServer
 from tests.e2e.test_command_line import run
 from tests.plugins.hook_files.support import put, want
+from tests.prompt.support import preview
 
 pytestmark = pytest.mark.anyio
 
@@ -31,8 +32,7 @@ async def test_what_a_hook_does_to_the_files_of_a_prompt_is_on_record(openclaw_h
     (openclaw_home.workspace / "TOOLS.md").write_text("tool words")
     want(openclaw_home, enabled=True)
     async with openclaw_home.assistant(ScriptedModel(says("Arr."))) as app:
-        key = app.key(None, None)
-        app.preparer.preview(app.toolset(), key, files=await app.preparer.bootstrap_files(key))
+        await preview(app)
         assert app.audit.entries() == []  # a preview is no run
         await ask(app, "hi")
         entries = app.audit.entries()

@@ -2,14 +2,15 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openclaw.core.hooks import POINTS
-from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing.server import MockModelServer
+from openclaw.testing import Step, TemporaryHome, calls, says
+from openclaw.testing.server import MockModelServer, Reply
 from tests.e2e.gateway_process import GatewayProcess
 from tests.e2e.test_command_line import run
 from tests.plugins.support import DEADLINE, write
@@ -62,7 +63,15 @@ async def test_a_plugin_hears_of_everything_and_its_words_reach_the_model(opencl
     home = openclaw_home
     write(home.root / "plugins", "witness", WITNESS.replace("NAMES", repr(LISTENS)), hooks=LISTENS)
     (home.workspace / "note.txt").write_text("a note")
-    with MockModelServer([calls("read", path="note.txt"), says("it is hunter2")]) as server:
+    script: list[Reply | Sequence[Step]] = [
+        calls("read", path="note.txt"),
+        says("it is hunter2"),
+        calls("sessions_spawn", task="count to one"),
+        says("One."),
+        says("One."),
+        says("One."),
+    ]
+    with MockModelServer(script) as server:
         access: dict[str, Any] = {"witness": {"hooks": {"allowConversationAccess": True}}}
         load = {"paths": [str(home.root / "plugins")]}
         home.configure({**server.settings(), "plugins": {"load": load, "entries": access}})
@@ -72,6 +81,17 @@ async def test_a_plugin_hears_of_everything_and_its_words_reach_the_model(opencl
                 assert done["result"]["payloads"][0]["text"] == "it is xxx"
                 await client.call("sessions.reset", {"key": "main"})
                 await until(home, "session_end")
+                await client.call("agent", {"message": "ask a child", "idempotencyKey": "2"}, final=True)
+                await until(home, "subagent_ended")
+                job = {
+                    "name": "later",
+                    "schedule": {"kind": "every", "everyMs": 86_400_000},
+                    "payload": {"kind": "agentTurn", "message": "look"},
+                    "sessionTarget": "isolated",
+                    "wakeMode": "now",
+                }
+                await client.call("cron.add", job)
+                await until(home, "cron_changed")
                 blocked = await asyncio.to_thread(run, home, "skills", "install", skill(home.root, "poet"), "--yes")
                 assert blocked.returncode == 1
                 assert "poet was not installed: the plugin witness objects: no skill poets" in blocked.stderr
@@ -85,10 +105,10 @@ async def test_a_plugin_hears_of_everything_and_its_words_reach_the_model(opencl
         asked = json.dumps(list(server.requests))
     assert "It rains." in asked and "Be brief." in asked and "PLUGIN_CONTEXT" in asked
     names = [each[0] for each in heard(home)]
-    missing = {*LISTENS} - {"before_compaction", "after_compaction"} - {*names}
+    missing = {*LISTENS} - {"before_compaction", "after_compaction", "before_dispatch"} - {*names}
     assert missing == set()
     order = [name for name in names if name in ("before_model_resolve", "before_prompt_build", "before_agent_reply")]
-    assert order == ["before_model_resolve", "before_prompt_build", "before_agent_reply"]
+    assert order[:3] == ["before_model_resolve", "before_prompt_build", "before_agent_reply"]
     assert names.index("gateway_start") < names.index("gateway_stop")
     assert run(home, "audit", "verify").returncode == 0
     listed = run(home, "prompt", "audit").stdout

@@ -1,20 +1,21 @@
 """What plugins changed can be read and checked: on the command line, in a chat, and from outside the record."""
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openclaw.config.edit import Editor
 from openclaw.core.hooks import HookName, HookRegistration, HookSettings
 from openclaw.gateway import app as application
-from openclaw.gateway.capabilities import describe_agent
+from openclaw.gateway.client_api import build_commands
 from openclaw.gateway.services import build_services
 from openclaw.plugins import rpc
 from openclaw.plugins.rpc import InstallCheckParams
-from openclaw.runs.commands import SlashCommands
-from openclaw.security.approvals import PendingApprovals
+from openclaw.runs.commands.catalog import CommandRequest
+from openclaw.runs.queue import QueuePolicy
+from openclaw.security.pending import PendingApprovals
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, calls, says
 from tests.e2e.test_command_line import run
 
@@ -101,29 +102,12 @@ class Place:
     def __init__(self, app: application.App) -> None:
         services = build_services(app)
         self.sessions = services.sessions
-        self.commands = SlashCommands(
-            services.sessions,
-            services.control,
-            app.lifecycle,
-            services.runs,
-            app.models,
-            app.index,
-            app.plugins,
-            app.clock,
-            app.preparer,
-            app.sandboxes,
-            app.budget,
-            app.archive,
-            app.audit,
-            app.live.tools,
-            app.live.commands,
-            PendingApprovals(app.clock, lambda question: None, lambda question, end: None),
-            services.toolset,
-            partial(describe_agent, app, services.toolset),
-        )
+        questions = PendingApprovals(app.db, app.clock, lambda question: None, lambda question, end: None)
+        queue = QueuePolicy(app.lifecycle, app.live.messages)
+        self.commands = build_commands(app, services, questions, queue, Editor(app.home, app.environment.environ))
 
     async def types(self, text: str) -> str:
-        reply = await self.commands.answer(self.sessions.key("main"), text)
+        reply = await self.commands.answer(CommandRequest(key=self.sessions.key("main")), text)
         assert reply is not None
         return reply.text
 

@@ -30,7 +30,6 @@ async def test_older_spellings_are_taken(openclaw_home):
     [
         ({"thread": True}, "no channel here binds threads"),
         ({"streamTo": "parent"}, "streamTo"),
-        ({"context": "fork"}, "context fork"),
         ({"attachAs": {"mountPath": "../x"}, "attachments": [{"name": "a", "content": "b"}]}, "inside the workspace"),
     ],
 )

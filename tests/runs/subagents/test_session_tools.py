@@ -2,21 +2,26 @@
 
 import asyncio
 import json
+import re
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openclaw.channels.messages import Attachments, MessageService
+from openclaw.channels.plugin_channel import PluginChannel
 from openclaw.channels.tools import MessageTool
-from openclaw.config.tools import refuse_protected
+from openclaw.config.tools import ConfigTool, refuse_protected
 from openclaw.core.channel import Receipt
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import parse_session_key
 from openclaw.core.tool import ToolContext
+from openclaw.process.environment import Environment
+from openclaw.runs.inbox import Inbox
 from openclaw.runs.outbox import Outbox
 from openclaw.sessions import history
-from openclaw.testing import ScriptedModel, TemporaryHome, calls, says
+from openclaw.testing import FakeChannel, ScriptedModel, TemporaryHome, calls, says
 from tests.runs.subagents.house import SETTINGS, Cast, Owner, house
 
 pytestmark = pytest.mark.anyio
@@ -78,6 +83,8 @@ async def test_the_status_card_tells_and_sets_the_model(home):
     card = (await used(home, "session_status")).text
     assert "Session: agent:main:main" in card
     assert "Model: scripted/scripted" in card
+    assert re.search(r"^Time: [A-Z][a-z]+day \d{4}-\d\d-\d\dT", card, re.MULTILINE)
+    assert "Thinking: off, reasoning: off, verbose: off, elevated: off" in card
     chosen = (await used(home, "session_status", model="scripted/scripted")).text
     assert "chosen for this session" in chosen
 
@@ -229,18 +236,32 @@ async def test_sessions_are_listed_by_their_group_and_put_away_ones_beside_the_o
 async def test_a_message_takes_several_files_along(home):
     async with house(home, Cast(please=ScriptedModel())) as it:
         outbox = Outbox(it.app.db, it.app.clock)
-        tool = MessageTool(it.app.run_hooks, lambda: ("pigeon",), outbox)
+        platforms = {("pigeon", "default"): PluginChannel(FakeChannel())}
+        messages = MessageService(platforms, outbox, it.app.run_hooks)
+        attachments = Attachments(it.app.sandboxes, it.app.live.tools)
+        tool = MessageTool(messages, attachments, Inbox(it.app.db, it.app.clock))
+        for name in ("a.png", "b.png", "c.png"):
+            (home.workspace / name).write_bytes(b"png")
         context = ToolContext(call_id="1", workspace=home.workspace, session_key="agent:main:main")
         files = [{"media": "a.png"}, {"media": "b.png", "type": "image"}]
         wanted = {"action": "send", "target": "bob", "media": "c.png", "attachments": files}
         sent = asyncio.create_task(tool.call(wanted, context))
-        while not (waiting := await outbox.waiting()):
+        while not (waiting := await outbox.first_waiting([("pigeon", "default")])):
             await asyncio.sleep(0)
-        assert waiting[0].message.media == ("c.png", "a.png", "b.png")
+        assert waiting[0].message.media == tuple(str(home.workspace / name) for name in ("c.png", "a.png", "b.png"))
         await outbox.arrived(waiting[0], [Receipt(id="7")], last=True)
-        assert json.loads((await sent).text)["sent"] == [{"target": "bob", "messageId": "7"}]
+        (told,) = json.loads((await sent).text)["sent"]
+        assert (told["target"], told["messageId"]) == ("bob", "7")
         refused = await tool.call({"action": "send", "target": "bob", "attachments": [{"name": "x"}]}, context)
         assert "every attachment needs media" in refused.text
+        context = ToolContext(call_id="2", workspace=home.workspace, session_key="agent:main:main")
+        picture = {"action": "send", "target": "bob", "media": "https://example.org/x.png"}
+        sent = asyncio.create_task(tool.call(picture, context))
+        while not (waiting := await outbox.first_waiting([("pigeon", "default")])):
+            await asyncio.sleep(0)
+        assert waiting[0].message.media == ("https://example.org/x.png",), "it is fetched when it is sent"
+        await outbox.arrived(waiting[0], [Receipt(id="8")], last=True)
+        await sent
 
 
 async def test_a_group_has_the_tools_its_channel_leaves_it(home):
@@ -254,3 +275,53 @@ async def test_a_group_has_the_tools_its_channel_leaves_it(home):
         assert names("telegram:group:-100") == {"session_status"}
         assert "exec" in names("telegram:group:-200")
         assert "exec" in names("main")
+
+
+async def test_what_was_said_is_found_in_sessions_that_may_be_seen_only(home):
+    own = json.loads((await used(home, "sessions_search", query="please")).text)
+    assert [hit["sessionKey"] for hit in own["results"]] == ["agent:main:main"]
+    assert json.loads((await used(home, "sessions_search", query="side answer")).text)["results"] == []
+    refused = await used(home, "sessions_search", query="side", sessionKey="agent:main:side")
+    assert refused.is_error and "tools.sessions.visibility" in refused.text
+    open_up(home, sessions={"visibility": "agent"})
+    found = json.loads((await used(home, "sessions_search", query="answer side")).text)
+    hit = found["results"][-1]
+    assert (hit["sessionKey"], hit["role"], hit["snippet"]) == ("agent:main:side", "assistant", "the side answer")
+    assert hit["score"] == 0.5 and hit["messageId"]
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        ({"raw": '{"agents":{"defaults":{"timeoutSeconds":"soon"}}}'}, "timeoutSeconds"),
+        ({"raw": '{"agents":{"defaults":{"userTimezone":"Europe/Oslo"}}}', "baseHash": ""}, "baseHash"),
+        ({"raw": "{"}, "raw"),
+        ({"raw": ""}, "raw is missing"),
+    ],
+)
+async def test_nobody_is_asked_about_a_change_that_cannot_be_made(home, call, why):
+    got = json.loads((await used(home, "gateway", action="config.get")).text)["result"]
+    owner = Owner("allow-once")
+    refused = await used(home, "gateway", owner, **{"action": "config.patch", "baseHash": got["hash"], **call})
+    assert refused.is_error and why in refused.text and owner.asked == []
+
+
+async def test_an_update_is_offered_where_it_can_be_made_and_restarts_when_there_was_one(tmp_path):
+    restarts: list[str] = []
+    versions = iter([("1.0", "1.1"), ("1.1", "1.1")])
+
+    async def update() -> tuple[str, str]:
+        return next(versions)
+
+    home = TemporaryHome(tmp_path)
+    environment = Environment(environ=home.environ, home_dir=home.root, cwd=home.workspace)
+    assert "update.run" not in json.dumps(ConfigTool(environment).spec.parameters)
+    tool = ConfigTool(environment, restarts.append, update)
+    assert "update.run" in json.dumps(tool.spec.parameters)
+    context = ToolContext(call_id="c", workspace=tmp_path)
+    done = json.loads((await tool.call({"action": "update.run"}, context)).text)
+    assert done == {"ok": True, "before": "1.0", "after": "1.1", "restarting": True}
+    assert restarts == ["updated from 1.0 to 1.1"]
+    assert not json.loads((await tool.call({"action": "update.run"}, context)).text)["restarting"]
+    with pytest.raises(InvalidRequest, match="cannot be updated"):
+        ConfigTool(environment).check({"action": "update.run"})

@@ -1,13 +1,17 @@
 """Approvals that wait for a person."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.tool import ApprovalRequest
-from openclaw.security.approvals import PendingApprovals, unattended
+from openclaw.security.pending import PendingApprovals, unattended
+from openclaw.storage.migrations import STATE_MIGRATIONS
+from openclaw.storage.sqlite import Sqlite
 from openclaw.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -17,12 +21,22 @@ def request(name: str) -> ApprovalRequest:
     return ApprovalRequest(id=name, tool="exec", command="ls", cwd="/", agent_id="main", session_key="agent:main:main")
 
 
+@pytest.fixture
+async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
+    found = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
+    yield found
+    await found.close()
+
+
 class Desk:
-    def __init__(self) -> None:
+    def __init__(self, db: Sqlite) -> None:
         self.clock = FakeClock()
         self.told: list[Any] = []
         self.approvals = PendingApprovals(
-            self.clock, self.told.append, lambda question, end: self.told.append((question.request.id, end.decision))
+            db,
+            self.clock,
+            self.told.append,
+            lambda question, end: self.told.append((question.request.id, end.decision)),
         )
 
 
@@ -34,20 +48,20 @@ async def asking(desk: Desk, name: str) -> "asyncio.Task[Any]":
 
 
 @pytest.mark.parametrize("decision", ["allow-once", "allow-always", "deny"])
-async def test_an_answer_reaches_the_one_who_asked(decision: str) -> None:
-    desk = Desk()
+async def test_an_answer_reaches_the_one_who_asked(db: Sqlite, decision: str) -> None:
+    desk = Desk(db)
     task = await asking(desk, "abcdef12")
     assert desk.approvals.get("abc").request.command == "ls"
-    assert desk.approvals.resolve("abcd", decision, by="ada").decision == decision
+    assert (await desk.approvals.resolve("abcd", decision, by="ada")).decision == decision
     answer = await task
     assert (answer.decision, answer.by) == (decision, "ada")
     assert desk.approvals.list() == [] and desk.told[-1] == ("abcdef12", decision)
     with pytest.raises(NotFound, match="already answered"):
-        desk.approvals.resolve("abcdef12", "deny")
+        await desk.approvals.resolve("abcdef12", "deny")
 
 
-async def test_nobody_answering_means_no() -> None:
-    desk = Desk()
+async def test_nobody_answering_means_no(db: Sqlite) -> None:
+    desk = Desk(db)
     task = await asking(desk, "abcdef12")
     await desk.clock.advance(1801)
     answer = await task
@@ -55,16 +69,16 @@ async def test_nobody_answering_means_no() -> None:
     assert desk.told[-1] == ("abcdef12", "expired")
 
 
-async def test_a_run_that_ends_takes_its_question_along() -> None:
-    desk = Desk()
+async def test_a_run_that_ends_takes_its_question_along(db: Sqlite) -> None:
+    desk = Desk(db)
     task = await asking(desk, "abcdef12")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert desk.approvals.list() == [] and desk.told[-1] == ("abcdef12", "expired")
 
 
-async def test_mistakes_are_named() -> None:
-    desk = Desk()
+async def test_mistakes_are_named(db: Sqlite) -> None:
+    desk = Desk(db)
     tasks = [await asking(desk, "aa11"), await asking(desk, "aa22")]
     for wanted, decision, error in (
         ("aa", "deny", InvalidRequest),
@@ -73,23 +87,23 @@ async def test_mistakes_are_named() -> None:
         ("aa11", "maybe", InvalidRequest),
     ):
         with pytest.raises(error):
-            desk.approvals.resolve(wanted, decision)
+            await desk.approvals.resolve(wanted, decision)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_client_that_has_nobody_to_ask_says_so() -> None:
-    desk = Desk()
+async def test_a_client_that_has_nobody_to_ask_says_so(db: Sqlite) -> None:
+    desk = Desk(db)
     task = await asking(desk, "abcdef12")
-    desk.approvals.decline("abcd", "nobody is at a terminal", by="cli")
+    await desk.approvals.decline("abcd", "nobody is at a terminal", by="cli")
     answer = await task
     assert (answer.decision, answer.why, answer.nobody) == ("deny", "nobody is at a terminal", True)
     assert desk.approvals.list() == [] and desk.told[-1] == ("abcdef12", "deny")
 
 
-async def test_where_nobody_is_nobody_is_asked() -> None:
-    desk = Desk()
+async def test_where_nobody_is_nobody_is_asked(db: Sqlite) -> None:
+    desk = Desk(db)
     with unattended("nobody can be asked here"):
         answer = await asyncio.create_task(desk.approvals.decide(request("abcdef12")))
     assert answer.decision == "deny" and answer.why.endswith(", and nobody can be asked here")

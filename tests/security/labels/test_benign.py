@@ -16,7 +16,7 @@ async def heard(it: World, session: str, task: Task, said: str) -> str:
     """The conversation, once it shows that the task was done; as it is after a while, if it never does."""
     found = ""
     with suppress(TimeoutError):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not task.check(it.workspace, said + found):
                 found = " ".join(message.text for message in await it.messages(session))
                 await asyncio.sleep(0.01)

@@ -35,7 +35,7 @@ GROUPED = "agent:main:telegram:group:4711"
 HOOK_TOKEN = "hook-token-0123456789abcdef"
 PROMPT = "CANARY-PROMPT-0A1B2C3D"
 FILE = "CANARY-FILE-4E5F6A7B"
-DEADLINE = 60.0
+DEADLINE = 300.0
 
 
 class Owner:
@@ -144,6 +144,7 @@ def settings(site: Site) -> dict[str, Any]:
                 "search": {"provider": "searxng", "baseUrl": f"http://127.0.0.1:{site.port}"},
             },
             "loopDetection": {"enabled": False},
+            "toolSearch": False,  # a model that obeys reaches for every tool there is
             "sessions": {"visibility": "agent"},
         },
         "hooks": {"enabled": True, "token": HOOK_TOKEN, "allowRequestSessionKey": True},

@@ -46,6 +46,7 @@ def profile_layers(profile: str, *also: str) -> list[ToolLayer]:
                 "gateway",
                 "sessions_list",
                 "sessions_history",
+                "sessions_search",
                 "sessions_send",
                 "sessions_spawn",
                 "sessions_yield",

@@ -72,21 +72,34 @@ def site() -> Iterator[Site]:
     server.server_close()
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    path = tmp_path / "workspace"
+# One browser for all tests of a module: each opens pages of its own.
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("browser")
+
+
+@pytest.fixture(scope="module")
+def workspace(place: Path) -> Path:
+    path = place / "workspace"
     path.mkdir()
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def settings() -> BrowserSettings:
     allowed = SsrfSettings(allowed_hostnames=("127.0.0.1",))
     return BrowserSettings(no_sandbox=os.geteuid() == 0, ssrf_policy=allowed)
 
 
-@pytest.fixture
-async def browsers() -> AsyncIterator[Browsers]:
+@pytest.fixture(scope="module")
+async def browsers(anyio_backend: str) -> AsyncIterator[Browsers]:
     if not any(shutil.which(name) for name in NAMES):
         pytest.skip("no Chromium is installed")
     made = Browsers(Fixed(ENVIRON))
@@ -95,8 +108,8 @@ async def browsers() -> AsyncIterator[Browsers]:
 
 
 @pytest.fixture
-def tool(browsers: Browsers, settings: BrowserSettings, tmp_path: Path) -> BrowserTool:
-    return BrowserTool(browsers, settings, tmp_path / "browser")
+def tool(browsers: Browsers, settings: BrowserSettings, place: Path) -> BrowserTool:
+    return BrowserTool(browsers, settings, place / "browser")
 
 
 @pytest.fixture

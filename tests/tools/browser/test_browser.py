@@ -8,12 +8,14 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import pytest
+from msgspec import structs
 
 from openclaw.core.settings import Fixed
-from openclaw.core.tool import Effects, ToolContext
+from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.tools.browser.schema import PARAMETERS
 from openclaw.tools.browser.tool import Browsers, BrowserTool
 from openclaw.tools.settings import BrowserSettings
+from tests.commandline import PATIENCE
 from tests.tools.browser.conftest import ENVIRON
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +26,10 @@ def ref_of(snapshot: str, what: str) -> str:
     found = re.search(rf"- {re.escape(what)}.*?\[ref=([a-z0-9]+)\]", snapshot)
     assert found, snapshot
     return found[1]
+
+
+def names_of(tabs: Output) -> set[str]:
+    return set(re.findall(r'"(t\d+)"', tabs.text))
 
 
 async def test_a_page_is_read_and_a_form_is_sent(site, look, tool):
@@ -114,15 +120,17 @@ async def test_questions_of_a_page_never_hang_anything(site, look):
 
 async def test_tabs_have_names_that_stay(site, look):
     await look("open", targetUrl=site.url(), label="front")
+    before = names_of(await look("tabs"))
     await look("act", kind="click", selector="text=Beside")
-    async with asyncio.timeout(60):
-        while "t2" not in (await look("tabs")).text:
+    async with asyncio.timeout(PATIENCE):
+        while not (new := names_of(await look("tabs")) - before):
             await asyncio.sleep(0.05)
+    [beside] = new
     await look("focus", targetId="front")
     assert '"Front' in (await look("tabs")).text
-    await look("close", targetId="t2")
-    assert "t2" not in (await look("tabs")).text
-    assert "no tab 't2'" in (await look("snapshot", targetId="t2")).text
+    await look("close", targetId=beside)
+    assert names_of(await look("tabs")) == before
+    assert f"no tab '{beside}'" in (await look("snapshot", targetId=beside)).text
 
 
 async def test_what_a_page_logs_can_be_read(site, look):
@@ -136,13 +144,14 @@ async def test_what_a_page_logs_can_be_read(site, look):
 
 async def test_cookies_are_kept_by_profile_and_nothing_runs_afterwards(site, settings, workspace: Path, tmp_path: Path):
     context = ToolContext(call_id="c", workspace=workspace)
+    others = {each.pid for each in psutil.Process().children(recursive=True)}
 
     async def visit(profile: str, script: str) -> str:
         browsers = Browsers(Fixed(ENVIRON))
         tool = BrowserTool(browsers, settings, tmp_path)
         try:
             await tool.call({"action": "open", "targetUrl": site.url("/two"), "profile": profile}, context)
-            started = {each.pid for each in psutil.Process().children(recursive=True)}
+            started = {each.pid for each in psutil.Process().children(recursive=True)} - others
             assert len(started) > 3
             environs = [psutil.Process(pid).environ() for pid in started if psutil.pid_exists(pid)]
             assert not [each for each in environs if "OPENAI_API_KEY" in each]
@@ -151,11 +160,9 @@ async def test_cookies_are_kept_by_profile_and_nothing_runs_afterwards(site, set
             ).text
         finally:
             await browsers.close()
-            for _ in range(300):
-                if not [pid for pid in started if psutil.pid_exists(pid) and _lives(pid)]:
-                    break
-                await asyncio.sleep(0.1)
-            assert not [pid for pid in started if psutil.pid_exists(pid) and _lives(pid)]
+            async with asyncio.timeout(PATIENCE):
+                while [pid for pid in started if _lives(pid)]:
+                    await asyncio.sleep(0.1)
 
     await visit("one", "() => { document.cookie = 'a=b; max-age=9999'; return 1 }")
     assert '"a=b"' in await visit("one", "() => document.cookie")
@@ -203,13 +210,12 @@ async def test_what_is_missing_says_what_to_install(tmp_path: Path, workspace: P
     await nowhere.close()
 
 
-async def test_a_script_can_be_forbidden(site, browsers, settings, workspace, tmp_path):
-    import msgspec
-
-    tool = BrowserTool(browsers, msgspec.structs.replace(settings, evaluate_enabled=False), tmp_path)
+async def test_a_script_can_be_forbidden(settings, workspace, tmp_path):
+    browsers = Browsers(Fixed(ENVIRON))
+    tool = BrowserTool(browsers, structs.replace(settings, evaluate_enabled=False), tmp_path)
     context = ToolContext(call_id="c", workspace=workspace)
-    await tool.call({"action": "open", "targetUrl": site.url()}, context)
     output = await tool.call({"action": "act", "kind": "evaluate", "fn": "() => 1"}, context)
+    await browsers.close()
     assert "browser.evaluateEnabled" in output.text
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.commandline import forked
+from tests.commandline import PYTHON, forked, quick_python
 
 HERE = Path(__file__).parent
 
@@ -20,6 +20,18 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def quick_workers(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our side of a server does not load its library anew each time, which takes more than a second."""
+    monkeypatch.setattr(sys, "executable", quick_python(tmp_path_factory.mktemp("python")))
+
+
+@pytest.fixture
+def real_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a test looks at which processes are put down with ours."""
+    monkeypatch.setattr(sys, "executable", PYTHON)
+
+
+@pytest.fixture
 def shop(place: Path) -> dict[str, Any]:
     """The settings of the well-made server."""
     command, *args = forked("tests.tools.mcp.shop", str(place))
@@ -27,5 +39,5 @@ def shop(place: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def rude() -> Callable[[str], dict[str, Any]]:
+def rude(real_workers: None) -> Callable[[str], dict[str, Any]]:
     return lambda manner: {"command": sys.executable, "args": [str(HERE / "rude.py"), manner]}

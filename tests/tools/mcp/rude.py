@@ -30,7 +30,7 @@ for line in sys.stdin:
         continue
     if manner == "storm":
         note = json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}) + "\n"
-        sys.stdout.write(note * 2000)
+        sys.stdout.write(note * 300)
     answers = {
         "initialize": {
             "protocolVersion": "2025-06-18",

@@ -15,7 +15,7 @@ from openclaw.core.tool import Effects
 from tests.commandline import Child, forked
 from tests.tools.mcp.test_servers import configured, free_port, offered, use
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("quick_workers")]
 
 
 def library() -> dict[str, Any]:

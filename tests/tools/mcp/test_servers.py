@@ -21,9 +21,8 @@ from openclaw.process.tasks import SystemClock
 from openclaw.runs.request import RunRequest
 from openclaw.testing import ScriptedApprover, ScriptedModel, TemporaryHome, calls, says
 from tests.commandline import Child
-from tests.tools.mcp.conftest import HERE
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("quick_workers")]
 
 
 @asynccontextmanager
@@ -87,12 +86,12 @@ async def test_tools_of_a_server_are_called_like_our_own(openclaw_home, shop, pl
 
 
 async def test_a_turn_uses_it_through_the_loop(openclaw_home, shop):
-    model = ScriptedModel(calls("shop__add", a=1, b="2"), says("It is three."))
+    model = ScriptedModel(calls("tool_call", id="shop__add", args={"a": 1, "b": "2"}), says("It is three."))
     async with configured(openclaw_home, {"shop": shop}, model=model) as app:
         request = RunRequest(run_id="r1", key=app.key("main", None), text="add one and two")
         async for _ in app.turns.run(request, app.toolset()):
             pass
-    assert any(spec.name == "shop__add" for spec in model.requests[0].tools)
+    assert "- shop__add: " in model.requests[0].system.text  # it is named, its schema is looked up
     assert model.saw("\n---\n3\n<<<END_EXTERNAL_UNTRUSTED_CONTENT")
 
 
@@ -131,8 +130,7 @@ async def test_arguments_that_do_not_fit_never_reach_it(openclaw_home, shop, pla
     assert not (place / "calls").exists()
 
 
-async def test_one_that_dies_says_so_and_is_there_again(openclaw_home, place):
-    shop = {"command": sys.executable, "args": [str(HERE / "shop.py"), str(place)]}
+async def test_one_that_dies_says_so_and_is_there_again(openclaw_home, shop):
     async with configured(openclaw_home, {"shop": shop}) as app:
         tools = await offered(app)
         died = await use(tools["shop__die"], openclaw_home)
@@ -141,7 +139,7 @@ async def test_one_that_dies_says_so_and_is_there_again(openclaw_home, place):
         assert (await use(tools["shop__add"], openclaw_home, a=1, b=1)).text.count("\n2\n") == 1
 
 
-async def test_one_that_hangs_is_stopped_at_its_limit(openclaw_home, shop, place):
+async def test_one_that_hangs_is_stopped_at_its_limit(openclaw_home, real_workers, shop, place):
     shop["requestTimeoutMs"] = 3000
     async with configured(openclaw_home, {"shop": shop}) as app:
         tools = await offered(app)
@@ -176,10 +174,10 @@ async def test_a_great_deal_of_text_is_cut(openclaw_home, shop):
 
 @pytest.mark.parametrize(
     ("manner", "told"),
-    [("gone", "cannot start: no licence"), ("silent", "not ready within 4 s"), ("endless", "the MCP server rude: ")],
+    [("gone", "cannot start: no licence"), ("silent", "not ready within 1 s"), ("endless", "the MCP server rude: ")],
 )
 async def test_one_that_cannot_be_used_costs_a_warning_and_no_turn(openclaw_home, rude, manner, told, caplog):
-    settings = {**rude(manner), "connectionTimeoutMs": 60_000 if manner == "gone" else 4000}
+    settings = {**rude(manner), "connectionTimeoutMs": 60_000 if manner == "gone" else 1000}
     before = children()
     model = ScriptedModel(says("Here I am."))
     async with configured(openclaw_home, {"rude": settings}, model=model) as app:

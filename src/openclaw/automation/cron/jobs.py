@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, structs
 
 from openclaw.automation.cron.schedule import GRACE_MS, AtSchedule, JobPart, Misfire, Schedule, validate_schedule
 from openclaw.automation.cron.watch import Watch
+from openclaw.automation.settings import FailureAlertSettings
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import Origin, clip
 
@@ -37,10 +38,18 @@ class AgentTurn(JobPart, frozen=True, kw_only=True, tag="agentTurn"):
     thinking: str | None = None
     timeout_seconds: Annotated[float, Meta(ge=0)] | None = None
     tools_allow: tuple[str, ...] | None = None
-    light_context: bool | None = None
 
 
 Payload = SystemEvent | AgentTurn
+
+
+class AlertRoute(JobShape, frozen=True, kw_only=True):
+    """Where it is told that a job keeps failing."""
+
+    mode: Literal["announce", "webhook"] | None = None
+    channel: str | None = None
+    to: str | None = None
+    account_id: str | None = None
 
 
 class Delivery(JobShape, frozen=True, kw_only=True):
@@ -52,13 +61,15 @@ class Delivery(JobShape, frozen=True, kw_only=True):
     thread_id: str | int | None = None
     account_id: str | None = None
     best_effort: bool | None = None
+    """A result that could not be delivered does not make the run a failed one."""
+    failure_destination: AlertRoute | None = None
 
 
-class FailureAlert(JobShape, frozen=True, kw_only=True):
-    """When people are told that a job keeps failing."""
+class FailureAlert(AlertRoute, frozen=True, kw_only=True):
+    """When people are told that a job keeps failing, and where; what is absent is as `cron.failureAlert` says."""
 
-    after: Annotated[int, Meta(ge=1)] = 2
-    cooldown_ms: Annotated[int, Meta(ge=0)] = 3_600_000
+    after: Annotated[int, Meta(ge=1)] | None = None
+    cooldown_ms: Annotated[int, Meta(ge=0)] | None = None
 
 
 class AutoDisabled(JobShape, frozen=True, kw_only=True):
@@ -128,10 +139,19 @@ class CronJob(JobShape, frozen=True, kw_only=True):
 
 _FIELDS = {field.encode_name for field in structs.fields(CronJob)} - {"id", "state", "createdAtMs", "updatedAtMs"}
 _FLAT = {
-    "payload": ("message", "text", "model", "thinking", "timeoutSeconds", "toolsAllow", "lightContext"),
+    "payload": ("message", "text", "model", "thinking", "timeoutSeconds", "toolsAllow"),
     "schedule": ("at", "atMs", "everyMs", "expr", "tz", "staggerMs"),
 }
 """Fields that people and models write beside the part they belong to."""
+
+
+_PARTS: dict[str, tuple[type[Struct], ...]] = {
+    "payload": (SystemEvent, AgentTurn),
+    "delivery": (Delivery,),
+    "failureAlert": (FailureAlert,),
+}
+"""The parts of a job whose fields are checked by name, so that none is taken and ignored."""
+_SAYS_NOTHING = {"kind", "toolsAllowIsDefault"}
 
 
 # Building and patching.
@@ -159,6 +179,14 @@ def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: 
     ):
         if not isinstance(given.get(needed), dict):
             raise InvalidRequest(f"a job needs a {needed}, for example {example}")
+    for name, kinds in _PARTS.items():
+        known = {field.encode_name for each in kinds for field in structs.fields(each)} | _SAYS_NOTHING
+        part = given.get(name)
+        extra = [field for field, value in part.items() if value is not None] if isinstance(part, dict) else []
+        if unknown := sorted(set(extra) - known):
+            raise InvalidRequest(
+                f"{name} has no {', '.join(unknown)} here: it has {', '.join(sorted(known - _SAYS_NOTHING))}"
+            )
     kind = given["payload"].get("kind")
     given.setdefault("sessionTarget", "main" if kind == "systemEvent" else "isolated")
     given.setdefault("delivery", {"mode": "announce" if kind == "agentTurn" else "none"})
@@ -243,10 +271,14 @@ def _check(job: CronJob) -> None:
         raise InvalidRequest("a systemEvent is heard in the main conversation: it has nothing to announce")
     if job.delivery.mode == "webhook" and not (job.delivery.to or "").startswith(("http://", "https://")):
         raise InvalidRequest("delivery by webhook needs an address: set delivery.to to an http or https URL")
+    for route in (job.failure_alert or None, job.delivery.failure_destination):
+        if route is not None and route.mode == "webhook" and not (route.to or "").startswith(("http://", "https://")):
+            raise InvalidRequest("an alert by webhook needs an address: set its to to an http or https URL")
 
 
 # What a result does to a job: backoff, retries, alerts, disabling.
 
+ALERTS = FailureAlertSettings()
 BACKOFF_MS = (30_000, 60_000, 300_000, 900_000, 3_600_000)
 MOST_FAILURES = 10
 ONCE_TRIES = 3
@@ -279,8 +311,10 @@ class JobAfter(Struct, frozen=True, kw_only=True):
     """The alert text for a job that keeps failing."""
 
 
-def apply_result(job: CronJob, result: JobResult, following: int | None) -> JobAfter:
-    """Applies a result to the job whose next slot is `following`."""
+def apply_result(
+    job: CronJob, result: JobResult, following: int | None, alerts: FailureAlertSettings = ALERTS
+) -> JobAfter:
+    """Applies a result to the job whose next slot is `following`; `alerts` hold where the job says nothing itself."""
     state = structs.replace(
         job.state,
         running_at_ms=None,
@@ -293,7 +327,7 @@ def apply_result(job: CronJob, result: JobResult, following: int | None) -> JobA
         seen=dict(result.seen) if result.seen is not None else job.state.seen,
     )
     if result.status == "error":
-        return _failed(structs.replace(job, state=state), result, following)
+        return _failed(structs.replace(job, state=state), result, following, alerts)
     alert = ""
     state = structs.replace(state, next_run_at_ms=following, consecutive_errors=0, auto_disabled=None)
     if result.status == "ok":
@@ -306,7 +340,7 @@ def apply_result(job: CronJob, result: JobResult, following: int | None) -> JobA
     return JobAfter(job=structs.replace(job, state=state), alert=alert)
 
 
-def _failed(job: CronJob, result: JobResult, following: int | None) -> JobAfter:
+def _failed(job: CronJob, result: JobResult, following: int | None, alerts: FailureAlertSettings) -> JobAfter:
     errors = job.state.consecutive_errors + 1
     pause = BACKOFF_MS[min(errors, len(BACKOFF_MS)) - 1]
     state = structs.replace(job.state, consecutive_errors=errors)
@@ -328,15 +362,28 @@ def _failed(job: CronJob, result: JobResult, following: int | None) -> JobAfter:
         return JobAfter(job=structs.replace(job, enabled=False, state=state), alert=alert)
     state = structs.replace(state, next_run_at_ms=following)
     alert = ""
-    if _alerts(job, state, result.ended_at):
+    if _alerts(job, state, result.ended_at, alerts):
         state = structs.replace(state, last_failure_alert_at_ms=result.ended_at)
         alert = f"The job {job.name!r} has failed {errors} times in a row: {result.error or 'no details'}"
     return JobAfter(job=structs.replace(job, state=state), alert=alert)
 
 
-def _alerts(job: CronJob, state: JobState, now: int) -> bool:
-    if job.failure_alert is False:
+def _alerts(job: CronJob, state: JobState, now: int, settings: FailureAlertSettings) -> bool:
+    own = job.failure_alert
+    if own is False or (own is None and not settings.enabled):
         return False
-    rule = job.failure_alert or FailureAlert()
+    after = own.after if own and own.after is not None else settings.after
+    cooldown = own.cooldown_ms if own and own.cooldown_ms is not None else settings.cooldown_ms
     last = state.last_failure_alert_at_ms
-    return state.consecutive_errors >= rule.after and (last is None or now - last >= rule.cooldown_ms)
+    return state.consecutive_errors >= after and (last is None or now - last >= cooldown)
+
+
+def alert_delivery(job: CronJob, settings: FailureAlertSettings) -> Delivery:
+    """Where it is told how a job is doing: as the job says, else as the settings say, else where its results go."""
+    own, usual = job.failure_alert or None, job.delivery.failure_destination
+    everybody = AlertRoute(mode=settings.mode, channel=settings.channel, to=settings.to, account_id=settings.account_id)
+    for route in (own, usual, everybody):
+        if route is not None and (route.channel or route.to):
+            mode = route.mode or "announce"
+            return Delivery(mode=mode, channel=route.channel, to=route.to, account_id=route.account_id)
+    return job.delivery if job.delivery.mode == "announce" else Delivery(mode="announce")

@@ -64,9 +64,12 @@ def parse_duration(text: str) -> int:
     return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
+_FROM_NOW = re.compile(r"\+?[\d.]+(ms|[smhdw]).*")
+
+
 def parse_time(text: str, tz: str | None = None, now: int | None = None) -> int:
     """The time `text` names: ISO 8601, or with `now` also a time from now (`20m`)."""
-    if now is not None and re.fullmatch(r"\+?[\d.]+(ms|[smhdw]).*", text.strip().lower()):
+    if now is not None and _FROM_NOW.fullmatch(text.strip().lower()):
         return now + parse_duration(text.strip().lstrip("+"))
     try:
         found = datetime.fromisoformat(text.strip())
@@ -94,8 +97,10 @@ def validate_schedule(schedule: Schedule, now: int, created: int, local: str) ->
     """Completes a schedule for storage; refuses one that never fires."""
     match schedule:
         case AtSchedule():
-            parse_time(schedule.at)
-            return schedule
+            at = parse_time(schedule.at, now=now)
+            if not _FROM_NOW.fullmatch(schedule.at.strip().lower()):
+                return schedule
+            return AtSchedule(at=datetime.fromtimestamp(at / 1000, UTC).isoformat())  # counted from now, once
         case EverySchedule():
             if schedule.every_ms < MIN_EVERY_MS:
                 raise InvalidRequest(f"every {schedule.every_ms} ms is too often: the shortest is {MIN_EVERY_MS} ms")

@@ -14,11 +14,21 @@ from msgspec import structs
 
 from openclaw.agent.settings import agent_ids
 from openclaw.automation.context import AutomationContext
-from openclaw.automation.cron.jobs import AgentTurn, CronJob, Delivery, JobResult, Status, is_deferred
+from openclaw.automation.cron.jobs import (
+    AgentTurn,
+    CronJob,
+    Delivery,
+    DeliveryStatus,
+    JobResult,
+    Status,
+    alert_delivery,
+    is_deferred,
+)
 from openclaw.automation.cron.probes import WatchProbes, watch_origins
 from openclaw.automation.cron.schedule import parse_duration, plan_due_slot
 from openclaw.automation.cron.store import CronJobs, CronStore, JobFire, job_to_json, run_to_json
-from openclaw.automation.heartbeat import visible_answer
+from openclaw.automation.heartbeat import REMINDER, visible_answer
+from openclaw.core.channel import Outbound
 from openclaw.core.errors import (
     Conflict,
     InvalidRequest,
@@ -29,7 +39,7 @@ from openclaw.core.errors import (
     StateError,
     Unavailable,
 )
-from openclaw.core.keys import SessionKey
+from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.core.messages import Assistant, Text
 from openclaw.core.text import Origin, merge_origins
 from openclaw.process.tasks import supervise, supervise_once, wait_first
@@ -41,7 +51,6 @@ from openclaw.sessions.index import SessionRow
 from openclaw.tools.web_guard import AddressRules
 
 WEBHOOK_SECONDS = 15.0
-HERE = (None, "last", "webchat", "main")
 
 
 # Delivery.
@@ -56,24 +65,34 @@ class JobDelivery:
         self._resolve = resolve
         """Looks names up in place of the system."""
 
-    async def deliver(self, fire: JobFire, delivery: Delivery, text: str) -> None:
-        announces = delivery.mode == "announce"
+    async def deliver(self, fire: JobFire, delivery: Delivery, text: str) -> str:
+        """Delivers a result, or puts it into the outbox: then its name there."""
         if delivery.mode == "none":
-            return
-        if announces and delivery.channel not in HERE:
-            raise InvalidRequest(f"the channel {delivery.channel} is not connected: leave delivery.channel out")
-        to, text = ("main", f"[{fire.job.name}] {text}") if announces else (delivery.to or "", text)
+            return ""
+        announces, address = delivery.mode == "announce", None
+        main = self._sessions.key("main", fire.job.agent_id)
+        if announces:
+            address = await self.context.address_of(
+                main, delivery.channel, delivery.to, delivery.account_id, delivery.thread_id
+            )
+        to = address.to if address else "main" if announces else delivery.to or ""
         hooks = self.context.run_hooks
         merged = await hooks.messages.decided(to, text, hooks.errand("cron"))
         if merged.cancelled is not None:
             raise Conflict(f"not delivered: the plugin {merged.cancelled.plugin} cancelled it: {merged.cancelled.text}")
+        name = f"cron:{fire.run_id}"
         if announces:
-            agent = self._sessions.key("main", fire.job.agent_id).agent
-            heard = await self._sessions.origins(_session_of(fire, agent))
-            await self.say(fire.job.agent_id, merged.content, f"cron:{fire.run_id}", heard)
+            heard = await self._sessions.origins(_session_of(fire, main.agent))
+            await self.say(fire.job.agent_id, f"[{fire.job.name}] {merged.content}", name, heard)
+            if address is not None:
+                said = await self.context.outbox.said_by_tool(fire.run_id, address)
+                if said is not None:  # the run has written there itself
+                    return said
+                await self.context.outbox.put(Outbound(to=address, text=merged.content), name, key=str(main))
         else:
             await self._post(to, {**run_to_json(fire), "summary": merged.content})
         hooks.messages.tell_sent(to, merged.content, hooks.errand("cron"))
+        return "" if address is None else name
 
     async def say(self, agent_id: str | None, text: str, writer: str, origins: tuple[Origin, ...] = ()) -> None:
         """A message of the assistant in the agent's main conversation, with the labels of what it was made from."""
@@ -81,8 +100,19 @@ class JobDelivery:
         message = Assistant(
             content=(Text(text),), provider="openclaw", model="cron", timestamp=self._sessions.now, origins=origins
         )
-        await self.context.turns.inject(key, message, writer)
-        await self._sessions.changed(key, "inject")
+        await self._sessions.injected(key, await self.context.turns.inject(key, message, writer))
+
+    async def alert(self, fire: JobFire, text: str) -> None:
+        """Tells the owner how a job is doing: in the main conversation, and where alerts of the job go."""
+        name, main = f"cron-alert:{fire.run_id}", self._sessions.key("main", fire.job.agent_id)
+        await self.say(fire.job.agent_id, text, name)
+        where = alert_delivery(fire.job, self.context.cron_settings.current.failure_alert)
+        if where.mode == "webhook":
+            await self._post(where.to or "", {"jobId": fire.job.id, "jobName": fire.job.name, "text": text})
+            return
+        address = await self.context.address_of(main, where.channel, where.to, where.account_id, where.thread_id)
+        if address is not None:
+            await self.context.outbox.put(Outbound(to=address, text=text), name, key=str(main))
 
     async def _post(self, url: str, document: dict[str, Any]) -> None:
         """Posts a result; private addresses are refused unless the owner allows them."""
@@ -161,6 +191,13 @@ def is_single_run(key: SessionKey) -> bool:
     return key.is_cron_run or key.rest.startswith("boot:")
 
 
+def _conversation(job: CronJob, main: SessionKey) -> SessionKey:
+    """Where a reminder is heard: in the conversation on a channel that asked for it, else in the main one."""
+    asked = job.session_key or (job.owner.session_key if job.owner else None)
+    key = parse_session_key(asked, main.agent) if asked else main
+    return key if key.route is not None else main
+
+
 def _session_of(fire: JobFire, agent: str) -> SessionKey:
     """The session of one run of a job."""
     return SessionKey(agent, f"cron:{fire.job.id}:run:{fire.run_id}")
@@ -177,6 +214,9 @@ async def _remove(context: AutomationContext, key: SessionKey, row: SessionRow) 
     return True
 
 
+UNSETTLED = ("pending", "sending", "unsure")
+RECEIPT_SECONDS = 20.0
+"""So long the end of a run waits to say whether its result has arrived."""
 LONGEST_SLEEP = 60.0
 """A changed clock, or a job another process adds, is noticed within this many seconds."""
 TURN_SECONDS = 3_600.0
@@ -214,7 +254,7 @@ class Scheduler:
         self._changed = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._in_work: set[str] = set()
+        self._in_work: list[str] = []
         """The runs of slots that are in our hands."""
         self.firing = False
 
@@ -235,7 +275,7 @@ class Scheduler:
                         task.cancel()
         finally:
             # The process may live on and start again: what is in its hands would be nobody else's to take.
-            await self.store.release(list(self._in_work))
+            await self.store.release(self._in_work)
 
     async def run_now(self, name: str, *, only_due: bool = False) -> str | None:
         """Runs a job outside its schedule; gives the run's id, or None when `only_due` and it is not due."""
@@ -304,7 +344,7 @@ class Scheduler:
                 log.info("taking up the job %s again: whoever ran it is gone", fire.job.name)
                 self._start(fire)
             else:
-                self._spawn(self._deliver(fire, fire.result), fire)
+                self._spawn(self._deliver_late(fire), fire)
 
     async def _take(self, job: CronJob) -> bool:
         now = self.context.now
@@ -333,11 +373,11 @@ class Scheduler:
     def _spawn(self, work: Coroutine[Any, Any, None], fire: JobFire) -> None:
         if self._group is None:
             raise RuntimeError("jobs are run inside serving()")
-        self._in_work.add(fire.run_id)
+        self._in_work.append(fire.run_id)
 
         async def see_through() -> None:
             await work
-            self._in_work.discard(fire.run_id)
+            self._in_work.remove(fire.run_id)
 
         through = supervise_once(see_through(), f"cron run {fire.run_id}")
         task = self._group.create_task(through, name=f"cron:{fire.run_id}")
@@ -376,9 +416,11 @@ class Scheduler:
         if isinstance(job.payload, AgentTurn):
             outcome = await self._turn(fire, key.agent, job.payload, news, origins)
             return structs.replace(self._result_of(outcome, started), seen=seen)
-        await context.system_events.add(key, "\n".join((job.payload.text, *news)), fire.run_id, origins)
-        if job.wake_mode == "now":
-            self._wake(key, f"cron:{job.id}")
+        heard_in = _conversation(job, key)
+        why = f"{REMINDER}{job.id}" if job.wake_mode == "now" else ""
+        await context.system_events.add(heard_in, "\n".join((job.payload.text, *news)), fire.run_id, origins, why)
+        if why:
+            self._wake(heard_in, why)
         return self._ended("ok", started, summary=job.payload.text, seen=seen)
 
     async def _turn(
@@ -428,25 +470,54 @@ class Scheduler:
     async def _finish(self, fire: JobFire, result: JobResult) -> None:
         text = visible_answer(result.summary) if result.status == "ok" else ""
         delivers = bool(text) and fire.job.delivery.mode != "none" and isinstance(fire.job.payload, AgentTurn)
-        after = await self.store.finish(fire, result, delivers=delivers)
+        alerts = self.context.cron_settings.current.failure_alert
+        after = await self.store.finish(fire, result, delivers=delivers, alerts=alerts)
         if after is None:
             return
         self.ended[(result.status,)] += 1
         ended = structs.replace(fire, status=result.status, ended_at=result.ended_at, result=result)
         if delivers:
-            await self._deliver(ended, result)
+            ended = await self._deliver(ended, result)
         if after.alert:
             log.warning("%s", after.alert)
-            # The agent may be gone from the configuration; its jobs fail, and the log has said so.
-            with suppress(NotFound):
-                await self.delivery.say(fire.job.agent_id, after.alert, f"cron-alert:{fire.run_id}")
+            try:
+                await self.delivery.alert(fire, after.alert)
+            except (NotFound, Unavailable, InvalidRequest, StateError) as error:
+                # Its agent may be gone from the configuration, or its channel; the log has said how the job is doing.
+                log.warning("the alert about the job %s reached nobody: %s", fire.job.name, error.message)
         self._publish("finished", fire.job.id, after.job, run_to_json(ended))
 
-    async def _deliver(self, fire: JobFire, result: JobResult | None) -> None:
+    async def _deliver(self, fire: JobFire, result: JobResult | None) -> JobFire:
+        """Delivers a result; gives the run with what became of it, `unknown` when no receipt came soon."""
         try:
-            await self.delivery.deliver(fire, fire.job.delivery, visible_answer(result.summary) if result else "")
+            text = visible_answer(result.summary) if result else ""
+            name = await self.delivery.deliver(fire, fire.job.delivery, text)
         except OpenClawError as error:
-            log.warning("the result of the job %s was not delivered: %s", fire.job.name, error.message)
-            await self.store.delivered(fire, "not-delivered", error.message)
-        else:
-            await self.store.delivered(fire, "delivered")
+            return await self._delivered(fire, error.message)
+        if not name:
+            return await self._delivered(fire)
+        entry = await self.context.outbox.settled(name, RECEIPT_SECONDS)
+        if entry.state in UNSETTLED:
+            self._spawn(self._confirm(fire, name), fire)
+            return structs.replace(fire, delivery="unknown")
+        return await self._delivered(fire, "" if entry.state == "sent" else entry.error or entry.state)
+
+    async def _deliver_late(self, fire: JobFire) -> None:
+        await self._deliver(fire, fire.result)
+
+    async def _confirm(self, fire: JobFire, name: str) -> None:
+        """Waits for a receipt that is late; after a restart the same message is waited for."""
+        outbox = self.context.outbox
+        while (entry := await outbox.settled(name, LONGEST_SLEEP)).state in UNSETTLED:
+            pass
+        await self._delivered(fire, "" if entry.state == "sent" else entry.error or entry.state)
+        with suppress(NotFound):  # its job may be gone
+            self._publish("updated", fire.job.id, await self.store.get(fire.job.id), {})
+
+    async def _delivered(self, fire: JobFire, why: str = "") -> JobFire:
+        """Records what became of a result, and why it was not delivered."""
+        if why:
+            log.warning("the result of the job %s was not delivered: %s", fire.job.name, why)
+        status: DeliveryStatus = "not-delivered" if why else "delivered"
+        await self.store.delivered(fire, status, why)
+        return structs.replace(fire, delivery=status, delivery_error=why)

@@ -15,8 +15,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.automation.cron.jobs import CronJob, DeliveryStatus, JobAfter, JobResult, apply_result, build, patch_job
+from openclaw.automation.cron.jobs import (
+    ALERTS,
+    CronJob,
+    DeliveryStatus,
+    JobAfter,
+    JobResult,
+    apply_result,
+    build,
+    patch_job,
+)
 from openclaw.automation.cron.schedule import DueSlots, next_fire
+from openclaw.automation.settings import FailureAlertSettings
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound
 from openclaw.storage.database import Database, Row, Transaction
@@ -154,7 +164,9 @@ class CronStore:
         """Puts slots down whose work is not done: the next start takes them up."""
         await self._owned.release(run_ids)
 
-    async def finish(self, fire: JobFire, result: JobResult, *, delivers: bool) -> JobAfter | None:
+    async def finish(
+        self, fire: JobFire, result: JobResult, *, delivers: bool, alerts: FailureAlertSettings = ALERTS
+    ) -> JobAfter | None:
         """Records how a slot ended and applies it to the job; None when it is on record already."""
         async with self._db.transaction() as tx:
             done = await tx.write(
@@ -175,7 +187,7 @@ class CronStore:
             if not rows:
                 return JobAfter(job=None)
             job = _job(rows[0])  # reread: the job may have been edited since the slot was taken
-            made = apply_result(job, result, job.state.next_run_at_ms if job.enabled else None)
+            made = apply_result(job, result, job.state.next_run_at_ms if job.enabled else None, alerts)
             if made.job is None:
                 await tx.write("DELETE FROM cron_jobs WHERE job_id = :id", {"id": job.id})
             else:
@@ -378,6 +390,15 @@ def job_to_json(job: CronJob) -> dict[str, Any]:
     return {**raw, "configRevision": revision_of(job)}
 
 
+def completion_of(fire: JobFire) -> str:
+    """How a run ended for the person: it is done when its result arrived where it has to."""
+    if fire.status != "ok":
+        return "failed"
+    if fire.delivery == "unknown":
+        return "unknown"
+    return "failed" if fire.delivery == "not-delivered" and not fire.job.delivery.best_effort else "succeeded"
+
+
 def run_to_json(fire: JobFire) -> dict[str, Any]:
     """An ended run for clients."""
     result = fire.result
@@ -392,6 +413,8 @@ def run_to_json(fire: JobFire) -> dict[str, Any]:
         "slotMs": fire.slot,
         "deliveryStatus": fire.delivery,
     }
+    if fire.status != "skipped":
+        raw["completionStatus"] = completion_of(fire)
     if fire.delivery_error:
         raw["deliveryError"] = fire.delivery_error
     if result is not None:

@@ -22,24 +22,14 @@ MOST_CONTEXT = 10
 CONTEXT_CHARS = 700
 LINE_CHARS = 220
 
-DESCRIPTION = """Manage scheduled jobs and wake events of the gateway.
-
-Actions: status; list (includeDisabled, agentId); get (jobId); add (job); update (jobId, patch); remove (jobId);
-run (jobId: now, or with runMode "due" only if it is due); runs (jobId: history); wake (text, mode "now" or
-"next-heartbeat"). list and runs take limit and offset.
-
-A job: {name?, schedule, payload, sessionTarget?, delivery?, enabled?, deleteAfterRun?, misfire?}
-schedule, one of:
-  {"kind":"at","at":"2027-01-31T09:30:00+01:00"} once; without an offset the time is UTC
-  {"kind":"every","everyMs":3600000}
-  {"kind":"cron","expr":"0 9 * * 1-5","tz":"Europe/Berlin"}
-payload, one of:
-  {"kind":"systemEvent","text":"…"} with sessionTarget "main": told in the main conversation
-  {"kind":"agentTurn","message":"…"} with sessionTarget "isolated": a run of its own, result announced
-delivery (agentTurn only): {"mode":"announce"} (default), {"mode":"none"} or {"mode":"webhook","to":"https://…"}
-
-For a reminder use systemEvent. Write its text so that it makes sense when it is read later, say that it is a reminder
-(and, if much time passes, of what), and set contextMessages (0 to 10) to attach recent lines of this conversation."""
+DESCRIPTION = """Scheduled jobs and wake events. add (job), list, get|remove|run|runs (jobId), update (jobId, patch), \
+wake (text, mode).
+job: {name, schedule, payload, delivery?, sessionTarget?, enabled?, deleteAfterRun?, misfire?}
+schedule: {"kind":"at","at":"2027-01-31T09:30:00+01:00"} (no offset: UTC) | {"kind":"every","everyMs":3600000} | \
+{"kind":"cron","expr":"0 9 * * 1-5","tz":"Europe/Berlin"}
+payload: {"kind":"systemEvent","text"} is told in the main conversation: for reminders, worded to read as one when it \
+fires; contextMessages (0-10) adds recent lines. {"kind":"agentTurn","message"} is a run of its own, announced here.
+delivery of agentTurn: {"mode":"announce","channel","to"} | {"mode":"none"} | {"mode":"webhook","to":"https://…"}"""
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -49,10 +39,10 @@ PARAMETERS: dict[str, Any] = {
         "agentId": {"type": "string"},
         "limit": {"type": "integer", "minimum": 1, "maximum": PAGE},
         "offset": {"type": "integer", "minimum": 0},
-        "job": {"type": "object", "additionalProperties": True},
+        "job": {"type": "object"},
         "jobId": {"type": "string"},
-        "runMode": {"type": "string", "enum": ["due", "force"]},
-        "patch": {"type": "object", "additionalProperties": True},
+        "runMode": {"type": "string", "enum": ["due", "force"], "description": "run: due only if it is due"},
+        "patch": {"type": "object"},
         "text": {"type": "string"},
         "mode": {"type": "string", "enum": ["now", "next-heartbeat"]},
         "contextMessages": {"type": "integer", "minimum": 0, "maximum": MOST_CONTEXT},
@@ -70,10 +60,11 @@ class CronTool:
         description=DESCRIPTION,
         parameters=PARAMETERS,
         summary=(
-            "Manage cron jobs and wake events (use for reminders; write the systemEvent text so that it reads as a "
-            "reminder when it fires, and include recent context where it helps)"
+            "scheduled jobs, wake events and reminders (write a reminder so that it reads as one when it fires, with "
+            "the context it needs)"
         ),
         aliases={"id": "jobId"},
+        rare=("includeDisabled", "agentId", "limit", "offset", "runMode"),
         absent={
             "gatewayUrl": "jobs are those of this gateway; leave it out",
             "gatewayToken": "jobs are those of this gateway; leave it out",
@@ -167,6 +158,16 @@ class CronTool:
                 entries, total = await self._book.store.runs(job.id, limit=limit, offset=offset)
                 return json_output({"entries": [run_to_json(entry) for entry in entries], "total": total})
 
+    async def _delivery(self, context: ToolContext) -> dict[str, Any]:
+        """A result goes to the conversation that asked for the job."""
+        key = parse_session_key(context.session_key or "main", context.agent_id)
+        address = await self._scheduler.context.outbox.routes.of(key)
+        if address is None:
+            return {"mode": "announce"}
+        thread = {} if address.thread is None else {"threadId": address.thread}
+        where = {"channel": address.channel, "to": address.to, "accountId": address.account, **thread}
+        return {"mode": "announce", **where}
+
     async def _add(self, args: Mapping[str, Any], context: ToolContext) -> CronJob:
         raw = args.get("job")
         if not isinstance(raw, dict):
@@ -177,6 +178,8 @@ class CronTool:
         job.setdefault("agentId", context.agent_id)
         job.setdefault("owner", {"agentId": context.agent_id, "sessionKey": context.session_key})
         payload = job.get("payload")
+        if isinstance(payload, dict) and payload.get("kind") == "agentTurn":
+            job.setdefault("delivery", await self._delivery(context))
         count = args.get("contextMessages") or 0
         if isinstance(payload, dict) and payload.get("kind") == "systemEvent" and isinstance(count, int) and count > 0:
             lines = await self._recent(context.session_key, min(count, MOST_CONTEXT))

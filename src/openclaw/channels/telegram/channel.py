@@ -1,16 +1,26 @@
-"""A Telegram bot: asks for updates and hands them over with their offset; sends messages; one request at a time."""
+"""A Telegram bot: asks for updates, or is called with them, and hands them over; sends messages; fetches files."""
 
 import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import httpx2
 import msgspec
 
+from openclaw.channels.accounts import AccountConfig, ChannelContext
 from openclaw.channels.telegram import wire
+from openclaw.channels.telegram.settings import TelegramSettings
 from openclaw.channels.telegram.wire import BotIdentity, TelegramCall
 from openclaw.core.channel import (
+    AccountClosed,
+    AccountProbe,
     Address,
+    Inbound,
+    InboundFile,
     MessageRefused,
     Outbound,
     Receipt,
@@ -20,12 +30,19 @@ from openclaw.core.channel import (
 )
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
+from openclaw.protocol.auth import secrets_equal
+
+log = logging.getLogger("openclaw.channels")
 
 API_ROOT = "https://api.telegram.org"
 POLL_SECONDS = 50
 ANSWER_SECONDS = 30.0
 SLACK_SECONDS = 15.0
 """How much later than promised an answer to a poll may come before the connection counts as dead."""
+WEBHOOK_LOOK_SECONDS = 300.0
+"""How often Telegram is asked whether its calls arrive here."""
+SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105
+DEFAULT_SETTINGS = TelegramSettings()
 
 
 class Telegram:
@@ -34,47 +51,189 @@ class Telegram:
     name = wire.NAME
     facts = wire.FACTS
 
-    def __init__(self, token: Secret, *, account: str = "default", api_root: str = API_ROOT) -> None:
+    def __init__(
+        self,
+        token: Secret,
+        *,
+        account: str = "default",
+        settings: TelegramSettings = DEFAULT_SETTINGS,
+        menu: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """`menu` has the names and descriptions of our commands."""
         self.account = account
         self._token = token
-        self._root = api_root.rstrip("/")
+        self._settings = settings
+        self._root = (settings.api_root or API_ROOT).rstrip("/")
+        self._menu = [*menu, *((each.command, each.description) for each in settings.custom_commands)]
+        self._webhook_secret = settings.webhook_secret or Secret(secrets.token_urlsafe(32))
         self._bot: BotIdentity | None = None
-        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS)
+        proxy = settings.proxy.reveal() if settings.proxy else None
+        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS, proxy=proxy)
 
     async def run(self, cursor: str | None, inbox: TakesEvents) -> None:
-        if self._bot is None:
-            self._bot = wire.decode_bot(await self._ask("getMe", {}))
+        self._bot = bot = wire.decode_bot(await self._ask("getMe", {}))
+        await self._show_menu()
+        if self._settings.webhook_url:
+            await self._be_called(inbox)
+        else:
+            await self._poll(cursor, bot, inbox)
+
+    async def _poll(self, cursor: str | None, bot: BotIdentity, inbox: TakesEvents) -> None:
+        inbox.connected()
         offset = int(cursor) if cursor is not None and cursor.isdecimal() else None
         while True:
             params: dict[str, Any] = {"timeout": POLL_SECONDS, "allowed_updates": list(wire.UPDATES)}
             if offset is not None:
                 params["offset"] = offset
-            found = await self._ask("getUpdates", params, seconds=POLL_SECONDS + SLACK_SECONDS)
-            events, following = wire.decode_updates(found, self._bot, self.account)
+            try:
+                found = await self._ask("getUpdates", params, seconds=POLL_SECONDS + SLACK_SECONDS)
+            except TryLater as error:
+                if "webhook is active" not in error.message:
+                    raise
+                log.info("channel %s: this bot had a webhook; it is deleted, because we poll", self.name)
+                await self._ask("deleteWebhook", {})
+                continue
+            events, following = wire.decode_updates(found, bot, self.account)
             if following is not None:
                 # Telegram forgets what lies before the offset of the next call: by then it is on record here.
                 await inbox.take(events, str(following))
                 offset = following
 
+    # Being called.
+
+    @property
+    def webhook_path(self) -> str:
+        if not self._settings.webhook_url:
+            return ""
+        usual = "/telegram-webhook" if self.account == "default" else f"/telegram-webhook/{self.account}"
+        return self._settings.webhook_path or usual
+
+    async def _be_called(self, inbox: TakesEvents) -> None:
+        """Says where we are, and looks from time to time whether the calls arrive."""
+        url = str(self._settings.webhook_url)
+        if urlsplit(url).path in ("", "/"):
+            url = url.rstrip("/") + self.webhook_path
+        wanted = {"url": url, "secret_token": self._webhook_secret.reveal(), "allowed_updates": list(wire.UPDATES)}
+        await self._ask("setWebhook", wanted)
+        inbox.connected()
+        reported = 0
+        while True:
+            await asyncio.sleep(WEBHOOK_LOOK_SECONDS)
+            info = await self._ask("getWebhookInfo", {})
+            if not isinstance(info, Mapping) or info.get("url") != url:
+                raise TryLater("another program changed the webhook of this bot: it is set again")
+            failed = info.get("last_error_date")
+            if isinstance(failed, int) and failed > reported:
+                reported = failed
+                said = str(info.get("last_error_message"))[:200]
+                log.warning("channel %s: Telegram could not call %s: %s", self.name, url, said)
+
+    async def take_webhook(self, headers: Mapping[str, str], body: bytes, inbox: TakesEvents) -> int:
+        if not secrets_equal(headers.get(SECRET_HEADER, ""), self._webhook_secret):
+            return 401
+        if self._bot is None:
+            return 503  # Telegram calls again
+        try:
+            update = wire.decode_json(body)
+        except InvalidRequest:
+            return 400
+        try:
+            event = wire.decode_update(update, self._bot, self.account)
+        except InvalidRequest as error:
+            # Refused, it would come again and again, before everything else.
+            log.warning("channel %s: an update is passed over: %s", self.name, error.message)
+            return 200
+        if event is not None:
+            await inbox.take([event], None)
+        return 200
+
+    # Speaking.
+
     async def send(self, message: Outbound) -> Receipt:
-        receipt = Receipt(id="")
-        for call in wire.encode_message(message):
-            receipt = wire.decode_receipt(await self._deliver(call))
-        return receipt
+        call = wire.encode_message(message, link_preview=self._settings.link_preview)
+        try:
+            return wire.decode_receipt(await self._deliver(call), message.about)
+        except MessageRefused as error:
+            if message.action != "send" and wire.is_done_already(error):
+                return Receipt(id=message.about or "")
+            if call.method == "editMessageText" and wire.is_a_caption(error):
+                return wire.decode_receipt(await self._deliver(wire.edit_caption(call)), message.about)
+            if call.file and call.method != "sendDocument" and wire.is_the_kind_of_file(error):
+                return wire.decode_receipt(await self._deliver(wire.as_document(call)))
+            raise
+
+    def seconds_between(self, to: Address) -> float:
+        return wire.GROUP_PACE if to.to.startswith("-") else wire.FACTS.per_chat
+
+    def length(self, text: str) -> int:
+        return wire.length(text)
 
     async def typing(self, to: Address) -> None:
-        await self._ask("sendChatAction", {**wire.encode_target(to), "action": "typing"})
+        await self._ask("sendChatAction", {**wire.encode_target(to, sending=False), "action": "typing"})
+
+    async def answer_press(self, event: Inbound, text: str) -> None:
+        try:
+            await self._ask("answerCallbackQuery", {"callback_query_id": event.press, "text": text[:200]})
+        except MessageRefused as error:
+            if not wire.is_done_already(error):
+                raise
+
+    async def probe(self) -> AccountProbe:
+        bot = wire.decode_bot(await self._ask("getMe", {}))
+        return AccountProbe(id=str(bot.id), name=f"@{bot.username}")
 
     async def close(self) -> None:
         await self._http.aclose()
 
+    async def _show_menu(self) -> None:
+        """Puts our commands into the menu, unless they are there."""
+        menu = wire.encode_commands(self._menu)
+        try:
+            there = await self._ask("getMyCommands", {})
+        except AccountClosed:  # not the token: a server that does not know the method says the same
+            there = None
+        try:
+            if menu != there:
+                await self._ask("setMyCommands", {"commands": menu})
+        except MessageRefused as error:  # a conversation is worth more than its menu
+            log.warning("channel %s: the menu of commands was refused: %s", self.name, error.message)
+
     async def _deliver(self, call: TelegramCall) -> Any:
         if not call.file:
             return await self._ask(call.method, call.params, sending=True)
-        data = await asyncio.to_thread(_read, call.file, wire.FACTS.media_bytes)
-        fields = {name: _form(value) for name, value in call.params.items()}
-        parts = {call.field: (Path(call.file).name, data)}
-        return await self._ask(call.method, fields, files=parts, sending=True)
+        try:
+            file = await asyncio.to_thread(Path(call.file).open, "rb")
+        except OSError as error:
+            raise MessageRefused(f"{call.file} cannot be read: {error.strerror}") from error
+        with file:
+            if call.method == "sendPhoto" and Path(call.file).stat().st_size > wire.PHOTO_BYTES:
+                call = wire.as_document(call)
+            fields = {name: _form(value) for name, value in call.params.items()}
+            # Read piece by piece while it leaves.
+            parts = {call.field: (Path(call.file).name, file)}
+            return await self._ask(call.method, fields, files=parts, sending=True)
+
+    # Files.
+
+    async def fetch(self, file: InboundFile) -> AsyncIterator[bytes]:
+        if self._root == API_ROOT and file.size > wire.DOWNLOAD_BYTES:
+            raise MessageRefused(
+                f"it has {file.size:,} bytes, and Telegram hands bots no file of more than {wire.DOWNLOAD_BYTES:,}"
+            )
+        found = await self._ask("getFile", {"file_id": file.ref})
+        path = found.get("file_path") if isinstance(found, Mapping) else None
+        if not isinstance(path, str) or not path or path.startswith("/"):
+            raise MessageRefused("Telegram's server hands out no address for it: is apiRoot a server in local mode?")
+        url = f"{self._root}/file/bot{self._token.reveal()}/{quote(path)}"
+        try:
+            async with self._http.stream("GET", url) as answer:
+                if answer.status_code != 200:
+                    kind = TryLater if answer.status_code >= 500 or answer.status_code == 429 else MessageRefused
+                    raise kind(f"Telegram answered {answer.status_code} instead of the file")
+                async for piece in answer.aiter_bytes():
+                    yield piece
+        except httpx2.HTTPError as error:
+            raise TryLater(f"Telegram did not hand out the file: {type(error).__name__}") from None
 
     async def _ask(
         self,
@@ -106,14 +265,10 @@ class Telegram:
             raise (Unsure(why) if sending and answer.status_code == 200 else TryLater(why)) from error
 
 
-def _read(path: str, limit: int) -> bytes:
-    file = Path(path)
-    if not file.is_file():
-        raise MessageRefused(f"there is no file {path}")
-    if file.stat().st_size > limit:
-        raise MessageRefused(f"{path} is larger than {limit:,} bytes")
-    return file.read_bytes()
-
-
 def _form(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def build(config: AccountConfig, context: ChannelContext) -> Telegram:
+    assert isinstance(config.settings, TelegramSettings)
+    return Telegram(config.credential, account=config.account, settings=config.settings, menu=context.menu)

@@ -60,14 +60,15 @@ class SkillView:
             home.state,
             self.environment.home_dir,
             SystemClock().now,
-            tuple(Path(path) for path in given),
         )
+        self._given = tuple(Path(path) for path in given)
         self.managed = home.state / "skills"
         for root in (self.managed, self.workspace / "skills"):
             repair_interrupted(root)
 
     def list(self) -> AgentSkills:
-        return self.skills.look(self.agent, self.workspace, self.environment.cwd, first_use=False)
+        cwd = self.environment.cwd
+        return self.skills.look(self.agent, self.workspace, cwd, first_use=False, given=self._given)
 
     def root(self, everywhere: bool) -> tuple[Path, Source]:
         """Where a skill is installed: for every agent, or in this agent's workspace."""

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from openclaw.cli.client import gateway_up
-from openclaw.cli.render import note
+from openclaw.cli.render import SKILL, note, skill_directories
 from openclaw.cli.tui.lines import ChatArguments, talk
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.secret import Secret
@@ -28,6 +28,7 @@ NO_TEXTUAL = (
 @click.option("--agent", "agent_id", metavar="ID", help="Which agent answers.")
 @click.option("--model", metavar="REF", help="provider/model or an alias, while this chat lasts.")
 @click.option("--thinking", metavar="LEVEL", help="How hard to think.")
+@SKILL
 @click.option("--plain", is_flag=True, help="Line by line, without a screen of its own.")
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal, for selecting text.")
 @click.option(
@@ -38,7 +39,14 @@ NO_TEXTUAL = (
 @click.option("--tls-fingerprint", metavar="SHA256", default="", help="Of its certificate, when nobody signed it.")
 @click.option("--local", is_flag=True, help="Run in this process, line by line, even when a gateway is running.")
 def chat_command(
-    plain: bool, no_mouse: bool, url: str | None, token: str | None, password: str | None, local: bool, **chosen: Any
+    plain: bool,
+    no_mouse: bool,
+    url: str | None,
+    token: str | None,
+    password: str | None,
+    local: bool,
+    skills: tuple[str, ...],
+    **chosen: Any,
 ) -> int:
     """Talk to the assistant in this terminal, through the gateway, which is started when it does not run.
 
@@ -52,7 +60,11 @@ def chat_command(
     if url and not (token or password) and at_terminal and find_gateway(environment, url=url).identity is not None:
         token = click.prompt(f"Token of {url}", hide_input=True)
     arguments = ChatArguments(
-        url=url, token=Secret(token) if token else None, password=Secret(password) if password else None, **chosen
+        skills=skill_directories(skills),
+        url=url,
+        token=Secret(token) if token else None,
+        password=Secret(password) if password else None,
+        **chosen,
     )
     screen = at_terminal and not (plain or local) and os.environ.get("TERM", "dumb") != "dumb"
     if screen and not _has_textual():

@@ -31,6 +31,8 @@ class ChatArguments(Struct, frozen=True, kw_only=True):
     token: Secret | None = None
     password: Secret | None = None
     tls_fingerprint: str = ""
+    skills: tuple[str, ...] = ()
+    """Directories with skills, for this chat."""
 
     def target(self, environment: Environment) -> ClientTarget:
         return find_gateway(
@@ -75,7 +77,7 @@ def talk(environment: Environment, chosen: ChatArguments, *, local: bool) -> int
 
         async def answer(line: str) -> int:
             async with connect() as client:
-                return await ask(client, {"message": line, **params}, as_json=False, limit=0)
+                return await ask(client, {"message": line, **params}, as_json=False, limit=0, skills=chosen.skills)
 
         model = chosen.model or runner.run(_model(connect, chosen.agent_id))
         if sys.stdin.isatty():

@@ -89,6 +89,8 @@ class ChatSession:
 
     async def _converse(self, client: GatewayClient) -> None:
         await client.call("sessions.subscribe", {})
+        if self._chosen.skills:
+            await client.call("skills.offer", {"paths": list(self._chosen.skills)})
         self._client = client
         await self._load()
         self.commands = (await client.call("commands.list", {})).get("commands") or []

@@ -8,10 +8,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 
+from openclaw.channels.manager import ChannelManager
 from openclaw.config.settings import HttpEndpointsSettings
 from openclaw.core.secret import Secret
 from openclaw.gateway.app import App
 from openclaw.gateway.http import completions, embeddings, pages, problems, responses, tools
+from openclaw.gateway.http.channel_webhooks import ChannelWebhookRoutes
 from openclaw.gateway.http.embeddings import Embed
 from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint
 from openclaw.gateway.http.metrics import MetricFamily, render_metrics
@@ -48,6 +50,7 @@ def gateway_routes(
     secret: Callable[[], Secret | None],
     figures: Callable[[], Iterable[MetricFamily]],
     methods: MethodRegistry,
+    channels: ChannelManager,
 ) -> list[BaseRoute]:
     """Everything HTTP serves. The method that makes links to the web page is added to `methods`."""
     live = app.live
@@ -76,6 +79,7 @@ def gateway_routes(
         Route(f"{live.config.hooks.path.rstrip('/')}/{{name:path}}", WebhookEndpoint(app, services, auth)),
         Route("/metrics", metrics, methods=["GET"]),
         PluginRoutes(app.plugins.route, auth),
+        ChannelWebhookRoutes(channels),
     ]
     if live.config.gateway.control_ui.enabled:
         links, base = pages.LoginCodes(), pages.base_path(live.config.gateway.control_ui.base_path)

@@ -40,7 +40,7 @@ def refuse_reason(registration: HookRegistration) -> str:
     where = f"plugins.entries.{registration.plugin}.hooks"
     if point.conversation and not (registration.bundled or settings.allow_conversation_access):
         return f"{registration.hook} shows what people say: set {where}.allowConversationAccess to let it listen"
-    if registration.hook == "before_prompt_build" and not settings.allow_prompt_injection:
+    if registration.hook in ("before_prompt_build", "agent_turn_prepare") and not settings.allow_prompt_injection:
         return f"{registration.hook} is closed to it: {where}.allowPromptInjection is off"
     if point.kind == "sync" and inspect.iscoroutinefunction(registration.handler):
         return f"{registration.hook} is asked while a result is written: its handler must be a plain function"

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from openclaw.core import hooks
 from openclaw.core.hooks import AgentStart, HookName, HookRegistration, ModelChoice, PromptChange, ToolVerdict
-from openclaw.core.messages import ToolResult
+from openclaw.core.messages import Assistant, Message, ToolResult, User
 from openclaw.core.text import utf16_length
 
 A = TypeVar("A")
@@ -122,6 +122,85 @@ def merge_prompt_points(older: PromptMerged, newer: PromptMerged) -> PromptMerge
     return PromptMerged(system=newer.system or older.system, **joined)
 
 
+def merge_turn(merged: PromptMerged, by: HookRegistration, answer: hooks.TurnContext) -> PromptMerged:
+    """Texts around the message are concatenated."""
+    change = PromptChange(prepend_context=answer.prepend_context, append_context=answer.append_context)
+    return merge_prompt(merged, by, change)
+
+
+class RunMerged(_Merged, frozen=True, kw_only=True):
+    blocked: HookSource | None = None
+    """The plugin that objects, and why."""
+    message: str = ""
+    """What the person is told."""
+
+
+def merge_run(merged: RunMerged, by: HookRegistration, answer: hooks.AgentRunVerdict) -> RunMerged:
+    """The first objection ends it."""
+    if answer.outcome != "block":
+        return merged
+    why = answer.reason or NO_REASON
+    said = answer.message or ""
+    return merged.changed(_change(by, "block", why), blocked=HookSource(by.plugin, why), message=said)
+
+
+def _run_objection(block: bool, block_reason: str) -> hooks.AgentRunVerdict:
+    return hooks.AgentRunVerdict(outcome="block" if block else "pass", reason=block_reason)
+
+
+class WriteMerged(_Merged, frozen=True, kw_only=True):
+    message: Message
+    blocked: HookSource | None = None
+
+
+def merge_write(merged: WriteMerged, by: HookRegistration, answer: hooks.WrittenMessage) -> WriteMerged:
+    """Each sees the message as the one before it left it; what belongs together on disk stays together."""
+    before, after = merged.message, answer.message
+    if answer.block:
+        bound = not isinstance(before, Assistant) or bool(before.calls)
+        refused = "only an answer without calls can be left out" if bound else ""
+        change = _change(by, "block", "block", refused=refused)
+        return merged.changed(change, blocked=HookSource(by.plugin, NO_REASON))
+    if after is None or after == before:
+        return merged
+    was, now = (msgspec.json.encode(message).decode() for message in (before, after))
+    refused = ""
+    kept: Message = after
+    match before, after:
+        case User(), User():
+            key, when, labels = before.idempotency_key, before.timestamp, before.origins
+            kept = structs.replace(after, idempotency_key=key, timestamp=when, origins=labels)
+        case Assistant(), Assistant() if before.calls == after.calls:
+            kept = structs.replace(after, usage=before.usage, timestamp=before.timestamp, origins=before.origins)
+        case ToolResult(), ToolResult():
+            kept = structs.replace(
+                after,
+                tool_call_id=before.tool_call_id,
+                tool_name=before.tool_name,
+                timestamp=before.timestamp,
+                origins=before.origins,
+            )
+        case _:
+            refused = "a message keeps its kind and its calls"
+    return merged.changed(_change(by, "message", now, before=was, refused=refused), message=kept)
+
+
+class PayloadMerged(_Merged, frozen=True, kw_only=True):
+    payload: dict[str, Any]
+    cancelled: HookSource | None = None
+
+
+def merge_payload(merged: PayloadMerged, by: HookRegistration, answer: hooks.PayloadVerdict) -> PayloadMerged:
+    """The last payload wins; the first to cancel ends it."""
+    if answer.payload is not None and answer.payload != merged.payload:
+        change = _change(by, "payload", _plain(answer.payload), before=_plain(merged.payload))
+        merged = merged.changed(change, payload=answer.payload)
+    if not answer.cancel:
+        return merged
+    why = answer.cancel_reason or NO_REASON
+    return merged.changed(_change(by, "cancel", why), cancelled=HookSource(by.plugin, why))
+
+
 class ReplyMerged(_Merged, frozen=True, kw_only=True):
     plugin: str = ""
     """The plugin that claimed the turn; empty when none did."""
@@ -134,6 +213,11 @@ def merge_reply(merged: ReplyMerged, by: HookRegistration, answer: hooks.ReplyCl
         return merged
     text = answer.reply or ""
     return merged.changed(_change(by, "reply", text), plugin=by.plugin, reply=text)
+
+
+def merge_dispatch(merged: ReplyMerged, by: HookRegistration, answer: hooks.DispatchClaim) -> ReplyMerged:
+    """The first claim wins."""
+    return merge_reply(merged, by, hooks.ReplyClaim(handled=answer.handled, reply=answer.text))
 
 
 class ToolMerged(_Merged, frozen=True, kw_only=True):
@@ -266,8 +350,23 @@ PROMPT: HookPoint[hooks.BeforePromptBuild, PromptChange, PromptMerged] = HookPoi
 PROMPT_LEGACY: HookPoint[hooks.BeforeAgentStart, AgentStart, PromptMerged] = HookPoint(
     name="before_agent_start", merged=PromptMerged, step=merge_prompt
 )
+TURN: HookPoint[hooks.AgentTurnPrepare, hooks.TurnContext, PromptMerged] = HookPoint(
+    name="agent_turn_prepare", merged=PromptMerged, step=merge_turn
+)
+RUN: HookPoint[hooks.BeforeAgentRun, hooks.AgentRunVerdict, RunMerged] = HookPoint(
+    name="before_agent_run", merged=RunMerged, step=merge_run, ends="blocked", objection=_run_objection
+)
+WRITE: HookPoint[hooks.BeforeMessageWrite, hooks.WrittenMessage, WriteMerged] = HookPoint(
+    name="before_message_write", merged=WriteMerged, step=merge_write, carried="message", ends="blocked"
+)
+PAYLOAD: HookPoint[hooks.ReplyPayloadSending, hooks.PayloadVerdict, PayloadMerged] = HookPoint(
+    name="reply_payload_sending", merged=PayloadMerged, step=merge_payload, carried="payload", ends="cancelled"
+)
 REPLY: HookPoint[hooks.BeforeAgentReply, hooks.ReplyClaim, ReplyMerged] = HookPoint(
     name="before_agent_reply", merged=ReplyMerged, step=merge_reply, ends="plugin"
+)
+DISPATCH: HookPoint[hooks.BeforeDispatch, hooks.DispatchClaim, ReplyMerged] = HookPoint(
+    name="before_dispatch", merged=ReplyMerged, step=merge_dispatch, ends="plugin"
 )
 TOOL: HookPoint[hooks.BeforeToolCall, ToolVerdict, ToolMerged] = HookPoint(
     name="before_tool_call", merged=ToolMerged, step=merge_tool, carried="params", ends="blocked", objection=ToolVerdict

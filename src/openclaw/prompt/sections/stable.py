@@ -15,8 +15,7 @@ from openclaw.prompt.facts import (
 from openclaw.workspace.files import BOOTSTRAP_FILES
 
 IDENTITY = "You are a personal assistant running inside OpenClaw."
-DOCS = "https://docs.openclaw.ai"
-SOURCE = "https://github.com/openclaw/openclaw"
+ORIGINAL = "https://docs.openclaw.ai, https://discord.com/invite/clawd"
 
 FILE_ORDER = tuple(dict.fromkeys(name.lower() for name in BOOTSTRAP_FILES))
 
@@ -34,10 +33,9 @@ def tool_call_style(facts: PromptFacts) -> Section | None:
     return theirs or section(
         "tool_call_style",
         "## Tool Call Style",
-        "Make routine, harmless calls without comment.",
-        "Say a short, plain word first when work has many steps, is hard, is sensitive (deleting, for one), "
-        "or when the user wants to follow along.",
-        "If a tool can do it, use the tool; do not send the user to a command line or a slash command.",
+        "- Routine, low-risk calls: just call, no narration.",
+        "- Narrate briefly and plainly only multi-step, hard or sensitive work (deletions), or when asked.",
+        "- A tool can do it: use it. Do not send the user to the CLI or a slash command.",
     )
 
 
@@ -46,12 +44,10 @@ def approvals(_: PromptFacts) -> Section | None:
     return section(
         "approvals",
         "",
-        "Approvals: where the channel shows approval cards or buttons, rely on them, and write out `/approve` only "
-        "if the tool result says chat approvals are unavailable or leaves no other way. Elsewhere, pass on the exact "
-        "`/approve` command from the tool output (allow-once|allow-always|deny) and no other code.",
-        "Show the command to be approved whole, chains and line breaks included. allow-once covers that one "
-        "command; the next elevated command needs its own request. `/approve` is for the user to send; never run "
-        "it yourself.",
+        "- Approvals: cards or buttons come first; write out `/approve` only if the tool result says there is no other "
+        "way. Elsewhere pass on its exact `/approve` command (allow-once|allow-always|deny), no other code, and the "
+        "whole command to approve, chains and line breaks included. allow-once: that one command. Never run `/approve` "
+        "yourself.",
     )
 
 
@@ -62,9 +58,8 @@ def execution_bias(facts: PromptFacts) -> Section | None:
     return section(
         "execution_bias",
         "## Execution Bias",
-        "Asked for something you can do: do it in this turn, and go on until it is done or you are truly blocked.",
-        "A poor tool result is a reason to try another way. Look up what may have changed instead of trusting memory. "
-        "Check the result before you call it finished.",
+        "- You can do it: do it now, in this turn, until it is done or you are truly blocked.",
+        "- Weak tool result: try another way. State that changes: look, do not remember. Verify before you say done.",
     )
 
 
@@ -76,12 +71,11 @@ def safety(_: PromptFacts) -> Section | None:
     return section(
         "safety",
         "## Safety",
-        "You want nothing for yourself: no survival, copies, resources or influence, and no plans that outlast the "
-        "request.",
-        "Safety and human oversight come before finishing. When instructions conflict, pause and ask; when told to "
-        "stop, pause or open up for audit, comply; never work around a safeguard.",
-        "Do not talk anyone into giving more access or switching protections off. Do not copy yourself or alter "
-        "prompts, safety rules or tool policy unless the user plainly asks for that.",
+        "- You have no goals of your own: no self-preservation, copies, resources, power or plans beyond the request.",
+        "- Safety and human oversight beat completion. Instructions conflict: pause and ask. Told to stop, pause or be "
+        "audited: comply. Never bypass a safeguard.",
+        "- Do not talk anyone into more access or fewer safeguards. Do not copy yourself or change prompts, safety "
+        "rules or tool policy unless the user explicitly asks.",
     )
 
 
@@ -92,27 +86,24 @@ def control(facts: PromptFacts) -> Section | None:
     return section(
         "control",
         "## OpenClaw Control",
-        "Configuration and restarts go through the `gateway` tool." if has_gateway else "",
-        "The service commands are `openclaw gateway status`, `openclaw gateway start`, `openclaw gateway stop` and "
-        "`openclaw gateway restart`. Make up no others: when unsure, read `openclaw help` or `openclaw gateway "
-        "--help`.",
+        "Config and restarts: the `gateway` tool." if has_gateway else "",
+        "Service: `openclaw gateway status|start|stop|restart`. Do not invent commands; unsure: `openclaw help`.",
     )
 
 
 def skills(facts: PromptFacts) -> tuple[Section | None, ...]:
     names = tool_names(facts)
     catalog = quoted_section("skills_catalog", "", facts.skills)
-    if catalog is None or not ("read" in names or facts.cli_backend):
+    if catalog is None or "read" not in names:
         return ()
     guidance = section(
         "skills",
         "## Skills (mandatory)",
-        "Before you reply, go through the descriptions in <available_skills>. One clear match: read the SKILL.md "
-        "at its <location> with `read`, then follow it. Several: take the most specific. None: read none. Never "
-        "open more than one up front.",
-        "Read a skill again when its <version> is not the one you read in an earlier turn. Relative paths in a "
-        "skill start at its own directory.",
-        "Skills that write to outside services: few large writes, no tight loops, heed 429 and Retry-After.",
+        "Before replying, scan the <description>s in <available_skills>.",
+        "- One clearly fits: `read` its <location>, then follow it. Several: the most specific. None: read none. Never "
+        "more than one up front.",
+        "- Its <version> differs from the one you read: read it again. Relative paths start at the skill's directory.",
+        "- It writes to an outside API: few large writes, no tight loops, respect 429/Retry-After.",
     )
     return guidance, catalog
 
@@ -122,18 +113,20 @@ def memory(facts: PromptFacts) -> Section | None:
     if facts.mode != "full" or not names & {"memory_search", "memory_get"}:
         return None
     steps = {
-        "memory_search": "search MEMORY.md and memory/*.md with `memory_search`",
-        "memory_get": "fetch only the lines you need with `memory_get`",
+        "memory_search": "`memory_search`",
+        "memory_get": "`memory_get` only the lines you need",
     }
     how = ", then ".join(step for name, step in steps.items() if name in names)
     return section(
         "memory",
         "## Memory Recall",
-        f"Before you answer about earlier work, decisions, dates, people, preferences or todos: {how}. "
-        "If you are still unsure, say that you looked.",
-        "Leave paths and line numbers out unless the user asks for them."
-        if facts.memory_citations == "off"
-        else "Where it helps the user to verify, add `Source: <path#line>`.",
+        f"Anything about prior work, decisions, dates, people, preferences or todos: first {how}. Still unsure: say "
+        "you checked. "
+        + (
+            "No paths or line numbers unless the user asks."
+            if facts.memory_citations == "off"
+            else "Add `Source: <path#line>` where it helps to verify."
+        ),
     )
 
 
@@ -143,10 +136,8 @@ def self_update(facts: PromptFacts) -> Section | None:
     return section(
         "self_update",
         "## OpenClaw Self-Update",
-        "With `gateway`: `config.schema.lookup` shows a setting and its limits, `config.patch` changes parts, "
-        "`config.apply` replaces the whole configuration.",
-        "Use `config.apply` and `update.run` only when the user explicitly asks. The tool refuses to touch "
-        "`tools.exec.ask` and `tools.exec.security`, also under their old `tools.bash.*` names.",
+        "`gateway`: `config.schema.lookup` explains a setting, `config.patch` changes it; `config.apply` (replaces "
+        "all) and `update.run` only on explicit request. `tools.exec.ask|security` and old `tools.bash.*` are refused.",
     )
 
 
@@ -164,7 +155,7 @@ def model_aliases(facts: PromptFacts) -> Section | None:
 def clock(facts: PromptFacts) -> Section | None:
     if not clean_line(facts.user_timezone) or "session_status" not in tool_names(facts):
         return None
-    return section("clock", "", "For today's date, the time or the weekday, call `session_status` (📊 session_status).")
+    return section("clock", "", "Date, time or weekday: run `session_status` (📊).")
 
 
 def workspace(facts: PromptFacts) -> Section | None:
@@ -173,8 +164,8 @@ def workspace(facts: PromptFacts) -> Section | None:
         "workspace",
         "## Workspace",
         f"Your working directory is: {clean_line(facts.workspace_dir)}",
-        "All file work happens here unless the user says otherwise.",
-        "File tools and `exec` work in the same sandbox and mean the same by every path." if container else "",
+        "Relative paths start here; work here unless told otherwise.",
+        "File tools and `exec` share one sandbox and mean the same by every path." if container else "",
         *(clean(note) for note in facts.workspace_notes),
     )
 
@@ -183,23 +174,21 @@ def documentation(facts: PromptFacts) -> Section | None:
     if facts.mode != "full":
         return None
     docs, source = clean_line(facts.docs_path), clean_line(facts.source_path)
-    lookup = "`gateway` action `config.schema.lookup`, then " if "gateway" in tool_names(facts) else ""
+    lookup = "`gateway` `config.schema.lookup`, then " if "gateway" in tool_names(facts) else ""
     return section(
         "documentation",
         "## Documentation",
-        f"OpenClaw docs: {docs or DOCS}",
-        f"Mirror: {DOCS}",
-        f"Source: {source or SOURCE}",
-        "Community: https://discord.com/invite/clawd",
-        "Find new skills: https://clawhub.ai",
-        "How OpenClaw itself works (memory, daily notes, sessions, tools, Gateway, config, commands, project "
-        f"context) is answered by the docs: "
-        f"{'the local ones first, else the mirror' if docs else 'read the mirror'}, before you reason about it. "
-        "AGENTS.md, project context, notes and `memory_search` hold instructions and the user's memory, not the "
-        "design.",
-        f"Docs silent or out of date: say so and look into the source{'' if source else ' on GitHub'}.",
-        "To diagnose, run `openclaw status` yourself; ask the user only if you cannot.",
-        f"Config fields: {lookup}docs/gateway/configuration.md and docs/gateway/configuration-reference.md.",
+        f"OpenClaw docs: {docs}" if docs else "",
+        f"Source: {source}" if source else "",
+        "Find new skills: https://clawhub.ai (download, then `openclaw skills install FILE`)",
+        f"The original's manual and community (behaviour may differ): {ORIGINAL}",
+        "How OpenClaw works (memory, sessions, tools, Gateway, config, commands): docs first, then reason. AGENTS.md, "
+        "notes and `memory_search` are instructions and memory, not design."
+        if docs
+        else "",
+        f"Docs silent or stale: say so{' and read the source' if source else ''}. To diagnose, run `openclaw status` "
+        "yourself if you can.",
+        f"Config fields: {lookup}configuration.md and configuration-reference.md." if docs else "",
     )
 
 
@@ -209,17 +198,13 @@ def sandbox(facts: PromptFacts) -> Section | None:
         return None
     access = {"none": "not mounted", "ro": "mounted read-only", "rw": "mounted for reading and writing"}
     mount = clean_line(box.agent_workspace_mount)
-    inside, outside = clean_line(box.container_workspace_dir), clean_line(box.workspace_dir)
-    browser = clean_line(box.browser_bridge_url)
+    inside = clean_line(box.container_workspace_dir)
     return section(
         "sandbox",
         "## Sandbox",
-        "Tools run in a sandbox; what policy keeps out of it may be unavailable. Sub-agents stay inside as well.",
+        "Tools run in a sandbox; policy may keep some out of it. Sub-agents stay inside too.",
         f"Sandbox working directory: {inside}" if inside else "",
-        f"Sandbox files on the host: {outside}" if outside else "",
         f"Agent workspace access: {box.workspace_access} ({access[box.workspace_access]}{mount and f' at {mount}'})",
-        f"Sandbox browser: {browser}" if browser else "",
-        "" if box.host_browser_allowed is None else f"Host browser: {'yes' if box.host_browser_allowed else 'no'}",
         *_elevated(box),
     )
 
@@ -253,7 +238,7 @@ def truncation(facts: PromptFacts) -> Section | None:
         "truncation",
         "## Bootstrap Context Notice",
         "[Bootstrap truncation warning]",
-        "Some workspace files below were shortened to fit. Read the file itself when its details matter.",
+        "Some workspace files below were cut to fit. Read the file when its details matter.",
     )
 
 
@@ -262,10 +247,10 @@ def workspace_files(facts: PromptFacts) -> Section | None:
     return section(
         "workspace_files",
         "## Workspace Files (injected)",
-        "Files the user can edit are loaded below under Project Context."
+        "User-editable files, below under Project Context."
         if any(file.content for file in facts.context_files)
         else "No workspace file is loaded in this run.",
-        f"Left out to save space, to be read when they matter: {spared}" if spared else "",
+        f"Left out to save space; read them when they matter: {spared}" if spared else "",
     )
 
 
@@ -275,10 +260,10 @@ def output_directives(facts: PromptFacts) -> Section | None:
     return section(
         "output_directives",
         "## Assistant Output Directives",
-        "Attachment: `MEDIA:<path-or-url>` alone on its line. Send audio as a voice note: add `[[audio_as_voice]]`.",
-        "Native reply: begin with `[[reply_to_current]]`, before anything else; prefer it. `[[reply_to:<id>]]` "
-        "only with an id the user or a tool gave you. Spaces inside the brackets are fine.",
-        "Tags are removed before sending; what they do depends on the channel.",
+        "- Attachment: `MEDIA:<path-or-url>` alone on a line; `[[audio_as_voice]]` makes audio a voice note.",
+        "- Native reply: `[[reply_to_current]]` as the very first token (preferred), or `[[reply_to:<id>]]` with an id "
+        "the user or a tool gave you. Inner spaces are fine.",
+        "- Tags are stripped before sending; support depends on the channel.",
     )
 
 
@@ -288,8 +273,8 @@ def reasoning_format(facts: PromptFacts) -> Section | None:
     return section(
         "reasoning_format",
         "## Reasoning Format",
-        "Put all reasoning in <think>…</think> and the answer after it in <final>…</final>, with nothing outside "
-        "the two. The user sees only what is in <final>.",
+        "ALL reasoning goes inside <think>…</think>, then the answer inside <final>…</final>, nothing outside the two. "
+        "The user sees only <final>.",
         "Example: <think>They want the short version.</think> <final>Done: the report is in your inbox.</final>",
     )
 
@@ -303,11 +288,9 @@ def project_context(facts: PromptFacts) -> tuple[Section | None, ...]:
         "project_context",
         "# Project Context",
         "The following project context files have been loaded:",
-        "In a conflict, the sections above come first, then what the user says now, then these files."
-        if facts.fence_id
-        else "",
-        "SOUL.md is your character: speak and act as it describes instead of sounding generic, as long as nothing of "
-        "higher priority says otherwise."
+        "In a conflict: the sections above, then what the user says now, then these files." if facts.fence_id else "",
+        "SOUL.md is who you are: take on its persona and tone. No stiff, generic replies, unless something of higher "
+        "priority says otherwise."
         if has_soul
         else "",
     )
@@ -346,7 +329,7 @@ def silent_replies(facts: PromptFacts) -> Section | None:
     return section(
         "silent_replies",
         "## Silent Replies",
-        "With nothing to say, your entire message is exactly: NO_REPLY",
-        "Never add it to a real reply, and never wrap it in markdown or code.",
-        'Wrong: "All set. NO_REPLY" and "`NO_REPLY`". Right: NO_REPLY',
+        "Nothing to say: your ENTIRE message is NO_REPLY",
+        "- Never append it to a real reply. Never wrap it in markdown or code.",
+        '- Wrong: "All set. NO_REPLY", "`NO_REPLY`". Right: NO_REPLY',
     )

@@ -20,18 +20,22 @@ from openclaw.models.rpc import ModelsAuthStatusParams, ModelsListParams
 from openclaw.models.service import ModelService
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.process.environment import Environment, Home
+from openclaw.prompt.archive import PromptArchive
 from openclaw.protocol.frames import UNAVAILABLE, ErrorShape
 from openclaw.protocol.params import InputProvenance, NonEmpty, NonNegative, NoParams, Params, Positive
-from openclaw.protocol.rpc import Caller, MethodFailed, RpcMethod
+from openclaw.protocol.rpc import Caller, MethodFailed, RpcMethod, surface_of
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
-from openclaw.runs.commands import SlashCommands
-from openclaw.runs.commands import catalog as command_catalog
+from openclaw.runs.commands.catalog import CommandRequest
+from openclaw.runs.commands.catalog import catalog as command_catalog
+from openclaw.runs.commands.service import SlashCommands
 from openclaw.runs.control import SessionControl
-from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.events import liveness, run_result, terminal_receipt, terminal_reply
+from openclaw.runs.inbox import LastRoutes
 from openclaw.runs.prepare import TurnPreparer
-from openclaw.runs.projection import terminal_reply
+from openclaw.runs.queue import NO_OPTIONS, QueuePolicy
 from openclaw.runs.request import RunRequest, Submission
-from openclaw.runs.rpc.chat import images_of, queue_rules
+from openclaw.runs.rpc.chat import images_of
+from openclaw.runs.rpc.lend import OfferedSkills
 from openclaw.runs.toolset import DENIED, Toolset, find_tool, invoke_tool
 from openclaw.runs.worker import RunService
 from openclaw.security.tool_policy import GROUPS, PROFILES
@@ -358,33 +362,54 @@ def run_methods(
     workspaces: Workspaces,
     agents_settings: Live[AgentsSettings],
     commands: SlashCommands,
+    queue: QueuePolicy,
+    offered: OfferedSkills,
+    routes: LastRoutes,
+    archive: PromptArchive,
 ) -> list[RpcMethod]:
     async def agent(params: AgentParams, caller: Caller) -> AsyncIterator[Any]:
-        turn = await _turn(sessions, index, params)
-        reply = await commands.answer(turn.key, turn.text, turn.channel or "agent")
+        turn = await _turn(sessions, index, routes, params)
+        turn = structs.replace(turn, skills=offered.get(caller.conn_id, ()))
+        source = turn.channel or "agent"
+        asked = CommandRequest(key=turn.key, source=source, owner=caller.may(ADMIN), skills=turn.skills)
+        reply = await commands.answer(asked, turn.text)
         if reply is not None and not reply.message:
             yield await _said(sessions, index, turn, reply.text)
             return
         lane = "subagent" if params.lane == "subagent" else "main"
-        turn = structs.replace(turn, text=reply.message if reply else turn.text, lane=lane)
-        submission = await runs.submit(turn, rules=await queue_rules(lifecycle, turn.key, "followup"))
+        turn = structs.replace(reply.onto(turn) if reply else turn, lane=lane)
+        chosen = reply.queue if reply else NO_OPTIONS
+        rules = await queue.rules(turn.key, turn.channel, asked=chosen, usual="followup")
+        submission = await runs.submit(turn, rules=rules)
         yield _accepted(submission)
         outcome = submission.outcome or await runs.wait(turn.run_id, FOREVER)
         if outcome is not None:
-            yield await _final(index, turn, outcome)
+            row = await index.get(turn.key)
+            named = outcome.session_id or (row.session_id if row else "")
+            outcome = structs.replace(outcome, session_id=named)
+            answer = run_result(turn.run_id, str(turn.key), outcome, await archive.report(turn.run_id))
+            failed = ErrorShape(code=UNAVAILABLE, message=outcome.error or "the run failed")
+            yield answer if outcome.status == "ok" else MethodFailed(failed, answer)
 
     async def wait(params: AgentWaitParams, caller: Caller) -> Any:
         limit = DEFAULT_WAIT_MS if params.timeout_ms is None else params.timeout_ms
         outcome = await runs.wait(params.run_id, limit / 1000)
         if outcome is None:
-            return {"runId": params.run_id, "status": "timeout"}
+            waiting: dict[str, Any] = {"runId": params.run_id, "status": "timeout"}
+            if runs.draining:
+                return {**waiting, "timeoutPhase": "gateway_draining"}
+            if runs.is_queued(params.run_id):
+                return {**waiting, "status": "pending", "timeoutPhase": "queue", "providerStarted": False}
+            return waiting
         shown: dict[str, Any] = {
             "runId": params.run_id,
             "status": outcome.status,
             "startedAt": outcome.started_at,
             "endedAt": outcome.ended_at,
             "stopReason": outcome.stop_reason,
+            **liveness(outcome),
             "terminalReply": terminal_reply(outcome),
+            "terminalReceipt": terminal_receipt(params.run_id, outcome),
         }
         return {**shown, **({"error": outcome.error} if outcome.error else {})}
 
@@ -427,13 +452,22 @@ async def _said(sessions: SessionService, index: SessionIndex, turn: RunRequest,
     }
 
 
-async def _turn(sessions: SessionService, index: SessionIndex, params: AgentParams) -> RunRequest:
+async def _turn(sessions: SessionService, index: SessionIndex, routes: LastRoutes, params: AgentParams) -> RunRequest:
     key_text = params.session_key
     if key_text is None and params.session_id:
         key_text = (await index.find(params.session_id)).session_key
     key = sessions.key(key_text or "main", params.agent_id)
-    if params.deliver and params.channel not in (None, "", "webchat", "last"):
-        raise InvalidRequest(f"no channel {params.channel!r} is connected: leave deliver out, or connect it first")
+    address = None
+    if params.deliver:
+        address = await routes.resolve(
+            key,
+            params.reply_channel or params.channel,
+            params.reply_to or params.to,
+            params.reply_account_id or params.account_id,
+            params.thread_id,
+        )
+        if address is None and not params.best_effort_deliver:
+            raise InvalidRequest("deliver needs somebody to send to: give channel and to, or write from a channel once")
     if params.provider and not params.model:
         raise InvalidRequest("provider needs model: write model as provider/model")
     model = f"{params.provider}/{params.model}" if params.provider and params.model else params.model
@@ -447,6 +481,7 @@ async def _turn(sessions: SessionService, index: SessionIndex, params: AgentPara
         timeout=params.timeout,
         place=params.cwd or "",
         channel=params.channel or "",
+        reply_to=address,
         extra=params.extra_system_prompt or "",
     )
 
@@ -461,41 +496,6 @@ def _accepted(submission: Submission) -> dict[str, Any]:
     }
 
 
-async def _final(index: SessionIndex, turn: RunRequest, outcome: RunOutcome) -> Any:
-    """The second answer: what came of it."""
-    row = await index.get(turn.key)
-    usage = msgspec.to_builtins(outcome.usage)
-    result = {
-        "payloads": [payload.shown() for payload in outcome.payloads],
-        "meta": {
-            "durationMs": max(0, outcome.ended_at - outcome.started_at),
-            "aborted": outcome.stop_reason == "aborted",
-            "stopReason": outcome.stop_reason,
-            "agentMeta": {
-                "sessionId": row.session_id if row else "",
-                "provider": outcome.provider,
-                "model": outcome.model,
-                "usage": usage,
-                "lastCallUsage": msgspec.to_builtins(outcome.last_usage),
-                "promptTokens": outcome.last_usage.prompt_tokens,
-                "costUsd": outcome.usage.cost.total if outcome.usage.cost else None,
-                "assistantTurns": outcome.turns,
-            },
-            **({"notices": list(outcome.notices)} if outcome.notices else {}),
-        },
-    }
-    answer = {
-        "runId": turn.run_id,
-        "sessionKey": str(turn.key),
-        "status": outcome.status,
-        "summary": "completed" if outcome.status == "ok" else outcome.error,
-        "result": result,
-    }
-    if outcome.status == "ok":
-        return answer
-    return MethodFailed(ErrorShape(code=UNAVAILABLE, message=outcome.error or "the run failed"), answer)
-
-
 def session_methods(
     sessions: SessionService,
     control: SessionControl,
@@ -503,6 +503,7 @@ def session_methods(
     runs: RunService,
     models: ModelService,
     index: SessionIndex,
+    queue: QueuePolicy,
 ) -> list[RpcMethod]:
     """The methods of `sessions.*` that start or stop runs."""
 
@@ -528,6 +529,7 @@ def session_methods(
                 text=params.message,
                 images=images_of(params.attachments or ()),
                 channel="webchat",
+                surface=surface_of(caller),
             )
             submission = await runs.submit(turn)
             answer |= {"runStarted": True, "runId": submission.run_id}
@@ -545,13 +547,14 @@ def session_methods(
             thinking=params.thinking,
             timeout=params.timeout_ms / 1000 if params.timeout_ms else None,
         )
-        submission = await runs.submit(turn, rules=await queue_rules(lifecycle, key, "steer"))
+        submission = await runs.submit(turn, rules=await queue.rules(key, "webchat"))
         return {"runId": submission.run_id, "status": submission.status}
 
     async def abort(params: SessionsAbortParams, caller: Caller) -> Any:
         if params.key is None:
             raise InvalidRequest("key is missing: say which session")
-        stopped = await control.stop(sessions.key(params.key, params.agent_id), params.run_id, "sessions.abort")
+        ended = await control.stop(sessions.key(params.key, params.agent_id), params.run_id, "sessions.abort")
+        stopped = ended.runs
         return {"ok": True, "abortedRunId": stopped[0] if stopped else None, "status": "aborted" if stopped else "idle"}
 
     async def reset(params: SessionsResetParams, caller: Caller) -> Any:

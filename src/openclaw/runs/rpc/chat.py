@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
+from openclaw.core.commands import may_be_command
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Image, Text, User
@@ -34,13 +35,15 @@ from openclaw.protocol.params import (
     exactly_one,
     not_both,
 )
-from openclaw.protocol.rpc import Caller, RpcMethod
+from openclaw.protocol.rpc import Caller, RpcMethod, surface_of
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
-from openclaw.runs.commands import SlashCommands, catalog
+from openclaw.runs.commands.catalog import CommandRequest, catalog
+from openclaw.runs.commands.service import SlashCommands
 from openclaw.runs.control import SessionControl
 from openclaw.runs.projection import EventProjection
-from openclaw.runs.queue import QueueRules, parse_mode
+from openclaw.runs.queue import NO_OPTIONS, QueuePolicy, parse_mode
 from openclaw.runs.request import RunRequest
+from openclaw.runs.rpc.lend import OfferedSkills
 from openclaw.runs.turn import TurnRunner
 from openclaw.runs.worker import RunService
 from openclaw.sessions import history, service
@@ -92,14 +95,6 @@ def read_attachment(attachment: Any) -> tuple[str, str, str]:
     if content.startswith("data:"):
         kind = content[5:200].partition(",")[0].partition(";")[0] or kind
     return str(kind or ""), content, str(name or "")
-
-
-async def queue_rules(
-    lifecycle: SessionLifecycle, key: SessionKey, default: str, asked: str | None = None
-) -> QueueRules:
-    """How a message queues: as asked, as the session was set, or as its way in does by default."""
-    chosen = asked or (await lifecycle.preferences(key)).queue_mode or default
-    return QueueRules(mode=parse_mode(chosen))
 
 
 # Files.
@@ -315,6 +310,8 @@ def chat_methods(
     bus: EventBus,
     projector: EventProjection,
     commands: SlashCommands,
+    queue: QueuePolicy,
+    offered: OfferedSkills,
 ) -> list[RpcMethod]:
     async def send(params: ChatSendParams, caller: Caller) -> Any:
         key = sessions.key(params.session_key, params.agent_id)
@@ -325,8 +322,10 @@ def chat_methods(
             images = images_of(pictures)
         if not params.message.strip() and not images and not files:
             raise InvalidRequest("the message is empty: write something, or attach something")
-        text = params.message
-        reply = None if params.suppress_command_interpretation else await commands.answer(key, text, "webchat")
+        text, reply, skills = params.message, None, offered.get(caller.conn_id, ())
+        if may_be_command(text) and not params.suppress_command_interpretation:
+            asked = CommandRequest(key=key, source="webchat", owner=caller.may(ADMIN), skills=skills)
+            reply = await commands.answer(asked, text)
         if reply is not None:
             if not reply.message:
                 _say(sessions, bus, key, params.idempotency_key, reply.text)
@@ -346,8 +345,15 @@ def chat_methods(
             thinking=params.thinking,
             timeout=params.timeout_ms / 1000 if params.timeout_ms else None,
             channel="webchat",
+            surface=surface_of(caller),
+            skills=skills,
         )
-        submission = await runs.submit(turn, rules=await queue_rules(lifecycle, key, "steer", params.queue_mode))
+        chosen = NO_OPTIONS if reply is None else reply.queue
+        if params.queue_mode:
+            chosen = structs.replace(chosen, mode=parse_mode(params.queue_mode))
+        if reply is not None:
+            turn = reply.onto(turn, text)
+        submission = await runs.submit(turn, rules=await queue.rules(key, "webchat", asked=chosen))
         status = submission.status if submission.status in ("in_flight", "ok", "error") else "started"
         return {"runId": submission.run_id, "status": status}
 
@@ -393,15 +399,15 @@ def chat_methods(
         return answer
 
     async def abort(params: ChatAbortParams, caller: Caller) -> Any:
-        stopped = await control.stop(sessions.key(params.session_key, params.agent_id), params.run_id, "chat.abort")
-        return {"ok": True, "aborted": bool(stopped), "runIds": stopped}
+        ended = await control.stop(sessions.key(params.session_key, params.agent_id), params.run_id, "chat.abort")
+        return {"ok": True, "aborted": bool(ended.runs), "runIds": ended.runs}
 
     async def inject(params: ChatInjectParams, caller: Caller) -> Any:
         key = sessions.key(params.session_key, params.agent_id)
         text = f"[{params.label}] {params.message}" if params.label else params.message
         message = Assistant(content=(Text(text),), provider="openclaw", model="note", timestamp=sessions.now)
         entry_id = await turns.inject(key, message, f"inject:{caller.conn_id}")
-        await sessions.changed(key, "inject")
+        await sessions.injected(key, entry_id)
         return {"ok": True, "messageId": entry_id}
 
     async def metadata(params: ChatMetadataParams, caller: Caller) -> Any:

@@ -1,4 +1,4 @@
-"""Tools of a session for another program: lent for as long as the request lasts, each call judged by our policy.
+"""Tools of a session for another program, and skills from a client: lent for as long as the connection lasts.
 
 `tools.borrow` answers with the tools and stays open; `tools.call` uses one of them. What the borrower has read counts,
 call after call, as it does in a run.
@@ -8,12 +8,13 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from openclaw.agent.tool_runner import ToolRunner
-from openclaw.core.errors import NotFound
+from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.events import ToolEnded, ToolUpdated
 from openclaw.core.messages import ToolCall
 from openclaw.protocol.params import NonEmpty, Params
@@ -21,8 +22,35 @@ from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN
 from openclaw.runs.prepare import TurnPreparer
 from openclaw.runs.toolset import Toolset
-from openclaw.security.approvals import unattended
+from openclaw.security.pending import unattended
 from openclaw.sessions.service import SessionService
+
+OfferedSkills = dict[str, tuple[str, ...]]
+"""Skill directories that clients named, by connection."""
+MOST_OFFERED = 200
+"""So many connections are remembered; an older one has ended, or offers again."""
+
+
+class SkillsOfferParams(Params, frozen=True, kw_only=True):
+    """Params of `skills.offer`: directories with skills, for the messages of this connection."""
+
+    paths: tuple[NonEmpty, ...]
+
+
+def offer_methods(offered: OfferedSkills) -> list[RpcMethod]:
+    """Skills named on the command line. They are trusted like the owner's own, so offering them takes an admin."""
+
+    async def offer(params: SkillsOfferParams, caller: Caller) -> Any:
+        missing = [path for path in params.paths if not (Path(path).is_absolute() and Path(path).is_dir())]
+        if missing:
+            raise InvalidRequest(f"{missing[0]} is no directory with a skill: give the path of the directory")
+        offered.pop(caller.conn_id, None)
+        while len(offered) >= MOST_OFFERED:
+            offered.pop(next(iter(offered)))
+        offered[caller.conn_id] = params.paths
+        return {"ok": True, "paths": list(params.paths)}
+
+    return [RpcMethod("skills.offer", SkillsOfferParams, offer, ADMIN)]
 
 
 class ToolsBorrowParams(Params, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ The transcript is append-only: a compaction is one more entry, and the model's c
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import cached_property
 
 import msgspec
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 WORTH_ASKING = 2_000
 """A requested compaction of fewer tokens than this is declined as not worth it."""
+SECTIONS_INTRO = "Parts of AGENTS.md that hold after the summary as before:"
 NOTHING = "there is nothing to compact"
 
 
@@ -59,6 +60,8 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
     compactor: Summariser
     flush: MemoryFlush | None
     clock: Clock
+    sections: Callable[[], str] = str
+    """The parts of AGENTS.md that stand behind a summary, as they are now."""
 
     @cached_property
     def _overhead(self) -> int:
@@ -66,8 +69,15 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         tools = sum(-(-(len(spec.description) + len(spec.schema)) // 4) for spec in self.tools)
         return plan.estimate_text(self.system.text) + tools
 
+    @cached_property
+    def _byte_limits(self) -> tuple[int, int]:
+        """The sizes on disk from which on notes are written, and the conversation is compacted; 0 is never."""
+        flush_bytes = size_of(self.flush.settings.force_flush_transcript_bytes) if self.flush else 0
+        return flush_bytes, size_of(self.settings.max_active_transcript_bytes)
+
     def check(self) -> None:
-        """Raises `ConfigError` when the model's window is too small for a turn."""
+        """Raises `ConfigError` when the model's window is too small for a turn, or a limit cannot be read."""
+        assert self._byte_limits >= (0, 0)
         window = self.model.context_window
         if window < plan.HARD_MINIMUM:
             raise ConfigError(
@@ -88,8 +98,7 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         window = self.model.context_window
         # The size of the visible part counts too; it is measured only when the whole file is large enough.
         size = transcript.path.stat().st_size
-        flush_bytes = size_of(self.flush.settings.force_flush_transcript_bytes) if self.flush else 0
-        most_bytes = size_of(self.settings.max_active_transcript_bytes)
+        flush_bytes, most_bytes = self._byte_limits
         if any(size >= limit for limit in (flush_bytes, most_bytes) if limit):
             size = await asyncio.to_thread(_shown_bytes, path)
         large = bool(most_bytes) and size >= most_bytes
@@ -123,6 +132,7 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         window = min(window, plan.parse_window(seen_error) or window)
         if reason == "manual":
             if measure(path) < WORTH_ASKING:
+                yield CompactionStarted(reason=reason, tokens=before)
                 yield _failure(reason, before, f"{NOTHING}: the conversation is short")
                 return
             async for event in self._run_flush(transcript, path):
@@ -131,7 +141,9 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         keep = plan.keep_budget(self.settings.keep_recent_tokens, window, before, self._overhead + room_for)
         cut = plan.plan(path, keep)
         if cut is None:
-            yield _failure(reason, before, NOTHING)
+            if reason != "threshold":  # nobody asked, and it would be said at every turn
+                yield CompactionStarted(reason=reason, tokens=before)
+                yield _failure(reason, before, NOTHING)
             return
         yield CompactionStarted(reason=reason, tokens=before)
         try:
@@ -177,7 +189,9 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
             messages = self._prune(transcript, path, messages)
         if context.summary is None:
             return messages
-        return (User(content=f"<summary>\n{context.summary}\n</summary>"), *messages)
+        again = self.sections()
+        behind = f"\n\n{SECTIONS_INTRO}\n\n{again}" if again else ""
+        return (User(content=f"<summary>\n{context.summary}\n</summary>{behind}"), *messages)
 
     def _prune(
         self, transcript: TranscriptFile, path: Sequence[AnyEntry], messages: tuple[Message, ...]

@@ -117,21 +117,17 @@ class Summariser(Struct):
         return notes
 
     async def _in_pieces(self, texts: Sequence[str], previous: str, wish: str, correction: str) -> str:
-        """Summarises `texts`: in one request when they fit, else chunk by chunk, then merged."""
-        limit = summary.chunk_limit(self.window, [estimate_text(text) for text in texts])
+        """Summarises `texts`: in one request when they fit, else chunk by chunk, the notes so far with each."""
+        limit = summary.chunk_limit(self.window)
         for left in range(SMALLER_TRIES, -1, -1):
             try:
-                # The previous summary goes with the first chunk only.
-                parts = [
-                    await self._say(wish, summary.summary_request(piece, previous if place == 0 else "", correction))
-                    for place, piece in enumerate(summary.chunks(texts, limit) or [""])
-                ]
-                while len(parts) > 1:
-                    parts = [
-                        await self._say(wish, summary.merge_request(group, correction)) if len(group) > 1 else group[0]
-                        for group in summary.groups(parts, limit)
-                    ]
-                return parts[0]
+                notes = previous
+                for piece in summary.chunks(texts, limit) or [""]:
+                    said = await self._say(wish, summary.summary_request(piece, notes, correction))
+                    if not said.strip():
+                        return ""
+                    notes = said[: summary.MOST_CHARS]
+                return notes
             except ContextTooLong:
                 if not left or limit <= summary.SMALLEST_CHUNK:
                     raise

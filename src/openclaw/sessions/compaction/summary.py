@@ -152,9 +152,10 @@ RESULT_CHARS = 2_000
 ARGUMENT_CHARS = 500
 QUOTE_CHARS = 600
 ASK_CHARS = 2_000
-CHUNK_SHARE, SMALLEST_SHARE = 0.4, 0.15
 SAFETY = 1.2
-OVERHEAD = 4_096
+OVERHEAD = 1_024
+MOST_NOTES = 4_096
+"""Tokens of a summary: what its characters come to."""
 SMALLEST_CHUNK = 400
 CUT_OFF = "\n[... the rest of this summary was cut off]"
 SPLIT = "## Turn Context (split turn)"
@@ -164,13 +165,28 @@ _WORD = re.compile(r"\w{4,}")
 _ASK_WORDS = 12
 
 
-def chunk_limit(window: int, sizes: Sequence[int]) -> int:
-    """The most tokens of conversation in one request to the summarising model."""
-    average = sum(sizes) / len(sizes) if sizes else 0.0
-    share = CHUNK_SHARE
-    if average * SAFETY > window * 0.1:
-        share = max(SMALLEST_SHARE, CHUNK_SHARE - min(2 * average * SAFETY / window, CHUNK_SHARE - SMALLEST_SHARE))
-    return max(SMALLEST_CHUNK, int((window * share - min(OVERHEAD, window // 10)) / SAFETY))
+_HEADING = re.compile(r"^(#{2,3})[ \t]+(.+?)[ \t]*#*$", re.MULTILINE)
+
+
+def sections_of(text: str, wanted: Sequence[str], most: int) -> str:
+    """The sections of `text` with one of the `wanted` headings, in its order; `most` characters of them in all."""
+    names = {name.strip().casefold() for name in wanted}
+    outside = [found for found in _HEADING.finditer(text) if text[: found.start()].count("```") % 2 == 0]
+    parts, covered = [], 0
+    for place, found in enumerate(outside):
+        if found[2].casefold() not in names or found.start() < covered:
+            continue
+        level = len(found[1])
+        covered = next((other.start() for other in outside[place + 1 :] if len(other[1]) <= level), len(text))
+        parts.append(text[found.start() : covered].strip())
+    whole = "\n\n".join(parts)
+    return whole if len(whole) <= most else f"{whole[:most].rstrip()}\n[… the rest is in the file]"
+
+
+def chunk_limit(window: int) -> int:
+    """The most tokens of conversation in one request: what the notes so far, the answer and the question leave."""
+    notes = min(MOST_NOTES, window // 5)
+    return max(SMALLEST_CHUNK, int((window - 2 * notes - min(OVERHEAD, window // 10)) / SAFETY))
 
 
 def chunks(texts: Sequence[str], limit: int) -> list[str]:
@@ -191,9 +207,10 @@ def chunks(texts: Sequence[str], limit: int) -> list[str]:
 def _parts(text: str, limit: int) -> list[str]:
     if estimate_text(text) < limit:
         return [text]
-    # A character is never more than one token, so this many always fit.
-    step = max(1, limit - 1)
-    return [text[i : i + step] for i in range(0, len(text), step)]
+    step = max(1, len(text) * (limit - 1) // estimate_text(text))
+    cut = (text[i : i + step] for i in range(0, len(text), step))
+    # Where a text has more ideographs than elsewhere, a part of it may still be too long.
+    return [part for piece in cut for part in ([piece] if len(piece) <= 1 else _parts(piece, limit))]
 
 
 def render_messages(messages: Sequence[Message]) -> list[str]:
@@ -260,29 +277,6 @@ def summary_request(conversation: str, previous: str = "", correction: str = "")
     if correction:
         parts.append(f"Your last notes were not accepted. {correction} Write them again, complete.")
     return "\n\n".join(parts)
-
-
-def merge_request(parts: Sequence[str], correction: str = "") -> str:
-    """The user message that asks to merge summaries of consecutive parts."""
-    notes = "\n\n".join(f"<notes>\n{part}\n</notes>" for part in parts)
-    wrong = f"Your last notes were not accepted. {correction}\n\n" if correction else ""
-    return (
-        f"{wrong}These are notes on {len(parts)} consecutive parts of one conversation. Make one set of notes of them; "
-        f"where they differ, the later is right.\n\n{notes}"
-    )
-
-
-def groups(parts: Sequence[str], limit: int) -> list[list[str]]:
-    """Groups `parts` within `limit` tokens, at least two a group, so that merging always terminates."""
-    out: list[list[str]] = []
-    used = 0
-    for part in parts:
-        used += estimate_text(part)
-        if not out or (used > limit and len(out[-1]) >= 2):
-            out.append([])
-            used = estimate_text(part)
-        out[-1].append(part)
-    return out
 
 
 SPLIT_TURN_PROMPT = (

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from openclaw.core.errors import InvalidRequest, Unavailable
+from openclaw.core.errors import InvalidRequest, OpenClawError, Unavailable
 from openclaw.core.messages import Image, Text
 from openclaw.core.settings import Live
 from openclaw.core.text import make_origin, sanitize_line
@@ -191,7 +191,7 @@ class BrowserTool(ArgsTool[dict[str, Any]]):
             body = {"mode": self._settings.snapshot_defaults.mode, **body}
         try:
             found = await helper.ask(body, _seconds(args), context.report)
-        except InvalidRequest as error:
+        except OpenClawError as error:
             # The error may contain the page's text.
             return Output(content=(Text(wrap_untrusted(error.message, "browser")),), is_error=True, enclosed=True)
         return self._output(action, profile, found)

@@ -98,6 +98,8 @@ class McpTool:
                 cwd=str(context.workspace),
                 agent_id=context.agent_id,
                 session_key=context.session_key,
+                run_id=context.run_id,
+                call=context.call,
                 why=f"the MCP server {self._server.name} changed this tool since it was accepted. "
                 + _difference(self._offered, now),
             )

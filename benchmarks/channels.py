@@ -1,0 +1,184 @@
+"""What channels cost a gateway: a message beyond its turn, an idle account, the start, and what is loaded for them.
+
+Run: python benchmarks/channels.py [--quick]
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from openclaw.testing import TemporaryHome, says
+from openclaw.testing.server import MockModelServer
+from tests.channels.discord import server as discord
+from tests.channels.matrix import server as matrix
+from tests.channels.telegram import server as telegram
+from tests.e2e.gateway_process import GatewayProcess, cpu, pss
+from tests.test_start import READY
+
+PLATFORMS = ("telegram", "matrix", "discord")
+WARM = 5
+"""Turns before anything is counted."""
+BATCHES = 3
+
+
+class Servers:
+    """The platforms on loopback, and the sections that connect a gateway with them."""
+
+    def __init__(self, stack: ExitStack, bots: int = 1) -> None:
+        self.telegram = [stack.enter_context(telegram.TelegramServer(f"{42 + at}:test-token")) for at in range(bots)]
+        self.matrix = stack.enter_context(matrix.MatrixServer())
+        self.discord = stack.enter_context(discord.DiscordServer())
+
+    def section(self, name: str, bots: int = 1) -> dict[str, Any]:
+        match name:
+            case "telegram":
+                first, *others = [{"botToken": each.token, "apiRoot": each.url} for each in self.telegram[:bots]]
+                return {**first, "accounts": {f"a{at}": each for at, each in enumerate(others)}}
+            case "matrix":
+                return {"homeserver": self.matrix.url, "accessToken": matrix.TOKEN, "autoJoin": "always"}
+            case _:
+                return {"token": discord.TOKEN, "apiRoot": self.discord.url}
+
+    def connected(self, name: str, bots: int = 1) -> None:
+        """Waits until every account of a platform listens."""
+        match name:
+            case "telegram":
+                for each in self.telegram[:bots]:
+                    each.called("getUpdates")
+            case "matrix":
+                self.matrix.until(lambda: self.matrix.called("sync") >= 2)
+            case _:
+                with self.discord.changed:
+                    assert self.discord.changed.wait_for(lambda: bool(self.discord.identified), 60.0)
+
+    def forget(self) -> None:
+        for each in self.telegram:
+            each.calls.clear()
+        self.matrix.calls.clear()
+        self.discord.identified.clear()
+
+
+def configure(home: TemporaryHome, model: MockModelServer, channels: dict[str, Any]) -> None:
+    owners = ["telegram:7", "matrix:@ada:test"]
+    home.configure({**model.settings(), "channels": channels, "commands": {"ownerAllowFrom": owners}})
+
+
+@contextmanager
+def running(model: MockModelServer, channels: dict[str, Any]) -> Iterator[tuple[GatewayProcess, int]]:
+    """A gateway with these channels on a new home, and its process id."""
+    with tempfile.TemporaryDirectory() as root:
+        home = TemporaryHome(Path(root))
+        configure(home, model, channels)
+        with GatewayProcess(home) as gateway:
+            assert gateway.process is not None
+            yield gateway, gateway.process.pid
+            gateway.stop()
+
+
+def measure(pid: int, ask: Callable[[int], None], turns: int) -> float:
+    """CPU milliseconds of one turn that `ask` begins and waits for: the least of several batches."""
+    for number in range(1, WARM + 1):
+        ask(number)
+    best, done = float("inf"), WARM
+    for _ in range(BATCHES):
+        used = cpu(pid)
+        for number in range(done + 1, done + turns + 1):
+            ask(number)
+        best, done = min(best, (cpu(pid) - used) / turns * 1000), done + turns
+    return best
+
+
+def messages(model: MockModelServer, servers: Servers, turns: int) -> None:
+    """The same turn over the socket and over channels, in one process."""
+    channels = {name: servers.section(name) for name in ("telegram", "matrix")}
+    for each in channels.values():
+        each["streaming"] = {"mode": "off"}
+    with running(model, channels) as (gateway, pid), asyncio.Runner() as loop:
+        for name in channels:
+            servers.connected(name)
+        client = gateway.client()
+        here = loop.run(client.__aenter__())
+
+        def by_telegram(number: int) -> None:
+            servers.telegram[0].says("hello")
+            servers.telegram[0].hears(number)
+
+        def by_matrix(number: int) -> None:
+            servers.matrix.says("hello")
+            servers.matrix.hears(number)
+
+        def by_socket(number: int) -> None:
+            params = {"message": "hello", "sessionKey": "bench", "idempotencyKey": f"turn-{number}"}
+            loop.run(here.call("agent", params, final=True, timeout=120))
+
+        ways = {"web socket": by_socket, "telegram": by_telegram, "matrix": by_matrix}
+        rows = [(name, measure(pid, ask, turns)) for name, ask in ways.items()]
+        loop.run(client.__aexit__(None, None, None))
+    print(f"{'one turn':<26} {'CPU ms':>8} {'beyond the socket':>18}")
+    for name, took in rows:
+        print(f"{name:<26} {took:>8.1f} {took - rows[0][1]:>18.1f}")
+
+
+def accounts(model: MockModelServer, servers: Servers, many: int) -> None:
+    """Memory of accounts that only listen."""
+    print(f"\n{'idle accounts of telegram':<26} {'PSS MiB':>8} {'KiB an account':>18}")
+    one = 0.0
+    for bots in (1, many):
+        servers.forget()
+        with running(model, {"telegram": servers.section("telegram", bots)}) as (_, pid):
+            servers.connected("telegram", bots)
+            held = pss(pid)
+        one = one or held
+        each = f"{(held - one) * 1024 / (bots - 1):.0f}" if bots > 1 else ""
+        print(f"{bots:<26} {held:>8.1f} {each:>18}")
+
+
+def starts(model: MockModelServer, servers: Servers, rounds: int) -> None:
+    """CPU until every configured account listens: the least of several starts."""
+    print(f"\n{'start with':<26} {'CPU ms':>8} {'beyond none':>18}  loaded for channels")
+    none = 0.0
+    for names in ((), *((name,) for name in PLATFORMS), PLATFORMS):
+        channels = {name: servers.section(name) for name in names}
+        best = float("inf")
+        for _ in range(rounds):
+            servers.forget()
+            with running(model, channels) as (_gateway, pid):
+                for name in names:
+                    servers.connected(name)
+                best = min(best, cpu(pid) * 1000)
+        none = none or best
+        loaded = ", ".join(loaded_for(model, channels)) or "nothing"
+        print(f"{' + '.join(names) or 'no channel':<26} {best:>8.0f} {best - none:>18.0f}  {loaded}")
+
+
+def loaded_for(model: MockModelServer, channels: dict[str, Any]) -> list[str]:
+    """The platforms of which a gateway that is ready has loaded anything but the settings."""
+    with tempfile.TemporaryDirectory() as root:
+        home = TemporaryHome(Path(root))
+        configure(home, model, channels)
+        command = [sys.executable, "-c", READY]
+        done = subprocess.run(command, env=home.environ, capture_output=True, check=True, text=True)
+    modules = json.loads(done.stdout.rpartition("@@")[2].splitlines()[0])
+    return [name for name in PLATFORMS if f"openclaw.channels.{name}.channel" in modules]
+
+
+def main() -> None:
+    quick = "--quick" in sys.argv
+    with ExitStack() as stack:
+        model = stack.enter_context(MockModelServer([says("an answer of ten words or so, to be fair")]))
+        servers = Servers(stack, bots=6 if quick else 21)
+        messages(model, servers, 10 if quick else 30)
+        accounts(model, servers, len(servers.telegram))
+        starts(model, servers, 1 if quick else 3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""Sets accounts up: a credential is tried first, and written to the configuration only when it opens the account."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, get_args
+
+from msgspec import Struct, structs
+
+from openclaw.channels.accounts import (
+    AccountConfig,
+    AccountName,
+    configured_accounts,
+    read_credential,
+)
+from openclaw.channels.settings import ChannelSettings
+from openclaw.config.edit import Editor
+from openclaw.config.load import LoadedConfig
+from openclaw.config.schema import BUILT_IN_CHANNELS
+from openclaw.core.channel import AccountProbe
+from openclaw.core.errors import Conflict, InvalidRequest, NotFound
+from openclaw.core.secret import Secret
+
+OWNER = "owner"
+"""Who the person is there: not a setting of the channel, but a name of `commands.ownerAllowFrom`."""
+
+
+class SetupField(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Something that an account is made of, by its name in the file."""
+
+    key: str
+    option: str
+    """What the command line calls it."""
+    label: str
+    hint: str = ""
+    secret: bool = False
+    opens: bool = False
+    """Whether it is a credential; a new one takes the place of all of them."""
+    asked: bool = True
+    optional: bool = False
+    unless: str = ""
+    """Not asked for when this one is given."""
+
+
+class ChannelSetup(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a person connects a channel: what to do on the platform first, and what to paste here."""
+
+    channel: str
+    label: str
+    first: str
+    then: str
+    """What to do when it is connected; `{name}` is the account."""
+    unowned: str
+    """What to do beside it while nobody there is known as the owner."""
+    fields: tuple[SetupField, ...]
+
+
+SETUPS = {
+    each.channel: each
+    for each in (
+        ChannelSetup(
+            channel="telegram",
+            label="Telegram",
+            first="Make a bot: write /newbot to @BotFather in Telegram, and copy the token it answers with.",
+            then="Write to {name} in Telegram.",
+            unowned="It answers with a command: run that here, and you are its owner.",
+            fields=(
+                SetupField(key="botToken", option="token", label="Token", secret=True, opens=True),
+                SetupField(
+                    key="tokenFile",
+                    option="token-file",
+                    label="File with the token",
+                    hint="it stays there, and is read at every start",
+                    opens=True,
+                    asked=False,
+                ),
+                SetupField(key="apiRoot", option="api-root", label="Address of another Bot API server", asked=False),
+                SetupField(key=OWNER, option="owner", label="Your own account", hint="its number", asked=False),
+            ),
+        ),
+        ChannelSetup(
+            channel="discord",
+            label="Discord",
+            first="Make a bot on discord.com/developers: New Application, then Bot. Switch on Message Content Intent, "
+            "and copy its token.",
+            then="Write {name} a direct message in Discord.",
+            unowned="It answers with a command: run that here, and you are its owner.",
+            fields=(
+                SetupField(key="token", option="token", label="Token", secret=True, opens=True),
+                SetupField(key="apiRoot", option="api-root", label="Address of another server", asked=False),
+                SetupField(key=OWNER, option="owner", label="Your own account", hint="its number", asked=False),
+            ),
+        ),
+        ChannelSetup(
+            channel="matrix",
+            label="Matrix",
+            first="Make an account for the assistant on any Matrix server (in Element: Create account).",
+            then="Invite {name} to a conversation from your own account, and write to it.",
+            unowned="First say who you are: openclaw config set commands.ownerAllowFrom '[\"matrix:@you:server\"]'",
+            fields=(
+                SetupField(
+                    key="homeserver", option="homeserver", label="Homeserver", hint="such as https://matrix.org"
+                ),
+                SetupField(
+                    key="accessToken",
+                    option="access-token",
+                    label="Access token",
+                    hint="or leave it empty, and give account and password",
+                    secret=True,
+                    opens=True,
+                    optional=True,
+                ),
+                SetupField(
+                    key="userId",
+                    option="user-id",
+                    label="Account",
+                    hint="such as @claw:matrix.org",
+                    optional=True,
+                    unless="accessToken",
+                ),
+                SetupField(
+                    key="password",
+                    option="password",
+                    label="Password",
+                    secret=True,
+                    opens=True,
+                    optional=True,
+                    unless="accessToken",
+                ),
+                SetupField(
+                    key=OWNER,
+                    option="owner",
+                    label="Your own account",
+                    hint="such as @ada:matrix.org: it is heard, and may command the assistant",
+                    optional=True,
+                ),
+            ),
+        ),
+    )
+}
+"""The built-in channels, as the command line, onboarding and the web page ask for them."""
+_ACCOUNT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+
+
+class AddedAccount(Struct, frozen=True, kw_only=True):
+    """An account that was tried and saved."""
+
+    name: AccountName
+    probe: AccountProbe | None
+
+
+def find_setup(channel: str) -> ChannelSetup:
+    if channel not in SETUPS:
+        known = ", ".join(sorted(SETUPS))
+        raise InvalidRequest(f"no channel {channel!r} is built in: there is {known}; others come as plugins")
+    return SETUPS[channel]
+
+
+async def add_account(
+    name: AccountName,
+    given: Mapping[str, str],
+    loaded: LoadedConfig,
+    editor: Editor,
+    probe_account: Callable[[AccountConfig], Awaitable[AccountProbe | None]],
+) -> AddedAccount:
+    """Tries an account with the settings that are `given`, by their names in the file, and saves them.
+
+    A running gateway follows its configuration, so it connects the account by itself.
+    """
+    channel, account = name
+    find_setup(channel)
+    if not _ACCOUNT.match(account):
+        raise InvalidRequest(f"{account!r} is not a name of an account: small letters, digits, - and _")
+    tried = _tried(name, given, loaded)
+    for other, config in configured_accounts(loaded.config.channels, loaded.variables).items():
+        if other != name and other[0] == channel and config.credential == tried.credential:
+            raise Conflict(f"that is the account {other[1]} already: two of the same would take each other's messages")
+    probe = await probe_account(tried)
+    dropped = dict.fromkeys(BUILT_IN_CHANNELS[channel].CREDENTIALS)
+    entry = {**dropped, "enabled": True, **given}
+    editor.patch({"channels": {channel: entry if account == "default" else {"accounts": {account: entry}}}})
+    return AddedAccount(name=name, probe=probe)
+
+
+def _tried(name: AccountName, given: Mapping[str, str], loaded: LoadedConfig) -> AccountConfig:
+    channel, account = name
+    section = loaded.config.channels.get(channel)
+    kind = BUILT_IN_CHANNELS[channel]
+    base: Any = section.of(account) if section is not None else kind()
+    fields = {each.encode_name: each.name for each in structs.fields(kind)}
+    unknown = [key for key in given if key not in fields]
+    if unknown:
+        raise InvalidRequest(f"{kind.LABEL} has no {', '.join(unknown)}: {kind.MISSING}")
+    # A new account says for itself who it is; an old one keeps what the new credential does not replace.
+    forgotten = kind.CREDENTIALS if section is not None and account in section.accounts else kind.OWN
+    if account == "default":
+        forgotten = kind.CREDENTIALS
+    known: dict[str, Any] = {fields[key]: None for key in forgotten if key in fields}
+    secrets = {each.encode_name for each in structs.fields(kind) if Secret in get_args(get_args(each.type)[0])}
+    known |= {fields[key]: Secret(value) if key in secrets else value for key, value in given.items()}
+    settings: ChannelSettings = structs.replace(base, enabled=True, **known)
+    credential = read_credential(settings, account, loaded.variables)
+    if not credential:
+        raise InvalidRequest(f"{kind.LABEL} needs a credential: {kind.MISSING}")
+    return AccountConfig(channel, account, settings, credential)
+
+
+def forget_account(name: AccountName, loaded: LoadedConfig, editor: Editor) -> bool:
+    """Takes the credential of an account out of the file; false when it is not there (but in a variable)."""
+    channel, account = name
+    kind = BUILT_IN_CHANNELS.get(channel, ChannelSettings)
+    section = loaded.raw.get("channels", {}).get(channel, {})
+    own = section if account == "default" else section.get("accounts", {}).get(account, {})
+    there = [key for key in kind.CREDENTIALS if key in own]
+    if there:
+        gone: dict[str, Any] = dict.fromkeys(there)
+        editor.patch({"channels": {channel: gone if account == "default" else {"accounts": {account: gone}}}})
+    return bool(there)
+
+
+def disable_account(name: AccountName, loaded: LoadedConfig, editor: Editor) -> None:
+    """Switches an account off; its settings and its credential stay."""
+    channel, account = name
+    section = _section(name, loaded)
+    if account == "default" and section.accounts:
+        others = ", ".join(section.accounts)
+        raise Conflict(f"channels.{channel}.enabled would switch {others} off too: --delete removes this one alone")
+    path = f"channels.{channel}" if account == "default" else f"channels.{channel}.accounts.{account}"
+    editor.set(f"{path}.enabled", False)
+
+
+def remove_account(name: AccountName, loaded: LoadedConfig, editor: Editor) -> None:
+    """Takes an account with everything that is set for it out of the file."""
+    channel, account = name
+    section = _section(name, loaded)
+    if account != "default":
+        editor.unset(f"channels.{channel}.accounts.{account}")
+    elif section.accounts:
+        forget_account(name, loaded, editor)  # the others live below it
+    else:
+        editor.unset(f"channels.{channel}")
+
+
+def _section(name: AccountName, loaded: LoadedConfig) -> ChannelSettings:
+    channel, account = name
+    section = loaded.config.channels.get(channel)
+    if section is None or (account != "default" and account not in section.accounts):
+        raise NotFound(f"channels.{channel} has no account {account}: openclaw channels list")
+    return section

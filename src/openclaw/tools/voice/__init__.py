@@ -1,0 +1,1 @@
+"""Speech: text as sound (`speech`, with the `tts` tool), and sound as text (`transcribe`)."""

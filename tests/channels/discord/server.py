@@ -1,0 +1,358 @@
+"""A Discord on loopback with faults on demand: the gateway with sessions that resume, and the REST API."""
+
+import json
+import re
+import threading
+import time
+from email import message_from_bytes
+from email.policy import HTTP
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import Server, ServerConnection, serve
+
+TOKEN = "test.discord.token"
+BOT = {"id": "900", "username": "claw", "bot": True}
+ADA, EVE = "7", "8"
+GUILD, CHANNEL, THREAD = "100", "200", "300"
+
+
+class Fault:
+    """What the next call of `method` and a path that ends in `path` meets: this status, or a cut connection."""
+
+    def __init__(self, method: str, path: str, status: int = 0, *, retry_after: float = 0.0, cut: str = "") -> None:
+        self.method = method
+        self.path = path
+        self.status = status
+        self.retry_after = retry_after
+        self.cut = cut
+
+
+class DiscordServer:
+    """`with DiscordServer() as server`: people write with `says`, the bot's messages are in `sent`."""
+
+    def __init__(self, heartbeat_ms: int = 45_000) -> None:
+        self.heartbeat_ms = heartbeat_ms
+        self.messages: list[dict[str, Any]] = []
+        """Everything that was said, by people and by the bot."""
+        self.calls: list[tuple[str, str, Any]] = []
+        self.faults: list[Fault] = []
+        self.identified: list[dict[str, Any]] = []
+        self.resumed: list[dict[str, Any]] = []
+        self.deaf = False
+        """Heartbeats are not answered."""
+        self.close_with = 0
+        """The next connection is closed with this code instead of being let in."""
+        self.commands: list[dict[str, Any]] = []
+        self.responses: list[dict[str, Any]] = []
+        """Answers to interactions."""
+        self.reactions: dict[str, list[str]] = {}
+        self.files: dict[str, bytes] = {}
+        self.changed = threading.Condition()
+        self._ids = int(time.time() * 1000) - 1_420_070_400_000 + 3_600_000
+        self._events: list[dict[str, Any]] = []
+        """What the session has to hear, in order; its numbers begin with 1."""
+        self._session = 0
+        self._nonces: dict[str, dict[str, Any]] = {}
+        self._sockets: list[ServerConnection] = []
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._http.daemon_threads = True
+        self._gateway: Server = serve(self._connection, "127.0.0.1", 0)
+        self._threads = [
+            threading.Thread(target=self._http.serve_forever, args=(0.05,), name="discord"),
+            threading.Thread(target=self._gateway.serve_forever, name="discord-gateway"),
+        ]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    @property
+    def sent(self) -> list[dict[str, Any]]:
+        return [each for each in self.messages if each["author"]["id"] == BOT["id"]]
+
+    def __enter__(self) -> "DiscordServer":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.drop()
+        self._http.shutdown()
+        self._gateway.shutdown()
+        for thread in self._threads:
+            thread.join()
+        self._http.server_close()
+
+    # People.
+
+    def says(self, text: str, sender: str = ADA, channel: str = "", **more: Any) -> str:
+        """Somebody writes: to the bot alone, or in a channel of the server."""
+        with self.changed:
+            message = {
+                "id": self._next(),
+                "channel_id": channel or f"5{sender}",
+                "author": {"id": sender, "username": f"user{sender}"},
+                "content": text,
+                "type": 0,
+                **({"guild_id": GUILD, "member": {"nick": None}} if channel else {}),
+                **more,
+            }
+            self.messages.append(message)
+            self.happens("MESSAGE_CREATE", message)
+            return str(message["id"])
+
+    def presses(self, message_id: str, data: str, sender: str = ADA) -> None:
+        self._interacts(3, {"custom_id": data}, sender, message={"id": message_id, "channel_id": f"5{sender}"})
+
+    def chooses(self, name: str, text: str = "", sender: str = ADA) -> None:
+        """Somebody takes a command from the menu."""
+        options = [{"name": "text", "type": 3, "value": text}] if text else []
+        self._interacts(2, {"name": name, "options": options}, sender)
+
+    def _interacts(self, kind: int, data: dict[str, Any], sender: str, **more: Any) -> None:
+        user = {"id": sender, "username": f"user{sender}"}
+        with self.changed:
+            event = {"id": self._next(), "token": "itoken", "type": kind, "data": data, "user": user, **more}
+            self.happens("INTERACTION_CREATE", {"channel_id": f"5{sender}", **event})
+
+    def happens(self, kind: str, data: Any) -> None:
+        with self.changed:
+            self._events.append({"op": 0, "t": kind, "d": data, "s": len(self._events) + 1})
+            self.changed.notify_all()
+
+    def drop(self, *, forget: bool = False) -> None:
+        """Cuts the connections; `forget` ends the session too."""
+        with self.changed:
+            self._session += forget
+            sockets, self._sockets = self._sockets, []
+            self.changed.notify_all()
+        for socket in sockets:
+            socket.close(4009 if forget else 4000)
+
+    def until(self, true: Any, seconds: float = 60.0) -> None:
+        with self.changed:
+            assert self.changed.wait_for(true, seconds), f"sent: {self.sent}, calls: {self.calls}"
+
+    def hears(self, count: int, seconds: float = 60.0) -> list[dict[str, Any]]:
+        self.until(lambda: len(self.sent) >= count, seconds)
+        return self.sent
+
+    def _next(self) -> str:
+        self._ids += 1
+        return str(self._ids << 22)
+
+    # The gateway.
+
+    def _connection(self, socket: ServerConnection) -> None:
+        if self.close_with:
+            code, self.close_with = self.close_with, 0
+            socket.close(code)
+            return
+        with self.changed:
+            self._sockets.append(socket)
+        try:
+            _send(socket, {"op": 10, "d": {"heartbeat_interval": self.heartbeat_ms}})
+            start = self._welcome(socket, json.loads(socket.recv()))
+            if start is None:
+                return
+            threading.Thread(target=self._tell, args=(socket, start), daemon=True).start()
+            while True:
+                if json.loads(socket.recv())["op"] == 1 and not self.deaf:
+                    _send(socket, {"op": 11})
+        except ConnectionClosed:
+            pass
+        finally:
+            with self.changed:
+                if socket in self._sockets:
+                    self._sockets.remove(socket)
+                self.changed.notify_all()
+
+    def _welcome(self, socket: ServerConnection, hello: dict[str, Any]) -> int | None:
+        data, name = hello["d"], f"session{self._session}"
+        if data["token"] != TOKEN:
+            socket.close(4004)
+            return None
+        if hello["op"] == 6:
+            with self.changed:
+                self.resumed.append(data)
+                self.changed.notify_all()
+            if data["session_id"] != name:
+                _send(socket, {"op": 9, "d": False})
+                return None
+            return int(data["seq"])
+        with self.changed:
+            self._events = []
+            guilds = [{"id": GUILD, "unavailable": True}]
+            ready = {"user": BOT, "session_id": name, "resume_gateway_url": self._address, "guilds": guilds}
+            self.happens("READY", {**ready, "application": {"id": "901"}})
+            self.happens("GUILD_CREATE", self._guild())
+            self.identified.append(data)
+            self.changed.notify_all()
+        return 0
+
+    @property
+    def _address(self) -> str:
+        return f"ws://127.0.0.1:{self._gateway.socket.getsockname()[1]}"
+
+    def _guild(self) -> dict[str, Any]:
+        last = {each["channel_id"]: each["id"] for each in self.messages}
+        channel = {"id": CHANNEL, "type": 0, "name": "general", "last_message_id": last.get(CHANNEL)}
+        thread = {"id": THREAD, "type": 11, "name": "plans", "parent_id": CHANNEL, "last_message_id": last.get(THREAD)}
+        return {"id": GUILD, "name": "Club", "channels": [channel], "threads": [thread]}
+
+    def _tell(self, socket: ServerConnection, start: int) -> None:
+        place = start
+        try:
+            if start:
+                _send(socket, {"op": 0, "t": "RESUMED", "d": {}, "s": start})
+            while True:
+                with self.changed:
+                    while socket in self._sockets and len(self._events) <= place:
+                        self.changed.wait()
+                    if socket not in self._sockets:
+                        return
+                    frames, place = self._events[place:], len(self._events)
+                for frame in frames:
+                    _send(socket, frame)
+        except ConnectionClosed:
+            return
+
+    # The REST API.
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
+        match method, path.split("/"):
+            case "GET", ["gateway", "bot"]:
+                return 200, {"url": self._address}
+            case "GET", ["users", "@me"]:
+                return 200, BOT
+            case "POST", ["users", "@me", "channels"]:
+                if body["recipient_id"] not in (ADA, EVE):
+                    return 400, {"code": 50033, "message": "Invalid Recipient(s)"}
+                return 200, {"id": f"5{body['recipient_id']}", "type": 1}
+            case "GET", ["channels", name]:
+                known = {each["id"]: each for each in (*self._guild()["channels"], *self._guild()["threads"])}
+                return (200, known[name]) if name in known else (404, {"code": 10003, "message": "Unknown Channel"})
+            case "GET", ["channels", name, "messages"]:
+                after, most = int(query["after"][0]), int(query["limit"][0])
+                found = [each for each in self.messages if each["channel_id"] == name and int(each["id"]) > after]
+                bare = [{key: value for key, value in each.items() if key != "guild_id"} for each in found[:most]]
+                return 200, bare[::-1]
+            case "POST", ["channels", name, "messages"]:
+                return self._post(name, body)
+            case "POST", ["channels", _, "typing"]:
+                return 204, None
+            case (("GET" | "PATCH" | "DELETE"), ["channels", _, "messages", number]):
+                return self._change(method, number, body)
+            case (("PUT" | "DELETE"), ["channels", _, "messages", number, "reactions", emoji, "@me"]):
+                marks = self.reactions.setdefault(number, [])
+                marks.append(unquote(emoji)) if method == "PUT" else marks.remove(unquote(emoji))
+                return 204, None
+            case (("GET" | "PUT"), ["applications", "901", "commands"]):
+                self.commands = body if method == "PUT" else self.commands
+                return 200, self.commands
+            case "POST", ["interactions", _, "itoken", "callback"]:
+                self.responses.append(body)
+                return 204, None
+            case _:
+                return 404, {"code": 0, "message": f"404: Not Found {path}"}
+
+    def _change(self, method: str, number: str, body: Any) -> tuple[int, Any]:
+        there = next((each for each in self.messages if each["id"] == number), None)
+        if there is None:
+            return 404, {"code": 10008, "message": "Unknown Message"}
+        if method == "DELETE":
+            self.messages.remove(there)
+            return 204, None
+        there.update(body or {})
+        marks = [{"me": True, "emoji": {"id": None, "name": each}} for each in self.reactions.get(number, [])]
+        return 200, {**there, "reactions": marks}
+
+    def _post(self, channel: str, body: dict[str, Any]) -> tuple[int, Any]:
+        if len(body.get("content", "")) > 2_000:
+            return 400, {"code": 50035, "message": "Invalid Form Body", "errors": {"content": "too long"}}
+        if not body.get("content") and not body.get("files"):
+            return 400, {"code": 50006, "message": "Cannot send an empty message"}
+        nonce = body.get("nonce")
+        if nonce and nonce in self._nonces:
+            return 200, self._nonces[nonce]
+        message = {"id": self._next(), "channel_id": channel, "author": BOT, "type": 0, **body}
+        self.messages.append(message)
+        if nonce:
+            self._nonces[nonce] = message
+        return 200, {**message, "files": None}
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _any(self) -> None:
+                parts = urlsplit(self.path)
+                length = int(self.headers.get("content-length", 0))
+                raw = self.rfile.read(length)
+                if len(raw) < length:  # whoever called is gone: half a request is none
+                    self.close_connection = True
+                    return
+                if parts.path.startswith("/files/"):
+                    self._reply(200, server.files.get(parts.path.removeprefix("/files/"), b""))
+                    return
+                path, body = parts.path.removeprefix("/v10/"), _body(self.headers.get("content-type", ""), raw)
+                with server.changed:
+                    server.calls.append((self.command, path, body))
+                    found = [each for each in server.faults if each.method == self.command and path.endswith(each.path)]
+                    fault = found[0] if found else None
+                    if fault is not None:
+                        server.faults.remove(fault)
+                    status, answer = 0, None
+                    if fault is not None and fault.cut != "after":
+                        status, answer = fault.status, {"message": "as told", "retry_after": fault.retry_after}
+                    elif self.headers.get("authorization") != f"Bot {TOKEN}":
+                        status, answer = 401, {"message": "401: Unauthorized", "code": 0}
+                    else:
+                        status, answer = server.answer(self.command, path, parse_qs(parts.query), body)
+                    server.changed.notify_all()
+                if fault is not None and fault.cut:
+                    self.close_connection = True
+                    self.connection.close()
+                    return
+                self._reply(status, b"" if answer is None else json.dumps(answer).encode())
+
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any
+
+            def _reply(self, status: int, content: bytes) -> None:
+                self.send_response(status)
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                pass
+
+        return Handler
+
+
+def _body(kind: str, raw: bytes) -> Any:
+    if not kind.startswith("multipart/"):
+        return json.loads(raw) if raw else None
+    whole = message_from_bytes(f"content-type: {kind}\r\n\r\n".encode() + raw, policy=HTTP)
+    fields: dict[str, Any] = {}
+    files: list[tuple[str, bytes]] = []
+    for part in whole.iter_parts():
+        found, content = re.search(r'name="([^"]+)"', part["content-disposition"]), part.get_payload(decode=True)
+        assert isinstance(content, bytes)
+        if found and found[1] == "payload_json":
+            fields = json.loads(content)
+        else:
+            files.append((str(part.get_filename()), content))
+    return {**fields, "files": files}
+
+
+def _send(socket: ServerConnection, frame: dict[str, Any]) -> None:
+    socket.send(json.dumps(frame))
