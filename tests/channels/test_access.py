@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from openclaw.channels.access import (
     CURRENT,
@@ -174,6 +175,23 @@ def test_linked_ids_of_the_owner_share_a_conversation() -> None:
     assert keys == {"direct:ada"}
     assert session_key_of(message("9"), owner=True, settings=settings) == "direct:9"
     assert "ada" not in session_key_of(message("7"), owner=False, settings=settings)
+
+
+def test_linked_ids_of_a_guest_share_the_conversation_of_the_first() -> None:
+    links = {"eve": ("matrix:@eve:example.org", "mailbox:eve"), "bob": ("bob",), "me": ("mailbox:ada", "mailbox:zoe")}
+    settings = SessionSettings(dm_scope="per-peer", identity_links=links)
+
+    def key(sender: str) -> str:
+        return session_key_of(message(sender), owner=False, settings=settings, owners=OWNERS)
+
+    at_home = structs.replace(message("@eve:example.org"), channel="matrix", account="work")
+    first = session_key_of(at_home, owner=False, settings=settings, owners=OWNERS)
+    assert key("eve") == first and first.startswith("matrix:direct:")
+    # An id without its channel is nobody's; and who is linked to the owner is not the owner.
+    assert key("bob") == "mailbox:direct:bob"
+    assert key("zoe") == "mailbox:direct:zoe"
+    apart = structs.replace(settings, dm_scope="per-channel-peer")
+    assert session_key_of(message("eve"), owner=False, settings=apart, owners=OWNERS) == "mailbox:direct:eve"
 
 
 def test_a_turn_in_a_group_says_where_it_is_who_spoke_and_what_was_said() -> None:
