@@ -4,7 +4,7 @@ A new channel makes every request inside `translate_errors` and hands out files 
 platform's own answers mean stays in its `wire.py`.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import httpx2
@@ -39,7 +39,7 @@ async def stream_file(
     failure: Callable[[int, bytes], OpenClawError],
     *,
     headers: Mapping[str, str] | None = None,
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """A file, piece by piece; `failure` says what another status than 200 means, with the body that came."""
     try:
         async with http.stream("GET", url, headers=headers) as answer:
