@@ -33,12 +33,12 @@ from openclaw.core.channel import (
     AccountClosed,
     AccountProbe,
     Channel,
+    ChannelWebhook,
+    ChannelWebhookAnswer,
     Inbound,
     Platform,
     TakesWebhooks,
     TryLater,
-    WebhookAnswer,
-    WebhookCall,
 )
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, OpenClawError, StateError, Unavailable
@@ -320,9 +320,9 @@ class ChannelManager:
     def has_webhook(self, path: str) -> bool:
         return any(isinstance(each, TakesWebhooks) and each.webhook_path == path for each in self.platforms.values())
 
-    async def take_webhook(self, path: str, call: WebhookCall) -> WebhookAnswer:
+    async def take_webhook(self, path: str, call: ChannelWebhook) -> ChannelWebhookAnswer:
         """Hands a platform's call to the account it is meant for; gives the answer, once it is on record."""
-        answer = WebhookAnswer(status=404)
+        answer = ChannelWebhookAnswer(status=404)
         for name, platform in list(self.platforms.items()):
             if isinstance(platform, TakesWebhooks) and platform.webhook_path == path:
                 answer = await platform.take_webhook(call, self._accounts[name])

@@ -285,7 +285,7 @@ class LogsOut(Protocol):
         ...
 
 
-class WebhookCall(Struct, frozen=True, kw_only=True):
+class ChannelWebhook(Struct, frozen=True, kw_only=True):
     """One HTTP call of a platform."""
 
     body: bytes = b""
@@ -295,7 +295,7 @@ class WebhookCall(Struct, frozen=True, kw_only=True):
     query: Mapping[str, str] = {}
 
 
-class WebhookAnswer(Struct, frozen=True, kw_only=True):
+class ChannelWebhookAnswer(Struct, frozen=True, kw_only=True):
     """What the platform is answered: the HTTP status, and plain text where it wants to read something."""
 
     status: int = 200
@@ -311,6 +311,6 @@ class TakesWebhooks(Protocol):
         """The path it calls; empty when it is asked instead."""
         ...
 
-    async def take_webhook(self, call: WebhookCall, inbox: TakesEvents) -> WebhookAnswer:
+    async def take_webhook(self, call: ChannelWebhook, inbox: TakesEvents) -> ChannelWebhookAnswer:
         """Deals with one GET or POST: returns when what it holds is on record; 401 when it is not for this account."""
         ...

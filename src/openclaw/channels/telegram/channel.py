@@ -19,6 +19,8 @@ from openclaw.core.channel import (
     AccountClosed,
     AccountProbe,
     Address,
+    ChannelWebhook,
+    ChannelWebhookAnswer,
     Inbound,
     InboundFile,
     MessageRefused,
@@ -27,8 +29,6 @@ from openclaw.core.channel import (
     TakesEvents,
     TryLater,
     Unsure,
-    WebhookAnswer,
-    WebhookCall,
 )
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
@@ -130,26 +130,26 @@ class Telegram:
                 said = str(info.get("last_error_message"))[:200]
                 log.warning("channel %s: Telegram could not call %s: %s", self.name, url, said)
 
-    async def take_webhook(self, call: WebhookCall, inbox: TakesEvents) -> WebhookAnswer:
+    async def take_webhook(self, call: ChannelWebhook, inbox: TakesEvents) -> ChannelWebhookAnswer:
         if call.method != "POST":
-            return WebhookAnswer(status=405)
+            return ChannelWebhookAnswer(status=405)
         if not secrets_equal(call.headers.get(SECRET_HEADER, ""), self._webhook_secret):
-            return WebhookAnswer(status=401)
+            return ChannelWebhookAnswer(status=401)
         if self._bot is None:
-            return WebhookAnswer(status=503)  # Telegram calls again
+            return ChannelWebhookAnswer(status=503)  # Telegram calls again
         try:
             update = wire.decode_json(call.body)
         except InvalidRequest:
-            return WebhookAnswer(status=400)
+            return ChannelWebhookAnswer(status=400)
         try:
             event = wire.decode_update(update, self._bot, self.account)
         except InvalidRequest as error:
             # Refused, it would come again and again, before everything else.
             log.warning("channel %s: an update is passed over: %s", self.name, error.message)
-            return WebhookAnswer()
+            return ChannelWebhookAnswer()
         if event is not None:
             await inbox.take([event], None)
-        return WebhookAnswer()
+        return ChannelWebhookAnswer()
 
     # Speaking.
 
