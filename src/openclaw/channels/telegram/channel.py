@@ -21,6 +21,8 @@ from openclaw.core.channel import (
     AccountClosed,
     AccountProbe,
     Address,
+    ChannelWebhook,
+    ChannelWebhookAnswer,
     Inbound,
     InboundFile,
     MessageRefused,
@@ -129,24 +131,26 @@ class Telegram:
                 said = str(info.get("last_error_message"))[:200]
                 log.warning("channel %s: Telegram could not call %s: %s", self.name, url, said)
 
-    async def take_webhook(self, headers: Mapping[str, str], body: bytes, inbox: TakesEvents) -> int:
-        if not secrets_equal(headers.get(SECRET_HEADER, ""), self._webhook_secret):
-            return 401
+    async def take_webhook(self, call: ChannelWebhook, inbox: TakesEvents) -> ChannelWebhookAnswer:
+        if call.method != "POST":
+            return ChannelWebhookAnswer(status=405)
+        if not secrets_equal(call.headers.get(SECRET_HEADER, ""), self._webhook_secret):
+            return ChannelWebhookAnswer(status=401)
         if self._bot is None:
-            return 503  # Telegram calls again
+            return ChannelWebhookAnswer(status=503)  # Telegram calls again
         try:
-            update = wire.decode_json(body)
+            update = wire.decode_json(call.body)
         except InvalidRequest:
-            return 400
+            return ChannelWebhookAnswer(status=400)
         try:
             event = wire.decode_update(update, self._bot, self.account)
         except InvalidRequest as error:
             # Refused, it would come again and again, before everything else.
             log.warning("channel %s: an update is passed over: %s", self.name, error.message)
-            return 200
+            return ChannelWebhookAnswer()
         if event is not None:
             await inbox.take([event], None)
-        return 200
+        return ChannelWebhookAnswer()
 
     # Speaking.
 
