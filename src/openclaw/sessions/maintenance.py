@@ -44,10 +44,8 @@ class Removal(Struct, frozen=True):
     files: tuple[OldFile, ...] = ()
 
     def __str__(self) -> str:
-        size = sum(each.size for each in (*self.sessions, *self.files))
-        return (
-            f"{len(self.sessions)} conversation(s) of programs and {len(self.files)} old transcript(s), {size:,} bytes"
-        )
+        counts = f"{len(self.sessions)} conversation(s) of programs and {len(self.files)} old transcript(s)"
+        return f"{counts}, {_size(self.sessions, self.files):,} bytes"
 
 
 def is_disposable(key: SessionKey) -> bool:
@@ -74,7 +72,7 @@ def plan_removal(
     most = size_of(settings.max_disk_bytes)
     if most and total > most:
         level = most * HIGH_WATER if settings.high_water_bytes is None else size_of(settings.high_water_bytes)
-        left = total - sum(each.size for each in (*sessions[:gone], *files[:erased]))
+        left = total - _size(sessions[:gone], files[:erased])
         while left > level and erased < len(files):
             left -= files[erased].size
             erased += 1
@@ -132,6 +130,10 @@ class SessionMaintenance:
         old = [OldSession(row, sizes.get(self._index.path(row.agent_id, row.session_id), 0)) for row in eligible]
         aside = [OldFile(path, at, size) for path, size in sizes.items() if (at := _set_aside_at(path))]
         return plan_removal(settings, millis(self._clock), len(rows), sum(sizes.values()), old, aside)
+
+
+def _size(sessions: Sequence[OldSession], files: Sequence[OldFile]) -> int:
+    return sum(each.size for each in sessions) + sum(each.size for each in files)
 
 
 def _sizes(state: Path) -> dict[Path, int]:
