@@ -133,17 +133,17 @@ def test_nobody_can_choose_the_name_that_another_one_was_given() -> None:
 
 
 def test_an_owner_on_one_channel_is_nobody_on_another() -> None:
-    assert identify_speaker(parse_session_key("telegram:direct:7"), ["telegram:7"]).owner
-    assert not identify_speaker(parse_session_key("mailbox:direct:7"), ["telegram:7"]).owner
+    assert identify_speaker(parse_session_key("telegram:direct:7"), ("telegram:7",)).owner
+    assert not identify_speaker(parse_session_key("mailbox:direct:7"), ("telegram:7",)).owner
     guest = session_key_of(message("telegram:7"), owner=False, settings=SessionSettings(dm_scope="main"))
-    assert not identify_speaker(parse_session_key(guest), ["telegram:7"]).owner
+    assert not identify_speaker(parse_session_key(guest), ("telegram:7",)).owner
 
 
 def test_rules_for_a_person_or_a_group_hold_whatever_their_ids_look_like() -> None:
     own = parse_session_key(
         session_key_of(message("Ada L."), owner=True, settings=SessionSettings(dm_scope="per-channel-peer"))
     )
-    assert identify_speaker(own, ["mailbox:Ada L."]).owner and not is_shared(own, ["mailbox:Ada L."])
+    assert identify_speaker(own, ("mailbox:Ada L.",)).owner and not is_shared(own, ("mailbox:Ada L.",))
     group = parse_session_key(
         session_key_of(message("eve", group="The Club"), owner=False, settings=SessionSettings(dm_scope="main"))
     ).route

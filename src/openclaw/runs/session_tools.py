@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -88,7 +88,7 @@ def may_see(
     target: SessionKey,
     settings: ToolsSettings,
     roster: SubagentStore,
-    owners: Sequence[str],
+    owners: tuple[str, ...],
     *,
     spawned_only: bool = False,
 ) -> bool:
