@@ -22,6 +22,7 @@ from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Tool
 from openclaw.gateway.app import App
 from openclaw.gateway.logs import log_context
+from openclaw.runs.call_hooks import DeliveryTargets
 from openclaw.runs.control import SessionControl
 from openclaw.runs.events import RunEvent, RunPublisher
 from openclaw.runs.inbox import Inbox
@@ -74,6 +75,7 @@ class GatewayTools:
         more: Sequence[Tool],
         *,
         inbox: Inbox,
+        outbox: Outbox,
         messages: MessageService,
         voices: VoiceNotes,
         offered: bool,
@@ -94,6 +96,7 @@ class GatewayTools:
             fork=lifecycle.fork,
             discard=self._discard,
             archive=self._archive,
+            target=DeliveryTargets(app.run_hooks.hooks, app.audit, outbox.routes, app.platforms).of,
         )
         roster = self.subagents.roster
         self.refresh = roster.refresh
@@ -295,6 +298,7 @@ def build_services(
         restart,
         [automation.tool],
         inbox=inbox,
+        outbox=outbox,
         messages=messages,
         voices=voices,
         offered=background,
