@@ -247,7 +247,7 @@ async def test_a_boot_run_that_a_kill_interrupted_goes_on_and_is_not_begun_again
 async def test_in_safe_mode_no_hook_runs(openclaw_home: TemporaryHome) -> None:
     want(openclaw_home, **witness(openclaw_home, "gateway"))
     starts = openclaw_home.state / "state" / "gateway-starts.json"
-    for count in range(1, 5):
+    for count in (1, 2, 3):
         with GatewayProcess(openclaw_home) as gateway:
             # A hook at work when its gateway is killed may still write afterwards.
             async with asyncio.timeout(DEADLINE):
@@ -257,4 +257,4 @@ async def test_in_safe_mode_no_hook_runs(openclaw_home: TemporaryHome) -> None:
     with GatewayProcess(openclaw_home) as gateway:
         assert "safe mode" in gateway.output() and starts.exists()
         assert gateway.stop() == 0
-    assert len(heard(openclaw_home)) == 4
+    assert len(heard(openclaw_home)) == 3
