@@ -196,7 +196,9 @@ class InboundHandler:
         return self._live.config.messages.group_chat.history_limit if own is None else own
 
     def _key(self, message: Inbound, owner: bool) -> SessionKey:
-        return self._sessions.key(session_key_of(message, owner=owner, settings=self._live.config.session))
+        config = self._live.config
+        owners = config.commands.owner_allow_from
+        return self._sessions.key(session_key_of(message, owner=owner, settings=config.session, owners=owners))
 
     async def _judge(self, message: Inbound) -> Verdict:
         config = self._live.config

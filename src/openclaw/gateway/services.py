@@ -4,7 +4,6 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -34,7 +33,8 @@ from openclaw.runs.subagents import Subagent, SubagentLimits, SubagentService, S
 from openclaw.runs.tools import AgentsList, SessionsSpawn, SessionsYield, SubagentsTool
 from openclaw.runs.toolset import Toolset
 from openclaw.runs.worker import RunService
-from openclaw.security.tool_policy import ToolLayer
+from openclaw.security.tool_policy import ToolLayer, identify_speaker
+from openclaw.sessions.maintenance import SessionMaintenance
 from openclaw.sessions.send_policy import SendPolicy
 from openclaw.sessions.service import SessionService
 from openclaw.tools.settings import TtsSettings
@@ -97,7 +97,8 @@ class GatewayTools:
         )
         roster = self.subagents.roster
         self.refresh = roster.refresh
-        seen = (sessions, lifecycle, runs, models, app.index, app.clock, app.sandboxes, live.agents, live.tools, roster)
+        settings = (live.agents, live.tools, live.commands)
+        seen = (sessions, lifecycle, runs, models, app.index, app.clock, app.sandboxes, *settings, roster)
         spawn = SessionsSpawn(
             sessions, lifecycle, models, app.workspaces, app.sandboxes, live, live.agents, live.tools, self.subagents
         )
@@ -138,7 +139,7 @@ class GatewayTools:
         """What a session may not have because of what it is; a sub-agent never has more than its starter."""
         if not key.is_subagent:
             owners = self._live.config.commands.owner_allow_from
-            return [] if is_owners(key, owners) else [ToolLayer(name="owner only", deny=OWNER_ONLY)]
+            return [] if identify_speaker(key, owners).owner else [ToolLayer(name="owner only", deny=OWNER_ONLY)]
         roster = self.subagents.roster
         deep = roster.depth(key) >= self._bounds().depth
         narrow = self._live.config.tools.subagents.tools
@@ -176,16 +177,6 @@ class GatewayTools:
         if await self._index.get(child.session) is not None:
             await self._lifecycle.prefer(child.session, {"archived": True})
             await self._sessions.changed(child.session, "patch")
-
-
-@lru_cache(maxsize=256)
-def is_owners(key: SessionKey, owner_allow_from: tuple[str, ...]) -> bool:
-    """Whether only the owner can speak in a session, as far as its key tells."""
-    route = key.route
-    if route is None:
-        return not (key.is_cron or key.is_hook)
-    owners = {name.strip().rpartition(":")[2] for name in owner_allow_from}
-    return route.kind == "direct" and route.peer in owners - {"*", ""}
 
 
 class Services(Struct, frozen=True, kw_only=True):
@@ -266,6 +257,7 @@ def build_services(
         AutomationContext(
             sessions=sessions,
             lifecycle=app.lifecycle,
+            maintenance=SessionMaintenance(app.index, app.lifecycle, runs, clock, live.session),
             runs=runs,
             index=app.index,
             system_events=app.system_events,
