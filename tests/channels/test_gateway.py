@@ -169,7 +169,7 @@ async def test_an_answer_outlives_the_gateway_that_was_asked(openclaw_home: Temp
             assert await post.hears("ada") == "Good day, Ada."
             post.writes("ada", "good night")
             await server_asked(server, 3)
-            gateway.stop()
+            gateway.stop(at_once=True)
         with GatewayProcess(openclaw_home):
             assert await post.hears("ada") == "Good night, Ada."
             await asyncio.sleep(0.3)
@@ -198,9 +198,7 @@ async def test_what_could_not_be_delivered_is_delivered_after_a_kill(openclaw_ho
 
 
 async def server_asked(server: MockModelServer, count: int) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while len(server.requests) < count:
-            await asyncio.sleep(0.02)
+    await asyncio.to_thread(server.until_asked, count, DEADLINE)
 
 
 TYPIST = """
