@@ -16,6 +16,7 @@ from openclaw.core.settings import Settings, doc
 HookName = Literal[
     "before_model_resolve",
     "before_prompt_build",
+    "provider_prompt_contribution",
     "agent_turn_prepare",
     "before_agent_start",
     "before_agent_run",
@@ -111,6 +112,26 @@ class PromptChange(_Answer, frozen=True, kw_only=True):
     """After the system prompt: text that stays the same from turn to turn."""
     tools_allow: tuple[str, ...] | None = None
     """Limits this turn to these of its tools."""
+
+
+class ProviderPrompt(_Border, frozen=True, kw_only=True):
+    """The prompt for a model of the plugin's own provider is about to be built. Nothing that was said is in it."""
+
+    provider: str
+    model: str
+
+
+class ProviderContribution(_Answer, frozen=True, kw_only=True):
+    interaction_style: str | None = None
+    """The section on how to talk; there is none otherwise."""
+    tool_call_style: str | None = None
+    """In place of Tool Call Style."""
+    execution_bias: str | None = None
+    """In place of Execution Bias."""
+    stable_prefix: str | None = None
+    """Above the cache boundary: text that stays the same from turn to turn."""
+    dynamic_suffix: str | None = None
+    """Below the cache boundary."""
 
 
 class AgentTurnPrepare(_Border, frozen=True, kw_only=True):
@@ -481,6 +502,7 @@ POINTS: dict[HookName, Point] = {
     for point in (
         Point("before_model_resolve", "modify", BeforeModelResolve, ModelChoice, 15, conversation=True),
         Point("before_prompt_build", "modify", BeforePromptBuild, PromptChange, 15, conversation=True),
+        Point("provider_prompt_contribution", "modify", ProviderPrompt, ProviderContribution, 15),
         Point("agent_turn_prepare", "modify", AgentTurnPrepare, TurnContext, 15, conversation=True),
         Point("before_agent_run", "gate", BeforeAgentRun, AgentRunVerdict, 15, fails="closed", conversation=True),
         Point("llm_input", "observe", LlmInput, None, 30, conversation=True),
@@ -547,6 +569,8 @@ class HookRegistration(Struct, frozen=True, kw_only=True):
     """Whether the plugin comes with OpenClaw."""
     tools: tuple[str, ...] = ()
     """At the tool points: only these tools, `*` standing for any letters."""
+    providers: tuple[str, ...] = ()
+    """Those the plugin brings: it has a say in the prompts of their models."""
     triggers: tuple[Trigger, ...] = ()
     """Only runs with these triggers."""
 

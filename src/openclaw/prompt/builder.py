@@ -23,7 +23,9 @@ from openclaw.prompt import fit as prompt_fit
 from openclaw.prompt.build import Prompt, assemble, build
 from openclaw.prompt.facts import (
     DEFAULT_HEARTBEAT,
+    NO_CONTRIBUTION,
     ChatFacts,
+    Contribution,
     Mode,
     PromptFacts,
     RuntimeFacts,
@@ -166,6 +168,8 @@ class PromptRequest(Struct, frozen=True, kw_only=True):
     thinking: str = "off"
     reasoning: Literal["off", "on", "stream"] = "off"
     """Whether reasoning is shown in the conversation."""
+    contribution: Contribution = NO_CONTRIBUTION
+    """What the model's provider adds, when it is a plugin's."""
     chat: ChatFacts = ChatFacts()
     terminal: str = ""
     """The directory of the terminal the person is at."""
@@ -336,7 +340,9 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         authorized_senders=options.senders,
         # Only who answers a group by just speaking needs a word for silence.
         silent_replies="generic" if chat.group is not None and not chat.message_tool_only else "none",
-        contribution=prompt_fit.resolve(model.provider, model.id, context_window=model.context_window),
+        contribution=prompt_fit.resolve(
+            model.provider, model.id, context_window=model.context_window, theirs=what.contribution
+        ),
         runtime=RuntimeFacts(
             **{name: getattr(about, name) for name in ("host", "os", "arch", "python", "shell")},
             agent_id=key.agent,

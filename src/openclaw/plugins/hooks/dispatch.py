@@ -26,6 +26,8 @@ M = TypeVar("M", bound=Struct)
 
 GRACE = 1.0
 """Seconds a cancelled handler has to end at shutdown."""
+PROMPT_POINTS = ("before_prompt_build", "agent_turn_prepare", "provider_prompt_contribution")
+"""Where a plugin adds text to prompts."""
 LONGEST_WORDS = 300
 """Of an error message, in characters, in the log."""
 
@@ -40,7 +42,7 @@ def refuse_reason(registration: HookRegistration) -> str:
     where = f"plugins.entries.{registration.plugin}.hooks"
     if point.conversation and not (registration.bundled or settings.allow_conversation_access):
         return f"{registration.hook} shows what people say: set {where}.allowConversationAccess to let it listen"
-    if registration.hook in ("before_prompt_build", "agent_turn_prepare") and not settings.allow_prompt_injection:
+    if registration.hook in PROMPT_POINTS and not settings.allow_prompt_injection:
         return f"{registration.hook} is closed to it: {where}.allowPromptInjection is off"
     if point.kind == "sync" and inspect.iscoroutinefunction(registration.handler):
         return f"{registration.hook} is asked while a result is written: its handler must be a plain function"
@@ -209,6 +211,8 @@ def _convert_answer(each: HookRegistration, answer: Any) -> Any:
 def _concerns(each: HookRegistration, event: Any, context: HookContext) -> bool:
     if each.triggers and context.trigger not in each.triggers:
         return False
+    if isinstance(event, hooks.ProviderPrompt):
+        return event.provider in each.providers
     if not each.tools or not isinstance(event, hooks.BeforeToolCall | hooks.AfterToolCall | hooks.ToolResultPersist):
         return True
     return any(fnmatch.fnmatchcase(event.tool_name, pattern) for pattern in each.tools)

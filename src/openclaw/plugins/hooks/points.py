@@ -122,6 +122,25 @@ def merge_prompt_points(older: PromptMerged, newer: PromptMerged) -> PromptMerge
     return PromptMerged(system=newer.system or older.system, **joined)
 
 
+class ProviderMerged(_Merged, frozen=True, kw_only=True):
+    interaction_style: HookSource | None = None
+    tool_call_style: HookSource | None = None
+    execution_bias: HookSource | None = None
+    stable_prefix: HookSource | None = None
+    dynamic_suffix: HookSource | None = None
+
+
+def merge_provider(merged: ProviderMerged, by: HookRegistration, answer: hooks.ProviderContribution) -> ProviderMerged:
+    """The first text for a section counts."""
+    for field in structs.fields(hooks.ProviderContribution):
+        text = getattr(answer, field.name)
+        if text and text.strip():
+            late = "a handler before it has said that" if getattr(merged, field.name) is not None else ""
+            change = _change(by, field.encode_name, text, refused=late or _too_long(text))
+            merged = merged.changed(change, **{field.name: HookSource(by.plugin, text)})
+    return merged
+
+
 def merge_turn(merged: PromptMerged, by: HookRegistration, answer: hooks.TurnContext) -> PromptMerged:
     """Texts around the message are concatenated."""
     change = PromptChange(prepend_context=answer.prepend_context, append_context=answer.append_context)
@@ -349,6 +368,9 @@ PROMPT: HookPoint[hooks.BeforePromptBuild, PromptChange, PromptMerged] = HookPoi
 )
 PROMPT_LEGACY: HookPoint[hooks.BeforeAgentStart, AgentStart, PromptMerged] = HookPoint(
     name="before_agent_start", merged=PromptMerged, step=merge_prompt
+)
+PROVIDER: HookPoint[hooks.ProviderPrompt, hooks.ProviderContribution, ProviderMerged] = HookPoint(
+    name="provider_prompt_contribution", merged=ProviderMerged, step=merge_provider
 )
 TURN: HookPoint[hooks.AgentTurnPrepare, hooks.TurnContext, PromptMerged] = HookPoint(
     name="agent_turn_prepare", merged=PromptMerged, step=merge_turn
