@@ -273,8 +273,9 @@ class PromptBuilder:
 def _build(what: PromptRequest, about: PromptMachine, inputs: _Inputs) -> BuiltPrompt:
     """Builds the prompt for `what`, reduced to fit its model."""
     loaded, defaults = inputs.loaded, inputs.defaults
+    injected = loaded if what.files is None else what.files
     found = budget.select_files(
-        loaded if what.files is None else what.files,
+        () if defaults.skip_bootstrap else injected,
         budget.kind_of(what.key, group=what.shared),
         heartbeats=what.options.heartbeats,
         known=loaded,

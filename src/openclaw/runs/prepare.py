@@ -329,8 +329,7 @@ class TurnPreparer:
             if not settings.post_compaction_sections:
                 return ""
             file = read(facts.workspace, facts.workspace / "AGENTS.md")
-            most = defaults.context_limits.post_compaction_max_chars
-            return sections_of(file.content, settings.post_compaction_sections, most)
+            return sections_of(file.content, settings.post_compaction_sections, facts.agent.post_compaction_chars)
 
         return CompactionManager(
             settings=settings,
