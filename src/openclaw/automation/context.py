@@ -28,6 +28,7 @@ from openclaw.security.sandboxes.service import SandboxService
 from openclaw.security.settings import CommandsSettings
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.lifecycle import SessionLifecycle
+from openclaw.sessions.maintenance import SessionMaintenance
 from openclaw.sessions.service import SessionService
 from openclaw.sessions.system_events import SystemEvents
 from openclaw.storage.database import Database
@@ -40,6 +41,7 @@ WAIT_SECONDS = 60.0
 class AutomationContext(Struct, frozen=True, kw_only=True):
     sessions: SessionService
     lifecycle: SessionLifecycle
+    maintenance: SessionMaintenance
     runs: RunService
     index: SessionIndex
     system_events: SystemEvents

@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
@@ -42,9 +43,10 @@ from openclaw.core.channel import Inbound, Outbound, Platform
 from openclaw.core.clock import Clock
 from openclaw.core.commands import is_whole_command, parse_command
 from openclaw.core.errors import InvalidRequest, OpenClawError
-from openclaw.core.hooks import BeforeDispatch
+from openclaw.core.hooks import BeforeDispatch, InboundClaim
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin, make_origin, merge_origins, sanitize_line
+from openclaw.plugins.registry import PluginRegistry, start_plugins
 from openclaw.runs.commands.catalog import CommandRequest, CommandResult
 from openclaw.runs.commands.service import SlashCommands
 from openclaw.runs.hooks import MessageHooks
@@ -95,6 +97,7 @@ class InboundHandler:
         approvals: ChannelApprovals,
         voices: VoiceNotes,
         hooks: MessageHooks,
+        plugins: PluginRegistry,
         questions: ChannelQuestions,
     ) -> None:
         self._sessions = sessions
@@ -116,6 +119,7 @@ class InboundHandler:
         self._approvals = approvals
         self._voices = voices
         self._hooks = hooks
+        self._plugins = plugins
         self._questions = questions
         self._senders: dict[str, SenderPairing] = {}
 
@@ -215,7 +219,9 @@ class InboundHandler:
         return any(re.search(each, message.text[:SEARCHED_CHARS], re.IGNORECASE) for each in patterns or ())
 
     def _key(self, message: Inbound, owner: bool) -> SessionKey:
-        return self._sessions.key(session_key_of(message, owner=owner, settings=self._live.config.session))
+        config = self._live.config
+        owners = config.commands.owner_allow_from
+        return self._sessions.key(session_key_of(message, owner=owner, settings=config.session, owners=owners))
 
     async def _judge(self, message: Inbound) -> Verdict:
         config = self._live.config
@@ -257,18 +263,7 @@ class InboundHandler:
         aloud = self._live.config.tts.auto != "off" and self._voices.answers_aloud(message)
         if message.files:
             message = await self._voices.hear(message)
-        event = BeforeDispatch(
-            content=message.text,
-            channel=message.channel,
-            account_id=message.account,
-            sender_id=message.sender,
-            conversation_id=message.origin.to,
-            is_group=message.group is not None,
-        )
-        claim = await self._hooks.dispatch(event, key, run_id_of(message))
-        if claim.plugin:
-            if claim.reply.strip():
-                await self._say(message, claim.reply, "claimed")
+        if await self._claimed(message, key):
             return
         if may_command(message, self._live.config.commands, owner=owner):
             asked = CommandRequest(key=key, source=message.channel, sender=message.sender, owner=owner)
@@ -286,6 +281,28 @@ class InboundHandler:
             await self._run(message, key, reply, owner=owner, aloud=aloud)
         except InvalidRequest as error:  # too many wait already
             await self._say(message, error.message if owner else FAILURE_REPLY, "failed")
+
+    async def _claimed(self, message: Inbound, key: SessionKey) -> bool:
+        """Whether a plugin takes the message; those that are still starting are waited for."""
+        await start_plugins(self._plugins)
+        heard: dict[str, Any] = {
+            "content": message.text,
+            "channel": message.channel,
+            "account_id": message.account,
+            "sender_id": message.sender,
+            "conversation_id": message.origin.to,
+            "is_group": message.group is not None,
+        }
+        run_id = run_id_of(message)
+        owner = self._plugins.channel_owner(message.channel)
+        if owner:
+            own = InboundClaim(plugin_id=owner, message_id=message.id, **heard)
+            if (await self._hooks.dispatch(own, key, run_id)).plugin:
+                return True
+        claim = await self._hooks.dispatch(BeforeDispatch(**heard), key, run_id)
+        if claim.plugin and claim.reply.strip():
+            await self._say(message, claim.reply, "claimed")
+        return bool(claim.plugin)
 
     async def _run(
         self,

@@ -23,6 +23,8 @@ from openclaw.runs.worker import RunService
 from openclaw.security.external import sanitize_external_text
 from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.sandboxes.service import SandboxService
+from openclaw.security.settings import CommandsSettings
+from openclaw.security.tool_policy import identify_speaker
 from openclaw.sessions import history
 from openclaw.sessions.files import LoadedTranscript
 from openclaw.sessions.history import message_to_json
@@ -50,6 +52,7 @@ class SessionVisibility(SimpleTool):
         sandboxes: SandboxService,
         agents_settings: Live[AgentsSettings],
         tools_settings: Live[ToolsSettings],
+        commands_settings: Live[CommandsSettings],
         roster: SubagentStore,
         timezone: str,
     ) -> None:
@@ -64,6 +67,7 @@ class SessionVisibility(SimpleTool):
         self._sandboxes = sandboxes
         self._agents_settings = agents_settings
         self._tools_settings = tools_settings
+        self._commands_settings = commands_settings
         self._roster = roster
 
     def _reach(self, context: ToolContext, text: str) -> SessionKey:
@@ -77,7 +81,8 @@ class SessionVisibility(SimpleTool):
 
     def _sees(self, viewer: SessionKey, target: SessionKey) -> bool:
         closed = self._sandboxes.is_boxed(viewer) and self._sandboxes.rules(viewer.agent).spawned_only
-        return may_see(viewer, target, self._tools_settings.current, self._roster, spawned_only=closed)
+        owners = self._commands_settings.current.owner_allow_from
+        return may_see(viewer, target, self._tools_settings.current, self._roster, owners, spawned_only=closed)
 
 
 def may_see(
@@ -85,6 +90,7 @@ def may_see(
     target: SessionKey,
     settings: ToolsSettings,
     roster: SubagentStore,
+    owners: tuple[str, ...],
     *,
     spawned_only: bool = False,
 ) -> bool:
@@ -103,8 +109,10 @@ def may_see(
         )
     below = str(target) in {child.key for child in roster.below(str(viewer))}
     # A sub-agent sees itself and those it started, whatever its starter may see.
-    if viewer.is_subagent or settings.sessions.visibility == "tree":
+    if viewer.is_subagent:
         return below
+    if settings.sessions.visibility == "tree":
+        return below or (identify_speaker(viewer, owners).owner and not viewer.is_acp)
     return settings.sessions.visibility in ("agent", "all")
 
 

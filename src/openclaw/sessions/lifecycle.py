@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentsSettings
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import Conflict, InvalidRequest, NotFound
+from openclaw.core.errors import Conflict, InvalidRequest, NotFound, SessionBusy
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import User
 from openclaw.core.settings import Live
@@ -175,6 +175,17 @@ class SessionLifecycle:
             await tx.write("DELETE FROM sessions WHERE session_key = :key", {"key": row.session_key})
         self._on_end(row, "deleted")
         return aside
+
+    async def erase(self, key: SessionKey, expected: str) -> bool:
+        """Removes a session with its transcript, unless another process has removed it or uses it after all."""
+        try:
+            aside = await self.delete(key, expected)
+        except (NotFound, SessionBusy):
+            return False
+        if aside is not None:
+            path = self._index.path(key.agent, expected).with_name(aside)
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+        return True
 
     async def fork(self, source: SessionKey, key: SessionKey) -> None:
         """Begins the session `key` with the conversation of `source`, but for calls without a result; labels stay.

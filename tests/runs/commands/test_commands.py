@@ -264,7 +264,7 @@ async def test_what_plugins_changed_is_told_when_traced(openclaw_home: Temporary
 
 
 async def test_tracing_can_be_the_default(openclaw_home: TemporaryHome) -> None:
-    usual = {"agents": {"defaults": {"model": "scripted/scripted", "traceDefault": "on"}}}
+    usual: dict[str, Any] = {"agents": {"defaults": {"model": "scripted/scripted", "traceDefault": "on"}}}
     async with chat_window(openclaw_home, ScriptedModel(says("Arr.")), **pirate(openclaw_home), **usual) as chat:
         end = await chat.end_of(await chat.sends("hello"))
         assert "pirate" in str(end.get("notices")), end

@@ -13,9 +13,10 @@ from msgspec import Struct, structs
 
 from openclaw.core import hooks
 from openclaw.core.clock import Clock
-from openclaw.core.hooks import POINTS, HookContext, HookName, HookRegistration
+from openclaw.core.hooks import POINTS, HookContext, HookName
+from openclaw.core.provider import ProviderPrompt
 from openclaw.core.text import sanitize_line
-from openclaw.plugins.hooks.points import HookChange, HookPoint
+from openclaw.plugins.hooks.points import HookChange, HookPoint, HookRegistration
 from openclaw.security.audit import AuditChange
 
 log = logging.getLogger(__name__)
@@ -211,8 +212,10 @@ def _convert_answer(each: HookRegistration, answer: Any) -> Any:
 def _concerns(each: HookRegistration, event: Any, context: HookContext) -> bool:
     if each.triggers and context.trigger not in each.triggers:
         return False
-    if isinstance(event, hooks.ProviderPrompt):
+    if isinstance(event, ProviderPrompt):
         return event.provider in each.providers
+    if isinstance(event, hooks.InboundClaim):
+        return each.plugin == event.plugin_id
     if not each.tools or not isinstance(event, hooks.BeforeToolCall | hooks.AfterToolCall | hooks.ToolResultPersist):
         return True
     return any(fnmatch.fnmatchcase(event.tool_name, pattern) for pattern in each.tools)
