@@ -83,7 +83,7 @@ from openclaw.core.plugin import (
     Method,
     Service,
 )
-from openclaw.core.provider import Endpoint, Model, ModelRequest, Provider
+from openclaw.core.provider import Endpoint, Model, ModelRequest, Provider, ProviderContribution, ProviderPrompt
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
 
@@ -161,7 +161,9 @@ __all__ = [
     "PersistedResult",
     "PromptChange",
     "Provider",
+    "ProviderContribution",
     "ProviderError",
+    "ProviderPrompt",
     "RateLimited",
     "Receipt",
     "ReplyClaim",

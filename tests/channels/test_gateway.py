@@ -151,6 +151,25 @@ async def test_in_a_group_those_on_the_list_are_heard_when_they_mention_the_assi
             assert why in told
 
 
+async def test_a_group_mentions_the_assistant_in_the_words_of_the_owner(openclaw_home: TemporaryHome) -> None:
+    """`groupChat` of the agent comes before `messages.groupChat`, for the words and for what is told of the group."""
+    group = {"groups": {"club": {}}, "groupAllowFrom": ["eve"]}
+    with MockModelServer([says("Hello, Eve.")]) as server:
+        post = Post(openclaw_home, server, group, "mailbox:ada")
+        chat = {"mentionPatterns": [r"\bmolty\b"], "historyLimit": 1}
+        agents = {**post.settings["agents"], "list": [{"id": "main", "groupChat": chat}]}
+        messages = {"groupChat": {"mentionPatterns": ["heron"], "historyLimit": 5}}
+        openclaw_home.configure({**post.settings, "agents": agents, "messages": messages})
+        with GatewayProcess(openclaw_home):
+            post.writes("club@eve", "the heron is blue")
+            post.writes("club@eve", "the wren is brown")
+            post.writes("club@eve", "Molty, what do you think?")
+            assert await post.hears("club") == "Hello, Eve."
+        assert len(server.requests) == 1
+        asked = json.dumps(server.requests[0]["messages"][-1])
+        assert "the wren is brown" in asked and "the heron" not in asked
+
+
 def test_open_has_to_be_said_twice(openclaw_home: TemporaryHome) -> None:
     openclaw_home.configure({"channels": {"mailbox": {"dmPolicy": "open"}}})
     done = run(openclaw_home, "config", "validate")

@@ -7,12 +7,14 @@ for an answer: a run carries the address it was asked from, and its end is put i
 import asyncio
 import hashlib
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
+from openclaw.agent.settings import resolve_agent
 from openclaw.channels.access import (
     LABEL_CHARS,
     Admit,
@@ -65,6 +67,9 @@ log = logging.getLogger("openclaw.channels")
 PRESSED = "callback_data: "
 """What a press of a button says that the assistant has sent."""
 NOTE_CHARS = 500
+GROUP_HISTORY = 50
+SEARCHED_CHARS = 4_000
+"""How much of a message is looked at for a mention."""
 _NO_SECTION = ChannelSettings()
 
 
@@ -136,6 +141,8 @@ class InboundHandler:
                     return  # what people think of each other's messages is not our business
                 message = structs.replace(message, mentioned=True)
         try:
+            if message.group is not None and not message.mentioned and self._is_named(message):
+                message = structs.replace(message, mentioned=True)
             verdict = await self._judge(message)
         except OpenClawError as error:
             verdict = Ignore(error.message)
@@ -196,8 +203,20 @@ class InboundHandler:
         return section.of(message.account) if section is not None else _NO_SECTION
 
     def _history_limit(self, message: Inbound) -> int:
-        own = self._section(message).history_limit
-        return self._live.config.messages.group_chat.history_limit if own is None else own
+        config, agent = self._live.config, self._key(message, owner=False).agent
+        given = (
+            self._section(message).history_limit,
+            resolve_agent(config.agents, agent).entry.group_chat.history_limit,
+            config.messages.group_chat.history_limit,
+        )
+        return next((limit for limit in given if limit is not None), GROUP_HISTORY)
+
+    def _is_named(self, message: Inbound) -> bool:
+        """Whether a message in a group mentions the assistant in words of the owner's choice."""
+        config = self._live.config
+        own = resolve_agent(config.agents, self._key(message, owner=False).agent).entry.group_chat.mention_patterns
+        patterns = config.messages.group_chat.mention_patterns if own is None else own
+        return any(re.search(each, message.text[:SEARCHED_CHARS], re.IGNORECASE) for each in patterns or ())
 
     def _key(self, message: Inbound, owner: bool) -> SessionKey:
         config = self._live.config

@@ -1,7 +1,6 @@
 """The hook seam: the points at which a plugin may observe, add something or object.
 
-Every point has one event type and, unless it only observes, one answer type. Field names on the border are camel case:
-the same in a plugin's dict, over a pipe and in the docs. `plugins/hooks/merge` combines several answers.
+Every point has one event type and, unless it only observes, one answer type. `plugins/hooks/points` merges answers.
 """
 
 from typing import Annotated, Any, Literal
@@ -10,11 +9,13 @@ from msgspec import Meta, Struct, field
 
 from openclaw.core.events import Trigger
 from openclaw.core.messages import Assistant, Message, ToolResult, Usage
+from openclaw.core.provider import ProviderContribution, ProviderPrompt
 from openclaw.core.settings import doc
 
 HookName = Literal[
     "before_model_resolve",
     "before_prompt_build",
+    "provider_prompt_contribution",
     "agent_turn_prepare",
     "before_agent_start",
     "before_agent_run",
@@ -561,6 +562,7 @@ POINTS: dict[HookName, Point] = {
     for point in (
         Point("before_model_resolve", "modify", BeforeModelResolve, ModelChoice, 15, conversation=True),
         Point("before_prompt_build", "modify", BeforePromptBuild, PromptChange, 15, conversation=True),
+        Point("provider_prompt_contribution", "modify", ProviderPrompt, ProviderContribution, 15),
         Point("agent_turn_prepare", "modify", AgentTurnPrepare, TurnContext, 15, conversation=True),
         Point("before_agent_run", "gate", BeforeAgentRun, AgentRunVerdict, 15, fails="closed", conversation=True),
         Point("llm_input", "observe", LlmInput, None, 30, conversation=True),

@@ -80,7 +80,7 @@ class GatewayTools:
         voices: VoiceNotes,
         offered: bool,
     ) -> None:
-        """`more` are the tools of other packages. Without `offered` none is: the gateway ends with its command."""
+        """`more` are the tools of other packages. Without `offered` the gateway ends with its command: only status."""
         live, models, lifecycle = app.live, app.models, app.lifecycle
         self._offered = offered
         self._sessions = sessions
@@ -101,15 +101,17 @@ class GatewayTools:
         roster = self.subagents.roster
         self.refresh = roster.refresh
         settings = (live.agents, live.tools, live.commands)
-        seen = (sessions, lifecycle, runs, models, app.index, app.clock, app.sandboxes, *settings, roster)
+        parts = (sessions, lifecycle, runs, models, app.index, app.clock, app.sandboxes)
+        seen = (*parts, *settings, roster, app.machine.timezone)
         spawn = SessionsSpawn(
             sessions, lifecycle, models, app.workspaces, app.sandboxes, live, live.agents, live.tools, self.subagents
         )
+        self._status = SessionStatus(*seen)
         self._tools: list[Tool] = [
             SessionsList(*seen),
             SessionsHistory(*seen),
             SessionsSend(*seen),
-            SessionStatus(*seen),
+            self._status,
             AgentsList(models, live.agents),
             spawn,
             SessionsYield(sessions, self.subagents),
@@ -129,7 +131,7 @@ class GatewayTools:
 
     def tools(self, key: SessionKey) -> list[Tool]:
         if not self._offered:
-            return []
+            return [self._status]
         if self._asked_about is not self._live.config.tts:  # what can speak is looked up once for a configuration
             self._asked_about = self._live.config.tts
             self._offers = self._tools if self._voices.speech.speaker is None else self._speaking

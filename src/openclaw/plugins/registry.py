@@ -139,6 +139,9 @@ class PluginRegistry:
             if point is None:
                 notes.append(f"there is no hook point {hook.point}")
                 continue
+            if point.name == "provider_prompt_contribution" and not brought.providers:
+                notes.append(f"{hook.point} is for plugins that bring a provider, and it brings none")
+                continue
             if point.kind == "sync" and entry.isolation == "process":
                 notes.append(
                     f"{hook.point} is asked while a result is written and cannot wait for another process: "
@@ -156,6 +159,7 @@ class PluginRegistry:
                     priority=hook.priority,
                     settings=settings,
                     tools=hook.matcher,
+                    providers=tuple(brought.providers),
                 )
             )
             notes += [refused] if refused else []

@@ -31,14 +31,18 @@ from openclaw.core.hooks import (
 )
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Message
+from openclaw.core.provider import Model, ProviderPrompt
+from openclaw.core.text import PromptText
 from openclaw.core.tool import ApprovalRequest, Approver, Output, ToolContext
 from openclaw.plugins.hooks import points
 from openclaw.plugins.hooks.dispatch import HookDispatcher, audit_change
 from openclaw.plugins.hooks.points import FinalizeMerged, HookChange, RunMerged, ToolMerged
+from openclaw.prompt.facts import NO_CONTRIBUTION, Contribution
 from openclaw.protocol.events import EventBus
 from openclaw.runs.events import RunAccepted, RunEvent, RunPublisher, RunSettled
 from openclaw.runs.inbox import LastRoutes
 from openclaw.runs.request import RunRequest
+from openclaw.security.audit import AuditChange
 from openclaw.security.audit_log import AuditLog
 
 
@@ -150,6 +154,17 @@ class ModelHooks:
         self._asked: dict[str, int] = {}
         """How often each revision was asked for."""
         self._revisions = 0
+
+    async def contribution(self, model: Model) -> tuple[Contribution, list[AuditChange]]:
+        """What a plugin adds to prompts for `model`, which its provider serves; with the entries for the audit."""
+        if model.api != "plugin" or not self._hooks.has("provider_prompt_contribution"):
+            return NO_CONTRIBUTION, []
+        event = ProviderPrompt(provider=model.provider, model=model.id)
+        merged = await self._hooks.ask(points.PROVIDER, event, self._context)
+        said = ((name, getattr(merged, name)) for name in Contribution.__struct_fields__)
+        texts = {name: PromptText(voice.text, f"plugin {voice.plugin}", "tool") for name, voice in said if voice}
+        changes = [audit_change("provider_prompt_contribution", change) for change in merged.changes]
+        return Contribution(**texts), changes
 
     async def admit(self, prompt: str, messages: tuple[Message, ...], system: str) -> RunMerged:
         """Whether a model may be asked at all."""

@@ -60,6 +60,7 @@ def plug(app: application.App, code: str) -> Any:
             priority=hook.priority,
             settings=FREE,
             tools=hook.matcher,
+            providers=tuple(api.brought().providers),
         )
         assert app.run_hooks.hooks.add(registration) == ""
     return api
@@ -89,6 +90,18 @@ async def before_prompt_build(home: TemporaryHome, code: str) -> None:
         await ask(app, "hi")
     assert "It rains in Bern." in model.requests[0].messages[-1].text
     assert "Mention the weather only when asked." in model.requests[0].system.stable
+
+
+async def provider_prompt_contribution(home: TemporaryHome, code: str) -> None:
+    providers = {"parrot": {"api": "plugin", "models": [{"id": "polly"}]}}
+    home.configure({"models": {"providers": providers}, "agents": {"defaults": {"model": "parrot/polly"}}})
+    model = ScriptedModel(says("ok"))
+    async with home.assistant(model) as app:
+        plug(app, code)
+        await ask(app, "hi")
+    system = model.requests[0].system
+    assert "## Execution Bias\n- Repeat, then stop.\n" in system.stable
+    assert "You speak through polly." in system.dynamic
 
 
 async def before_agent_start(home: TemporaryHome, code: str) -> None:
@@ -362,6 +375,7 @@ async def before_reset(home: TemporaryHome, code: str) -> None:
 SCENES: dict[HookName, Callable[[TemporaryHome, str], Awaitable[None]]] = {
     "before_model_resolve": before_model_resolve,
     "before_prompt_build": before_prompt_build,
+    "provider_prompt_contribution": provider_prompt_contribution,
     "before_agent_start": before_agent_start,
     "before_agent_reply": before_agent_reply,
     "agent_turn_prepare": agent_turn_prepare,

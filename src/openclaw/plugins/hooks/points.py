@@ -10,6 +10,7 @@ from openclaw.core import hooks
 from openclaw.core.events import Trigger
 from openclaw.core.hooks import POINTS, AgentStart, HookContext, HookName, ModelChoice, PromptChange, ToolVerdict
 from openclaw.core.messages import Assistant, Message, ToolResult, User
+from openclaw.core.provider import ProviderContribution, ProviderPrompt
 from openclaw.core.text import utf16_length
 from openclaw.plugins.settings import HookSettings
 from openclaw.process.environment import variable_problem
@@ -42,6 +43,8 @@ class HookRegistration(Struct, frozen=True, kw_only=True):
     """Whether the plugin comes with OpenClaw."""
     tools: tuple[str, ...] = ()
     """At the tool points: only these tools, `*` standing for any letters."""
+    providers: tuple[str, ...] = ()
+    """Those the plugin brings: it has a say in the prompts of their models."""
     triggers: tuple[Trigger, ...] = ()
     """Only runs with these triggers."""
 
@@ -156,6 +159,25 @@ def merge_prompt_points(older: PromptMerged, newer: PromptMerged) -> PromptMerge
     lists = (name for name in PromptMerged.__struct_fields__ if name != "system")
     joined = {name: getattr(older, name) + getattr(newer, name) for name in lists}
     return PromptMerged(system=newer.system or older.system, **joined)
+
+
+class ProviderMerged(_Merged, frozen=True, kw_only=True):
+    interaction_style: HookSource | None = None
+    tool_call_style: HookSource | None = None
+    execution_bias: HookSource | None = None
+    stable_prefix: HookSource | None = None
+    dynamic_suffix: HookSource | None = None
+
+
+def merge_provider(merged: ProviderMerged, by: HookRegistration, answer: ProviderContribution) -> ProviderMerged:
+    """The first text for a section counts."""
+    for field in structs.fields(ProviderContribution):
+        text = getattr(answer, field.name)
+        if text and text.strip():
+            late = "a handler before it has said that" if getattr(merged, field.name) is not None else ""
+            change = _change(by, field.encode_name, text, refused=late or _too_long(text))
+            merged = merged.changed(change, **{field.name: HookSource(by.plugin, text)})
+    return merged
 
 
 def merge_turn(merged: PromptMerged, by: HookRegistration, answer: hooks.TurnContext) -> PromptMerged:
@@ -432,6 +454,9 @@ PROMPT: HookPoint[hooks.BeforePromptBuild, PromptChange, PromptMerged] = HookPoi
 )
 PROMPT_LEGACY: HookPoint[hooks.BeforeAgentStart, AgentStart, PromptMerged] = HookPoint(
     name="before_agent_start", merged=PromptMerged, step=merge_prompt
+)
+PROVIDER: HookPoint[ProviderPrompt, ProviderContribution, ProviderMerged] = HookPoint(
+    name="provider_prompt_contribution", merged=ProviderMerged, step=merge_provider
 )
 TURN: HookPoint[hooks.AgentTurnPrepare, hooks.TurnContext, PromptMerged] = HookPoint(
     name="agent_turn_prepare", merged=PromptMerged, step=merge_turn
