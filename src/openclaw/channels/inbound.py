@@ -132,6 +132,7 @@ class InboundHandler:
                     return  # what people think of each other's messages is not our business
                 message = structs.replace(message, mentioned=True)
         try:
+            message = await self._follow_thread(message)
             verdict = await self._judge(message)
         except OpenClawError as error:
             verdict = Ignore(error.message)
@@ -211,6 +212,13 @@ class InboundHandler:
             command=parse_command(message.text) is not None,
             activation=await self._activation(message) if message.group is not None and not message.mentioned else None,
         )
+
+    async def _follow_thread(self, message: Inbound) -> Inbound:
+        """Who writes in a thread in which we take part speaks to us, where that is the custom."""
+        platform = self._platforms.get((message.channel, message.account))
+        if message.mentioned or not (message.group and message.thread and platform and platform.facts.follows_threads):
+            return message
+        return structs.replace(message, mentioned=await self._outbox.has_spoken_in(message.origin))
 
     async def _activation(self, message: Inbound) -> str | None:
         """What was chosen for a group with /activation."""
