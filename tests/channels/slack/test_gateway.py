@@ -76,8 +76,8 @@ async def test_a_thread_is_a_conversation_and_needs_one_mention(openclaw_home: T
 
 
 async def test_an_approval_is_a_button_that_the_owner_presses(openclaw_home: TemporaryHome) -> None:
-    script = [calls("exec", command="touch done.txt"), says("It is done.")]
-    with MockModelServer(script) as model, SlackServer() as slack:
+    run = calls("exec", command="touch done.txt")
+    with MockModelServer([run, says("It is done.")]) as model, SlackServer() as slack:
         configure(openclaw_home, model, slack)
         with GatewayProcess(openclaw_home):
             await until(slack, lambda: slack.connections)
