@@ -89,6 +89,8 @@ async def test_the_assistant_speaks_when_it_is_asked_to(openclaw_home: Temporary
             (first,) = await sent(telegram, 1)
             assert first["method"] == "sendVoice" and first["content"] == b"OggS-1"
             assert b"Good morning." in asked[0]["body"]
+            # The note is sent in the middle of its run: words that come before the run asks again would steer it.
+            await asyncio.to_thread(model.until_asked, 2, DEADLINE)
             telegram.says("and good night")
             second = (await sent(telegram, 2))[1]
             assert second["caption"] == "Good night." and second["content"] == b"OggS-2"
