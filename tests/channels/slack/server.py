@@ -5,6 +5,7 @@ import hmac
 import json
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
@@ -463,4 +464,5 @@ def _error(name: str) -> dict[str, Any]:
 
 
 def _send(socket: ServerConnection, frame: dict[str, Any]) -> None:
-    socket.send(json.dumps(frame))
+    with suppress(ConnectionClosed):  # it comes again on the next one
+        socket.send(json.dumps(frame))
