@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.testing import TemporaryHome, calls, says
+from openclaw.testing import Calls, Says, TemporaryHome, calls, says
 from openclaw.testing.server import MockModelServer
 from tests.channels.telegram.server import TOKEN, TelegramServer
 from tests.e2e.gateway_process import GatewayProcess
@@ -88,7 +88,11 @@ async def test_a_small_window_names_the_files_it_leaves_out(recorded: Recorded) 
 
 async def test_where_only_the_message_tool_speaks_the_text_reaches_nobody(openclaw_home: TemporaryHome) -> None:
     """`messages.groupChat.visibleReplies`: in groups only what the tool sends is seen; direct chats are as ever."""
-    script = [calls("message", action="send", message="Tea at five."), says("I told them."), says("Hello, Ada.")]
+    script: list[Says | Calls] = [
+        calls("message", action="send", message="Tea at five."),
+        says("I told them."),
+        says("Hello, Ada."),
+    ]
     with MockModelServer(script) as server, TelegramServer() as telegram:
         club = {"id": -5, "type": "supergroup", "title": "Boats"}
         channel = {"botToken": TOKEN, "apiRoot": telegram.url, "groups": {"*": {"requireMention": False}}}

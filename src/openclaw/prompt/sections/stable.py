@@ -45,7 +45,7 @@ def approvals(_: PromptFacts) -> Section | None:
         "approvals",
         "",
         "- Approvals: cards or buttons come first. Only if the tool result says there is no other way, pass on its "
-        "exact `/approve` command (allow-once|allow-always|deny), no other code, and show all of what would run, chains "
+        "exact `/approve` command (allow-once|allow-always|deny), no other code, and show all that would run, chains "
         "and line breaks included. allow-once covers that one command. Never run `/approve` yourself.",
     )
 
