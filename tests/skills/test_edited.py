@@ -1,6 +1,7 @@
 """Skills that are edited between two messages: the next prompt has the new version, and its owner is told once."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ async def test_a_run_that_read_something_from_elsewhere_changes_no_skill_unseen(
     change = calls("write", path="skills/tea/SKILL.md", content=WRITTEN)
     model = ScriptedModel(says("1"), calls("read", path="downloads/page.txt"), change, says("2"), says("3"))
     table = {"external": {"write-instructions": "allow"}}
-    settings = {"security": {"externalContent": {"table": table}}}
+    settings: dict[str, Any] = {"security": {"externalContent": {"table": table}}}
     async with chat_window(openclaw_home, model, **settings) as chat:
         await chat.end_of(await chat.sends("hello"))
         await chat.end_of(await chat.sends("read the page"))
