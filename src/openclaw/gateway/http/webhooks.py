@@ -58,8 +58,8 @@ class WebhookEndpoint:
         self._bus = app.bus
         self._hooks_settings = app.live.hooks
         self._gateway = gateway
-        self._guesses = AuthLimiter(GUESSES)
-        self._calls = AuthLimiter(CALLS)
+        self._guesses = AuthLimiter(lambda: GUESSES)
+        self._calls = AuthLimiter(lambda: CALLS)
 
     @property
     def _settings(self) -> WebhookSettings:
