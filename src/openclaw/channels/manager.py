@@ -29,7 +29,17 @@ from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.typing import TypingNotices
 from openclaw.channels.voice import VoiceNotes
 from openclaw.config.live import LiveConfig
-from openclaw.core.channel import AccountClosed, AccountProbe, Channel, Inbound, Platform, TakesWebhooks, TryLater
+from openclaw.core.channel import (
+    AccountClosed,
+    AccountProbe,
+    Channel,
+    ChannelWebhook,
+    ChannelWebhookAnswer,
+    Inbound,
+    Platform,
+    TakesWebhooks,
+    TryLater,
+)
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, OpenClawError, StateError, Unavailable
 from openclaw.process.tasks import supervise, wait_first
@@ -310,15 +320,15 @@ class ChannelManager:
     def has_webhook(self, path: str) -> bool:
         return any(isinstance(each, TakesWebhooks) and each.webhook_path == path for each in self.platforms.values())
 
-    async def take_webhook(self, path: str, headers: Mapping[str, str], body: bytes) -> int:
-        """Hands a platform's call to the account it is meant for; gives the HTTP status, once it is on record."""
-        status = 404
+    async def take_webhook(self, path: str, call: ChannelWebhook) -> ChannelWebhookAnswer:
+        """Hands a platform's call to the account it is meant for; gives the answer, once it is on record."""
+        answer = ChannelWebhookAnswer(status=404)
         for name, platform in list(self.platforms.items()):
             if isinstance(platform, TakesWebhooks) and platform.webhook_path == path:
-                status = await platform.take_webhook(headers, body, self._accounts[name])
-                if status != 401:  # accounts that share a path are told apart by their secrets
+                answer = await platform.take_webhook(call, self._accounts[name])
+                if answer.status != 401:  # accounts that share a path are told apart by their secrets
                     break
-        return status
+        return answer
 
     # Dealing with what was heard.
 

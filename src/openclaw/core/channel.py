@@ -179,6 +179,8 @@ class ChannelFacts(Struct, frozen=True, kw_only=True):
     """Seconds between two edits of a message that is being written."""
     buttons: bool = False
     threads: bool = False
+    follows_threads: bool = False
+    """Whether who writes in a thread in which we have spoken speaks to us, without a mention."""
     voice: bool = False
     """Whether sound can be sent as a voice note."""
 
@@ -287,6 +289,23 @@ class LogsOut(Protocol):
         ...
 
 
+class ChannelWebhook(Struct, frozen=True, kw_only=True):
+    """One HTTP call of a platform."""
+
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+    """By their names in small letters."""
+    method: str = "POST"
+    query: Mapping[str, str] = {}
+
+
+class ChannelWebhookAnswer(Struct, frozen=True, kw_only=True):
+    """What the platform is answered: the HTTP status, and plain text where it wants to read something."""
+
+    status: int = 200
+    text: str = ""
+
+
 @runtime_checkable
 class TakesWebhooks(Protocol):
     """A platform that may call us instead of being asked."""
@@ -296,6 +315,6 @@ class TakesWebhooks(Protocol):
         """The path it calls; empty when it is asked instead."""
         ...
 
-    async def take_webhook(self, headers: Mapping[str, str], body: bytes, inbox: TakesEvents) -> int:
-        """Deals with one call: returns the HTTP status when what it holds is on record."""
+    async def take_webhook(self, call: ChannelWebhook, inbox: TakesEvents) -> ChannelWebhookAnswer:
+        """Deals with one GET or POST: returns when what it holds is on record; 401 when it is not for this account."""
         ...

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -34,6 +35,7 @@ from openclaw.channels.discord.wire import (
     DiscordReady,
     DiscordRefused,
 )
+from openclaw.channels.http import stream_file, translate_errors, unclear
 from openclaw.core.channel import (
     AccountClosed,
     AccountProbe,
@@ -46,7 +48,6 @@ from openclaw.core.channel import (
     Receipt,
     TakesEvents,
     TryLater,
-    Unsure,
 )
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest
@@ -335,14 +336,9 @@ class Discord:
             raise MessageRefused("the file is not on a server of Discord's")
         if file.size > self.facts.media_bytes:
             raise MessageRefused(f"it has {file.size:,} bytes; channels.discord.mediaMaxMb allows fewer")
-        try:
-            async with self._http.stream("GET", file.ref) as answer:
-                if answer.status_code != 200:
-                    raise wire.failure(answer.status_code, None)
-                async for piece in answer.aiter_bytes():
-                    yield piece
-        except httpx2.HTTPError as error:
-            raise TryLater(f"Discord did not hand out the file: {type(error).__name__}") from None
+        async with aclosing(stream_file(self._http, file.ref, "Discord", wire.failure)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def probe(self) -> AccountProbe:
         found = wire.decode(await self._ask(DiscordCall(method="GET", path="users/@me")), wire.DiscordUser)
@@ -354,7 +350,7 @@ class Discord:
     async def _ask(self, call: DiscordCall, *, sending: bool = False) -> Any:
         url, headers = f"{self._root}/{call.path}", {"authorization": f"Bot {self._token.reveal()}"}
         body: Any = call.body.get("", call.body)
-        try:
+        with translate_errors("Discord", sending=sending):
             if call.file:
                 with await asyncio.to_thread(_open, call.file) as file:
                     parts = {"files[0]": (Path(call.file).name, file)}
@@ -365,11 +361,6 @@ class Discord:
             else:
                 headers["content-type"] = "application/json"
                 answer = await self._http.request(call.method, url, content=msgspec.json.encode(body), headers=headers)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise TryLater(f"Discord could not be reached: {type(error).__name__}") from None
-        except httpx2.HTTPError as error:
-            why = f"Discord did not answer: {type(error).__name__}"
-            raise (Unsure(why) if sending else TryLater(why)) from None
         try:
             found = msgspec.json.decode(answer.content) if answer.content else {}
         except msgspec.DecodeError:
@@ -377,7 +368,7 @@ class Discord:
         if answer.status_code >= 300:
             raise wire.failure(answer.status_code, found, answer.headers.get("retry-after", ""))
         if found is None:
-            raise (Unsure if sending else TryLater)("Discord answered with something that is no JSON")
+            raise unclear("Discord answered with something that is no JSON", sending)
         return found
 
 

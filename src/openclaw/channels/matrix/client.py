@@ -13,9 +13,10 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
+from openclaw.channels.http import translate_errors, unclear
 from openclaw.channels.matrix import wire
 from openclaw.channels.matrix.settings import MatrixSettings
-from openclaw.core.channel import AccountClosed, MessageRefused, TryLater, Unsure
+from openclaw.core.channel import AccountClosed, MessageRefused, TryLater
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
 from openclaw.storage.atomic import JsonFile
@@ -224,22 +225,18 @@ class MatrixClient:
         if token:
             sent["authorization"] = f"Bearer {token}"
         try:
-            answer = await self._http.request(
-                method, self._root + path, content=content, params=query, headers=sent, timeout=seconds
-            )
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise TryLater(f"the Matrix server {self._root} could not be reached: {type(error).__name__}") from None
+            with translate_errors(f"the Matrix server {self._root}", what, sending=sending):
+                answer = await self._http.request(
+                    method, self._root + path, content=content, params=query, headers=sent, timeout=seconds
+                )
         except httpx2.InvalidURL:
             raise AccountClosed(f"channels.matrix.homeserver is not an address: {self._root}") from None
-        except httpx2.HTTPError as error:
-            why = f"the Matrix server did not answer {what}: {type(error).__name__}"
-            raise (Unsure(why) if sending else TryLater(why)) from None
         if answer.status_code != 200:
             return answer.status_code, _object(answer.content)
         try:
             return 200, wire.decode_json(answer.content)
         except InvalidRequest as error:
-            raise (Unsure if sending else TryLater)(f"{error.message} ({what})") from error
+            raise unclear(f"{error.message} ({what})", sending) from error
 
 
 def _same(user: str, asked: str) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -12,6 +13,7 @@ import httpx2
 import msgspec
 
 from openclaw.channels.accounts import AccountConfig, ChannelContext
+from openclaw.channels.http import stream_file, translate_errors, unclear
 from openclaw.channels.telegram import wire
 from openclaw.channels.telegram.settings import TelegramSettings
 from openclaw.channels.telegram.wire import BotIdentity, TelegramCall
@@ -19,6 +21,8 @@ from openclaw.core.channel import (
     AccountClosed,
     AccountProbe,
     Address,
+    ChannelWebhook,
+    ChannelWebhookAnswer,
     Inbound,
     InboundFile,
     MessageRefused,
@@ -26,9 +30,8 @@ from openclaw.core.channel import (
     Receipt,
     TakesEvents,
     TryLater,
-    Unsure,
 )
-from openclaw.core.errors import InvalidRequest
+from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.secret import Secret
 from openclaw.protocol.auth import secrets_equal
 
@@ -128,24 +131,26 @@ class Telegram:
                 said = str(info.get("last_error_message"))[:200]
                 log.warning("channel %s: Telegram could not call %s: %s", self.name, url, said)
 
-    async def take_webhook(self, headers: Mapping[str, str], body: bytes, inbox: TakesEvents) -> int:
-        if not secrets_equal(headers.get(SECRET_HEADER, ""), self._webhook_secret):
-            return 401
+    async def take_webhook(self, call: ChannelWebhook, inbox: TakesEvents) -> ChannelWebhookAnswer:
+        if call.method != "POST":
+            return ChannelWebhookAnswer(status=405)
+        if not secrets_equal(call.headers.get(SECRET_HEADER, ""), self._webhook_secret):
+            return ChannelWebhookAnswer(status=401)
         if self._bot is None:
-            return 503  # Telegram calls again
+            return ChannelWebhookAnswer(status=503)  # Telegram calls again
         try:
-            update = wire.decode_json(body)
+            update = wire.decode_json(call.body)
         except InvalidRequest:
-            return 400
+            return ChannelWebhookAnswer(status=400)
         try:
             event = wire.decode_update(update, self._bot, self.account)
         except InvalidRequest as error:
             # Refused, it would come again and again, before everything else.
             log.warning("channel %s: an update is passed over: %s", self.name, error.message)
-            return 200
+            return ChannelWebhookAnswer()
         if event is not None:
             await inbox.take([event], None)
-        return 200
+        return ChannelWebhookAnswer()
 
     # Speaking.
 
@@ -225,15 +230,9 @@ class Telegram:
         if not isinstance(path, str) or not path or path.startswith("/"):
             raise MessageRefused("Telegram's server hands out no address for it: is apiRoot a server in local mode?")
         url = f"{self._root}/file/bot{self._token.reveal()}/{quote(path)}"
-        try:
-            async with self._http.stream("GET", url) as answer:
-                if answer.status_code != 200:
-                    kind = TryLater if answer.status_code >= 500 or answer.status_code == 429 else MessageRefused
-                    raise kind(f"Telegram answered {answer.status_code} instead of the file")
-                async for piece in answer.aiter_bytes():
-                    yield piece
-        except httpx2.HTTPError as error:
-            raise TryLater(f"Telegram did not hand out the file: {type(error).__name__}") from None
+        async with aclosing(stream_file(self._http, url, "Telegram", _no_file)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def _ask(
         self,
@@ -246,23 +245,23 @@ class Telegram:
     ) -> Any:
         """One call. The address holds the token, so no error may quote it."""
         url = f"{self._root}/bot{self._token.reveal()}/{method}"
-        try:
+        with translate_errors("Telegram", method, sending=sending):
             if files is not None:
                 answer = await self._http.post(url, data=params, files=files, timeout=seconds)
             else:
                 body = msgspec.json.encode(params)
                 headers = {"content-type": "application/json"}
                 answer = await self._http.post(url, content=body, headers=headers, timeout=seconds)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise TryLater(f"Telegram could not be reached: {type(error).__name__}") from None
-        except httpx2.HTTPError as error:
-            why = f"Telegram did not answer {method}: {type(error).__name__}"
-            raise (Unsure(why) if sending else TryLater(why)) from None
         try:
             return wire.decode_answer(answer.content)
         except InvalidRequest as error:
             why = f"Telegram answered {method} with {answer.status_code} and no JSON"
-            raise (Unsure(why) if sending and answer.status_code == 200 else TryLater(why)) from error
+            raise unclear(why, sending and answer.status_code == 200) from error
+
+
+def _no_file(status: int, _body: bytes) -> OpenClawError:
+    kind = TryLater if status >= 500 or status == 429 else MessageRefused
+    return kind(f"Telegram answered {status} instead of the file")
 
 
 def _form(value: Any) -> str:

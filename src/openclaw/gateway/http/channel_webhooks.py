@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from openclaw.channels.manager import ChannelManager
+from openclaw.core.channel import ChannelWebhook, ChannelWebhookAnswer
 from openclaw.core.errors import OpenClawError
 from openclaw.gateway.server import read_body
 
@@ -34,27 +35,31 @@ class ChannelWebhookRoutes(BaseRoute):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            status = await self._status(request)
+            answer = await self._answer(request)
         except ClientDisconnect:
             return
         except HTTPException as error:
-            status = error.status_code
+            answer = ChannelWebhookAnswer(status=error.status_code)
         except OpenClawError as error:
             log.warning("%s: a platform's call could not be taken: %s", scope["path"], error.message)
-            status = 503
+            answer = ChannelWebhookAnswer(status=503)
         # A bug ends with its connection, and the platform calls again.
         except Exception:
             log.exception("%s failed", scope["path"])
-            status = 500
-        close = {"connection": "close"} if status in (408, 413) else {}
-        await PlainTextResponse(HTTPStatus(status).phrase, status, close)(scope, receive, send)
+            answer = ChannelWebhookAnswer(status=500)
+        close = {"connection": "close"} if answer.status in (408, 413) else {}
+        text = answer.text or ("" if answer.status < 400 else HTTPStatus(answer.status).phrase)
+        await PlainTextResponse(text, answer.status, close)(scope, receive, send)
 
-    async def _status(self, request: Request) -> int:
-        if request.method != "POST":
-            return 405
+    async def _answer(self, request: Request) -> ChannelWebhookAnswer:
+        if request.method not in ("GET", "POST"):
+            return ChannelWebhookAnswer(status=405)
         try:
             async with asyncio.timeout(READ_SECONDS):
                 body = await read_body(request, BODY_BYTES)
         except TimeoutError:
-            return 408
-        return await self._channels.take_webhook(request.url.path, request.headers, body)
+            return ChannelWebhookAnswer(status=408)
+        call = ChannelWebhook(
+            body=body, headers=dict(request.headers), method=request.method, query=dict(request.query_params)
+        )
+        return await self._channels.take_webhook(request.url.path, call)
