@@ -141,8 +141,9 @@ class InboundHandler:
                     return  # what people think of each other's messages is not our business
                 message = structs.replace(message, mentioned=True)
         try:
-            if message.group is not None and not message.mentioned and self._is_named(message):
-                message = structs.replace(message, mentioned=True)
+            if message.group is not None and not message.mentioned:
+                named = self._is_named(message) or await self._follows_thread(message)
+                message = structs.replace(message, mentioned=named)
             verdict = await self._judge(message)
         except OpenClawError as error:
             verdict = Ignore(error.message)
@@ -236,6 +237,13 @@ class InboundHandler:
             command=parse_command(message.text) is not None,
             activation=await self._activation(message) if message.group is not None and not message.mentioned else None,
         )
+
+    async def _follows_thread(self, message: Inbound) -> bool:
+        """Whether it was said in a thread in which we take part, where that is speaking to us."""
+        platform = self._platforms.get((message.channel, message.account))
+        if message.thread is None or platform is None or not platform.facts.follows_threads:
+            return False
+        return await self._outbox.has_spoken_in(message.origin)
 
     async def _activation(self, message: Inbound) -> str | None:
         """What was chosen for a group with /activation."""
