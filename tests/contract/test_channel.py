@@ -23,6 +23,8 @@ from openclaw.channels.matrix.channel import Matrix
 from openclaw.channels.matrix.client import MatrixSession
 from openclaw.channels.matrix.settings import MatrixSettings
 from openclaw.channels.settings import DeliverySettings
+from openclaw.channels.signal.channel import Signal
+from openclaw.channels.signal.settings import SignalSettings
 from openclaw.channels.slack.channel import Slack
 from openclaw.channels.slack.settings import SlackSettings
 from openclaw.channels.telegram.channel import Telegram
@@ -40,6 +42,7 @@ from openclaw.storage.sqlite import Sqlite
 from tests.channels.discord import server as discord_server
 from tests.channels.fake_platform import Slate
 from tests.channels.matrix import server as matrix_server
+from tests.channels.signal import server as signal_server
 from tests.channels.slack import server as slack_server
 from tests.channels.telegram import server as telegram_server
 
@@ -68,6 +71,7 @@ class Bench:
 
     platform: Platform
     to: Address
+    flood_wait = 200.0
 
     def writes(self, text: str) -> None:
         raise NotImplementedError
@@ -218,7 +222,30 @@ class SlackBench(Bench):
         self.server.faults = [slack_server.Fault("chat.postMessage", status, retry_after=200, cut=cut)]
 
 
-@pytest.fixture(params=["fake", "telegram", "matrix", "discord", "slack"])
+class SignalBench(Bench):
+    """Its daemon does not wait for acknowledgements: what was not committed is kept by the platform itself."""
+
+    flood_wait = 60.0
+
+    def __init__(self, server: signal_server.SignalServer) -> None:
+        self.server = server
+        self.platform = Signal(signal_server.ME, settings=SignalSettings(http_url=server.url))
+        self.to = Address(channel="signal", to=signal_server.ADA)
+
+    def writes(self, text: str) -> None:
+        self.server.says(text)
+
+    def texts(self) -> list[str]:
+        return [each["message"] for each in list(self.server.sent)]
+
+    def meet(self, fault: str) -> None:
+        # signal-cli names no seconds with its rate limit: a minute is waited for.
+        status, code = (500 if fault == "500" else 0), (-5 if fault == "429" else 0)
+        cut = fault if fault in ("before", "after") else ""
+        self.server.faults = [signal_server.Fault("send", status, code=code, cut=cut)]
+
+
+@pytest.fixture(params=["fake", "telegram", "matrix", "discord", "slack", "signal"])
 async def bench(request: Any, tmp_path: Path) -> AsyncIterator[Bench]:
     match request.param:
         case "telegram":
@@ -234,6 +261,11 @@ async def bench(request: Any, tmp_path: Path) -> AsyncIterator[Bench]:
         case "discord":
             with discord_server.DiscordServer() as discord:
                 made = DiscordBench(discord)
+                yield made
+                await made.platform.close()
+        case "signal":
+            with signal_server.SignalServer() as signal:
+                made = SignalBench(signal)
                 yield made
                 await made.platform.close()
         case "slack":
@@ -371,7 +403,7 @@ async def test_a_fault_delays_and_loses_nothing(bench: Bench, db: Sqlite, fault:
     assert bench.texts() == ["One."] * (2 if doubled else 1) + ["Two."]
     assert one.doubled == (0 if bench.platform.facts.idempotent or fault in ("429", "500") else 1)
     if fault == "429":
-        assert clock.now() - began >= 200.0, "it is waited for as long as the platform says"
+        assert clock.now() - began >= bench.flood_wait, "it is waited for as long as the platform says"
 
 
 @pytest.mark.parametrize("step", ["before", "after"])
@@ -419,7 +451,14 @@ async def test_a_file_of_no_bytes_or_too_many_is_refused_and_the_next_is_sent(
 async def test_two_conversations_do_not_wait_for_each_other(bench: Bench, db: Sqlite) -> None:
     outbox = Outbox(db, FastClock())
     bench.meet("429")
-    others = {"telegram": "8", "matrix": "@bob:test", "discord": "8", "slack": "U008", "slate": "bob"}
+    others = {
+        "telegram": "8",
+        "matrix": "@bob:test",
+        "discord": "8",
+        "slack": "U008",
+        "signal": "+15550008",
+        "slate": "bob",
+    }
     elsewhere = Address(channel=bench.to.channel, to=others[bench.to.channel])
     async with sending(bench, outbox):
         await outbox.put(Outbound(to=bench.to, text="Slow."), "slow")

@@ -13,6 +13,7 @@ from openclaw.budget.settings import BudgetSettings, RecordSettings
 from openclaw.channels.discord.settings import DiscordSettings
 from openclaw.channels.matrix.settings import MatrixSettings
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
+from openclaw.channels.signal.settings import SignalSettings
 from openclaw.channels.slack.settings import SlackSettings
 from openclaw.channels.telegram.settings import TelegramSettings
 from openclaw.config.settings import (
@@ -84,6 +85,7 @@ class Config(Settings, frozen=True):
 BUILT_IN_CHANNELS: dict[str, type[ChannelSettings]] = {
     "discord": DiscordSettings,
     "matrix": MatrixSettings,
+    "signal": SignalSettings,
     "slack": SlackSettings,
     "telegram": TelegramSettings,
 }
