@@ -18,6 +18,8 @@ from openclaw.channels.chunking import measure
 from openclaw.channels.delivery import Sender
 from openclaw.channels.discord.channel import Discord
 from openclaw.channels.discord.settings import DiscordSettings
+from openclaw.channels.email.channel import Email
+from openclaw.channels.email.settings import EmailSettings, SenderAuthSettings
 from openclaw.channels.inbox import ChannelInbox
 from openclaw.channels.matrix.channel import Matrix
 from openclaw.channels.matrix.client import MatrixSession
@@ -40,6 +42,7 @@ from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.owners import Owner
 from openclaw.storage.sqlite import Sqlite
 from tests.channels.discord import server as discord_server
+from tests.channels.email import server as email_server
 from tests.channels.fake_platform import Slate
 from tests.channels.matrix import server as matrix_server
 from tests.channels.signal import server as signal_server
@@ -200,6 +203,33 @@ class DiscordBench(Bench):
         self.server.faults = [discord_server.Fault("POST", "messages", status, retry_after=200.0, cut=cut)]
 
 
+class EmailBench(Bench):
+    def __init__(self, server: email_server.MailboxServer) -> None:
+        self.server = server
+        section = server.section
+        settings = EmailSettings(
+            address=section["address"],
+            imap=section["imap"],
+            smtp=section["smtp"],
+            sender_auth=SenderAuthSettings(trusted_authserv_ids=(email_server.AUTHSERV,)),
+        )
+        self.platform = Email(Secret(email_server.PASSWORD), SystemClock(), settings=settings)
+        self.to = Address(channel="email", to=email_server.ADA)
+
+    def writes(self, text: str) -> None:
+        self.server.says(text, Subject="")
+
+    def texts(self) -> list[str]:
+        return self.server.texts()
+
+    def listens(self) -> bool:
+        return self.server.waits()
+
+    def meet(self, fault: str) -> None:
+        said = {"429": "450 4.7.1 please try again in 200 seconds", "500": "451 4.3.0 not now"}
+        self.server.faults = [said.get(fault, fault)]
+
+
 class SlackBench(Bench):
     def __init__(self, server: slack_server.SlackServer) -> None:
         self.server = server
@@ -245,7 +275,7 @@ class SignalBench(Bench):
         self.server.faults = [signal_server.Fault("send", status, code=code, cut=cut)]
 
 
-@pytest.fixture(params=["fake", "telegram", "matrix", "discord", "slack", "signal"])
+@pytest.fixture(params=["fake", "telegram", "matrix", "discord", "slack", "signal", "email"])
 async def bench(request: Any, tmp_path: Path) -> AsyncIterator[Bench]:
     match request.param:
         case "telegram":
@@ -271,6 +301,11 @@ async def bench(request: Any, tmp_path: Path) -> AsyncIterator[Bench]:
         case "slack":
             with slack_server.SlackServer() as slack:
                 made = SlackBench(slack)
+                yield made
+                await made.platform.close()
+        case "email":
+            with email_server.MailboxServer() as mailbox:
+                made = EmailBench(mailbox)
                 yield made
                 await made.platform.close()
         case _:
@@ -457,6 +492,7 @@ async def test_two_conversations_do_not_wait_for_each_other(bench: Bench, db: Sq
         "discord": "8",
         "slack": "U008",
         "signal": "+15550008",
+        "email": email_server.EVE,
         "slate": "bob",
     }
     elsewhere = Address(channel=bench.to.channel, to=others[bench.to.channel])

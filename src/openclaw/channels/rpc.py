@@ -68,6 +68,10 @@ class ChannelsAddParams(Params, frozen=True, kw_only=True):
     user_id: NonEmpty | None = None
     access_token: NonEmpty | None = None
     password: NonEmpty | None = None
+    address: NonEmpty | None = None
+    imap: NonEmpty | None = None
+    smtp: NonEmpty | None = None
+    user: NonEmpty | None = None
     owner: NonEmpty | None = None
 
 

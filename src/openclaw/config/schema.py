@@ -11,6 +11,7 @@ from openclaw.agent.settings import AgentsSettings
 from openclaw.automation.settings import CronSettings, WebhookSettings
 from openclaw.budget.settings import BudgetSettings, RecordSettings
 from openclaw.channels.discord.settings import DiscordSettings
+from openclaw.channels.email.settings import EmailSettings
 from openclaw.channels.matrix.settings import MatrixSettings
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
 from openclaw.channels.signal.settings import SignalSettings
@@ -84,6 +85,7 @@ class Config(Settings, frozen=True):
 
 BUILT_IN_CHANNELS: dict[str, type[ChannelSettings]] = {
     "discord": DiscordSettings,
+    "email": EmailSettings,
     "matrix": MatrixSettings,
     "signal": SignalSettings,
     "slack": SlackSettings,

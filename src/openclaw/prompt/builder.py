@@ -17,7 +17,7 @@ from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.keys import MAIN, SessionKey
 from openclaw.core.provider import Model
 from openclaw.core.secret import Secret
-from openclaw.core.text import PromptText, estimate_tokens, fence
+from openclaw.core.text import ContextFile, PromptText, estimate_tokens, fence
 from openclaw.core.tool import ToolSpec
 from openclaw.prompt import fit as prompt_fit
 from openclaw.prompt.build import Prompt, assemble, build
@@ -326,9 +326,9 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         mode=what.mode or ("minimal" if key.is_subagent or key.is_cron else "full"),
         tools=_tool_lines(what),
         fence_id=about.fence_id,
-        context_files=cut.files,
+        context_files=cut.files if what.sandbox is None else tuple(_inside(what, file) for file in cut.files),
         truncation_notice=warned,
-        workspace_notes=inputs.notes,
+        workspace_notes=inputs.notes if what.sandbox is None or what.sandbox.workspace_access == "rw" else (),
         skills=what.skills,
         docs_path=about.docs_path,
         source_path=about.source_path,
@@ -359,6 +359,7 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         message_tool_only=chat.message_tool_only,
         native_approvals=chat.native_approvals,
         control_ui=chat.control_ui,
+        voice=chat.voice,
         reactions=chat.reactions,
         thinking=what.thinking,
         reasoning=what.reasoning,
@@ -367,6 +368,14 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         terminal=what.terminal,
         heartbeat=options.heartbeat,
     )
+
+
+def _inside(what: PromptRequest, file: ContextFile) -> ContextFile:
+    """A workspace file under the name it has in the sandbox; its bare name when it is not mounted there."""
+    root, mount = f"{what.workspace}/", what.sandbox.agent_workspace_mount if what.sandbox else ""
+    if not file.path.startswith(root):
+        return file
+    return structs.replace(file, path=f"{mount}/{file.path.removeprefix(root)}" if mount else file.name)
 
 
 def _tool_lines(what: PromptRequest) -> tuple[ToolLine, ...]:

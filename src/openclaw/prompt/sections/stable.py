@@ -44,10 +44,9 @@ def approvals(_: PromptFacts) -> Section | None:
     return section(
         "approvals",
         "",
-        "- Approvals: cards or buttons come first; write out `/approve` only if the tool result says there is no other "
-        "way. Elsewhere pass on its exact `/approve` command (allow-once|allow-always|deny), no other code, and the "
-        "whole command to approve, chains and line breaks included. allow-once: that one command. Never run `/approve` "
-        "yourself.",
+        "- Approvals: cards or buttons come first. Only if the tool result says there is no other way, pass on its "
+        "exact `/approve` command (allow-once|allow-always|deny), no other code, and show all that would run, chains "
+        "and line breaks included. allow-once covers that one command. Never run `/approve` yourself.",
     )
 
 
@@ -183,7 +182,7 @@ def documentation(facts: PromptFacts) -> Section | None:
         f"Source: {source}" if source else "",
         "Find new skills: https://clawhub.ai (download, then `openclaw skills install FILE`)",
         f"The original's manual and community (behaviour may differ): {ORIGINAL}",
-        "How OpenClaw works (memory, sessions, tools, Gateway, config, commands): docs first, then reason. AGENTS.md, "
+        "How OpenClaw works (commands, config, memory, tools): docs first, then reason. AGENTS.md, "
         "notes and `memory_search` are instructions and memory, not design."
         if docs
         else "",
