@@ -72,8 +72,6 @@ class Elevation(Struct, frozen=True):
     why: str = ""
 
 
-
-
 def resolve_elevation(
     speaker: Speaker,
     shared: ElevatedSettings,

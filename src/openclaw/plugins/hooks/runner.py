@@ -1,11 +1,6 @@
 """Runs a hook's handler in a child process: the event on standard input, the answer on standard output, with limits."""
 
-import asyncio
-import contextlib
-import os
-import signal
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,10 +9,8 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.text import sanitize_line
 from openclaw.plugins.hooks.events import BadAnswer, HookEvent, HookFileAnswer, decode_answer, encode_event
 from openclaw.plugins.hooks.manifest import HookDirectory
-from openclaw.process.child import PipedProcess, wait_for_child
+from openclaw.process.child import ANSWER_BYTES, ask_program
 
-ANSWER_BYTES = 4 << 20
-REMARK_BYTES = 65_536
 REMARK_CHARS = 300
 WORKER = Path(__file__).parent / "worker.py"
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
@@ -47,45 +40,25 @@ async def run(
     hook: HookDirectory, event: HookEvent, options: Mapping[str, Any], *, env: Mapping[str, str], limit: float
 ) -> HookFileAnswer:
     """Runs the handler; raises `HandlerFailed` for everything that can go wrong with it."""
-    with tempfile.TemporaryFile() as told:  # a file and not a pipe: a handler that does not read blocks nobody
-        told.write(encode_event(event, options))
-        told.seek(0)
-        code, answer, remark = await _run_handler(hook, told.fileno(), env, limit)
-    if code:
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+    told = encode_event(event, options)
+    try:
+        said = await ask_program(handler_command(hook), told, env=env, seconds=limit, cwd=Path(hook.directory))
+    except OSError as error:
+        raise HandlerFailed(f"its handler cannot be started: {error.strerror}") from error
+    if said.why == "flooded":
+        raise HandlerFailed(f"its handler wrote more than {ANSWER_BYTES >> 20} MiB and was stopped")
+    if said.code is None:
+        raise HandlerFailed(f"its handler took longer than {limit:g} s and was stopped")
+    if said.code:
+        how = f"was ended by signal {-said.code}" if said.code < 0 else f"ended with code {said.code}"
+        remark = _last_line(said.err)
         raise HandlerFailed(f"its handler {how}{': ' if remark else ''}{remark}")
     try:
-        return decode_answer(answer, event)
+        return decode_answer(said.out, event)
     except BadAnswer as error:
         raise HandlerFailed(f"its handler's answer cannot be read: {error}") from None
 
 
-async def _run_handler(hook: HookDirectory, stdin: int, env: Mapping[str, str], limit: float) -> tuple[int, bytes, str]:
-    """The handler's exit code, its answer and the last line it printed to standard error."""
-    answer, remarks, flooded = bytearray(), bytearray(), asyncio.Event()
-
-    def keep_answer(data: bytes) -> None:
-        if len(answer) + len(data) > ANSWER_BYTES:
-            flooded.set()
-        if not flooded.is_set():
-            answer.extend(data)
-
-    def keep_tail(data: bytes) -> None:
-        remarks.extend(data)
-        del remarks[:-REMARK_BYTES]
-
-    try:
-        child = PipedProcess(handler_command(hook), cwd=Path(hook.directory), env=env, merged=False, stdin=stdin)
-    except OSError as error:
-        raise HandlerFailed(f"its handler cannot be started: {error.strerror}") from error
-    try:
-        ended = await wait_for_child(child, (keep_answer, keep_tail), timeout=limit, enough=flooded)
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)  # whatever it left running
-    if flooded.is_set():
-        raise HandlerFailed(f"its handler wrote more than {ANSWER_BYTES >> 20} MiB and was stopped")
-    if ended.code is None:
-        raise HandlerFailed(f"its handler took longer than {limit:g} s and was stopped")
+def _last_line(remarks: bytes) -> str:
     lines = [sanitize_line(line).strip() for line in remarks.decode(errors="replace").splitlines()]
-    return ended.code, bytes(answer), next((line for line in reversed(lines) if line), "")[:REMARK_CHARS]
+    return next((line for line in reversed(lines) if line), "")[:REMARK_CHARS]
