@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from openclaw.channels.access import (
     CURRENT,
@@ -132,17 +133,17 @@ def test_nobody_can_choose_the_name_that_another_one_was_given() -> None:
 
 
 def test_an_owner_on_one_channel_is_nobody_on_another() -> None:
-    assert identify_speaker(parse_session_key("telegram:direct:7"), ["telegram:7"]).owner
-    assert not identify_speaker(parse_session_key("mailbox:direct:7"), ["telegram:7"]).owner
+    assert identify_speaker(parse_session_key("telegram:direct:7"), ("telegram:7",)).owner
+    assert not identify_speaker(parse_session_key("mailbox:direct:7"), ("telegram:7",)).owner
     guest = session_key_of(message("telegram:7"), owner=False, settings=SessionSettings(dm_scope="main"))
-    assert not identify_speaker(parse_session_key(guest), ["telegram:7"]).owner
+    assert not identify_speaker(parse_session_key(guest), ("telegram:7",)).owner
 
 
 def test_rules_for_a_person_or_a_group_hold_whatever_their_ids_look_like() -> None:
     own = parse_session_key(
         session_key_of(message("Ada L."), owner=True, settings=SessionSettings(dm_scope="per-channel-peer"))
     )
-    assert identify_speaker(own, ["mailbox:Ada L."]).owner and not is_shared(own, ["mailbox:Ada L."])
+    assert identify_speaker(own, ("mailbox:Ada L.",)).owner and not is_shared(own, ("mailbox:Ada L.",))
     group = parse_session_key(
         session_key_of(message("eve", group="The Club"), owner=False, settings=SessionSettings(dm_scope="main"))
     ).route
@@ -174,6 +175,23 @@ def test_linked_ids_of_the_owner_share_a_conversation() -> None:
     assert keys == {"direct:ada"}
     assert session_key_of(message("9"), owner=True, settings=settings) == "direct:9"
     assert "ada" not in session_key_of(message("7"), owner=False, settings=settings)
+
+
+def test_linked_ids_of_a_guest_share_the_conversation_of_the_first() -> None:
+    links = {"eve": ("matrix:@eve:example.org", "mailbox:eve"), "bob": ("bob",), "me": ("mailbox:ada", "mailbox:zoe")}
+    settings = SessionSettings(dm_scope="per-peer", identity_links=links)
+
+    def key(sender: str) -> str:
+        return session_key_of(message(sender), owner=False, settings=settings, owners=OWNERS)
+
+    at_home = structs.replace(message("@eve:example.org"), channel="matrix", account="work")
+    first = session_key_of(at_home, owner=False, settings=settings, owners=OWNERS)
+    assert key("eve") == first and first.startswith("matrix:direct:")
+    # An id without its channel is nobody's; and who is linked to the owner is not the owner.
+    assert key("bob") == "mailbox:direct:bob"
+    assert key("zoe") == "mailbox:direct:zoe"
+    apart = structs.replace(settings, dm_scope="per-channel-peer")
+    assert session_key_of(message("eve"), owner=False, settings=apart, owners=OWNERS) == "mailbox:direct:eve"
 
 
 def test_a_turn_in_a_group_says_where_it_is_who_spoke_and_what_was_said() -> None:

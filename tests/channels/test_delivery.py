@@ -89,7 +89,7 @@ async def settled(outbox: Outbox, clock: FakeClock, *names: str) -> list[OutboxE
             entries = [await outbox.get(name) for name in names]
             if not {entry.state for entry in entries} & {"pending", "sending", "unsure"}:
                 return entries
-            await clock.sleep(0.1)
+            await clock.sleep(5.0)
 
     return await clock.drive(wait())
 

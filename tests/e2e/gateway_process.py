@@ -54,9 +54,13 @@ class GatewayProcess:
         self.process.kill()
         self.process.wait()
 
-    def stop(self) -> int:
+    def stop(self, *, at_once: bool = False) -> int:
+        """Asks it to stop; `at_once` asks again until it no longer waits for its runs."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
+        while at_once and self.process.poll() is None:
+            time.sleep(0.2)
+            self.process.send_signal(signal.SIGTERM)
         return self.process.wait()
 
     def output(self) -> str:

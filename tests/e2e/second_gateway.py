@@ -35,7 +35,7 @@ class SecondGateway(GatewayProcess):
         assert told, self.output()
         self.port = int(told)
 
-    def stop(self) -> int:
+    def stop(self, *, at_once: bool = False) -> int:
         self._second.communicate(timeout=PATIENCE)
         return self._second.returncode
 

@@ -121,7 +121,7 @@ def may_command(message: Inbound, settings: CommandsSettings, *, owner: bool) ->
     return _listed(message, listed)
 
 
-def session_key_of(message: Inbound, *, owner: bool, settings: SessionSettings) -> str:
+def session_key_of(message: Inbound, *, owner: bool, settings: SessionSettings, owners: Collection[str] = ()) -> str:
     """The session key `message` belongs to. Only the owner's direct messages can share the main session."""
     scope = settings.dm_scope
     account = "" if message.account == "default" else f":{peer_part(message.account)}"
@@ -134,7 +134,18 @@ def session_key_of(message: Inbound, *, owner: bool, settings: SessionSettings) 
         ids = (message.sender, f"{message.channel}:{message.sender}")
         name = next((name for name, known in settings.identity_links.items() if set(ids) & set(known)), message.sender)
         return f"direct:{peer_part(name)}"
+    if scope == "per-peer" and (first := _first_id(message, settings, owners)):
+        channel, _, peer = first.partition(":")
+        return f"{peer_part(channel)}:direct:{peer_part(peer)}"
     return f"{peer_part(message.channel)}{account}:direct:{peer_part(message.sender)}"
+
+
+def _first_id(message: Inbound, settings: SessionSettings, owners: Collection[str]) -> str | None:
+    """The first of a guest's linked ids, whose conversation all of them share; a link to the owner's is none."""
+    for known in settings.identity_links.values():
+        if f"{message.channel}:{message.sender}" in known and not set(known) & set(owners):
+            return next((name for name in known if ":" in name), None)
+    return None
 
 
 SINCE_LAST = "[Chat messages since your last reply - for context]"

@@ -4,7 +4,6 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -23,6 +22,7 @@ from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Tool
 from openclaw.gateway.app import App
 from openclaw.gateway.logs import log_context
+from openclaw.runs.call_hooks import DeliveryTargets
 from openclaw.runs.control import SessionControl
 from openclaw.runs.events import RunEvent, RunPublisher
 from openclaw.runs.inbox import Inbox
@@ -34,7 +34,8 @@ from openclaw.runs.subagents import Subagent, SubagentLimits, SubagentService, S
 from openclaw.runs.tools import AgentsList, SessionsSpawn, SessionsYield, SubagentsTool
 from openclaw.runs.toolset import Toolset
 from openclaw.runs.worker import RunService
-from openclaw.security.tool_policy import ToolLayer
+from openclaw.security.tool_policy import ToolLayer, identify_speaker
+from openclaw.sessions.maintenance import SessionMaintenance
 from openclaw.sessions.send_policy import SendPolicy
 from openclaw.sessions.service import SessionService
 from openclaw.tools.settings import TtsSettings
@@ -74,11 +75,12 @@ class GatewayTools:
         more: Sequence[Tool],
         *,
         inbox: Inbox,
+        outbox: Outbox,
         messages: MessageService,
         voices: VoiceNotes,
         offered: bool,
     ) -> None:
-        """`more` are the tools of other packages. Without `offered` none is: the gateway ends with its command."""
+        """`more` are the tools of other packages. Without `offered` the gateway ends with its command: only status."""
         live, models, lifecycle = app.live, app.models, app.lifecycle
         self._offered = offered
         self._sessions = sessions
@@ -94,18 +96,22 @@ class GatewayTools:
             fork=lifecycle.fork,
             discard=self._discard,
             archive=self._archive,
+            target=DeliveryTargets(app.run_hooks.hooks, app.audit, outbox.routes, app.platforms).of,
         )
         roster = self.subagents.roster
         self.refresh = roster.refresh
-        seen = (sessions, lifecycle, runs, models, app.index, app.clock, app.sandboxes, live.agents, live.tools, roster)
+        settings = (live.agents, live.tools, live.commands)
+        parts = (sessions, lifecycle, runs, models, app.index, app.clock, app.sandboxes)
+        seen = (*parts, *settings, roster, app.machine.timezone)
         spawn = SessionsSpawn(
             sessions, lifecycle, models, app.workspaces, app.sandboxes, live, live.agents, live.tools, self.subagents
         )
+        self._status = SessionStatus(*seen)
         self._tools: list[Tool] = [
             SessionsList(*seen),
             SessionsHistory(*seen),
             SessionsSend(*seen),
-            SessionStatus(*seen),
+            self._status,
             AgentsList(models, live.agents),
             spawn,
             SessionsYield(sessions, self.subagents),
@@ -125,7 +131,7 @@ class GatewayTools:
 
     def tools(self, key: SessionKey) -> list[Tool]:
         if not self._offered:
-            return []
+            return [self._status]
         if self._asked_about is not self._live.config.tts:  # what can speak is looked up once for a configuration
             self._asked_about = self._live.config.tts
             self._offers = self._tools if self._voices.speech.speaker is None else self._speaking
@@ -138,7 +144,7 @@ class GatewayTools:
         """What a session may not have because of what it is; a sub-agent never has more than its starter."""
         if not key.is_subagent:
             owners = self._live.config.commands.owner_allow_from
-            return [] if is_owners(key, owners) else [ToolLayer(name="owner only", deny=OWNER_ONLY)]
+            return [] if identify_speaker(key, owners).owner else [ToolLayer(name="owner only", deny=OWNER_ONLY)]
         roster = self.subagents.roster
         deep = roster.depth(key) >= self._bounds().depth
         narrow = self._live.config.tools.subagents.tools
@@ -176,16 +182,6 @@ class GatewayTools:
         if await self._index.get(child.session) is not None:
             await self._lifecycle.prefer(child.session, {"archived": True})
             await self._sessions.changed(child.session, "patch")
-
-
-@lru_cache(maxsize=256)
-def is_owners(key: SessionKey, owner_allow_from: tuple[str, ...]) -> bool:
-    """Whether only the owner can speak in a session, as far as its key tells."""
-    route = key.route
-    if route is None:
-        return not (key.is_cron or key.is_hook)
-    owners = {name.strip().rpartition(":")[2] for name in owner_allow_from}
-    return route.kind == "direct" and route.peer in owners - {"*", ""}
 
 
 class Services(Struct, frozen=True, kw_only=True):
@@ -266,6 +262,7 @@ def build_services(
         AutomationContext(
             sessions=sessions,
             lifecycle=app.lifecycle,
+            maintenance=SessionMaintenance(app.index, app.lifecycle, runs, clock, live.session),
             runs=runs,
             index=app.index,
             system_events=app.system_events,
@@ -303,6 +300,7 @@ def build_services(
         restart,
         [automation.tool],
         inbox=inbox,
+        outbox=outbox,
         messages=messages,
         voices=voices,
         offered=background,

@@ -31,7 +31,7 @@ def descendants(pid: int | None = None) -> set[int]:
 
 
 class Family:
-    """The descendants that a process has now, to be killed after its end, when nobody can tell any more whose they are."""
+    """The descendants that a process has now, to be killed after its end: then nobody can tell whose they are."""
 
     def __init__(self, pid: int) -> None:
         import psutil

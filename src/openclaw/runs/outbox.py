@@ -6,7 +6,7 @@ belongs to the process that sends it, and what was being sent when that process 
 
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -142,6 +142,21 @@ def replies(
         for part, said in enumerate(_said(request, outcome, before.payloads, begins)):
             messages.append((reply_name(requests[0].run_id, address, part), said))
     return messages
+
+
+def join_messages(messages: Sequence[tuple[str, Outbound]], channels: Collection[str]) -> list[tuple[str, Outbound]]:
+    """The same messages, where all that goes to one address of these channels is one."""
+    found: dict[Address | str, tuple[str, Outbound]] = {}
+    for name, message in messages:
+        where = message.to if message.to.channel in channels else name
+        if where in found:
+            first, before = found[where]
+            text = "\n\n".join(filter(None, (before.text, message.text)))
+            buttons = (*before.buttons, *message.buttons)
+            message = structs.replace(before, text=text, media=(*before.media, *message.media), buttons=buttons)
+            name = first
+        found[where] = (name, message)
+    return list(found.values())
 
 
 def reply_name(run_id: str, address: Address, part: int = 0) -> str:
@@ -299,6 +314,9 @@ class Outbox:
         """The writes that put the answer of a run on record, but for what was streamed."""
         told = [event_of_result(each, outcome, millis(self._clock)) for each in asked if each.report_to is not None]
         said = replies(asked, outcome, self.streams.end(run_id), self.prefix)
+        if self._live is not None:
+            channels = self._live.config.channels
+            said = join_messages(said, [name for name, section in channels.items() if section.ONE_ANSWER])
         return [*self.statements(said, run_id, key), *(write for write in told if write is not None)]
 
     def prefix(self, request: RunRequest, provider: str, model: str, thinking: str) -> str:
@@ -370,6 +388,15 @@ class Outbox:
         sent = [row for row in rows if msgspec.json.decode(row["body"], type=Outbound).action == "send"]
         every = [receipt for row in sent for receipt in msgspec.json.decode(row["receipts"], type=list[Receipt])]
         return any(receipt.id == message_id for receipt in every)
+
+    async def has_spoken_in(self, to: Address) -> bool:
+        """Whether we said anything in that thread within the last week."""
+        rows = await self._db.look(
+            "SELECT body FROM outbox WHERE channel = :channel AND account = :account AND chat = :chat "
+            "AND state = 'sent' AND body LIKE :named",
+            {"channel": to.channel, "account": to.account, "chat": to.to, "named": f"%{to.thread}%"},
+        )
+        return any(msgspec.json.decode(row["body"], type=Outbound).to.thread == to.thread for row in rows)
 
     async def first_waiting(self, accounts: Sequence[tuple[str, str]]) -> list[OutboxEntry]:
         """The first message of every conversation of these accounts that has one to send, the most urgent first.

@@ -3,13 +3,12 @@
 import asyncio
 import uuid
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentsSettings, agent_ids, resolve_agent
-from openclaw.core.clock import Clock, zone_of
+from openclaw.core.clock import Clock, tell_time
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, User
@@ -24,6 +23,8 @@ from openclaw.runs.worker import RunService
 from openclaw.security.external import sanitize_external_text
 from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.sandboxes.service import SandboxService
+from openclaw.security.settings import CommandsSettings
+from openclaw.security.tool_policy import identify_speaker
 from openclaw.sessions import history
 from openclaw.sessions.files import LoadedTranscript
 from openclaw.sessions.history import message_to_json
@@ -51,8 +52,12 @@ class SessionVisibility(SimpleTool):
         sandboxes: SandboxService,
         agents_settings: Live[AgentsSettings],
         tools_settings: Live[ToolsSettings],
+        commands_settings: Live[CommandsSettings],
         roster: SubagentStore,
+        timezone: str,
     ) -> None:
+        """`timezone` is the machine's, for users who name none."""
+        self._timezone = timezone
         self._sessions = sessions
         self._lifecycle = lifecycle
         self._runs = runs
@@ -62,6 +67,7 @@ class SessionVisibility(SimpleTool):
         self._sandboxes = sandboxes
         self._agents_settings = agents_settings
         self._tools_settings = tools_settings
+        self._commands_settings = commands_settings
         self._roster = roster
 
     def _reach(self, context: ToolContext, text: str) -> SessionKey:
@@ -75,7 +81,8 @@ class SessionVisibility(SimpleTool):
 
     def _sees(self, viewer: SessionKey, target: SessionKey) -> bool:
         closed = self._sandboxes.is_boxed(viewer) and self._sandboxes.rules(viewer.agent).spawned_only
-        return may_see(viewer, target, self._tools_settings.current, self._roster, spawned_only=closed)
+        owners = self._commands_settings.current.owner_allow_from
+        return may_see(viewer, target, self._tools_settings.current, self._roster, owners, spawned_only=closed)
 
 
 def may_see(
@@ -83,6 +90,7 @@ def may_see(
     target: SessionKey,
     settings: ToolsSettings,
     roster: SubagentStore,
+    owners: tuple[str, ...],
     *,
     spawned_only: bool = False,
 ) -> bool:
@@ -101,8 +109,10 @@ def may_see(
         )
     below = str(target) in {child.key for child in roster.below(str(viewer))}
     # A sub-agent sees itself and those it started, whatever its starter may see.
-    if viewer.is_subagent or settings.sessions.visibility == "tree":
+    if viewer.is_subagent:
         return below
+    if settings.sessions.visibility == "tree":
+        return below or (identify_speaker(viewer, owners).owner and not viewer.is_acp)
     return settings.sessions.visibility in ("agent", "all")
 
 
@@ -250,8 +260,9 @@ class SessionStatus(SessionVisibility):
         found = await self._index.get(key)
         preferences = await self._lifecycle.preferences(key)
         model = situation.model(situation.resolve(preferences.model) if preferences.model else situation.default)
-        zone = self._agents_settings.current.defaults.user_timezone
-        told = await asyncio.to_thread(_local_time, self._clock.now(), zone)
+        defaults = self._agents_settings.current.defaults
+        zone = defaults.user_timezone or self._timezone
+        told = await asyncio.to_thread(tell_time, self._clock.now(), zone, defaults.time_format)
         agent = resolve_agent(self._agents_settings.current, key.agent)
         thinking = self._models.thinking(model, None, agent, preferences.thinking_level)
         lines = [
@@ -267,12 +278,6 @@ class SessionStatus(SessionVisibility):
             f"Sub-agents: {len(self._roster.running(str(key)))} running",
         ]
         return Output.of("\n".join(lines))
-
-
-def _local_time(now: float, zone: str | None) -> str:
-    """The weekday, date and time where the user is."""
-    there = datetime.fromtimestamp(now, zone_of(zone)) if zone else datetime.fromtimestamp(now).astimezone()
-    return f"{there:%A} {there.isoformat(timespec='seconds')}{f' ({zone})' if zone else ''}"
 
 
 # `sessions_list` and `sessions_history`.

@@ -2,6 +2,7 @@
 
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -34,7 +35,8 @@ class Speaker(Struct, frozen=True, kw_only=True):
     owner: bool = False
 
 
-def identify_speaker(key: SessionKey, owners: Sequence[str]) -> Speaker:
+@lru_cache(maxsize=1024)
+def identify_speaker(key: SessionKey, owners: tuple[str, ...]) -> Speaker:
     """Who speaks in a session, judging by its key. Sessions nobody types in have no owner."""
     route = key.route
     if route is None:
@@ -53,7 +55,7 @@ def _is(name: str, channel: str, peer: str) -> bool:
     return peer in {rest, peer_part(rest)} if colon else peer in {name, peer_part(name)}
 
 
-def is_shared(key: SessionKey, owners: Sequence[str]) -> bool:
+def is_shared(key: SessionKey, owners: tuple[str, ...]) -> bool:
     """Whether somebody other than the owner speaks in a session, judging by its key."""
     return key.route is not None and not identify_speaker(key, owners).owner
 

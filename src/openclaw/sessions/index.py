@@ -43,6 +43,10 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
     @property
+    def key(self) -> SessionKey:
+        return SessionKey(self.agent_id, self.session_key.removeprefix(f"agent:{self.agent_id}:"))
+
+    @property
     def total_tokens(self) -> int:
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 

@@ -102,7 +102,6 @@ class SessionService:
         out = []
         defaults: dict[str, Model] = {}
         for found in await self._index.list(agent_id=agent_id):
-            key = SessionKey(found.agent_id, found.session_key.removeprefix(f"agent:{found.agent_id}:"))
             if found.agent_id not in defaults:
                 try:
                     models = self._models.model_set(found.agent_id)
@@ -110,7 +109,7 @@ class SessionService:
                     models = self._models.model_set(default_agent(self._agents.current))
                 defaults[found.agent_id] = models.model(models.default)
             preferences = chosen.get(found.session_key) or SessionPreferences()
-            out.append(self._row(found, key, preferences, defaults[found.agent_id]))
+            out.append(self._row(found, found.key, preferences, defaults[found.agent_id]))
         return out
 
     def _row(self, row: SessionRow, key: SessionKey, preferences: SessionPreferences, default: Model) -> dict[str, Any]:

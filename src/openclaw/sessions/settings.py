@@ -147,6 +147,24 @@ class SendPolicySettings(Settings, frozen=True):
     rules: Annotated[tuple[SendRule, ...], doc("exceptions")] = ()
 
 
+class MaintenanceSettings(Settings, frozen=True):
+    """`session.maintenance`: how long is kept what programs left behind."""
+
+    mode: Annotated[Literal["enforce", "warn"], doc("do it, or only write to the log what would be done")] = "enforce"
+    prune_after: Annotated[Span, doc("how long conversations of webhooks and sub-agents stay that nobody uses")] = "30d"
+    max_entries: Annotated[
+        int, doc("more conversations than this, and the oldest of webhooks and sub-agents go sooner", ge=1)
+    ] = 5_000
+    reset_archive_retention: Annotated[
+        Span | Literal[False], doc("how long transcripts stay that /new or deleting has set aside; false keeps them")
+    ] = False
+    max_disk_bytes: Annotated[
+        Size,
+        doc("more than this on disk, and transcripts that were set aside go, then the oldest of programs; 0 never"),
+    ] = 0
+    high_water_bytes: Annotated[Size | None, doc("down to this; 80 % of maxDiskBytes when left out")] = None
+
+
 class SessionSettings(Settings, frozen=True):
     """`session`: how conversations are kept apart and kept whole."""
 
@@ -166,8 +184,9 @@ class SessionSettings(Settings, frozen=True):
     send_policy: Annotated[SendPolicySettings, doc("whether answers leave a conversation")] = SendPolicySettings()
     identity_links: Annotated[
         dict[str, tuple[str, ...]],
-        doc("the owner's ids on channels (channel:id) by a name of their own; used with dmScope per-peer"),
+        doc("a person's ids on channels (channel:id) by a name: with dmScope per-peer they share a conversation"),
     ] = field(default_factory=dict)
+    maintenance: Annotated[MaintenanceSettings, doc("what is removed in time")] = MaintenanceSettings()
     write_lock: Annotated[WriteLockSettings, doc("the lock that keeps a session to one writer")] = WriteLockSettings()
 
 

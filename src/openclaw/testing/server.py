@@ -49,6 +49,7 @@ class MockModelServer:
         self.replies = [(reply,) if isinstance(reply, Reply) else tuple(reply) for reply in replies]
         self.requests: list[dict[str, Any]] = []
         self.asked = threading.Event()
+        self._changed = threading.Condition()
         self.closing = threading.Event()
         self._going_on = threading.Semaphore(0)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -81,10 +82,18 @@ class MockModelServer:
         self._going_on.release()
 
     def _next(self, request: dict[str, Any]) -> tuple[Reply, ...]:
-        place = min(len(self.requests), len(self.replies) - 1)
-        self.requests.append(request)
+        with self._changed:
+            place = min(len(self.requests), len(self.replies) - 1)
+            self.requests.append(request)
+            self._changed.notify_all()
         self.asked.set()
         return self.replies[place]
+
+    def until_asked(self, count: int, seconds: float = 60.0) -> None:
+        """Waits until the model was asked so often."""
+        with self._changed:
+            met = self._changed.wait_for(lambda: len(self.requests) >= count, seconds)
+        assert met, f"the model was asked {len(self.requests)} times, not {count}"
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self

@@ -152,7 +152,10 @@ class SessionToolSettings(Settings, frozen=True):
 
     visibility: Annotated[
         Literal["self", "tree", "agent", "all"],
-        doc("self: this session; tree: and its sub-agents; agent: all of this agent's; all: every agent's"),
+        doc(
+            "self: this session; tree: and its sub-agents, and from your own conversations all of this agent's; "
+            "agent: all of this agent's, also from groups and guests; all: every agent's"
+        ),
     ] = "tree"
 
 

@@ -307,6 +307,7 @@ class MatrixServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # otherwise every answer would wait 40 ms for an acknowledgement
 
             def _do(self) -> None:
                 length = int(self.headers.get("content-length") or 0)

@@ -34,9 +34,7 @@ async def until(matrix: MatrixServer, what: Any) -> None:
 
 
 async def asked(model: MockModelServer, count: int) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while len(model.requests) < count:
-            await asyncio.sleep(0.02)
+    await asyncio.to_thread(model.until_asked, count, DEADLINE)
 
 
 async def logged(gateway: GatewayProcess, text: str) -> None:

@@ -274,6 +274,7 @@ class TelegramServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # otherwise every answer would wait 40 ms for an acknowledgement
 
             def do_GET(self) -> None:
                 bot, _, path = unquote(self.path).partition("/file/")[2].partition("/")

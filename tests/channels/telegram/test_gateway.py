@@ -42,8 +42,13 @@ async def hears_all(telegram: TelegramServer, count: int) -> list[dict[str, Any]
 
 
 async def asked(model: MockModelServer, count: int) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while len(model.requests) < count:
+    await asyncio.to_thread(model.until_asked, count, DEADLINE)
+
+
+async def delivered(gateway: GatewayProcess) -> None:
+    """Waits until nothing is on its way; a kill before the receipt is on record would send the message again."""
+    async with asyncio.timeout(DEADLINE), gateway.client() as client:
+        while (await client.call("channels.status", {}))["channelAccounts"]["telegram"][0]["outbox"]["waiting"]:
             await asyncio.sleep(0.02)
 
 
@@ -154,6 +159,7 @@ async def test_telegram_calls_instead_of_being_asked(openclaw_home: TemporaryHom
             assert await asyncio.to_thread(call, telegram, port, b"{}", "s3cret", f"{WEBHOOK}/x") >= 400
             # What cannot be read is taken, or it would be sent for ever.
             assert await asyncio.to_thread(call, telegram, port, b'{"message": 5}', "s3cret") == 200
+            await delivered(gateway)
             gateway.kill()
             telegram.says("and now?")  # called until somebody answers
             gateway.start(port)

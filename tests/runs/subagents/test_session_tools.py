@@ -50,12 +50,33 @@ async def used(home: TemporaryHome, tool: str, owner: Owner | None = None, **arg
         return (await it.results(tool))[-1]
 
 
-async def test_by_default_a_session_sees_itself_and_its_own(home):
+async def test_by_default_the_owners_conversations_see_those_of_the_agent(home):
+    listed = json.loads((await used(home, "sessions_list")).text)
+    assert {row["key"] for row in listed["sessions"]} == {"agent:main:main", "agent:main:side"}
+    assert not (await used(home, "sessions_history", sessionKey="agent:main:side")).is_error
+
+
+@pytest.mark.parametrize("key", ["agent:main:telegram:direct:eve", "agent:main:telegram:group:club", "hook:bell"])
+async def test_by_default_guests_groups_and_hooks_see_themselves_only(home, key):
+    boss = ScriptedModel(
+        calls("sessions_list"), calls("sessions_history", sessionKey="agent:main:side"), says("nothing there")
+    )
+    side = ScriptedModel(says("the side answer"))
+    async with house(home, Cast(please=boss, side=side)) as it:
+        for text, where in (("side talk", "agent:main:side"), ("please", key)):
+            run_id = uuid.uuid4().hex
+            await it.say(run_id, text, key=where)
+            await it.outcome(run_id)
+        listed = json.loads((await it.results("sessions_list", key))[-1].text)
+        assert [row["key"] for row in listed["sessions"]] == [str(parse_session_key(key))]
+        refused = (await it.results("sessions_history", key))[-1]
+        assert refused.is_error and "tools.sessions.visibility" in refused.text
+
+
+async def test_with_self_a_session_sees_nobody_else(home):
+    open_up(home, sessions={"visibility": "self"})
     listed = json.loads((await used(home, "sessions_list")).text)
     assert [row["key"] for row in listed["sessions"]] == ["agent:main:main"]
-    refused = await used(home, "sessions_history", sessionKey="agent:main:side")
-    assert refused.is_error
-    assert "tools.sessions.visibility" in refused.text
 
 
 async def test_an_agent_may_be_let_see_all_its_sessions(home):
@@ -83,7 +104,7 @@ async def test_the_status_card_tells_and_sets_the_model(home):
     card = (await used(home, "session_status")).text
     assert "Session: agent:main:main" in card
     assert "Model: scripted/scripted" in card
-    assert re.search(r"^Time: [A-Z][a-z]+day \d{4}-\d\d-\d\dT", card, re.MULTILINE)
+    assert re.search(r"^Time: [A-Z][a-z]+day \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", card, re.MULTILINE)
     assert "Thinking: off, reasoning: off, verbose: off, elevated: off" in card
     chosen = (await used(home, "session_status", model="scripted/scripted")).text
     assert "chosen for this session" in chosen
@@ -278,6 +299,7 @@ async def test_a_group_has_the_tools_its_channel_leaves_it(home):
 
 
 async def test_what_was_said_is_found_in_sessions_that_may_be_seen_only(home):
+    open_up(home, sessions={"visibility": "self"})
     own = json.loads((await used(home, "sessions_search", query="please")).text)
     assert [hit["sessionKey"] for hit in own["results"]] == ["agent:main:main"]
     assert json.loads((await used(home, "sessions_search", query="side answer")).text)["results"] == []

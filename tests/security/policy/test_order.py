@@ -186,7 +186,7 @@ def test_who_may_leave_the_sandbox_and_how_far(
     ],
 )
 def test_only_the_owner_speaks_as_the_owner(key: str, owner: bool) -> None:
-    assert identify_speaker(parse_session_key(key), ["telegram:7", "*"]).owner is owner
+    assert identify_speaker(parse_session_key(key), ("telegram:7", "*")).owner is owner
 
 
 def test_an_agents_sandbox_goes_before_the_defaults() -> None:

@@ -5,7 +5,6 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,7 +34,6 @@ from openclaw.core.errors import (
     NotFound,
     OpenClawError,
     ProviderError,
-    SessionBusy,
     StateError,
     Unavailable,
 )
@@ -47,7 +45,6 @@ from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
 from openclaw.security.sandboxes.service import prune
-from openclaw.sessions.index import SessionRow
 from openclaw.tools.web_guard import AddressRules
 
 WEBHOOK_SECONDS = 15.0
@@ -176,10 +173,9 @@ async def remove_old_sessions(context: AutomationContext) -> None:
         return
     gone = 0
     for row in await context.index.list():
-        key = SessionKey(row.agent_id, row.session_key.removeprefix(f"agent:{row.agent_id}:"))
-        if not is_single_run(key) or row.updated_at >= before or context.runs.active(key):
+        if not is_single_run(row.key) or row.updated_at >= before or context.runs.active(row.key):
             continue
-        gone += await _remove(context, key, row)
+        gone += await context.lifecycle.erase(row.key, row.session_id)
         if gone >= SWEPT_AT_ONCE:
             break
     if gone:
@@ -201,17 +197,6 @@ def _conversation(job: CronJob, main: SessionKey) -> SessionKey:
 def _session_of(fire: JobFire, agent: str) -> SessionKey:
     """The session of one run of a job."""
     return SessionKey(agent, f"cron:{fire.job.id}:run:{fire.run_id}")
-
-
-async def _remove(context: AutomationContext, key: SessionKey, row: SessionRow) -> bool:
-    try:
-        aside = await context.lifecycle.delete(key, row.session_id)
-    except (NotFound, SessionBusy):
-        return False  # removed by another process, or in use after all
-    if aside is not None:
-        path = context.index.path(row.agent_id, row.session_id).with_name(aside)
-        await asyncio.to_thread(path.unlink, True)
-    return True
 
 
 UNSETTLED = ("pending", "sending", "unsure")
@@ -321,6 +306,7 @@ class Scheduler:
                 swept = now
                 await self.store.forget_old(now)
                 await remove_old_sessions(self.context)
+                await self.context.maintenance.sweep()
                 await prune_sandboxes(self.context)
             for job in await self.store.due(now) if self.context.cron_settings.current.enabled else ():
                 if is_deferred(job, began, now):
@@ -427,8 +413,8 @@ class Scheduler:
         self, fire: JobFire, agent: str, payload: AgentTurn, news: list[str], origins: tuple[Origin, ...]
     ) -> RunOutcome:
         job, runs = fire.job, self.context.runs
-        now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%d %H:%M UTC")
-        text = "\n\n".join((f"[cron:{job.id} {job.name}] {payload.message}", *news, f"Current time: {now}"))
+        now = f"Current time: {self.context.time_told()}"
+        text = "\n\n".join((f"[cron:{job.id} {job.name}] {payload.message}", *news, now))
         turn = RunRequest(
             run_id=fire.run_id,
             key=_session_of(fire, agent),
