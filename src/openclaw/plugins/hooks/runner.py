@@ -1,12 +1,7 @@
 """Runs a hook's handler in a child process: the event on standard input, the answer on standard output, with limits."""
 
 import sys
-<<<<<<< HEAD
-from collections.abc import Mapping
-=======
-import tempfile
 from collections.abc import Mapping, Sequence
->>>>>>> main
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +41,17 @@ async def run(
 ) -> HookFileAnswer:
     """Runs the handler; raises `HandlerFailed` for everything that can go wrong with it."""
     told = encode_event(event, options)
-<<<<<<< HEAD
+    answer = await run_program(handler_command(hook), told, cwd=Path(hook.directory), env=env, limit=limit)
     try:
-        said = await ask_program(handler_command(hook), told, env=env, seconds=limit, cwd=Path(hook.directory))
+        return decode_answer(answer, event)
+    except BadAnswer as error:
+        raise HandlerFailed(f"its handler's answer cannot be read: {error}") from None
+
+
+async def run_program(command: Sequence[str], told: bytes, *, cwd: Path, env: Mapping[str, str], limit: float) -> bytes:
+    """What a program that is told something answers within its limits; raises `HandlerFailed`."""
+    try:
+        said = await ask_program(command, told, env=env, seconds=limit, cwd=cwd)
     except OSError as error:
         raise HandlerFailed(f"its handler cannot be started: {error.strerror}") from error
     if said.why == "flooded":
@@ -59,59 +62,9 @@ async def run(
         how = f"was ended by signal {-said.code}" if said.code < 0 else f"ended with code {said.code}"
         remark = _last_line(said.err)
         raise HandlerFailed(f"its handler {how}{': ' if remark else ''}{remark}")
-=======
-    answer = await run_program(handler_command(hook), told, cwd=Path(hook.directory), env=env, limit=limit)
->>>>>>> main
-    try:
-        return decode_answer(said.out, event)
-    except BadAnswer as error:
-        raise HandlerFailed(f"its handler's answer cannot be read: {error}") from None
+    return said.out
 
 
-<<<<<<< HEAD
 def _last_line(remarks: bytes) -> str:
-=======
-async def run_program(command: Sequence[str], told: bytes, *, cwd: Path, env: Mapping[str, str], limit: float) -> bytes:
-    """What a program that is told something answers within its limits; raises `HandlerFailed`."""
-    with tempfile.TemporaryFile() as file:  # a file and not a pipe: a handler that does not read blocks nobody
-        file.write(told)
-        file.seek(0)
-        code, answer, remark = await _run_handler(command, cwd, file.fileno(), env, limit)
-    if code:
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        raise HandlerFailed(f"its handler {how}{': ' if remark else ''}{remark}")
-    return answer
-
-
-async def _run_handler(
-    command: Sequence[str], cwd: Path, stdin: int, env: Mapping[str, str], limit: float
-) -> tuple[int, bytes, str]:
-    """The handler's exit code, its answer and the last line it printed to standard error."""
-    answer, remarks, flooded = bytearray(), bytearray(), asyncio.Event()
-
-    def keep_answer(data: bytes) -> None:
-        if len(answer) + len(data) > ANSWER_BYTES:
-            flooded.set()
-        if not flooded.is_set():
-            answer.extend(data)
-
-    def keep_tail(data: bytes) -> None:
-        remarks.extend(data)
-        del remarks[:-REMARK_BYTES]
-
-    try:
-        child = PipedProcess(command, cwd=cwd, env=env, merged=False, stdin=stdin)
-    except OSError as error:
-        raise HandlerFailed(f"its handler cannot be started: {error.strerror}") from error
-    try:
-        ended = await wait_for_child(child, (keep_answer, keep_tail), timeout=limit, enough=flooded)
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)  # whatever it left running
-    if flooded.is_set():
-        raise HandlerFailed(f"its handler wrote more than {ANSWER_BYTES >> 20} MiB and was stopped")
-    if ended.code is None:
-        raise HandlerFailed(f"its handler took longer than {limit:g} s and was stopped")
->>>>>>> main
     lines = [sanitize_line(line).strip() for line in remarks.decode(errors="replace").splitlines()]
     return next((line for line in reversed(lines) if line), "")[:REMARK_CHARS]
