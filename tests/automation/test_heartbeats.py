@@ -141,6 +141,17 @@ async def test_a_prompt_that_gives_orders_is_held_back(
         assert scripted_model.requests == [] and beats(here) == [("skipped", "prompt-held-back")]
 
 
+async def test_how_long_an_acknowledgement_may_be_is_a_setting(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("HEARTBEAT_OK all is fine"), says("HEARTBEAT_OK fine"))
+    short = {"heartbeat": {"every": "30m", "ackMaxChars": 5}}
+    async with place(openclaw_home, scripted_model, defaults=short) as here:
+        (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk")
+        await here.pass_time(2 * 1_800, step=300)
+        assert [status for status, _ in beats(here) if status != "skipped"] == ["shown", "ok-token"]
+
+
 async def test_acknowledgements_leave_the_conversation_as_it_was(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:
