@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
@@ -283,8 +284,7 @@ async def test_filters_become_part_of_the_question(site, call):
 @pytest.mark.skipif(find_spec("ddgs") is None, reason="the extra `search` is not installed")
 def test_the_library_for_searching_without_a_key_is_the_one_we_know(monkeypatch):
     """Its parameters and its errors; the network is not asked."""
-    from ddgs.ddgs import DDGS
-    from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
+    failures = import_module("ddgs.exceptions")
 
     said: dict[str, object] = {}
 
@@ -292,9 +292,10 @@ def test_the_library_for_searching_without_a_key_is_the_one_we_know(monkeypatch)
         said.update(options, query=query)
         if query == "moon":
             return DUCK
-        raise {"crowd": RatelimitException, "slow": TimeoutException}.get(query, DDGSException)("No results found.")
+        kinds = {"crowd": failures.RatelimitException, "slow": failures.TimeoutException}
+        raise kinds.get(query, failures.DDGSException)("No results found.")
 
-    monkeypatch.setattr(DDGS, "text", text)
+    monkeypatch.setattr(import_module("ddgs.ddgs").DDGS, "text", text)
     assert ask_duckduckgo(30.0, "moon", "us-en", "w", 3) == DUCK
     assert said == {"query": "moon", "region": "us-en", "timelimit": "w", "max_results": 3, "backend": "duckduckgo"}
     assert ask_duckduckgo(30.0, "nothing", "us-en", None, 3) == []
