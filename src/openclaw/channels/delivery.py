@@ -19,6 +19,7 @@ from openclaw.channels.media_out import PUBLIC_MEDIA, OutgoingMedia, as_links
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
 from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.voice import VoiceNotes
+from openclaw.core.backoff import Backoff
 from openclaw.core.channel import (
     Address,
     ChannelFacts,
@@ -39,7 +40,7 @@ from openclaw.tools.ask import without_list
 
 log = logging.getLogger("openclaw.channels")
 
-FIRST_RETRY, LONGEST_RETRY = 1.0, 300.0
+RETRIES = Backoff(1.0, 300.0)
 MOST_ATTEMPTS = 600
 """About two days of a platform that cannot be reached; then the message is held for the operator, never dropped."""
 MOST_DOUBLED = 5
@@ -270,8 +271,7 @@ class Sender:
         await self._outbox.postpone(entry, millis(self._clock) + round(wait * 1000), why)
 
     def _pause(self, entry: OutboxEntry) -> float:
-        tried = min(max(0, entry.attempts - len(entry.receipts) - 1), 20)
-        return min(LONGEST_RETRY, FIRST_RETRY * 2.0**tried) * (0.75 + self._jitter() / 2)
+        return RETRIES.after(entry.attempts - len(entry.receipts), self._jitter())
 
 
 def steps_of(entry: OutboxEntry, facts: ChannelFacts, preview: str | None = None) -> list[Outbound]:
