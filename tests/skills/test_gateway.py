@@ -237,7 +237,7 @@ def test_without_watching_the_first_look_counts(tmp_path):
     assert home.look() is first
 
 
-async def admitted_by(gates, tool, args, context) -> str | None:
+async def admitted_by(gates, tool, args, context):
     """What the first gate that objects says, asked in order as for every call."""
     for gate in gates:
         if (refusal := await gate.admit(tool, args, context)) is not None:
