@@ -3,7 +3,7 @@
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig, load
+from openclaw.core.harness import Gate
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.process.environment import Home
 from openclaw.skills.service import SkillGate, SkillService
@@ -237,7 +238,7 @@ def test_without_watching_the_first_look_counts(tmp_path):
     assert home.look() is first
 
 
-async def admitted_by(gates, tool, args, context):
+async def admitted_by(gates: Sequence[Gate], tool: Any, args: Any, context: Any) -> str | None:
     """What the first gate that objects says, asked in order as for every call."""
     for gate in gates:
         if (refusal := await gate.admit(tool, args, context)) is not None:
