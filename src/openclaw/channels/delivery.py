@@ -19,7 +19,6 @@ from openclaw.channels.media_out import PUBLIC_MEDIA, OutgoingMedia, as_links
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
 from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.voice import VoiceNotes
-from openclaw.core.backoff import Backoff
 from openclaw.core.channel import (
     Address,
     ChannelFacts,
@@ -31,7 +30,7 @@ from openclaw.core.channel import (
     TryLater,
     Unsure,
 )
-from openclaw.core.clock import Clock, millis
+from openclaw.core.clock import Backoff, Clock, millis
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.core.settings import Fixed, Live
 from openclaw.process.tasks import wait_first

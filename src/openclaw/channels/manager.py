@@ -29,7 +29,6 @@ from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.typing import TypingNotices
 from openclaw.channels.voice import VoiceNotes
 from openclaw.config.live import LiveConfig
-from openclaw.core.backoff import Backoff
 from openclaw.core.channel import (
     AccountClosed,
     AccountProbe,
@@ -41,7 +40,7 @@ from openclaw.core.channel import (
     TakesWebhooks,
     TryLater,
 )
-from openclaw.core.clock import Clock, millis
+from openclaw.core.clock import Backoff, Clock, millis
 from openclaw.core.errors import NotFound, OpenClawError, StateError, Unavailable
 from openclaw.process.tasks import supervise, wait_first
 from openclaw.protocol.events import EventBus

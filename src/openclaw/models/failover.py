@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field, structs
 
-from openclaw.core.backoff import Backoff
+from openclaw.core.clock import Backoff
 from openclaw.models.refs import ModelRef
 
 # Candidates and retries.

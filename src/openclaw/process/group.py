@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from openclaw.core.backoff import Backoff
+from openclaw.core.clock import Backoff
 
 GRACE = 2.0
 LOOKS = Backoff(0.01, 0.1)

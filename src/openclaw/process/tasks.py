@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from threading import Event
 from typing import Any, TypeVar
 
-from openclaw.core.backoff import Backoff
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Backoff, Clock
 from openclaw.core.errors import Unavailable
 
 

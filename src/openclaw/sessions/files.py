@@ -17,8 +17,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.core.backoff import Backoff
-from openclaw.core.clock import Clock, millis
+from openclaw.core.clock import Backoff, Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, SessionBusy, StateError
 from openclaw.core.messages import Image, Message, Text, Thinking, ToolCall, Usage
 from openclaw.sessions.transcript import (
