@@ -33,6 +33,7 @@ from openclaw.security.labels import (
     CallFacts,
     actions_of,
     copied_origin,
+    is_named,
     is_safe_to_send,
     is_verbatim,
     is_verbatim_result,
@@ -40,7 +41,7 @@ from openclaw.security.labels import (
     message_origins,
 )
 from openclaw.security.note_marks import is_note, mark_note, note_origins
-from openclaw.security.redaction import Redactor
+from openclaw.security.redaction import Redactor, redact_found
 from openclaw.security.shell import parse_shell
 from openclaw.security.undo import UndoJournal
 from openclaw.security.undo_plan import FileBefore
@@ -219,9 +220,13 @@ class RunLabels:
         self._catch_up()
         effects, box = tool.effects(args), sandbox_of(tool, args)
         writes = Effects.WRITES_FILES in effects
+        changed = [path for path in tool.resources(args, context) if path.startswith("/")] if writes else []
+        reads = argument_paths(args, context, box) if Effects.READS_FILES in effects else []
+        # A patch names its files inside; moving a file gives its contents another name.
+        reads += [path for path in changed if Effects.READS_FILES in effects and os.path.lexists(path)]
         facts = CallFacts(
-            reads=argument_paths(args, context, box) if Effects.READS_FILES in effects else (),
-            writes=[path for path in tool.resources(args, context) if path.startswith("/")] if writes else (),
+            reads=reads,
+            writes=changed,
             workspace=command_directory({}, context, box) if writes else "",
             address_known=Effects.FETCHES not in effects
             or is_safe_to_send(args, self._given, self._public, self._owner),
@@ -288,7 +293,7 @@ class RunLabels:
             self._known.files.ran(began.at, end, why)
         # A silent download labels the files it leaves; what the model reads of it is ours.
         found = () if output.own else brought
-        output = self._cleaned(tool, output, found)
+        output = self._cleaned(tool, self._without_credentials(tool, args, context, output), found)
         if found:
             self._remember(output.text, found)
         if not output.own and is_verbatim_result(tool.spec.name, found):
@@ -346,6 +351,21 @@ class RunLabels:
             elif is_note(path, context.workspace):
                 mark_note(Path(path), journal.text_before(before), began.origins)
                 files.clear((path,))
+
+    def _without_credentials(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, output: Output) -> Output:
+        """Blots out what certainly is a credential in files and in command output, unless the owner named the file."""
+        effects = tool.effects(args)
+        if not effects & (Effects.READS_FILES | Effects.RUNS_CODE) or Effects.FETCHES in effects:
+            return output
+        self._catch_up()
+        box, command = sandbox_of(tool, args), args.get("command")
+        paths = [*output.touched, *argument_paths(args, context, box)]
+        if isinstance(command, str):
+            paths += command_files(command, command_directory(args, context, box), box)
+        if any(is_named(path, self._owner) and not Path(path).is_dir() for path in paths):
+            return output
+        content = [Text(redact_found(each.text)) if isinstance(each, Text) else each for each in output.content]
+        return structs.replace(output, content=tuple(content))
 
     def _cleaned(self, tool: Tool, output: Output, found: tuple[Origin, ...]) -> Output:
         name = tool.spec.name
