@@ -1,6 +1,7 @@
 """Credentials: which files usually hold them, what is blotted out wherever a tool reads, and in which notations."""
 
 import base64
+from typing import Any
 
 import pytest
 
@@ -109,7 +110,7 @@ async def test_a_settings_file_is_read_without_its_password_unless_the_owner_nam
 
 @pytest.mark.anyio
 async def test_config_env_is_blotted_out_of_command_output_in_any_notation(openclaw_home: TemporaryHome) -> None:
-    more = {"env": {"vars": {"PLAIN_NAME": KEY}}}
+    more: dict[str, Any] = {"env": {"vars": {"PLAIN_NAME": KEY}}}
     async with world(openclaw_home, environ={"DATABASE_URL": f"postgres://app:{KEY[:20]}@db/x"}, **more) as it:
         it.put("out.txt", f"{KEY}\n{KEY[:20]}\n")
         await it.says("run `cat out.*`; run `base64 out.*`; run `rev out.*`; run `od -An -tx1 out.*`", "one")
