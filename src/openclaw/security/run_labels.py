@@ -293,7 +293,7 @@ class RunLabels:
             self._known.files.ran(began.at, end, why)
         # A silent download labels the files it leaves; what the model reads of it is ours.
         found = () if output.own else brought
-        output = self._cleaned(tool, self._without_credentials(tool, args, context, output), found)
+        output = self._cleaned(tool, args, context, output, found)
         if found:
             self._remember(output.text, found)
         if not output.own and is_verbatim_result(tool.spec.name, found):
@@ -352,23 +352,18 @@ class RunLabels:
                 mark_note(Path(path), journal.text_before(before), began.origins)
                 files.clear((path,))
 
-    def _without_credentials(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, output: Output) -> Output:
-        """Blots out what certainly is a credential in files and in command output, unless the owner named the file."""
-        effects = tool.effects(args)
-        if not effects & (Effects.READS_FILES | Effects.RUNS_CODE) or Effects.FETCHES in effects:
-            return output
-        self._catch_up()
-        box, command = sandbox_of(tool, args), args.get("command")
-        paths = [*output.touched, *argument_paths(args, context, box)]
-        if isinstance(command, str):
-            paths += command_files(command, command_directory(args, context, box), box)
-        if any(is_named(path, self._owner) and not Path(path).is_dir() for path in paths):
-            return output
-        content = [Text(redact_found(each.text)) if isinstance(each, Text) else each for each in output.content]
-        return structs.replace(output, content=tuple(content))
-
-    def _cleaned(self, tool: Tool, output: Output, found: tuple[Origin, ...]) -> Output:
-        name = tool.spec.name
+    def _cleaned(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, output: Output, found: tuple[Origin, ...]
+    ) -> Output:
+        name, effects, command = tool.spec.name, tool.effects(args), args.get("command")
+        # What certainly is a credential in files and in command output is blotted out, unless the owner named the file.
+        blot = bool(effects & (Effects.READS_FILES | Effects.RUNS_CODE)) and Effects.FETCHES not in effects
+        if blot and self._owner:
+            box = sandbox_of(tool, args)
+            paths = [*output.touched, *argument_paths(args, context, box)]
+            if isinstance(command, str):
+                paths += command_files(command, command_directory(args, context, box), box)
+            blot = not any(is_named(path, self._owner) and not Path(path).is_dir() for path in paths)
         source: Source = name if name in SOURCE_NAMES else "unknown"
         content: list[Text | Image] = []
         for block in output.content:
@@ -377,6 +372,7 @@ class RunLabels:
                 continue
             known = self._known.redactor.pattern
             text = block.text if known is None else known.sub(REDACTED, block.text)
+            text = redact_found(text) if blot else text
             if output.enclosed:
                 content.append(Text(text))
             elif found and text.strip():

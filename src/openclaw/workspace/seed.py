@@ -50,6 +50,9 @@ def is_configured(agents: AgentsSettings, agent_id: str, environment: Environmen
     return bool(named) or not environment.environ.get("OPENCLAW_WORKSPACE_DIR", "").strip()
 
 
+TRUST_SECONDS = 5.0
+
+
 class Workspaces:
     """Finds the workspace of each agent, and puts the starter files there the first time."""
 
@@ -61,11 +64,20 @@ class Workspaces:
         self._found_for: AgentsSettings | None = None
         self._seeded: set[Path] = set()
         self._trust = TrustStore(environment.home.state)
+        self._trusted: dict[str, tuple[int, float, DirectoryTrust]] = {}
 
     def trust(self, agent_id: str) -> DirectoryTrust:
-        """Whether the words in the agent's workspace are the owner's."""
-        configured = is_configured(self._agents.current, agent_id, self._environment)
-        return self._trust.trust(self.of(agent_id), configured=configured)
+        """Whether the words in the agent's workspace are the owner's; looked up again after a change or seconds."""
+        held = self._trusted.get(agent_id)
+        try:
+            said = self._trust.path.stat().st_mtime_ns
+        except OSError:
+            said = 0
+        if held is None or held[0] != said or abs(self._clock.now() - held[1]) > TRUST_SECONDS:
+            configured = is_configured(self._agents.current, agent_id, self._environment)
+            found = self._trust.trust(self.of(agent_id), configured=configured)
+            held = self._trusted[agent_id] = (said, self._clock.now(), found)
+        return held[2]
 
     def trusts(self, directory: str) -> bool:
         """Whether the words in a directory that somebody works in are his own."""
