@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 def cron(home: TemporaryHome, *words: str, command: str = "cron") -> str:
     done = run(home, command, *words)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return str(done.stdout)
 
 
 def listed(home: TemporaryHome, *options: str) -> dict[str, Any]:
