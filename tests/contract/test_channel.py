@@ -29,7 +29,22 @@ from openclaw.channels.slack.channel import Slack
 from openclaw.channels.slack.settings import SlackSettings
 from openclaw.channels.telegram.channel import Telegram
 from openclaw.channels.telegram.settings import TelegramSettings
-from openclaw.core.channel import Address, Inbound, Outbound, Platform, Receipt, TakesEvents, TryLater, Unsure
+from openclaw.channels.webhook.channel import WebhookChannel
+from openclaw.channels.webhook.settings import WebhookChannelSettings
+from openclaw.channels.whatsapp.channel import WhatsApp
+from openclaw.channels.whatsapp.settings import WhatsAppSettings
+from openclaw.core.channel import (
+    Address,
+    ChannelWebhook,
+    Inbound,
+    Outbound,
+    Platform,
+    Receipt,
+    TakesEvents,
+    TakesWebhooks,
+    TryLater,
+    Unsure,
+)
 from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Fixed
@@ -42,9 +57,12 @@ from openclaw.storage.sqlite import Sqlite
 from tests.channels.discord import server as discord_server
 from tests.channels.email import server as email_server
 from tests.channels.fake_platform import Slate
+from tests.channels.http_fault import HttpFault
 from tests.channels.matrix import server as matrix_server
 from tests.channels.slack import server as slack_server
 from tests.channels.telegram import server as telegram_server
+from tests.channels.webhook import server as webhook_server
+from tests.channels.whatsapp import server as whatsapp_server
 
 pytestmark = pytest.mark.anyio
 
@@ -85,6 +103,27 @@ class Bench:
     def meet(self, fault: str) -> None:
         """One of `429`, `500`, `before` and `after`: a flood wait of 200 s, an error, a cut connection."""
         raise NotImplementedError
+
+
+class CallingBench(Bench):
+    """A platform that calls us, and again until it is answered well."""
+
+    def __init__(self) -> None:
+        self.calls: list[ChannelWebhook] = []
+
+    async def hear(self, cursor: str | None, inbox: TakesEvents) -> None:
+        """Hears as the gateway does; what the machinery does not take ends it."""
+        assert isinstance(self.platform, TakesWebhooks)
+        running = asyncio.create_task(self.platform.run(cursor, inbox))
+        try:
+            while True:
+                await until(lambda: self.calls)
+                answer = await self.platform.take_webhook(self.calls[0], inbox)
+                assert answer.status < 300
+                self.calls.pop(0)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
 
 class FakeBench(Bench):
@@ -248,7 +287,52 @@ class SlackBench(Bench):
         self.server.faults = [slack_server.Fault("chat.postMessage", status, retry_after=200, cut=cut)]
 
 
-@pytest.fixture(params=["fake", "telegram", "matrix", "discord", "slack", "email"])
+class WebhookBench(CallingBench):
+    def __init__(self, server: webhook_server.WebhookProgram) -> None:
+        super().__init__()
+        self.server = server
+        settings = WebhookChannelSettings(url=f"{server.url}/take")
+        self.platform = WebhookChannel(Secret(webhook_server.SECRET), SystemClock(), settings=settings)
+        self.to = Address(channel="webhook", to="ada")
+
+    def writes(self, text: str) -> None:
+        self.calls.append(self.server.call(text=text))
+
+    def texts(self) -> list[str]:
+        return self.server.texts()
+
+    def meet(self, fault: str) -> None:
+        status = int(fault) if fault.isdecimal() else 0
+        self.server.faults = [
+            HttpFault("/take", status, after="200" if status == 429 else "", cut="" if status else fault)
+        ]
+
+
+class WhatsAppBench(CallingBench):
+    def __init__(self, server: whatsapp_server.CloudApi) -> None:
+        super().__init__()
+        self.server = server
+        settings = WhatsAppSettings(
+            api_root=server.url,
+            phone_number_id=whatsapp_server.NUMBER_ID,
+            app_secret=Secret(whatsapp_server.APP_SECRET),
+        )
+        self.platform = WhatsApp(Secret(whatsapp_server.TOKEN), settings=settings)
+        self.to = Address(channel="whatsapp", to=f"+{whatsapp_server.ADA}")
+
+    def writes(self, text: str) -> None:
+        self.calls.append(self.server.says(text))
+
+    def texts(self) -> list[str]:
+        return self.server.texts()
+
+    def meet(self, fault: str) -> None:
+        status = int(fault) if fault.isdecimal() else 0
+        after = "200" if status == 429 else ""
+        self.server.faults = [HttpFault("/messages", status, after=after, cut="" if status else fault)]
+
+
+@pytest.fixture(params=["fake", "telegram", "matrix", "discord", "slack", "email", "webhook", "whatsapp"])
 async def bench(request: Any, tmp_path: Path) -> AsyncIterator[Bench]:
     match request.param:
         case "telegram":
@@ -274,6 +358,16 @@ async def bench(request: Any, tmp_path: Path) -> AsyncIterator[Bench]:
         case "email":
             with email_server.MailboxServer() as mailbox:
                 made = EmailBench(mailbox)
+                yield made
+                await made.platform.close()
+        case "webhook":
+            with webhook_server.WebhookProgram() as program:
+                made = WebhookBench(program)
+                yield made
+                await made.platform.close()
+        case "whatsapp":
+            with whatsapp_server.CloudApi() as cloud:
+                made = WhatsAppBench(cloud)
                 yield made
                 await made.platform.close()
         case _:
@@ -322,7 +416,8 @@ class Taking:
 @asynccontextmanager
 async def listening(bench: Bench, inbox: ChannelInbox, taking: Taking) -> AsyncIterator["asyncio.Task[None]"]:
     cursor = await inbox.cursor(bench.platform.name, "default")
-    task = asyncio.create_task(bench.platform.run(cursor, taking))
+    hear = bench.hear if isinstance(bench, CallingBench) else bench.platform.run
+    task = asyncio.create_task(hear(cursor, taking))
     try:
         yield task
     finally:
@@ -460,6 +555,8 @@ async def test_two_conversations_do_not_wait_for_each_other(bench: Bench, db: Sq
         "discord": "8",
         "slack": "U008",
         "email": email_server.EVE,
+        "webhook": "bob",
+        "whatsapp": f"+{whatsapp_server.EVE}",
         "slate": "bob",
     }
     elsewhere = Address(channel=bench.to.channel, to=others[bench.to.channel])

@@ -69,6 +69,11 @@ class ChannelsAddParams(Params, frozen=True, kw_only=True):
     imap: NonEmpty | None = None
     smtp: NonEmpty | None = None
     user: NonEmpty | None = None
+    secret: NonEmpty | None = None
+    url: NonEmpty | None = None
+    phone_number_id: NonEmpty | None = None
+    app_secret: NonEmpty | None = None
+    verify_token: NonEmpty | None = None
     owner: NonEmpty | None = None
 
 

@@ -16,6 +16,8 @@ from openclaw.channels.matrix.settings import MatrixSettings
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
 from openclaw.channels.slack.settings import SlackSettings
 from openclaw.channels.telegram.settings import TelegramSettings
+from openclaw.channels.webhook.settings import WebhookChannelSettings
+from openclaw.channels.whatsapp.settings import WhatsAppSettings
 from openclaw.config.settings import (
     DiagnosticsSettings,
     EnvSettings,
@@ -88,6 +90,8 @@ BUILT_IN_CHANNELS: dict[str, type[ChannelSettings]] = {
     "matrix": MatrixSettings,
     "slack": SlackSettings,
     "telegram": TelegramSettings,
+    "webhook": WebhookChannelSettings,
+    "whatsapp": WhatsAppSettings,
 }
 """The sections of `channels` that have keys of their own; any other name is a plugin's channel."""
 

@@ -101,6 +101,10 @@ class EmailSettings(ChannelSettings, frozen=True):
         return self.password if self.address else None
 
     @property
+    def identity(self) -> str:
+        return self.address or ""
+
+    @property
     def domain(self) -> str:
         return (self.address or "").rpartition("@")[2].lower()
 
