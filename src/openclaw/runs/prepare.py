@@ -245,6 +245,18 @@ class TurnPreparer:
             options=options,
             hooks=hooks,
             trace=chosen.trace_level == "on",
+            notices=await self._tell_edits(turn, skills) if person and skills.edited else (),
+        )
+
+    async def _tell_edits(self, turn: RunRequest, skills: AgentSkills) -> tuple[str, ...]:
+        """Tells the owner once that skills of theirs were edited, where nobody else reads it."""
+        if turn.origins or is_shared(turn.key, self._live.config.commands.owner_allow_from):
+            return ()
+        await asyncio.to_thread(self._skills.told, skills)
+        return tuple(
+            f"The skill {skill.name} was edited and is used as it is now ({skill.version}). If that was not you: "
+            f"openclaw skills untrust {skill.name}"
+            for skill in skills.edited
         )
 
     def _facts_of(self, agent_id: str) -> AgentFacts:

@@ -60,8 +60,8 @@ class WebhookEndpoint:
         self._hooks_settings = app.live.hooks
         self._transforms = WebhookTransforms(app.home.state, app.environment)
         self._gateway = gateway
-        self._guesses = AuthLimiter(GUESSES)
-        self._calls = AuthLimiter(CALLS)
+        self._guesses = AuthLimiter(lambda: GUESSES)
+        self._calls = AuthLimiter(lambda: CALLS)
 
     @property
     def _settings(self) -> WebhookSettings:
