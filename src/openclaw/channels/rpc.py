@@ -74,6 +74,9 @@ class ChannelsAddParams(Params, frozen=True, kw_only=True):
     phone_number_id: NonEmpty | None = None
     app_secret: NonEmpty | None = None
     verify_token: NonEmpty | None = None
+    server: NonEmpty | None = None
+    nick: NonEmpty | None = None
+    server_password: NonEmpty | None = None
     owner: NonEmpty | None = None
 
 

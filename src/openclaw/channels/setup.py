@@ -230,6 +230,36 @@ SETUPS = {
             ),
         ),
         ChannelSetup(
+            channel="irc",
+            label="IRC",
+            first="Choose a nick for the assistant; where the network has accounts, register one for it.",
+            then="Write to {name}: /msg NICK hello.",
+            unowned="It answers with a command: run that here, and you are its owner.",
+            fields=(
+                SetupField(key="server", option="server", label="Server", hint="such as irc.libera.chat"),
+                SetupField(key="nick", option="nick", label="Nick"),
+                SetupField(
+                    key="password",
+                    option="password",
+                    label="Password of its account",
+                    hint="empty when it has none",
+                    secret=True,
+                    opens=True,
+                    optional=True,
+                ),
+                SetupField(
+                    key="serverPassword",
+                    option="server-password",
+                    label="Password of the server itself",
+                    secret=True,
+                    asked=False,
+                ),
+                SetupField(
+                    key=OWNER, option="owner", label="Your own account there", hint="or nick!user@host", asked=False
+                ),
+            ),
+        ),
+        ChannelSetup(
             channel="webhook",
             label="Webhook",
             first="Make up a secret that your program and the assistant share: openssl rand -hex 24. Your program is "

@@ -12,6 +12,7 @@ from openclaw.automation.settings import CronSettings, WebhookSettings
 from openclaw.budget.settings import BudgetSettings, RecordSettings
 from openclaw.channels.discord.settings import DiscordSettings
 from openclaw.channels.email.settings import EmailSettings
+from openclaw.channels.irc.settings import IrcSettings
 from openclaw.channels.matrix.settings import MatrixSettings
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
 from openclaw.channels.slack.settings import SlackSettings
@@ -87,6 +88,7 @@ class Config(Settings, frozen=True):
 BUILT_IN_CHANNELS: dict[str, type[ChannelSettings]] = {
     "discord": DiscordSettings,
     "email": EmailSettings,
+    "irc": IrcSettings,
     "matrix": MatrixSettings,
     "slack": SlackSettings,
     "telegram": TelegramSettings,
