@@ -244,9 +244,10 @@ def event_of_result(request: RunRequest, outcome: RunOutcome, now: int) -> State
     if request.report_to is None or not said.strip() or outcome.steered_into:
         return None
     source = ", ".join(origin.source for origin in request.origins) or "a run"
-    line = sanitize_external_text(f"Result of {source}: {said}")
     # Where it was delivered to a chat, the person has it: then the conversation learns of it with its next turn.
-    wakes = "" if request.reply_to is not None else request.report_wakes
+    sent = request.reply_to is not None
+    line = sanitize_external_text(f"Result of {source}: {said}") + (" (already sent to the person)" if sent else "")
+    wakes = "" if sent else request.report_wakes
     return insert_event(request.report_to, line, request.run_id, now, request.origins, wakes)
 
 
