@@ -15,6 +15,7 @@ from openclaw.channels.email.settings import EmailSettings
 from openclaw.channels.irc.settings import IrcSettings
 from openclaw.channels.matrix.settings import MatrixSettings
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
+from openclaw.channels.signal.settings import SignalSettings
 from openclaw.channels.slack.settings import SlackSettings
 from openclaw.channels.telegram.settings import TelegramSettings
 from openclaw.channels.webhook.settings import WebhookChannelSettings
@@ -90,6 +91,7 @@ BUILT_IN_CHANNELS: dict[str, type[ChannelSettings]] = {
     "email": EmailSettings,
     "irc": IrcSettings,
     "matrix": MatrixSettings,
+    "signal": SignalSettings,
     "slack": SlackSettings,
     "telegram": TelegramSettings,
     "webhook": WebhookChannelSettings,
