@@ -24,6 +24,8 @@ class CloudApi(HttpFaultServer):
         self.asked: list[dict[str, Any]] = []
         self.media: dict[str, bytes] = {}
         self.uploads = 0
+        self.looked = 0
+        """How often the number was asked for."""
         self.closed = False
         """The person has not written for 24 hours."""
         self._count = 0
@@ -45,6 +47,7 @@ class CloudApi(HttpFaultServer):
             return 200, self.media[path.rpartition("/")[2]]
         rest = re.sub(r"\A/v\d+\.\d+/", "", path)
         if method == "GET" and rest.startswith(f"{NUMBER_ID}?"):
+            self.looked += 1
             return 200, json.dumps({"display_phone_number": f"+{NUMBER}", "verified_name": "Claw"}).encode()
         if method == "GET" and rest in self.media:
             return 200, json.dumps({"url": f"{self.url}/files/{rest}"}).encode()

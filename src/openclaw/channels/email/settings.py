@@ -104,6 +104,10 @@ class EmailSettings(ChannelSettings, frozen=True):
     def identity(self) -> str:
         return self.address or ""
 
+    @staticmethod
+    def normalise_sender(name: str) -> str:
+        return name.strip().lower()
+
     @property
     def domain(self) -> str:
         return (self.address or "").rpartition("@")[2].lower()

@@ -46,6 +46,10 @@ class IrcSettings(ChannelSettings, frozen=True):
         Mapping[str, "IrcSettings"], doc("several servers, by name; each is as the channel where it says nothing")
     ] = field(default_factory=dict)
 
+    @staticmethod
+    def normalise_sender(name: str) -> str:
+        return name.strip().lower() if "!" in name else name.strip()
+
     @property
     def identity(self) -> str:
         return f"{self.nick}@{self.server}"

@@ -1,5 +1,6 @@
 """Settings of `channels.whatsapp`."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
@@ -39,6 +40,11 @@ class WhatsAppSettings(ChannelSettings, frozen=True):
     @property
     def identity(self) -> str:
         return self.phone_number_id or ""
+
+    @staticmethod
+    def normalise_sender(name: str) -> str:
+        digits = re.sub(r"[\s()./-]", "", name).removeprefix("+")
+        return f"+{digits}" if digits.isdecimal() else name.strip()
 
     def credential(self, account: str, variables: Mapping[str, str]) -> Secret | None:
         if self.access_token is None:
