@@ -13,7 +13,6 @@ from typing import Any
 from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentsSettings, resolve_agent
-from openclaw.core.harness import Gate
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin, PromptText, make_origin
@@ -242,9 +241,8 @@ def _origins(item: ListedSkill) -> tuple[Origin, ...]:
 
 
 class SkillGate(Struct, frozen=True):
-    """A run's gate behind the skill guard: the guard judges a call first, then the wrapped gate."""
+    """Asks the skill guard about a call."""
 
-    gate: Gate
     guard: SkillGuard
     approver: Approver
 
@@ -253,13 +251,11 @@ class SkillGate(Struct, frozen=True):
             case GuardRefuses(why):
                 return why
             case GuardAsks(why):
-                refusal = await self._asked(tool, args, context, why)
-                if refusal is not None:
-                    return refusal
+                return await self._asked(tool, args, context, why)
             case GuardAllows(notes):
                 for note in notes:
                     log.warning("%s: %s", context.session_key, note)
-        return await self.gate.admit(tool, args, context)
+        return None
 
     async def _asked(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str) -> str | None:
         shown = args.get("command") or args.get("path") or args.get("url") or ""
