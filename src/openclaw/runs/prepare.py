@@ -529,7 +529,7 @@ class TurnPreparer:
                 accepts_images=sees_images and (model is None or "image" in model.input),
                 env={name: value.reveal() for name, value in skills.variables.items()},
             ),
-            SkillGate(gate, self._skills.guard(skills), self._approver),
+            (SkillGate(self._skills.guard(skills), self._approver), gate),
             self._clock,
             repeats=RepeatDetector(facts.repeats),
             cap=result_cap(model.context_window if model else LARGEST_WINDOW),
