@@ -15,7 +15,7 @@ from functools import partial
 from msgspec import structs
 
 from openclaw.channels.chunking import cut_to_fit, measure, split_paragraphs
-from openclaw.channels.media_out import PUBLIC_MEDIA, OutgoingMedia, as_links
+from openclaw.channels.media_out import PUBLIC_MEDIA, OutgoingMedia, as_links, as_names
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
 from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.voice import VoiceNotes
@@ -185,6 +185,8 @@ class Sender:
     async def _send(self, entry: OutboxEntry, platform: Platform) -> None:
         if entry.run_id:
             entry = structs.replace(entry, message=as_links(entry.message))
+        if entry.message.media and not platform.facts.media_bytes:
+            entry = structs.replace(entry, message=as_names(entry.message))
         if entry.message.buttons:
             entry = structs.replace(entry, message=fit_buttons(entry.message, platform.facts))
         facts, message, chat = platform.facts, entry.message, _chat(entry.message.to)

@@ -18,7 +18,7 @@ from openclaw.core.settings import Live
 from openclaw.core.text import Origin, PromptText, make_origin
 from openclaw.core.tool import ApprovalRequest, Approver, Tool, ToolContext
 from openclaw.security import install_scan
-from openclaw.security.label_service import labelled_files
+from openclaw.security.label_service import files_of_programs, labelled_files
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.catalog import catalog_text
 from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
@@ -81,7 +81,9 @@ class SkillService:
         self._is_set = is_set
         """Whether the configuration sets a path, for `requires.config`."""
         self._for: tuple[object, ...] = (None, None, None)
-        self.library = SkillStore(AcceptedSkills(state), install_scan.scan_files, now, labelled_files(state).of)
+        self.library = SkillStore(
+            AcceptedSkills(state), install_scan.scan_files, now, (labelled_files(state).of, files_of_programs(state).of)
+        )
         self._state = state
         self._home = home_dir
         self._now = now
