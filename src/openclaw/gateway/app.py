@@ -118,7 +118,8 @@ class App:
         self.models = ModelService(
             environment, self.audit, agents=live.agents, models=live.models, auth=live.auth, variables=live.variables
         )
-        harness, opener = AcpHarness(approver, live.variables), open_provider or self._providers
+        harness = AcpHarness(approver, live.variables)
+        self.open_provider = opener = open_provider or self._providers
         self.platforms: dict[tuple[str, str], Platform] = {}
         """The accounts on channels that we speak for now, by channel and account."""
         self.routes = ModelRoutes(

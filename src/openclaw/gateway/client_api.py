@@ -22,6 +22,7 @@ from openclaw.channels.questions import ChannelQuestions
 from openclaw.channels.status import ChannelReports
 from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.typing import TypingNotices
+from openclaw.config import model_setup
 from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
 from openclaw.core.clock import millis
@@ -100,9 +101,9 @@ log = logging.getLogger("openclaw.gateway")
 
 EVENTS = """
 agent chat config.changed connect.challenge cron device.pair.requested device.pair.resolved device.pair.setup.completed
-exec.approval.requested exec.approval.resolved health heartbeat plugins.changed presence session.long_running
-session.message session.recovery.completed session.recovery.requested session.stalled session.stuck sessions.changed
-shutdown tick
+exec.approval.requested exec.approval.resolved health heartbeat models.changed plugins.changed presence
+session.long_running session.message session.recovery.completed session.recovery.requested session.stalled
+session.stuck sessions.changed shutdown tick
 """.split()
 CAPABILITIES = ("published-model-catalog",)
 
@@ -219,6 +220,9 @@ class ClientApi:
         connects = launch.background and not launch.safe
         self.reports = ChannelReports(self.channels, services.outbox, live, app.plugins.channels, runs=connects)
         granted = app.home.state / "exec-approvals.json"
+        connector = model_setup.ModelConnector(
+            app.models, app.open_provider, editor, live, bus, clock, follows=launch.background
+        )
         for group in (
             gateway_rpc.system_methods(app, services, self.reports, self._presence, self._started),
             runs_rpc.run_methods(
@@ -273,6 +277,7 @@ class ClientApi:
             skills_rpc.skill_methods(sessions, app.workspaces, app.skills, editor, clock),
             skills_rpc.status_methods(sessions, app.home.state, app.workspaces, app.skills),
             config_rpc.config_methods(sessions, live, environment, bus),
+            model_setup.model_setup_methods(connector),
             security_rpc.approvals_methods(questions, app.approvals, str(granted), self.approvals.nobody_here),
             devices_rpc.devices_methods(self.pairing, self.connections, bus, clock, self._outside),
             prompt_rpc.prompt_methods(
@@ -406,7 +411,7 @@ class ClientApi:
                 default_agent_id=agent,
                 main_key=settings.session.main_key,
                 main_session_key=str(main),
-                model_configured=True,
+                model_configured=self._app.models.has_model(agent),
                 scope=settings.session.scope,
             ),
         )

@@ -15,6 +15,7 @@ from openclaw.core.settings import Live
 from openclaw.core.text import Origin
 from openclaw.models import thinking
 from openclaw.models.model_set import ModelSet
+from openclaw.models.registry import OFFLINE
 from openclaw.models.service import ModelService
 from openclaw.protocol.events import EventBus
 from openclaw.sessions.files import LoadedTranscript, load
@@ -39,7 +40,7 @@ def defaults_to_json(situation: ModelSet) -> dict[str, Any]:
         "contextTokens": chosen.context_window,
         "thinkingLevels": [{"id": level, "label": level} for level in thinking.supported_levels(chosen)],
         "thinkingDefault": "medium" if chosen.reasoning else "off",
-        "modelConfigured": True,
+        "modelConfigured": chosen.provider != OFFLINE,
         "agentRuntime": {"id": "openclaw", "source": "default"},
     }
 
