@@ -64,7 +64,7 @@ HELP_BUDGET = 110
 NOUN_BUDGET = 600
 """A noun's module imports what its commands use; the gateway itself is imported by those that start one."""
 LOOKING_BUDGET = 330
-GATEWAY_BUDGET = 650
+GATEWAY_BUDGET = 653
 TURN_BUDGET = 780
 
 

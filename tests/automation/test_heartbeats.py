@@ -187,6 +187,9 @@ async def test_the_chat_shows_an_alert_once(openclaw_home: TemporaryHome, script
         (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk")
         await here.pass_time(4 * 1_800, step=300)
         chat = [("chat", each.payload) for each in here.notices if each.event == "chat"]
+        kept = [each.payload["message"] for each in here.notices if each.event == "session.message"]
+    # An open conversation gets what was told, with what it was asked, and nothing of the rest.
+    assert [each["role"] for each in kept] == ["user", "assistant"] * 2
     shown = [event for event in chat if event[1]["state"] != "status"]
     assert [(event[1]["state"], said([event])) for event in shown] == [
         ("final", text) for text in ("The disk is full.", "", "", "Better.")

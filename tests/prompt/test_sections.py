@@ -60,6 +60,10 @@ def test_reactions_are_offered_where_there_are_some(recorded: Recorded) -> None:
     assert "about once in 5-10" in recorded["telegram-direct"].section("## Reactions")
 
 
+def test_a_voice_is_offered_where_voice_notes_are(recorded: Recorded) -> None:
+    assert those_with(recorded, "## Voice (TTS)") == {"telegram-direct", "telegram-group", "heartbeat"}
+
+
 def test_approvals_have_buttons_where_a_person_can_press_them(recorded: Recorded) -> None:
     buttons = "- This channel shows approval cards or buttons."
     assert {name for name in FULL if buttons in recorded[name].system} == {

@@ -275,21 +275,23 @@ class Sender:
 
 
 def steps_of(entry: OutboxEntry, facts: ChannelFacts, preview: str | None = None) -> list[Outbound]:
-    """The messages that one message takes on its platform: the pieces of its text, then every file by itself.
+    """The messages that one message takes on its platform: the pieces of its text, then its files.
 
     A short text is the caption of the first file. With a `preview` the first piece takes its place.
     """
     message, pieces = entry.message, entry.pieces or ("",)
     if message.action in ("react", "delete"):
         return [message]
-    media = message.media if facts.media_bytes else ()
+    media, together = message.media if facts.media_bytes else (), facts.files_together
     captioned = len(pieces) == 1 and media and measure(pieces[0], facts.unit) <= facts.caption
     texts = [] if captioned else [piece for piece in pieces if piece.strip() or not media]
     plain = structs.replace(message, text="", action="send", about=None, buttons=(), media=(), reply_to=None, pause=0.0)
     steps = [structs.replace(plain, text=text) for text in texts]
     steps += [
-        structs.replace(plain, text=pieces[0] if captioned and place == 0 else "", media=(path,))
-        for place, path in enumerate(media)
+        structs.replace(
+            plain, text=pieces[0] if captioned and place == 0 else "", media=media[place : place + together]
+        )
+        for place in range(0, len(media), together)
     ]
     if message.action == "edit" or (preview is not None and texts):
         steps[0] = structs.replace(steps[0], action="edit", about=message.about or preview)

@@ -56,6 +56,8 @@ class ChannelsAddParams(Params, frozen=True, kw_only=True):
     account_id: str | None = None
     name: NonEmpty | None = None
     bot_token: NonEmpty | None = None
+    app_token: NonEmpty | None = None
+    signing_secret: NonEmpty | None = None
     token: NonEmpty | None = None
     token_file: NonEmpty | None = None
     api_root: NonEmpty | None = None
@@ -63,6 +65,10 @@ class ChannelsAddParams(Params, frozen=True, kw_only=True):
     user_id: NonEmpty | None = None
     access_token: NonEmpty | None = None
     password: NonEmpty | None = None
+    address: NonEmpty | None = None
+    imap: NonEmpty | None = None
+    smtp: NonEmpty | None = None
+    user: NonEmpty | None = None
     owner: NonEmpty | None = None
 
 

@@ -79,6 +79,8 @@ class ChannelSettings(Settings, frozen=True):
     """What to give when there is none."""
     VARIABLE: ClassVar[str] = ""
     """The environment variable that connects an account without any configuration."""
+    ONE_ANSWER: ClassVar[bool] = False
+    """Whether all that a run says is one message, at its end."""
 
     enabled: Annotated[bool, doc("hear anybody on it at all")] = True
     name: Annotated[str, doc("what to call it in lists")] = ""

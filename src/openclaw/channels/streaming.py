@@ -296,7 +296,7 @@ class ReplyStreams:
         section = config.channels.get(reply.to.channel)
         own = section.of(reply.to.account) if section is not None else ChannelSettings()
         defaults = config.agents.defaults
-        reply.mode = stream_mode(platform.facts, own.streaming, defaults)
+        reply.mode = "off" if own.ONE_ANSWER else stream_mode(platform.facts, own.streaming, defaults)
         reply.limit = own.limit(platform.facts.limit)
         if reply.mode == "messages":
             at_end = defaults.block_streaming_break == "message_end"

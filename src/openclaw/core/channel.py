@@ -164,6 +164,8 @@ class ChannelFacts(Struct, frozen=True, kw_only=True):
     """The longest text beside a file; 0 when a file goes alone."""
     media_bytes: int = 0
     """The largest file it takes; 0 when it takes none."""
+    files_together: int = 1
+    """How many files one message takes."""
     typing_every: float = 0.0
     """Seconds after which a typing notice has to be repeated; 0 when there is none."""
     per_chat: float = 0.0
@@ -177,6 +179,8 @@ class ChannelFacts(Struct, frozen=True, kw_only=True):
     """Seconds between two edits of a message that is being written."""
     buttons: bool = False
     threads: bool = False
+    follows_threads: bool = False
+    """Whether who writes in a thread in which we have spoken speaks to us, without a mention."""
     voice: bool = False
     """Whether sound can be sent as a voice note."""
 

@@ -25,6 +25,7 @@ from openclaw.channels.typing import TypingNotices
 from openclaw.config import model_setup
 from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
+from openclaw.config.settings import RateLimitSettings
 from openclaw.core.clock import millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
@@ -48,7 +49,7 @@ from openclaw.plugins import rpc as plugins_rpc
 from openclaw.plugins.hooks.events import RESTART_MS, GatewayContext, HookEvent, make_event
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.prompt import rpc as prompt_rpc
-from openclaw.protocol.auth import AuthLimiter, AuthPolicy
+from openclaw.protocol.auth import AuthLimiter, AuthPolicy, RateLimits
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, SessionDefaults
 from openclaw.protocol.connection import GatewayAuthChanged
 from openclaw.protocol.frames import StateVersion
@@ -140,7 +141,7 @@ class ClientApi:
         self._methods = plugins_rpc.AllMethods(own_methods, app.plugins)
         self.pairing = DevicePairing(app.db)
         self.histories = WorkspaceHistories(app.home.state, app.workspaces.of, partial(millis, clock))
-        limiter = AuthLimiter()
+        limiter = AuthLimiter(lambda: _rate_limits(live.config.gateway.auth.rate_limit))
         self.connections = Connections(bus, self._presence, clock)
         self.sockets = WebSocketServer(
             policy=self._policy,
@@ -198,6 +199,7 @@ class ClientApi:
             self.approvals,
             services.voices,
             app.run_hooks.messages,
+            app.plugins,
             ChannelQuestions(sessions, services.inbox, services.outbox, platforms),
         )
         heard = ChannelInbox(app.db, clock)
@@ -487,6 +489,15 @@ async def _prompt_texts(app: App, run_id: str) -> list[str]:
 
 async def _look_at_server(app: App, name: str) -> AcceptedServer:
     return await app.machine_tools.mcp.look(name)
+
+
+def _rate_limits(given: RateLimitSettings) -> RateLimits:
+    return RateLimits(
+        max_attempts=given.max_attempts,
+        window_ms=given.window_ms,
+        lockout_ms=given.lockout_ms,
+        exempt_loopback=given.exempt_loopback,
+    )
 
 
 def _menu(plugins: PluginRegistry) -> list[tuple[str, str]]:

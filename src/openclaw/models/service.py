@@ -146,8 +146,9 @@ class ModelService:
             auth=self._auth.current,
             stored=stored,
             primary=primary or agent.primary,
-            fallbacks=agent.fallbacks,
+            fallbacks=() if primary else agent.fallbacks,
             aliases=agent.aliases,
+            context_tokens=self._agents.current.defaults.context_tokens,
         )
 
     def trial_set(

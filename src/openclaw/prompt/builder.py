@@ -17,13 +17,15 @@ from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.keys import MAIN, SessionKey
 from openclaw.core.provider import Model
 from openclaw.core.secret import Secret
-from openclaw.core.text import PromptText, estimate_tokens, fence
+from openclaw.core.text import ContextFile, PromptText, estimate_tokens, fence
 from openclaw.core.tool import ToolSpec
 from openclaw.prompt import fit as prompt_fit
 from openclaw.prompt.build import Prompt, assemble, build
 from openclaw.prompt.facts import (
     DEFAULT_HEARTBEAT,
+    NO_CONTRIBUTION,
     ChatFacts,
+    Contribution,
     Mode,
     PromptFacts,
     RuntimeFacts,
@@ -166,6 +168,8 @@ class PromptRequest(Struct, frozen=True, kw_only=True):
     thinking: str = "off"
     reasoning: Literal["off", "on", "stream"] = "off"
     """Whether reasoning is shown in the conversation."""
+    contribution: Contribution = NO_CONTRIBUTION
+    """What the model's provider adds, when it is a plugin's."""
     chat: ChatFacts = ChatFacts()
     terminal: str = ""
     """The directory of the terminal the person is at."""
@@ -269,8 +273,9 @@ class PromptBuilder:
 def _build(what: PromptRequest, about: PromptMachine, inputs: _Inputs) -> BuiltPrompt:
     """Builds the prompt for `what`, reduced to fit its model."""
     loaded, defaults = inputs.loaded, inputs.defaults
+    injected = loaded if what.files is None else what.files
     found = budget.select_files(
-        loaded if what.files is None else what.files,
+        () if defaults.skip_bootstrap else injected,
         budget.kind_of(what.key, group=what.shared),
         heartbeats=what.options.heartbeats,
         known=loaded,
@@ -321,9 +326,9 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         mode=what.mode or ("minimal" if key.is_subagent or key.is_cron else "full"),
         tools=_tool_lines(what),
         fence_id=about.fence_id,
-        context_files=cut.files,
+        context_files=cut.files if what.sandbox is None else tuple(_inside(what, file) for file in cut.files),
         truncation_notice=warned,
-        workspace_notes=inputs.notes,
+        workspace_notes=inputs.notes if what.sandbox is None or what.sandbox.workspace_access == "rw" else (),
         skills=what.skills,
         docs_path=about.docs_path,
         source_path=about.source_path,
@@ -336,7 +341,9 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         authorized_senders=options.senders,
         # Only who answers a group by just speaking needs a word for silence.
         silent_replies="generic" if chat.group is not None and not chat.message_tool_only else "none",
-        contribution=prompt_fit.resolve(model.provider, model.id, context_window=model.context_window),
+        contribution=prompt_fit.resolve(
+            model.provider, model.id, context_window=model.context_window, theirs=what.contribution
+        ),
         runtime=RuntimeFacts(
             **{name: getattr(about, name) for name in ("host", "os", "arch", "python", "shell")},
             agent_id=key.agent,
@@ -352,6 +359,7 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         message_tool_only=chat.message_tool_only,
         native_approvals=chat.native_approvals,
         control_ui=chat.control_ui,
+        voice=chat.voice,
         reactions=chat.reactions,
         thinking=what.thinking,
         reasoning=what.reasoning,
@@ -360,6 +368,14 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         terminal=what.terminal,
         heartbeat=options.heartbeat,
     )
+
+
+def _inside(what: PromptRequest, file: ContextFile) -> ContextFile:
+    """A workspace file under the name it has in the sandbox; its bare name when it is not mounted there."""
+    root, mount = f"{what.workspace}/", what.sandbox.agent_workspace_mount if what.sandbox else ""
+    if not file.path.startswith(root):
+        return file
+    return structs.replace(file, path=f"{mount}/{file.path.removeprefix(root)}" if mount else file.name)
 
 
 def _tool_lines(what: PromptRequest) -> tuple[ToolLine, ...]:

@@ -85,6 +85,15 @@ class Reactions(Struct, frozen=True):
     channel: str
 
 
+class VoiceFacts(Struct, frozen=True, kw_only=True):
+    """Answers can be spoken in this chat."""
+
+    aloud: bool = False
+    """This one is, by itself."""
+    longest: int = 0
+    """Longer answers stay text."""
+
+
 class ChatFacts(Struct, frozen=True, kw_only=True):
     """What a run knows of the conversation it answers in; empty where it answers nobody on a channel."""
 
@@ -96,6 +105,7 @@ class ChatFacts(Struct, frozen=True, kw_only=True):
     message_tool_only: bool = False
     native_approvals: bool = False
     control_ui: bool = False
+    voice: VoiceFacts | None = None
     reactions: Reactions | None = None
 
 
@@ -107,6 +117,9 @@ class Contribution(Struct, frozen=True, kw_only=True):
     execution_bias: PromptText | None = None
     stable_prefix: PromptText | None = None
     dynamic_suffix: PromptText | None = None
+
+
+NO_CONTRIBUTION = Contribution()
 
 
 class PromptFacts(Struct, frozen=True, kw_only=True):
@@ -136,7 +149,7 @@ class PromptFacts(Struct, frozen=True, kw_only=True):
     """The finished line from `authorized_senders`, so that the renderer sees neither ids nor the secret."""
     reasoning_tags: bool = False
     silent_replies: Literal["generic", "none"] = "none"
-    contribution: Contribution = Contribution()
+    contribution: Contribution = NO_CONTRIBUTION
     omit: tuple[str, ...] = ()
     """Sections left out to fit a small model."""
 
@@ -151,7 +164,7 @@ class PromptFacts(Struct, frozen=True, kw_only=True):
     native_approvals: bool = False
     control_ui: bool = False
     """The person reads it on our web page."""
-    tts_hint: PromptText | None = None
+    voice: VoiceFacts | None = None
     reactions: Reactions | None = None
     heartbeat: PromptText | None = None
     """The heartbeat prompt; absent where heartbeats are off or the run is not the default agent's."""

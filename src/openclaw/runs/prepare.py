@@ -38,10 +38,11 @@ from openclaw.prompt.builder import (
     PromptRequest,
     with_audit_entries,
 )
-from openclaw.prompt.facts import Elevated, Mode, SandboxFacts
+from openclaw.prompt.facts import NO_CONTRIBUTION, Elevated, Mode, SandboxFacts
 from openclaw.prompt.machine import PromptMachine
+from openclaw.runs.call_hooks import ModelHooks
 from openclaw.runs.chat_facts import Platforms, gather_chat
-from openclaw.runs.hooks import RunHooks
+from openclaw.runs.hooks import RunHooks, hook_context
 from openclaw.runs.request import ClientToolCall, RunRequest, TurnOptions, reaches_person
 from openclaw.runs.route import FailoverRoute, ModelRoutes
 from openclaw.runs.toolset import Toolset, exec_policies, exec_policy
@@ -199,10 +200,15 @@ class TurnPreparer:
             chosen=turn.options,
             named_only=self._named_only(tools, model),
         )
+        chat = gather_chat(turn, self._platforms, config, {spec.name for spec in runner.all_specs})
         options = ReplyOptions.of(
-            chosen.reasoning_level, chosen.verbose_level, enforce_final=bool(model.compat.reasoning_tags)
+            chosen.reasoning_level,
+            chosen.verbose_level,
+            enforce_final=bool(model.compat.reasoning_tags),
+            by_tool=chat.message_tool_only,
         )
         files, changes = await self._bootstrap(key, session_id) if self._hook_files.on else (None, ())
+        theirs, said = await hooks.models.contribution(model) if hooks else (NO_CONTRIBUTION, ())
         once = self._live.config.agents.defaults.bootstrap_prompt_truncation_warning == "once"
         warned = await self._last_truncation(key) if once else ()
         what = self._prompt_request(
@@ -215,10 +221,13 @@ class TurnPreparer:
             thinking=route.attempt.thinking,
             reasoning=options.reasoning,
             session_id=session_id,
+            chat=chat,
             files=files,
             warned=warned,
+            contribution=theirs,
         )
         built = self._prompts.make(what, config.agents.defaults)
+        changes = (*changes, *said)
         told = await self._audit.record(changes, run_id=turn.run_id, session_key=str(key)) if changes else ()
         if hooks is not None:
             hooks.entries += told
@@ -236,6 +245,18 @@ class TurnPreparer:
             options=options,
             hooks=hooks,
             trace=chosen.trace_level == "on",
+            notices=await self._tell_edits(turn, skills) if person and skills.edited else (),
+        )
+
+    async def _tell_edits(self, turn: RunRequest, skills: AgentSkills) -> tuple[str, ...]:
+        """Tells the owner once that skills of theirs were edited, where nobody else reads it."""
+        if turn.origins or is_shared(turn.key, self._live.config.commands.owner_allow_from):
+            return ()
+        await asyncio.to_thread(self._skills.told, skills)
+        return tuple(
+            f"The skill {skill.name} was edited and is used as it is now ({skill.version}). If that was not you: "
+            f"openclaw skills untrust {skill.name}"
+            for skill in skills.edited
         )
 
     def _facts_of(self, agent_id: str) -> AgentFacts:
@@ -325,8 +346,7 @@ class TurnPreparer:
             if not settings.post_compaction_sections:
                 return ""
             file = read(facts.workspace, facts.workspace / "AGENTS.md")
-            most = defaults.context_limits.post_compaction_max_chars
-            return sections_of(file.content, settings.post_compaction_sections, most)
+            return sections_of(file.content, settings.post_compaction_sections, facts.agent.post_compaction_chars)
 
         return CompactionManager(
             settings=settings,
@@ -348,8 +368,9 @@ class TurnPreparer:
     async def preview(self, turn: RunRequest, toolset: Toolset, mode: Mode | None = None) -> PromptPreview:
         """The prompt that `turn` would get now, built as `prepare` builds it; no model is called, none needs a key.
 
-        What plugins add depends on the message, so it is not in it.
+        What hooks add depends on the message, so it is not in it.
         """
+        await self._plugins.ready()
         key, once = turn.key, self._live.config.agents.defaults.bootstrap_prompt_truncation_warning == "once"
         facts, chosen = self._facts_of(key.agent), await self._lifecycle.preferences(key)
         model_set = self._models.model_set(facts.agent.id)
@@ -362,7 +383,8 @@ class TurnPreparer:
         runner = self._runner(
             key, tools, skills, model, labels=self._labels(key, skills), named_only=self._named_only(tools, model)
         )
-        options = ReplyOptions.of(chosen.reasoning_level, chosen.verbose_level)
+        chat = gather_chat(turn, self._platforms, self._live.config, {spec.name for spec in runner.all_specs})
+        options = ReplyOptions.of(chosen.reasoning_level, chosen.verbose_level, by_tool=chat.message_tool_only)
         what = self._prompt_request(
             turn,
             facts,
@@ -372,8 +394,10 @@ class TurnPreparer:
             elevated,
             thinking=self._models.thinking(model, turn.thinking, facts.agent, chosen.thinking_level),
             reasoning=options.reasoning,
+            chat=chat,
             files=(await self._bootstrap(key))[0] if self._hook_files.on else None,
             warned=await self._last_truncation(key) if once else (),
+            contribution=(await ModelHooks(self._hooks.hooks, hook_context(turn), self._clock).contribution(model))[0],
         )
         what = msgspec.structs.replace(what, mode=mode, source="estimate")
         built = self._prompts.make(what, self._live.config.agents.defaults)
@@ -547,7 +571,6 @@ class TurnPreparer:
             tools=tools[0],
             sent=tools[1],
             options=facts.prompt_options,
-            chat=gather_chat(turn, self._platforms, config.channels),
             terminal=turn.place,
             extra=PromptText(turn.extra, "the caller", "owner") if turn.extra.strip() else None,
             now=millis(self._clock),

@@ -57,6 +57,9 @@ class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     exec_ask: Ask | None = None
 
 
+ReplyMode = Literal["automatic", "message_tool_only"]
+
+
 class RunRequest(Struct, frozen=True, kw_only=True):
     """One turn to run: the text, for which session, under which limits."""
 
@@ -93,6 +96,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """Where the answer goes when nobody waits for it on a connection; stored, so that a resumed run has it too."""
     reply_to_id: str = ""
     """The message on that platform which it answers."""
+    reply_mode: ReplyMode | None = None
+    """Whether its text is delivered, or only what the `message` tool sends; None leaves it to the configuration."""
     voice: bool = False
     """Its answer goes as a voice note where the platform has them."""
     report_to: SessionKey | None = None

@@ -97,12 +97,14 @@ class PreparedTurn(Struct, frozen=True, kw_only=True):
     hooks: "TurnHooks | None" = None
     """The plugins' hook points for this turn; None when no plugin registered any."""
     trace: bool = False
+    notices: tuple[str, ...] = ()
+    """What the person is told beside the answer."""
 
-    def traced(self) -> tuple[str, ...]:
-        """What plugins and hooks changed in this turn, when that is to be told."""
+    def told(self) -> tuple[str, ...]:
+        """What is told beside the answer: the notices, and what plugins and hooks changed when that is asked for."""
         if not self.trace or self.hooks is None:
-            return ()
-        return tuple(f"Trace: {describe_entry(entry)}" for entry in self.hooks.entries)
+            return self.notices
+        return (*self.notices, *(f"Trace: {describe_entry(entry)}" for entry in self.hooks.entries))
 
 
 TurnEvent = Event | SessionRepaired | SessionRenewed | TurnPrepared | RecordedEvent
@@ -178,7 +180,7 @@ class TurnRunner:
                 async with aclosing(work) as events:
                     async for event in events:
                         if isinstance(event, RunEnded):
-                            noted = [RunNotice(text) for text in ((notice,) if notice else ()) + prepared.traced()]
+                            noted = [RunNotice(text) for text in ((notice,) if notice else ()) + prepared.told()]
                             for told in (*noted, *await prepared.spending.ended()):
                                 record.take(told)
                                 yield told
@@ -254,6 +256,7 @@ class TurnRunner:
         crowded: Callable[[Sequence[Message]], bool] | None = upkeep.crowded
         while True:
             cut: RunEnded | None = None
+            revised: tuple[Assistant, User] | None = None
             async with aclosing(run(job, prepared.route, prepared.tools, steering, self._clock, crowded)) as events:
                 async for event in events:
                     if isinstance(event, RunEnded):
@@ -267,10 +270,25 @@ class TurnRunner:
                     if hooks is not None:
                         history = (*job.messages, *record.said[mark:])
                         hooks.models.take(event, turn.text, prepared.system.text, history)
+                        if isinstance(event, MessageEnded) and not (event.message.calls or steering.waiting):
+                            wish = await hooks.revision(event.message, history)
+                            if wish is not None:
+                                revised = event.message, wish
+                                break
                     record.take(event)
                     yield event
                     while record.fresh:
                         yield record.fresh.pop(0)
+            if revised is not None:
+                draft, wish = revised
+                record.spent = record.spent + draft.usage
+                void = AttemptFailed(draft.provider, draft.model, "revised", "a plugin asked for another answer")
+                record.take(void)
+                yield void
+                seen = (*job.messages, *record.said[mark:], draft, wish)
+                before, turns, mark = record.spent, turns + 1, len(record.said)
+                job = structs.replace(job, messages=seen)
+                continue
             if cut is None:
                 return
             async with aclosing(self._make_room(cut, prepared, record)) as work:

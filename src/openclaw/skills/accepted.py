@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import unified_diff
 from pathlib import Path
 
@@ -45,6 +45,11 @@ class AcceptedSkills:
             self._copy(Path(base), TreeDigest(entry.tree_sha256, entry.files))
         with self._changing() as entries:
             entries.update(accepted)
+
+    def told(self, bases: Iterable[str]) -> None:
+        """Records that their owner was told of these changes."""
+        with self._changing() as entries:
+            entries.update({base: structs.replace(entries[base], untold=False) for base in bases if base in entries})
 
     def forget(self, base: str) -> None:
         """Deletes the entry of a directory."""

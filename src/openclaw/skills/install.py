@@ -26,7 +26,7 @@ from openclaw.security.install_scan import ScanFinding
 from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.gate import command
 from openclaw.skills.manifest import Installer, Reference, SkillManifest, find_outside_references
-from openclaw.skills.record import Skill, Source
+from openclaw.skills.record import ORIGIN, RECORDS, Skill, Source
 from openclaw.skills.settings import DependencySettings
 from openclaw.skills.store import FILE, Inspect, read_manifest
 from openclaw.storage import atomic
@@ -36,8 +36,6 @@ from openclaw.storage.locks import hold_lock
 
 # Install and remove.
 
-RECORDS = ".openclaw"
-ORIGIN = "source-origin.json"
 _STAGING, _OLD, _LOCK = ".openclaw-staging-", ".openclaw-old-", ".openclaw-install.lock"
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 

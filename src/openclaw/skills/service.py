@@ -19,12 +19,13 @@ from openclaw.core.settings import Live
 from openclaw.core.text import Origin, PromptText, make_origin
 from openclaw.core.tool import ApprovalRequest, Approver, Tool, ToolContext
 from openclaw.security import install_scan
+from openclaw.security.label_service import labelled_files
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.catalog import catalog_text
 from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
 from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard, collect_variables
-from openclaw.skills.install import ORIGIN, RECORDS
-from openclaw.skills.roots import PluginDirectory, SkillRoots, expand_path, package_directories
+from openclaw.skills.record import ORIGIN, RECORDS
+from openclaw.skills.roots import PluginDirectory, SkillRoots, expand_path, node_directories, package_directories
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.store import ScanDependencies, SkillStore
 from openclaw.storage.digests import identity_at
@@ -81,7 +82,7 @@ class SkillService:
         self._is_set = is_set
         """Whether the configuration sets a path, for `requires.config`."""
         self._for: tuple[object, ...] = (None, None, None)
-        self.library = SkillStore(AcceptedSkills(state), install_scan.scan_files, now)
+        self.library = SkillStore(AcceptedSkills(state), install_scan.scan_files, now, labelled_files(state).of)
         self._state = state
         self._home = home_dir
         self._now = now
@@ -96,7 +97,7 @@ class SkillService:
     @cached_property
     def _packages(self) -> tuple[Path, ...]:
         # Slow, and constant for the process.
-        return package_directories()
+        return (*package_directories(), *node_directories(self._home, self._variables.current))
 
     def places(self, workspace: Path, cwd: Path, given: tuple[Path, ...] = ()) -> SkillRoots:
         return SkillRoots(
@@ -183,6 +184,13 @@ class SkillService:
             last = structs.replace(last, skills=structs.replace(last.skills, labels=labels))
             self._looked[place] = last
         return last.skills
+
+    def told(self, skills: AgentSkills) -> None:
+        """Records that the owner was told of the changes to their own skills."""
+        self.library.ledger.told(skill.base_dir for skill in skills.edited)
+        for place, last in self._looked.items():
+            if last.skills is skills:
+                self._looked[place] = structs.replace(last, skills=structs.replace(skills, edited=()))
 
     def of(self, agent_id: str, workspace: Path) -> AgentSkills:
         """The skills of an agent as they are now, without accepting new ones."""

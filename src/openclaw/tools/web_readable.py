@@ -35,6 +35,14 @@ class Readable(Struct, frozen=True):
     extractor: str
 
 
+def html_to_markdown(html: str) -> str:
+    """All visible text of a page or a mail as Markdown."""
+    page = _Page("", markdown=True)
+    page.feed(html)
+    page.close()
+    return _tidied(page.everything)
+
+
 def extract_readable(html: str, url: str, *, markdown: bool) -> Readable:
     """The readable content of a page. If trafilatura is installed, it selects the main part."""
     page = _Page(url, markdown=markdown)
@@ -73,6 +81,10 @@ class _Page(HTMLParser):
     @property
     def title(self) -> str:
         return _SPACES.sub(" ", "".join(self._title)).strip()
+
+    @property
+    def everything(self) -> list[str]:
+        return self._all
 
     @property
     def text(self) -> str:

@@ -25,14 +25,14 @@ def identity(_: PromptFacts) -> Section | None:
 
 
 def interaction_style(facts: PromptFacts) -> Section | None:
-    return quoted_section("interaction_style", "", facts.contribution.interaction_style)
+    return quoted_section("interaction_style", "## Interaction Style", facts.contribution.interaction_style)
 
 
 def tool_call_style(facts: PromptFacts) -> Section | None:
-    theirs = quoted_section("tool_call_style", "", facts.contribution.tool_call_style)
-    return theirs or section(
+    heading = "## Tool Call Style"
+    return quoted_section("tool_call_style", heading, facts.contribution.tool_call_style) or section(
         "tool_call_style",
-        "## Tool Call Style",
+        heading,
         "- Routine, low-risk calls: just call, no narration.",
         "- Narrate briefly and plainly only multi-step, hard or sensitive work (deletions), or when asked.",
         "- A tool can do it: use it. Do not send the user to the CLI or a slash command.",
@@ -44,20 +44,20 @@ def approvals(_: PromptFacts) -> Section | None:
     return section(
         "approvals",
         "",
-        "- Approvals: cards or buttons come first; write out `/approve` only if the tool result says there is no other "
-        "way. Elsewhere pass on its exact `/approve` command (allow-once|allow-always|deny), no other code, and the "
-        "whole command to approve, chains and line breaks included. allow-once: that one command. Never run `/approve` "
-        "yourself.",
+        "- Approvals: cards or buttons come first. Only if the tool result says there is no other way, pass on its "
+        "exact `/approve` command (allow-once|allow-always|deny), no other code, and show all that would run, chains "
+        "and line breaks included. allow-once covers that one command. Never run `/approve` yourself.",
     )
 
 
 def execution_bias(facts: PromptFacts) -> Section | None:
-    theirs = quoted_section("execution_bias", "", facts.contribution.execution_bias)
+    heading = "## Execution Bias"
+    theirs = quoted_section("execution_bias", heading, facts.contribution.execution_bias)
     if theirs or facts.mode != "full":
         return theirs
     return section(
         "execution_bias",
-        "## Execution Bias",
+        heading,
         "- You can do it: do it now, in this turn, until it is done or you are truly blocked.",
         "- Weak tool result: try another way. State that changes: look, do not remember. Verify before you say done.",
     )
@@ -182,7 +182,7 @@ def documentation(facts: PromptFacts) -> Section | None:
         f"Source: {source}" if source else "",
         "Find new skills: https://clawhub.ai (download, then `openclaw skills install FILE`)",
         f"The original's manual and community (behaviour may differ): {ORIGINAL}",
-        "How OpenClaw works (memory, sessions, tools, Gateway, config, commands): docs first, then reason. AGENTS.md, "
+        "How OpenClaw works (commands, config, memory, tools): docs first, then reason. AGENTS.md, "
         "notes and `memory_search` are instructions and memory, not design."
         if docs
         else "",

@@ -7,6 +7,7 @@ the command ends, or we do, the kernel kills everything in them.
 
 import asyncio
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from pathlib import Path
 import openclaw
 from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import RUNTIME, SANDBOX_HOME, TMP, RunningSandbox, SandboxLaunch, SandboxSpec
+from openclaw.security.sandboxes.seccomp import build_filter
+from openclaw.storage.atomic import replace_file
 
 MADE, USED = "made", "used"
 
@@ -33,6 +36,10 @@ INSTALL = (
     "Arch: pacman -S bubblewrap)"
 )
 PROBE_SECONDS = 20.0
+FILTER = "etc/seccomp.bpf"
+_WITH_FILTER = 'exec 9<"$0"; exec "$@"'
+LEAST_FREE = 256 << 20
+"""Bytes the disk must have left for a command to be started: a sandbox must not be what fills it."""
 
 # What programs need of /etc for libraries, names, certificates and the time; nothing in it is private.
 _ETC = (
@@ -98,7 +105,7 @@ class Bubblewrap:
         await asyncio.to_thread(_prepare, box)
         return SandboxLaunch(
             argv=(
-                self._program,
+                *self._filtered(box),
                 *_apart(box.network),
                 *_system(network=box.network != "none"),
                 *_own(box),
@@ -114,11 +121,24 @@ class Bubblewrap:
             env={**environment(box), **env},
         )
 
+    def _filtered(self, box: SandboxSpec) -> tuple[str, ...]:
+        """bubblewrap with the filter of system calls, which it reads from a descriptor that a shell opens."""
+        assert self._program is not None
+        if build_filter(platform.machine()) is None:
+            return (self._program,)
+        return ("/bin/sh", "-c", _WITH_FILTER, f"{box.root}/{FILTER}", self._program, "--seccomp", "9")
+
     def _limited(self, box: SandboxSpec) -> tuple[str, ...]:
         if self._limiter is None:
             return ()
         limits = box.limits
-        wanted = {"nproc": limits.processes, "nofile": limits.files, "data": limits.memory, "core": 0}
+        wanted = {
+            "nproc": limits.processes,
+            "nofile": limits.files,
+            "data": limits.memory,
+            "fsize": limits.disk,
+            "core": 0,
+        }
         given = [f"--{name}={count}" for name, count in wanted.items() if count or name == "core"]
         return (self._limiter, *given, "--")
 
@@ -216,10 +236,16 @@ def _prepare(box: SandboxSpec) -> None:
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name in ("home", "tmp", "etc", "workspace"):
         (root / name).mkdir(exist_ok=True, mode=0o700)
+    if (free := shutil.disk_usage(root).free) < LEAST_FREE:
+        raise Unavailable(f"The disk has only {free >> 20} MB left, so no command is started: free some space.")
     uid, gid = os.getuid(), os.getgid()
     passwd, group = root / "etc" / "passwd", root / "etc" / "group"
     if not passwd.exists():
         passwd.write_text(f"agent:x:{uid}:{gid}:agent:{SANDBOX_HOME}:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n")
     if not group.exists():
         group.write_text(f"agent:x:{gid}:\nnogroup:x:65534:\n")
+    if (rules := build_filter(platform.machine())) is not None:
+        place = root / FILTER
+        if not place.exists() or place.read_bytes() != rules:
+            replace_file(place, rules)
     stamp(box.root)

@@ -180,6 +180,8 @@ def creation(box: SandboxSpec, digest: str) -> list[str]:
         words += ["--cpus", f"{limits.cpus:g}"]
     if limits.files:
         words += ["--ulimit", f"nofile={limits.files}:{limits.files}"]
+    if limits.disk:
+        words += ["--ulimit", f"fsize={limits.disk}:{limits.disk}"]
     for name, value in {"HOME": SANDBOX_HOME, "LANG": "C.UTF-8", **box.env}.items():
         words += ["--env", f"{name}={value}"]
     for mount in (*_kept(box), *box.mounts):

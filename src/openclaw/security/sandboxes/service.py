@@ -310,7 +310,8 @@ async def explain_sandbox(boxes: SandboxService, tools: ToolsSettings, key: Sess
         "workspace": f"{rules.access} (agents.defaults.sandbox.workspaceAccess)",
         "sees": [f"{mount.target} = {mount.source} ({'rw' if mount.writable else 'ro'})" for mount in box.mounts],
         "network": _network(rules.network, engine.name),
-        "limits": f"{box.limits.processes or 'any number of'} processes, {_memory(box.limits.memory, engine.name)}",
+        "limits": f"{box.limits.processes or 'any number of'} processes, {_memory(box.limits.memory, engine.name)}, "
+        + (f"files of {box.limits.disk} bytes" if box.limits.disk else "files of any size"),
         "tools": [f"{layer.name}: only {', '.join(layer.allow)} ({layer.key})" for layer in layers if layer.allow],
         "never": [f"{', '.join(layer.deny)} ({layer.key})" for layer in layers if layer.deny],
     }
