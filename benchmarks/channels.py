@@ -19,12 +19,13 @@ from openclaw.testing import TemporaryHome, says
 from openclaw.testing.server import MockModelServer
 from tests.channels.discord import server as discord
 from tests.channels.matrix import server as matrix
+from tests.channels.signal import server as signal
 from tests.channels.slack import server as slack
 from tests.channels.telegram import server as telegram
 from tests.e2e.gateway_process import GatewayProcess, cpu, pss
 from tests.test_start import READY
 
-PLATFORMS = ("telegram", "matrix", "discord", "slack")
+PLATFORMS = ("telegram", "matrix", "discord", "slack", "signal")
 WARM = 5
 """Turns before anything is counted."""
 BATCHES = 3
@@ -38,6 +39,7 @@ class Servers:
         self.matrix = stack.enter_context(matrix.MatrixServer())
         self.discord = stack.enter_context(discord.DiscordServer())
         self.slack = stack.enter_context(slack.SlackServer())
+        self.signal = stack.enter_context(signal.SignalServer())
 
     def section(self, name: str, bots: int = 1) -> dict[str, Any]:
         match name:
@@ -46,6 +48,8 @@ class Servers:
                 return {**first, "accounts": {f"a{at}": each for at, each in enumerate(others)}}
             case "matrix":
                 return {"homeserver": self.matrix.url, "accessToken": matrix.TOKEN, "autoJoin": "always"}
+            case "signal":
+                return {"account": signal.ME, "httpUrl": self.signal.url}
             case "slack":
                 return {"botToken": slack.TOKEN, "appToken": slack.APP_TOKEN, "apiRoot": self.slack.url}
             case _:
@@ -59,6 +63,8 @@ class Servers:
                     each.called("getUpdates")
             case "matrix":
                 self.matrix.until(lambda: self.matrix.called("sync") >= 2)
+            case "signal":
+                self.signal.until(lambda: self.signal.listeners)
             case "slack":
                 self.slack.until(lambda: self.slack.connections)
             case _:
@@ -70,7 +76,7 @@ class Servers:
             each.calls.clear()
         self.matrix.calls.clear()
         self.discord.identified.clear()
-        self.slack.connections = 0
+        self.slack.connections = self.signal.listeners = 0
 
 
 def configure(home: TemporaryHome, model: MockModelServer, channels: dict[str, Any]) -> None:

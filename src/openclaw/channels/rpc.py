@@ -58,6 +58,9 @@ class ChannelsAddParams(Params, frozen=True, kw_only=True):
     bot_token: NonEmpty | None = None
     app_token: NonEmpty | None = None
     signing_secret: NonEmpty | None = None
+    account: NonEmpty | None = None
+    http_url: NonEmpty | None = None
+    cli_path: NonEmpty | None = None
     token: NonEmpty | None = None
     token_file: NonEmpty | None = None
     api_root: NonEmpty | None = None

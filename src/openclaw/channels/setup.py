@@ -124,6 +124,34 @@ SETUPS = {
             ),
         ),
         ChannelSetup(
+            channel="signal",
+            label="Signal",
+            first="Install signal-cli, and give the assistant a number of its own: signal-cli -a NUMBER register and "
+            "verify, or signal-cli link -n OpenClaw with a phone that has that number.",
+            then="Write to {name} in Signal.",
+            unowned="It answers with a command: run that here, and you are its owner.",
+            fields=(
+                SetupField(
+                    key="account",
+                    option="number",
+                    label="The assistant's number",
+                    hint="such as +15551234567",
+                    opens=True,
+                ),
+                SetupField(
+                    key="httpUrl",
+                    option="http-url",
+                    label="Address of a signal-cli daemon",
+                    hint="such as http://127.0.0.1:8080; empty to have it started",
+                    optional=True,
+                ),
+                SetupField(key="cliPath", option="cli-path", label="The program signal-cli", asked=False),
+                SetupField(
+                    key=OWNER, option="owner", label="Your own account", hint="your number, or uuid:…", asked=False
+                ),
+            ),
+        ),
+        ChannelSetup(
             channel="email",
             label="Email",
             first="Make a mailbox for the assistant, and where the provider has them an app password for it.",

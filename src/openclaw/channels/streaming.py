@@ -61,7 +61,7 @@ PREVIEWS: tuple[StreamMode, ...] = ("partial", "block", "progress")
 
 def stream_mode(facts: ChannelFacts, settings: StreamingSettings, defaults: AgentDefaults) -> StreamMode:
     """How an answer is shown while it is written: previews and blocks exclude each other, what is explicit wins."""
-    edits = "edit" in facts.actions
+    edits = "edit" in facts.actions and facts.edits_often
     if settings.block.enabled:
         return "messages"
     if edits and settings.mode is not None and settings.mode != "off":

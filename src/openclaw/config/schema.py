@@ -14,6 +14,7 @@ from openclaw.channels.discord.settings import DiscordSettings
 from openclaw.channels.email.settings import EmailSettings
 from openclaw.channels.matrix.settings import MatrixSettings
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
+from openclaw.channels.signal.settings import SignalSettings
 from openclaw.channels.slack.settings import SlackSettings
 from openclaw.channels.telegram.settings import TelegramSettings
 from openclaw.config.settings import (
@@ -86,6 +87,7 @@ BUILT_IN_CHANNELS: dict[str, type[ChannelSettings]] = {
     "discord": DiscordSettings,
     "email": EmailSettings,
     "matrix": MatrixSettings,
+    "signal": SignalSettings,
     "slack": SlackSettings,
     "telegram": TelegramSettings,
 }

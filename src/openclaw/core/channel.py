@@ -175,6 +175,8 @@ class ChannelFacts(Struct, frozen=True, kw_only=True):
     idempotent: bool = False
     """Whether `Outbound.key` keeps a message from arriving twice."""
     actions: tuple[Action, ...] = ("send",)
+    edits_often: bool = True
+    """Whether a message may be edited as often as an answer grows; else an edit is for what has changed."""
     edit_every: float = 1.0
     """Seconds between two edits of a message that is being written."""
     buttons: bool = False

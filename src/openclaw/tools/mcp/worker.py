@@ -21,15 +21,14 @@ from mcp.shared.exceptions import MCPError
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
+from openclaw.process.group import descendants, kill
 from openclaw.process.stdio_rpc import (
     RequestLoop,
     StderrTail,
     WorkerMessage,
     WorkerOutput,
     WorkerRequest,
-    descendants,
     describe_error,
-    kill,
     run_worker,
 )
 from openclaw.tools.mcp import resources
