@@ -54,6 +54,7 @@ async def test_no_more_of_a_window_is_used_than_configured(home: TemporaryHome) 
     async with front_door(home, ScriptedModel(says("Yes."))) as door:
         final = await door.ask("hello")
         assert "of 12,000 tokens" in said(await door.chat("/status"))
+        assert "/ ctx=12,000" in said(await door.chat("/context list"))
     assert final["result"]["meta"]["agentMeta"]["contextTokens"] == 12_000
 
 

@@ -220,6 +220,8 @@ class _Inputs(Struct, frozen=True):
     root: str
 
 
+MOST_FINDINGS = 5
+"""What is told of one file."""
 _ANY_KEY = SessionKey("main", MAIN)
 _COMMIT = (PromptText("This workspace is a git repository: commit after edits.", "openclaw"),)
 
@@ -395,7 +397,9 @@ def _findings(found: Sequence[WorkspaceFile]) -> list[str]:
 @lru_cache(maxsize=64)
 def _scanned(text: str) -> tuple[str, ...]:
     """Cached: files rarely change between turns."""
-    return tuple(str(finding) for finding in scan.scan(text)[:20])
+    found = scan.scan(text)
+    more = (f"and {len(found) - MOST_FINDINGS} more",) if len(found) > MOST_FINDINGS else ()
+    return (*(str(finding) for finding in found[:MOST_FINDINGS]), *more)
 
 
 def entry_to_change(entry: AuditEntry) -> ChangeLine:
