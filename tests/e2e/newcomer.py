@@ -21,7 +21,7 @@ from typing import Any
 from openclaw.gateway.process import stop
 from openclaw.models.discover import SERVERS
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing.server import Answers, MockModelServer
+from openclaw.testing.server import Answers, MockModelServer, Reply
 from tests.commandline import ROOT, openclaw
 from tests.web.test_onboard import Terminal, free_port
 
@@ -73,7 +73,7 @@ class Newcomer:
 
 def by_terminal(root: Path, watch: Stopwatch) -> None:
     """From nothing to a model's answer with a key: exported in vain, handed over, and typed in the wizard."""
-    replies = [says("ready"), says("A model says hello."), REFUSED, says("ready"), says("Hello again.")]
+    replies: list[Reply] = [says("ready"), says("A model says hello."), REFUSED, says("ready"), says("Hello again.")]
     with MockModelServer(replies) as model:
         ada = Newcomer(root / "ada", model)
         try:
