@@ -90,7 +90,7 @@ def running(model: MockModelServer, channels: dict[str, Any]) -> Iterator[tuple[
     with tempfile.TemporaryDirectory() as root:
         home = TemporaryHome(Path(root))
         configure(home, model, channels)
-        with GatewayProcess(home) as gateway:
+        with GatewayProcess(home, fresh=True) as gateway:
             assert gateway.process is not None
             yield gateway, gateway.process.pid
             gateway.stop()

@@ -92,6 +92,7 @@ async def test_where_only_the_message_tool_speaks_the_text_reaches_nobody(opencl
         calls("message", action="send", message="Tea at five."),
         says("I told them."),
         says("Hello, Ada."),
+        says("Nobody reads this."),
     ]
     with MockModelServer(script) as server, TelegramServer() as telegram:
         club = {"id": -5, "type": "supergroup", "title": "Boats"}
@@ -104,7 +105,7 @@ async def test_where_only_the_message_tool_speaks_the_text_reaches_nobody(opencl
                 "messages": {"groupChat": {"visibleReplies": "message_tool"}},
             }
         )
-        with GatewayProcess(openclaw_home):
+        with GatewayProcess(openclaw_home) as gateway:
             telegram.says("when is tea?", chat=club)
             async with asyncio.timeout(DEADLINE):
                 while len(server.requests) < 2:
@@ -112,8 +113,15 @@ async def test_where_only_the_message_tool_speaks_the_text_reaches_nobody(opencl
             telegram.says("hello")
             answered = partial(lambda sent: any(each.get("text") == "Hello, Ada." for each in sent), telegram.sent)
             await asyncio.to_thread(telegram.until, answered, DEADLINE)
+            # A caller can want it, too.
+            how = {"deliver": True, "channel": "telegram", "to": "7", "sourceReplyDeliveryMode": "message_tool_only"}
+            async with gateway.client() as client:
+                done = await client.call("agent", {"message": "hush", "idempotencyKey": "1", **how}, final=True)
+            assert done["result"]["payloads"] == []
         assert [each["text"] for each in telegram.sent if each["chat_id"] == -5] == ["Tea at five."]
-        group, direct = taken_down(server.requests[0]), taken_down(server.requests[2])
+        assert not any("Nobody reads this." in str(each) for each in telegram.sent)
+        group, direct, hushed = (taken_down(server.requests[place]) for place in (0, 2, 3))
+        assert "Your final text is NOT delivered here." in hushed.section("## Messaging")
         assert "Your final text is NOT delivered here." in group.section("## Messaging")
         assert "say nothing by sending nothing" in group.section("## Group Chat Context")
         assert "NO_REPLY" not in group.section("### message tool") and not group.section("## Silent Replies")

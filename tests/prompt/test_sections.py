@@ -113,6 +113,14 @@ def test_jobs_and_sub_agents_get_the_minimal_prompt(recorded: Recorded) -> None:
         assert files == ["AGENTS.md", "TOOLS.md"]
 
 
+def test_jobs_and_heartbeats_are_told_the_users_time(recorded: Recorded) -> None:
+    for name in ("cron", "heartbeat"):
+        told = re.search(r"^Current time: (.*)$", recorded[name].messages[-1], re.MULTILINE)
+        assert told and re.fullmatch(
+            r"\w+day \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\+0[12]:00 \(Europe/Berlin\)", told[1]
+        ), name
+
+
 def test_a_sandbox_is_described(recorded: Recorded) -> None:
     assert those_with(recorded, "## Sandbox") == {"sandboxed"}
     assert "Sandbox working directory: /workspace" in recorded["sandboxed"].section("## Sandbox")
