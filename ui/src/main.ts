@@ -18,10 +18,10 @@ const PAGES: [page: string, label: string, method: string][] = [
   ["memory", "Memory", "memory.search"],
   ["skills", "Skills", "skills.status"],
   ["schedule", "Schedule", "cron.list"],
-  ["models", "Models", "models.setup"],
   ["channels", "Channels", "channels.available"],
   ["usage", "Usage", "sessions.usage"],
   ["config", "Settings", "config.get"],
+  ["models", "Models", "models.setup"],
   ["logs", "Logs", "logs.tail"],
   ["system", "System", "health"],
 ];
