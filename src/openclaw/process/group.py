@@ -9,6 +9,7 @@ import subprocess
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from openclaw.core.clock import Backoff
 
@@ -16,17 +17,22 @@ GRACE = 2.0
 LOOKS = Backoff(0.01, 0.1)
 
 
-def members(leader: int) -> set[int]:
-    """Live processes of the group or session that `leader` started. A zombie is not alive."""
+def _psutil() -> Any:
+    """Imported at its first use: the helper in a sandbox does without."""
     import psutil  # type: ignore[import-untyped]
 
+    return psutil
+
+
+def members(leader: int) -> set[int]:
+    """Live processes of the group or session that `leader` started. A zombie is not alive."""
+    psutil = _psutil()
     return {pid for pid in psutil.pids() if _belongs(pid, leader) and _lives(pid)}
 
 
 def descendants(pid: int | None = None) -> set[int]:
     """All descendants of a process, or of this one."""
-    import psutil
-
+    psutil = _psutil()
     try:
         return {child.pid for child in psutil.Process(pid).children(recursive=True)}
     except psutil.Error:
@@ -37,16 +43,14 @@ class Family:
     """The descendants that a process has now, to be killed after its end: then nobody can tell whose they are."""
 
     def __init__(self, pid: int) -> None:
-        import psutil
-
+        psutil = _psutil()
         try:
             self._members = psutil.Process(pid).children(recursive=True)
         except psutil.Error:
             self._members = []
 
     def kill(self) -> None:
-        import psutil
-
+        psutil = _psutil()
         for member in self._members:
             with suppress(psutil.Error):
                 member.kill()  # never another process that has got its number meanwhile
@@ -82,8 +86,7 @@ def _belongs(pid: int, leader: int) -> bool:
 
 
 def _lives(pid: int) -> bool:
-    import psutil
-
+    psutil = _psutil()
     try:
         return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.Error:
