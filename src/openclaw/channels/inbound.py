@@ -32,12 +32,12 @@ from openclaw.channels.access import (
 from openclaw.channels.approvals import GONE, PRESS, ChannelApprovals, confirm_press
 from openclaw.channels.history import GroupHistory
 from openclaw.channels.inbox import event_id
-from openclaw.channels.media_in import IncomingMedia, ReceivedMedia
+from openclaw.channels.media.inbound import IncomingMedia, ReceivedMedia
+from openclaw.channels.media.voice import VoiceNotes
 from openclaw.channels.pairing import SenderPairing
 from openclaw.channels.questions import NOT_HEARD, ChannelQuestions
 from openclaw.channels.settings import ChannelSettings
 from openclaw.channels.typing import TypingNotices
-from openclaw.channels.voice import VoiceNotes
 from openclaw.config.live import LiveConfig
 from openclaw.core.channel import Inbound, Outbound, Platform
 from openclaw.core.clock import Clock
