@@ -23,6 +23,7 @@ const PAGES: [page: string, label: string, method: string][] = [
   ["config", "Settings", "config.get"],
   ["logs", "Logs", "logs.tail"],
   ["system", "System", "health"],
+  ["security", "Security", "security.audit"],
 ];
 
 const KEYS: [string, string][] = [
@@ -204,6 +205,8 @@ class App extends Element {
         return html`<oc-config></oc-config>`;
       case "logs":
         return html`<oc-logs></oc-logs>`;
+      case "security":
+        return html`<oc-security></oc-security>`;
       case "system":
         return html`<oc-system></oc-system>`;
       default:

@@ -7,5 +7,6 @@ import "./memory.js";
 import "./prompt.js";
 import "./sessions.js";
 import "./skills.js";
+import "./security.js";
 import "./system.js";
 import "./usage.js";

@@ -153,7 +153,7 @@ class ClientApi:
             verify=signature.verify,
             clock=clock,
         )
-        editor = Editor(app.home, environment.environ)
+        editor = Editor(app.home, environment.environ, "a client of the gateway")
         queue = QueuePolicy(app.lifecycle, live.messages)
         offered: lend_rpc.OfferedSkills = {}
         restart = launch.control.restart if launch.background else None
