@@ -9,21 +9,30 @@ import subprocess
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+from openclaw.core.clock import Backoff
 
 GRACE = 2.0
+LOOKS = Backoff(0.01, 0.1)
+
+
+def _psutil() -> Any:
+    """Imported at its first use: the helper in a sandbox does without."""
+    import psutil  # type: ignore[import-untyped]
+
+    return psutil
 
 
 def members(leader: int) -> set[int]:
     """Live processes of the group or session that `leader` started. A zombie is not alive."""
-    import psutil  # type: ignore[import-untyped]
-
+    psutil = _psutil()
     return {pid for pid in psutil.pids() if _belongs(pid, leader) and _lives(pid)}
 
 
 def descendants(pid: int | None = None) -> set[int]:
     """All descendants of a process, or of this one."""
-    import psutil
-
+    psutil = _psutil()
     try:
         return {child.pid for child in psutil.Process(pid).children(recursive=True)}
     except psutil.Error:
@@ -34,16 +43,14 @@ class Family:
     """The descendants that a process has now, to be killed after its end: then nobody can tell whose they are."""
 
     def __init__(self, pid: int) -> None:
-        import psutil
-
+        psutil = _psutil()
         try:
             self._members = psutil.Process(pid).children(recursive=True)
         except psutil.Error:
             self._members = []
 
     def kill(self) -> None:
-        import psutil
-
+        psutil = _psutil()
         for member in self._members:
             with suppress(psutil.Error):
                 member.kill()  # never another process that has got its number meanwhile
@@ -79,8 +86,7 @@ def _belongs(pid: int, leader: int) -> bool:
 
 
 def _lives(pid: int) -> bool:
-    import psutil
-
+    psutil = _psutil()
     try:
         return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.Error:
@@ -120,13 +126,13 @@ def kill_leftovers(leader: int) -> None:
 async def _gone(leader: int, within: float) -> bool:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
-    pause = 0.01
+    looks = 0
     while members(leader):
         left = deadline - loop.time()
         if left <= 0:
             return False
-        await asyncio.sleep(min(pause, left))
-        pause = min(pause * 2, 0.1)
+        looks += 1
+        await asyncio.sleep(min(LOOKS.after(looks), left))
     return True
 
 

@@ -529,7 +529,7 @@ class TurnPreparer:
                 accepts_images=sees_images and (model is None or "image" in model.input),
                 env={name: value.reveal() for name, value in skills.variables.items()},
             ),
-            SkillGate(gate, self._skills.guard(skills), self._approver),
+            (SkillGate(self._skills.guard(skills), self._approver), gate),
             self._clock,
             repeats=RepeatDetector(facts.repeats),
             cap=result_cap(model.context_window if model else LARGEST_WINDOW),
@@ -561,6 +561,7 @@ class TurnPreparer:
         return PromptRequest(
             key=key,
             shared=is_shared(key, config.commands.owner_allow_from),
+            light=turn.alert is not None and turn.alert.light,
             sandbox=self._sandbox_facts(key, elevated) if self._sandboxes.is_boxed(key) else None,
             sandbox_mode=self._sandboxes.rules(key.agent).mode,
             external_agents=config.acp.enabled and bool(config.acp.agents),

@@ -44,6 +44,8 @@ class AlertRules(Struct, frozen=True, kw_only=True):
     """An acknowledgement with at most this much beside it is none."""
     said_before: str = ""
     """The last alert, while it is too young to be repeated."""
+    light: bool = False
+    """Of the workspace files it is given HEARTBEAT.md alone."""
 
 
 class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -35,6 +35,11 @@ def labelled_files(state: Path) -> LabelledFiles:
     return LabelledFiles(state / "labels" / "files.jsonl")
 
 
+def files_of_programs(state: Path) -> LabelledFiles:
+    """When other programs worked in a workspace: their files carry no label, and are not the owner's either."""
+    return LabelledFiles(state / "labels" / "programs.jsonl")
+
+
 class LabelService:
     """Labels what a run reads and writes; one for the process."""
 

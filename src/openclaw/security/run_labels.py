@@ -262,13 +262,16 @@ class RunLabels:
         if Effects.RUNS_CODE in effects:
             command = args.get("command")
             if not isinstance(command, str):
-                return CallStart()
+                # What it runs may change any file, and does not say which.
+                return CallStart(at=await asyncio.to_thread(files.now) if self.origins else 0)
             self._known.journal.ran(context.run_id, context.session_key, command)
             timed = bool(self.origins) or may_fetch(command)
             return CallStart(at=await asyncio.to_thread(files.now) if timed else 0)
         if Effects.WRITES_FILES not in effects:
             return CallStart()
         paths = sorted(path for path in tool.resources(args, context) if path.startswith("/"))
+        if not paths:  # a plugin's tool does not say which
+            return CallStart(at=await asyncio.to_thread(files.now) if self.origins else 0)
         kept = await asyncio.to_thread(
             self._known.journal.keep, context.run_id, context.session_key, tool.spec.name, paths
         )
