@@ -19,11 +19,12 @@ from openclaw.testing import TemporaryHome, says
 from openclaw.testing.server import MockModelServer
 from tests.channels.discord import server as discord
 from tests.channels.matrix import server as matrix
+from tests.channels.slack import server as slack
 from tests.channels.telegram import server as telegram
 from tests.e2e.gateway_process import GatewayProcess, cpu, pss
 from tests.test_start import READY
 
-PLATFORMS = ("telegram", "matrix", "discord")
+PLATFORMS = ("telegram", "matrix", "discord", "slack")
 WARM = 5
 """Turns before anything is counted."""
 BATCHES = 3
@@ -36,6 +37,7 @@ class Servers:
         self.telegram = [stack.enter_context(telegram.TelegramServer(f"{42 + at}:test-token")) for at in range(bots)]
         self.matrix = stack.enter_context(matrix.MatrixServer())
         self.discord = stack.enter_context(discord.DiscordServer())
+        self.slack = stack.enter_context(slack.SlackServer())
 
     def section(self, name: str, bots: int = 1) -> dict[str, Any]:
         match name:
@@ -44,6 +46,8 @@ class Servers:
                 return {**first, "accounts": {f"a{at}": each for at, each in enumerate(others)}}
             case "matrix":
                 return {"homeserver": self.matrix.url, "accessToken": matrix.TOKEN, "autoJoin": "always"}
+            case "slack":
+                return {"botToken": slack.TOKEN, "appToken": slack.APP_TOKEN, "apiRoot": self.slack.url}
             case _:
                 return {"token": discord.TOKEN, "apiRoot": self.discord.url}
 
@@ -55,6 +59,8 @@ class Servers:
                     each.called("getUpdates")
             case "matrix":
                 self.matrix.until(lambda: self.matrix.called("sync") >= 2)
+            case "slack":
+                self.slack.until(lambda: self.slack.connections)
             case _:
                 with self.discord.changed:
                     assert self.discord.changed.wait_for(lambda: bool(self.discord.identified), 60.0)
@@ -64,6 +70,7 @@ class Servers:
             each.calls.clear()
         self.matrix.calls.clear()
         self.discord.identified.clear()
+        self.slack.connections = 0
 
 
 def configure(home: TemporaryHome, model: MockModelServer, channels: dict[str, Any]) -> None:

@@ -18,8 +18,6 @@ from openclaw.core.hooks import (
     BeforePromptBuild,
     BeforeToolCall,
     HookContext,
-    HookRegistration,
-    HookSettings,
     MessageSending,
     ToolResultPersist,
 )
@@ -27,6 +25,8 @@ from openclaw.core.messages import Text, ToolResult
 from openclaw.gateway.app import App
 from openclaw.plugins.hooks import points
 from openclaw.plugins.hooks.dispatch import HookDispatcher
+from openclaw.plugins.hooks.points import HookRegistration
+from openclaw.plugins.settings import HookSettings
 from openclaw.process.tasks import SystemClock
 from openclaw.security.audit import AuditChange
 from openclaw.security.audit_log import AuditLog

@@ -60,12 +60,12 @@ class Place:
             await self.quiet()
 
     async def quiet(self) -> None:
-        """Until nothing runs and the database is idle."""
+        """Until nothing runs, no thread is at work and the database is idle."""
         async with asyncio.timeout(60):
             for _ in range(20):  # more trips than anything here makes in a row: what was going on has gone to sleep
                 await self.app.db.read("SELECT 1")
                 await asyncio.sleep(0)
-                while self.runs.busy:
+                while self.runs.busy or threads_at_work():
                     await asyncio.sleep(0.001)
 
     def ended(self, job_id: str, count: int = 1) -> Callable[[BusEvent], bool]:
@@ -89,6 +89,12 @@ class Place:
             if loaded.header is not None and loaded.header.session_key == key:
                 found += [entry.message.text for entry in loaded.entries if hasattr(entry, "message")]
         return found
+
+
+def threads_at_work() -> bool:
+    """Whether `asyncio.to_thread` has work under way: the loop itself cannot see it."""
+    pool = getattr(asyncio.get_running_loop(), "_default_executor", None)
+    return pool is not None and pool._idle_semaphore._value < len(pool._threads)
 
 
 @asynccontextmanager

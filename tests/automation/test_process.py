@@ -1,6 +1,7 @@
 """A real gateway that is killed: every slot of a job runs once; webhooks over real HTTP."""
 
 import asyncio
+import hashlib
 import http.client
 import json
 import time
@@ -130,6 +131,66 @@ async def test_webhooks_wake_run_and_refuse(openclaw_home: TemporaryHome) -> Non
         assert statuses[:20] == [401] * 20 and set(statuses[20:]) == {429}
         locked = post(gateway, "/hooks/wake", {"text": "x"})
         assert locked[0] == 429 and int(locked[2]["retry-after"]) > 0
+
+
+TRANSFORM = """
+def transform(ctx):
+    print("heard", ctx.path)
+    if ctx.payload.get("action") == "closed":
+        return None
+    if ctx.payload.get("action") == "odd":
+        return {"sessionKey": "agent:main:main"}
+    if ctx.payload.get("action") == "fail":
+        raise ValueError("no")
+    seen = [name for name in ctx.headers if "auth" in name or "token" in name]
+    return {"message": f"issue {ctx.payload['title']} {seen}", "sessionKey": "hook:issues", "deliver": False}
+
+def line(ctx):
+    return "the line " + ctx.payload["title"]
+"""
+
+
+async def test_code_of_the_owner_decides_what_a_call_becomes(openclaw_home: TemporaryHome) -> None:
+    folder = openclaw_home.state / "hooks" / "transforms"
+    folder.mkdir(parents=True)
+    path = folder / "issues.py"
+    path.write_text(TRANSFORM)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    mappings = [
+        {"match": {"path": "issues"}, "transform": {"module": "issues.py", "sha256": digest}},
+        {
+            "match": {"path": "line"},
+            "action": "wake",
+            "wakeMode": "next-heartbeat",
+            "transform": {"module": "issues.py", "export": "line", "sha256": digest},
+        },
+        {"match": {"path": "new"}, "transform": {"module": "issues.py"}},
+        {"match": {"path": "out"}, "transform": {"module": "../../openclaw.json", "sha256": digest}},
+    ]
+    openclaw_home.configure({"hooks": {"enabled": True, "token": TOKEN, "mappings": mappings}})
+    with GatewayProcess(openclaw_home) as gateway:
+        status, answer, _ = post(gateway, "/hooks/issues", {"action": "opened", "title": "Leak"})
+        assert status == 200
+        async with gateway.client() as client:
+            await client.call("agent.wait", {"runId": answer["runId"], "timeoutMs": 60_000})
+            history = await client.call("chat.history", {"sessionKey": "hook:issues"})
+        said = json.dumps(history)
+        assert "issue Leak []" in said and "EXTERNAL_UNTRUSTED_CONTENT" in said and TOKEN not in said
+        assert post(gateway, "/hooks/issues", {"action": "closed"})[0] == 204
+        assert post(gateway, "/hooks/line", {"title": "is long"})[1]["eventOutcome"] == "queued"
+        for name, action in (("issues", "odd"), ("issues", "fail"), ("new", "opened"), ("out", "opened")):
+            status, answer, _ = post(gateway, f"/hooks/{name}", {"action": action, "title": "x"})
+            assert status == 503 and digest not in json.dumps(answer), name
+        path.write_text(TRANSFORM.replace("issue", "tissue"))
+        assert post(gateway, "/hooks/issues", {"action": "opened", "title": "x"})[0] == 503
+        told = gateway.output()
+    assert (
+        "ValueError: no" in told
+        and "begins with hook:" in told
+        and "you have not accepted it yet" in told
+        and digest in told
+    )
+    assert "it changed since you accepted it" in told and "is not inside" in told
 
 
 async def test_hooks_are_closed_without_a_token_of_their_own(openclaw_home: TemporaryHome) -> None:

@@ -232,7 +232,7 @@ async def test_a_reminder_comes_at_its_time_also_in_quiet_hours_and_what_can_wai
         await here.pass_time(60)
         assert scripted_model.left == 1
         await here.pass_time(3_600)
-        assert scripted_model.left == 0 and "The door." in here.said()
+        await until(here, lambda: scripted_model.left == 0 and "The door." in here.said())
 
 
 # Jobs that keep failing.

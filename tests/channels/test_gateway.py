@@ -115,9 +115,11 @@ async def test_the_first_who_is_let_in_becomes_the_owner(openclaw_home: Temporar
 async def test_in_a_group_those_on_the_list_are_heard_when_they_mention_the_assistant(
     openclaw_home: TemporaryHome,
 ) -> None:
-    group = {"groups": {"club": {}}, "groupAllowFrom": ["eve"]}
-    with MockModelServer([says("Hello, Eve."), says("Hello, Ada.")]) as server:
+    group = {"groups": {"club": {}}, "groupAllowFrom": ["eve"], "dmPolicy": "allowlist", "allowFrom": ["zoe", "zed"]}
+    with MockModelServer([says("Hello, Eve."), says("Hello, Ada."), says("One."), says("Two.")]) as server:
         post = Post(openclaw_home, server, group, "mailbox:ada")
+        links = {"zoe": ["mailbox:zoe", "mailbox:zed"]}
+        openclaw_home.configure({**post.settings, "session": {"dmScope": "per-peer", "identityLinks": links}})
         with GatewayProcess(openclaw_home) as gateway:
             post.writes("club@eve", "the heron is blue")
             post.writes("club@bob", "@bot hear me")
@@ -134,6 +136,12 @@ async def test_in_a_group_those_on_the_list_are_heard_when_they_mention_the_assi
             assert "hear me" not in asked and asked.count("the heron is blue") == 1
             post.writes("club@ada", "/whoami")
             assert "Session agent:main:mailbox:group:club" in await post.hears("club")
+            # A guest with two linked ids has one conversation, and is answered where each of them writes.
+            for name, answer in (("zoe", "One."), ("zed", "Two.")):
+                post.writes(name, f"I am {name}")
+                assert await post.hears(name) == answer
+            both = json.dumps(server.requests[-1]["messages"])
+            assert "I am zoe" in both and "I am zed" in both and "who is there" not in both
         told = gateway.output()
         for why in (
             "it does not mention",
@@ -141,6 +149,25 @@ async def test_in_a_group_those_on_the_list_are_heard_when_they_mention_the_assi
             "to hear the group pub, add",
         ):
             assert why in told
+
+
+async def test_a_group_mentions_the_assistant_in_the_words_of_the_owner(openclaw_home: TemporaryHome) -> None:
+    """`groupChat` of the agent comes before `messages.groupChat`, for the words and for what is told of the group."""
+    group = {"groups": {"club": {}}, "groupAllowFrom": ["eve"]}
+    with MockModelServer([says("Hello, Eve.")]) as server:
+        post = Post(openclaw_home, server, group, "mailbox:ada")
+        chat = {"mentionPatterns": [r"\bmolty\b"], "historyLimit": 1}
+        agents = {**post.settings["agents"], "list": [{"id": "main", "groupChat": chat}]}
+        messages = {"groupChat": {"mentionPatterns": ["heron"], "historyLimit": 5}}
+        openclaw_home.configure({**post.settings, "agents": agents, "messages": messages})
+        with GatewayProcess(openclaw_home):
+            post.writes("club@eve", "the heron is blue")
+            post.writes("club@eve", "the wren is brown")
+            post.writes("club@eve", "Molty, what do you think?")
+            assert await post.hears("club") == "Hello, Eve."
+        assert len(server.requests) == 1
+        asked = json.dumps(server.requests[0]["messages"][-1])
+        assert "the wren is brown" in asked and "the heron" not in asked
 
 
 def test_open_has_to_be_said_twice(openclaw_home: TemporaryHome) -> None:
@@ -241,27 +268,73 @@ async def test_people_see_that_an_answer_is_being_written(openclaw_home: Tempora
 PINGS = """
 def register(api):
     api.on("before_dispatch", ping)
+    api.on("before_agent_finalize", revise)
+    api.on("resolve_exec_env", lambda event, context: {"env": {"HOUSE": "green", "LD_PRELOAD": "/tmp/x"}})
+    api.on("subagent_delivery_target", lambda event, context: {"origin": {"channel": "mailbox", "to": "bob"}})
 
 def ping(event, context):
     if event.content.startswith("/ping") or event.content == "ping":
         return {"handled": True, "text": f"pong {event.channel} {event.sender_id}"}
+
+def revise(event, context):
+    if event.text == "A draft.":
+        return {"action": "revise", "retry": {"instruction": "Say it in green."}}
 """
+OWN = """
+
+def claim(event, context):
+    return {"handled": event.content == "for the postman"}
+
+_register = register
+
+def register(api):
+    _register(api)
+    api.on("inbound_claim", claim)
+"""
+TAKEN = ["before_dispatch", "before_agent_finalize", "resolve_exec_env", "subagent_delivery_target"]
 
 
-async def test_a_plugin_takes_a_message_before_commands_and_models(openclaw_home: TemporaryHome) -> None:
-    with MockModelServer([says("Hello.")] * 20) as server:
+async def test_plugins_take_messages_revise_answers_and_choose_where_results_go(openclaw_home: TemporaryHome) -> None:
+    script: list[Any] = [
+        says("A draft."),
+        says("Green."),
+        calls("exec", command="echo house $HOUSE"),
+        says("Done."),
+        calls("sessions_spawn", task="count the stars"),
+        says("Busy."),  # who is asked first, the one that started it or the other, is open
+        says("Busy."),
+        says("There are 1,022 stars."),
+    ]
+    with MockModelServer(script) as server:
         post = Post(openclaw_home, server, {}, "mailbox:ada")
-        plugin = write(openclaw_home.root / "plugins", "pings", PINGS, hooks=["before_dispatch"])
-        post.settings["plugins"]["load"]["paths"].append(str(plugin))
-        openclaw_home.configure(post.settings)
+        code = (MAILBOX / "plugin.py").read_text() + OWN
+        schema = json.loads((MAILBOX / "openclaw.plugin.json").read_text())["configSchema"]
+        own = {"configSchema": schema, "channels": ["mailbox"], "hooks": ["inbound_claim"]}
+        mailbox = write(openclaw_home.root / "own", "mailbox", code, **own)
+        pings = write(openclaw_home.root / "plugins", "pings", PINGS, hooks=TAKEN)
+        plugins = post.settings["plugins"]
+        plugins["load"]["paths"] = [str(mailbox), str(pings)]
+        plugins["entries"]["pings"] = {"hooks": {"allowConversationAccess": True}}
+        tools = {"exec": {"security": "full", "ask": "off"}}
+        openclaw_home.configure({**post.settings, "tools": tools})
+        post.writes("ada", "ping")  # it is there before any plugin is
         with GatewayProcess(openclaw_home):
-            heard = ""
-            while heard != "pong mailbox ada":  # a message that comes while plugins start does not wait for them
-                post.writes("ada", "ping")
-                heard = await post.hears("ada")
-                assert heard in ("pong mailbox ada", "Hello.")
-            asked = len(server.requests)
+            assert await post.hears("ada") == "pong mailbox ada"
             post.writes("ada", "/ping")
-            assert await post.hears("ada") == "pong mailbox ada" and len(server.requests) == asked
+            assert await post.hears("ada") == "pong mailbox ada"
+            post.writes("ada", "for the postman")
+            await post.read(3)
+            assert server.requests == []
             post.writes("ada", "hello")
-            assert await post.hears("ada") == "Hello." and "/ping" not in json.dumps(server.requests[-1]["messages"])
+            assert await post.hears("ada") == "Green."
+            assert "Say it in green." in json.dumps(server.requests[1])
+            post.writes("ada", "which house?")
+            assert await post.hears("ada") == "Done."
+            asked = json.dumps(server.requests[-1]["messages"])
+            assert "house green" in asked and "postman" not in asked and "draft" not in asked
+            post.writes("ada", "count")
+            assert await post.hears("ada") == "Busy."
+            assert await post.hears("bob") == "There are 1,022 stars."
+        assert not list((post.root / "outbox").glob("*.txt"))
+        listed = run(openclaw_home, "audit", "list").stdout
+        assert "env.LD_PRELOAD" in listed and "origin" in listed

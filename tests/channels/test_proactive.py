@@ -154,5 +154,6 @@ async def test_an_answer_that_repeats_what_the_tool_has_sent_is_one_message(open
         with GatewayProcess(openclaw_home):
             telegram.says("when does it leave?")
             await hears(telegram, 1)
+            await asyncio.to_thread(model.until_asked, 2, DEADLINE)  # sooner, the next words would steer this run
             telegram.says("thanks")
             assert await hears(telegram, 2) == ["The train leaves at nine.", "Bye."]

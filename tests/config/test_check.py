@@ -141,7 +141,16 @@ def test_every_error_is_told_not_only_the_first():
         ),
         ({"cloudWorkers": {"x": 1}}, "cloudWorkers", "known to OpenClaw but not supported here yet"),
         ({"agents": {"defaults": {"pdfMaxMb": 1}}}, "agents.defaults.pdfMaxMb", "known to OpenClaw"),
-        ({"agents": {"list": [{"id": "a", "groupChat": {}}]}}, "agents.list[0].groupChat", "known to OpenClaw"),
+        (
+            {"agents": {"defaults": {"memorySearch": {"remote": {"batch": {"enabled": True}}}}}},
+            "agents.defaults.memorySearch.remote.batch",
+            "is not a setting; it is ignored",
+        ),
+        (
+            {"agents": {"defaults": {"memorySearch": {"local": {"modelCacheDir": "x"}}}}},
+            "agents.defaults.memorySearch.local.modelCacheDir",
+            "is not a setting; it is ignored",
+        ),
         ({"cloudWrokers": {}}, "cloudWrokers", "OpenClaw has cloudWorkers, which is not supported here yet"),
         ({"xyzzy": 1}, "xyzzy", "is not a setting; it is ignored"),
         ({"models": {"providers": {"a": {"baseURL": "x"}}}}, "models.providers.a.baseURL", "Did you mean baseUrl?"),

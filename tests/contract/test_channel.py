@@ -23,6 +23,8 @@ from openclaw.channels.matrix.channel import Matrix
 from openclaw.channels.matrix.client import MatrixSession
 from openclaw.channels.matrix.settings import MatrixSettings
 from openclaw.channels.settings import DeliverySettings
+from openclaw.channels.slack.channel import Slack
+from openclaw.channels.slack.settings import SlackSettings
 from openclaw.channels.telegram.channel import Telegram
 from openclaw.channels.telegram.settings import TelegramSettings
 from openclaw.core.channel import Address, Inbound, Outbound, Platform, Receipt, TakesEvents, TryLater, Unsure
@@ -38,6 +40,7 @@ from openclaw.storage.sqlite import Sqlite
 from tests.channels.discord import server as discord_server
 from tests.channels.fake_platform import Slate
 from tests.channels.matrix import server as matrix_server
+from tests.channels.slack import server as slack_server
 from tests.channels.telegram import server as telegram_server
 
 pytestmark = pytest.mark.anyio
@@ -193,7 +196,29 @@ class DiscordBench(Bench):
         self.server.faults = [discord_server.Fault("POST", "messages", status, retry_after=200.0, cut=cut)]
 
 
-@pytest.fixture(params=["fake", "telegram", "matrix", "discord"])
+class SlackBench(Bench):
+    def __init__(self, server: slack_server.SlackServer) -> None:
+        self.server = server
+        settings = SlackSettings(api_root=server.url, app_token=Secret(slack_server.APP_TOKEN))
+        self.platform = Slack(Secret(slack_server.TOKEN), SystemClock(), settings=settings)
+        self.to = Address(channel="slack", to=slack_server.ADA)
+
+    def writes(self, text: str) -> None:
+        self.server.says(text)
+
+    def texts(self) -> list[str]:
+        return [each["text"] for each in self.server.sent]
+
+    def listens(self) -> bool:
+        return self.server.connections > 0
+
+    def meet(self, fault: str) -> None:
+        status = int(fault) if fault.isdecimal() else 0
+        cut = "" if status else fault
+        self.server.faults = [slack_server.Fault("chat.postMessage", status, retry_after=200, cut=cut)]
+
+
+@pytest.fixture(params=["fake", "telegram", "matrix", "discord", "slack"])
 async def bench(request: Any, tmp_path: Path) -> AsyncIterator[Bench]:
     match request.param:
         case "telegram":
@@ -209,6 +234,11 @@ async def bench(request: Any, tmp_path: Path) -> AsyncIterator[Bench]:
         case "discord":
             with discord_server.DiscordServer() as discord:
                 made = DiscordBench(discord)
+                yield made
+                await made.platform.close()
+        case "slack":
+            with slack_server.SlackServer() as slack:
+                made = SlackBench(slack)
                 yield made
                 await made.platform.close()
         case _:
@@ -389,7 +419,7 @@ async def test_a_file_of_no_bytes_or_too_many_is_refused_and_the_next_is_sent(
 async def test_two_conversations_do_not_wait_for_each_other(bench: Bench, db: Sqlite) -> None:
     outbox = Outbox(db, FastClock())
     bench.meet("429")
-    others = {"telegram": "8", "matrix": "@bob:test", "discord": "8", "slate": "bob"}
+    others = {"telegram": "8", "matrix": "@bob:test", "discord": "8", "slack": "U008", "slate": "bob"}
     elsewhere = Address(channel=bench.to.channel, to=others[bench.to.channel])
     async with sending(bench, outbox):
         await outbox.put(Outbound(to=bench.to, text="Slow."), "slow")

@@ -150,18 +150,18 @@ def test_extra_files_and_conversations_fade_by_their_time():
     assert rank.decay(piece("sessions/a.jsonl", source="sessions", mtime=NOW), NOW, 30) == 1.0
 
 
-def test_of_two_alike_the_newer_comes_first_and_an_old_answer_is_not_hidden():
+def test_age_counts_as_the_half_life_says_and_no_more_than_the_share_it_is_given():
     old = rank.RankedHit(piece=piece("memory/2025-01-01.md"), relevance=0.9)
     alike = rank.RankedHit(piece=piece("memory/2026-11-14.md"), relevance=0.88)
     noise = rank.RankedHit(piece=piece("memory/2026-11-15.md"), relevance=0.4)
-    assert rank.apply_decay([old, noise, alike], NOW, 30) == sorted(
-        rank.apply_decay([old, noise, alike], NOW, 30), key=rank.order
+    days = [item.piece.path[7:17] for item in rank.apply_decay([old, noise, alike], NOW, 30)]
+    assert days == ["2026-11-14", "2026-11-15", "2025-01-01"]
+    (half,) = rank.apply_decay(
+        [rank.RankedHit(piece=piece("docs/x.md", mtime=NOW - 30 * 86_400), relevance=0.9)], NOW, 30
     )
-    assert [item.piece.path[7:17] for item in rank.apply_decay([old, noise, alike], NOW, 30)] == [
-        "2026-11-14",
-        "2025-01-01",
-        "2026-11-15",
-    ]
+    assert half.score == pytest.approx(0.45)
+    days = [item.piece.path[7:17] for item in rank.apply_decay([old, noise, alike], NOW, 30, 0.15)]
+    assert days == ["2026-11-14", "2025-01-01", "2026-11-15"]  # an old answer is not hidden by its age alone
 
 
 def test_the_same_thing_is_not_said_twice():

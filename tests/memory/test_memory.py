@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -392,7 +393,8 @@ async def test_a_killed_sync_leaves_an_index_that_answers_and_goes_on(house: Hou
         async with asyncio.timeout(120):
             await child.stdout.readline()
         await asyncio.sleep(delay)
-        child.kill()
+        with suppress(ProcessLookupError):  # it may have finished by now
+            child.kill()
         await child.wait()
     async with house.opened(provider="hash", sync={"onSearch": False}) as memory:
         before = (await memory.status()).pieces

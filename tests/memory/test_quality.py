@@ -7,15 +7,23 @@ from msgspec.structs import replace
 
 from openclaw.core.embedder import EmbedderEndpoint
 from openclaw.memory import embedders
-from openclaw.memory.evaluate import EvalMetrics, ask, compute_metrics, sample_questions, search_in, write_sample
+from openclaw.memory.evaluate import (
+    LITTLE_AGE,
+    EvalMetrics,
+    ask,
+    compute_metrics,
+    sample_questions,
+    search_in,
+    write_sample,
+)
 from openclaw.memory.service import open_memory
-from openclaw.memory.settings import HybridSettings, MemorySearchSettings, QuerySettings
+from openclaw.memory.settings import MemorySearchSettings, QuerySettings
 from tests.memory.conftest import StillClock
 
 pytestmark = pytest.mark.anyio
-BOTH = MemorySearchSettings()
+BOTH = MemorySearchSettings(query=QuerySettings(hybrid=LITTLE_AGE))
 WORDS = replace(BOTH, provider="none")
-MEANING = replace(BOTH, query=QuerySettings(hybrid=HybridSettings(enabled=False)))
+MEANING = replace(BOTH, query=QuerySettings(hybrid=replace(LITTLE_AGE, enabled=False)))
 
 
 async def measured(folder: Path, settings: MemorySearchSettings) -> dict[str, EvalMetrics]:

@@ -24,7 +24,7 @@ async def searched(memory: MemoryIndex, house: House, session: str = "agent:main
 
 
 async def got(memory: MemoryIndex, house: House, **args: Any) -> Output:
-    return await MemoryGet(memory).call(args, context(house))
+    return await MemoryGet(memory, 12_000).call(args, context(house))
 
 
 async def test_results_say_where_how_well_and_from_what(house: House):

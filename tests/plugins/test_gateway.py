@@ -277,3 +277,50 @@ async def test_a_plugins_model_answers_when_the_configuration_names_it(openclaw_
             done = await client.call("agent", {"message": "polly", "idempotencyKey": "1"}, final=True)
             assert "polly" in done["result"]["payloads"][0]["text"]
             assert done["result"]["payloads"][0]["text"].startswith("You said: ")
+
+
+MANNER = (
+    MODEL.replace("import Assistant", "import ProviderContribution, Assistant")
+    + """
+    api.on("provider_prompt_contribution", manner)
+
+def manner(event, context):
+    return ProviderContribution(
+        interaction_style="Squawk first.",
+        tool_call_style="Never twice the same tool.",
+        execution_bias="Repeat, then stop.",
+        stable_prefix="You are a parrot.",
+        dynamic_suffix=f"You speak through {event.model}.",
+    )
+"""
+)
+
+
+@pytest.mark.parametrize("isolation", ["process", "inprocess"])
+async def test_a_plugins_provider_words_the_prompts_of_its_own_models(
+    openclaw_home: TemporaryHome, isolation: str
+) -> None:
+    write(openclaw_home.root / "plugins", "echo", MANNER, providers=["echo"], hooks=["provider_prompt_contribution"])
+    with MockModelServer([says("Fine.")]) as server:
+        given = server.settings()
+        given["models"]["providers"]["echo"] = {"api": "plugin", "models": [{"id": "parrot"}]}
+        entry = {"echo": {"isolation": isolation}}
+        openclaw_home.configure(
+            {**given, "plugins": {"load": {"paths": [str(openclaw_home.root / "plugins")]}, "entries": entry}}
+        )
+        with GatewayProcess(openclaw_home) as gateway:
+            async with gateway.client() as client:
+                run = {"message": "hi", "sessionKey": "polly", "model": "echo/parrot", "idempotencyKey": "1"}
+                await client.call("agent", run, final=True)
+                sent = (await client.call("prompt.preview", {"runId": "1"}))["prompt"]
+                await client.call("agent", {"message": "hi", "idempotencyKey": "2"}, final=True)
+                preview = await client.call("prompt.preview", {"sessionKey": "polly", "model": "echo/parrot"})
+                audit = (await client.call("audit.list", {"runId": "1"}))["entries"]
+    stable, dynamic = sent["stable"], sent["dynamic"]
+    assert "## Interaction Style\nSquawk first.\n## Tool Call Style\nNever twice the same tool.\n- Approvals:" in stable
+    assert "## Execution Bias\nRepeat, then stop.\nYou are a parrot.\n" in stable
+    assert "You speak through parrot." in dynamic and "You speak" not in stable
+    assert (preview["prompt"]["stable"], preview["prompt"]["dynamic"]) == (stable, dynamic)
+    assert {entry["field"] for entry in audit} >= {"interactionStyle", "stablePrefix", "dynamicSuffix"}
+    # Other providers are none of its business.
+    assert "parrot" not in server.requests[0]["messages"][0]["content"]

@@ -44,6 +44,12 @@ def test_a_profile_has_a_directory_of_its_own(tmp_path, profile, name):
     assert where(tmp_path, **variables) == f".openclaw/workspace{name}"
 
 
+def test_the_workspaces_of_profiles_are_side_by_side(tmp_path):
+    assert where(tmp_path, OPENCLAW_PROFILE="Work") == ".openclaw/workspace-work"
+    (tmp_path / ".openclaw-Work" / "workspace").mkdir(parents=True)
+    assert where(tmp_path, OPENCLAW_PROFILE="Work") == ".openclaw-Work/workspace"
+
+
 def test_the_environment_can_name_the_directory(tmp_path):
     assert where(tmp_path, OPENCLAW_WORKSPACE_DIR="~/env", OPENCLAW_PROFILE="dev") == "env"
 

@@ -1,5 +1,6 @@
 """Settings of `agents`: the agents, their defaults, and the resolved view of one."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -15,8 +16,12 @@ from openclaw.security.settings import AgentToolSettings, ElevatedDefault, Sandb
 from openclaw.sessions.settings import CompactionSettings, PruningSettings
 from openclaw.skills.settings import SkillsLimits
 
+MEMORY_GET_CHARS, POST_COMPACTION_CHARS = 12_000, 1_800
 NATURAL_MS = (800, 2_500)
 """A pause between two messages as people make it."""
+
+
+_NESTED = re.compile(r"[*+}]\??\)*[^()]*\)[*+{]")
 
 
 class ModelChoiceSettings(Settings, frozen=True):
@@ -104,11 +109,37 @@ class HumanDelaySettings(Settings, frozen=True):
 
 
 class ContextLimits(Settings, frozen=True):
-    """`agents.defaults.contextLimits`: how much of something a model is shown."""
+    """`contextLimits`: how many characters of something a model is shown."""
 
+    memory_get_max_chars: Annotated[
+        Annotated[int, doc("", ge=1, le=250_000)] | None, doc("most that memory_get shows at once; 12000 if unset")
+    ] = None
     post_compaction_max_chars: Annotated[
-        int, doc("most characters of compaction.postCompactionSections", ge=1, le=50_000)
-    ] = 1_800
+        Annotated[int, doc("", ge=1, le=50_000)] | None,
+        doc("most of compaction.postCompactionSections; 1800 if unset"),
+    ] = None
+
+
+class GroupChatSettings(Settings, frozen=True):
+    """`messages.groupChat`, and `groupChat` of an agent, which comes first."""
+
+    mention_patterns: Annotated[
+        tuple[str, ...] | None,
+        doc("regular expressions: a message in a group that fits one mentions the assistant, in any case of letters"),
+    ] = None
+    history_limit: Annotated[
+        Millis | None, doc("how many messages of a group it is told that did not mention it; 0 for none, 50 if unset")
+    ] = None
+
+    def __post_init__(self) -> None:
+        for pattern in self.mention_patterns or ():
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
+            # Repetition inside repetition: a message could keep such a pattern busy for hours.
+            if _NESTED.search(pattern):
+                raise ValueError(f"{pattern!r} repeats something that repeats: write it without * or + inside (…)+")
 
 
 class AgentDefaults(Settings, frozen=True):
@@ -122,7 +153,9 @@ class AgentDefaults(Settings, frozen=True):
         default_factory=dict
     )
     workspace: Annotated[str | None, doc("directory of the default agent's files")] = None
-    skip_bootstrap: Annotated[bool, doc("do not create the workspace's starter files")] = False
+    skip_bootstrap: Annotated[bool, doc("no workspace file in any prompt, and no starter files in the workspace")] = (
+        False
+    )
     bootstrap_max_chars: Annotated[int, doc("most characters of one workspace file in the prompt", ge=1)] = 20_000
     bootstrap_total_max_chars: Annotated[int, doc("most characters of all workspace files in the prompt", ge=1)] = (
         60_000
@@ -131,10 +164,22 @@ class AgentDefaults(Settings, frozen=True):
         Literal["off", "once", "always"], doc("tell the model when files were shortened")
     ] = "always"
     user_timezone: Annotated[str | None, doc("IANA time zone of the user; the machine's when absent")] = None
+    time_format: Annotated[Literal["auto", "12", "24"], doc("how the time of day is told; auto is 24 hours")] = "auto"
     repo_root: Annotated[str | None, doc("repository shown to the model; found through git when absent")] = None
     heartbeat: Annotated[HeartbeatSettings | None, doc("a regular look at what needs attention")] = None
     subagents: Annotated[SubagentDefaults, doc("work handed to others, and its limits")] = SubagentDefaults()
     thinking_default: Annotated[ThinkingLevel | None, doc("how hard to think when nothing else says so")] = None
+    verbose_default: Annotated[
+        Literal["off", "on", "full"], doc("what is told of tools, before anybody says /verbose")
+    ] = "off"
+    reasoning_default: Annotated[
+        Literal["off", "on", "stream"],
+        doc("whether reasoning is shown, before anybody says /reasoning"),
+    ] = "off"
+    trace_default: Annotated[Literal["off", "on"], doc("tell what plugins changed, before anybody says /trace")] = "off"
+    context_tokens: Annotated[
+        Count | None, doc("use at most so much of a model's context window; all of it if unset")
+    ] = None
     timeout_seconds: Annotated[float, doc("longest run; 0 means no limit", ge=0)] = 172_800
     max_concurrent: Annotated[Count | None, doc("runs at once over all sessions")] = None
     block_streaming_default: Annotated[
@@ -180,6 +225,8 @@ class AgentEntry(Settings, frozen=True):
     agent_dir: Annotated[str | None, doc("directory of its credentials and state")] = None
     model: Annotated[str | ModelChoiceSettings | None, doc("its model: a reference, or primary and fallbacks")] = None
     identity: Annotated[IdentitySettings, doc("how it presents itself")] = IdentitySettings()
+    group_chat: Annotated[GroupChatSettings, doc("groups, for this agent")] = GroupChatSettings()
+    context_limits: Annotated[ContextLimits, doc("how much of something its model is shown")] = ContextLimits()
     human_delay: Annotated[HumanDelaySettings | None, doc("its own pauses between the parts of an answer")] = None
     heartbeat: Annotated[
         HeartbeatSettings | None, doc("its own heartbeat; if any agent has one, only those agents have heartbeats")
@@ -212,6 +259,8 @@ class ResolvedAgent(Struct, frozen=True, kw_only=True):
     fallbacks: tuple[str, ...] = ()
     aliases: Mapping[str, str | None] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
+    memory_get_chars: int
+    post_compaction_chars: int
     entry: AgentEntry
 
 
@@ -247,6 +296,14 @@ def resolve_agent(agents: AgentsSettings, agent_id: str) -> ResolvedAgent:
         fallbacks=fallbacks,
         aliases={ref: preference.alias for ref, preference in defaults.models.items()},
         params={**defaults.params, **entry.params},
+        memory_get_chars=_first(
+            entry.context_limits.memory_get_max_chars, defaults.context_limits.memory_get_max_chars, MEMORY_GET_CHARS
+        ),
+        post_compaction_chars=_first(
+            entry.context_limits.post_compaction_max_chars,
+            defaults.context_limits.post_compaction_max_chars,
+            POST_COMPACTION_CHARS,
+        ),
         entry=entry,
     )
 
@@ -254,6 +311,10 @@ def resolve_agent(agents: AgentsSettings, agent_id: str) -> ResolvedAgent:
 def image_model(agents: AgentsSettings) -> str | None:
     """The model that describes images for models without vision."""
     return _choice(agents.defaults.image_model).primary
+
+
+def _first(*limits: int | None) -> int:
+    return next(limit for limit in limits if limit is not None)
 
 
 def _choice(model: str | ModelChoiceSettings | None) -> ModelChoiceSettings:

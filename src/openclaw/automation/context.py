@@ -10,7 +10,7 @@ from openclaw.automation.settings import CronSettings
 from openclaw.budget.service import BudgetService
 from openclaw.channels.settings import ChannelSettings
 from openclaw.core.channel import Address, Platform
-from openclaw.core.clock import Clock, millis
+from openclaw.core.clock import Clock, millis, tell_time
 from openclaw.core.errors import Unavailable
 from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live
@@ -98,6 +98,10 @@ class AutomationContext(Struct, frozen=True, kw_only=True):
     def zone(self) -> str:
         """The user's time zone."""
         return self.agents_settings.current.defaults.user_timezone or local_timezone(self.environ) or "UTC"
+
+    def time_told(self) -> str:
+        """The time as a run without a person is told it: where the user is, in their format."""
+        return tell_time(self.clock.now(), self.zone, self.agents_settings.current.defaults.time_format)
 
 
 async def run_to_end(runs: RunService, turn: RunRequest) -> RunOutcome:

@@ -9,7 +9,6 @@ import shlex
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -249,8 +248,8 @@ class HeartbeatService:
             self._record(began, "skipped", "prompt-held-back")
             return
         regular = not pulse.woken and (pulse.changes or not heartbeat.is_empty(pulse.tasks or ""))
-        moment = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%d %H:%M UTC")
-        parts = (prompt if regular else HAPPENED, *(pulse.changes or ()), f"Current time: {moment}")
+        moment = f"Current time: {self._context.time_told()}"
+        parts = (prompt if regular else HAPPENED, *(pulse.changes or ()), moment)
         every = heartbeat.parse_interval(settings.every) / 1000
         if pulse.reminder:  # it was asked for, so it goes where its person is, whatever holds for alerts
             address = await self._context.address_of(key, "last")

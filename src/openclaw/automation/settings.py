@@ -93,6 +93,16 @@ class WebhookMatch(Settings, frozen=True):
     source: Annotated[str | None, doc("the value of `source` in the body")] = None
 
 
+class TransformSettings(Settings, frozen=True):
+    """`hooks.mappings[].transform`: code that decides what a call becomes."""
+
+    module: Annotated[str, doc("a Python file in hooks/transforms of the state directory", min_length=1)]
+    export: Annotated[str, doc("its function; it gets the call", pattern="^[A-Za-z_][A-Za-z0-9_]*$")] = "transform"
+    sha256: Annotated[str | None, doc("the digest of the file as you have accepted it; it does not run otherwise")] = (
+        None
+    )
+
+
 class WebhookMapping(Settings, frozen=True):
     """What a call of another address means."""
 
@@ -108,6 +118,7 @@ class WebhookMapping(Settings, frozen=True):
     deliver: Annotated[bool, doc("tell the main conversation, and where its person is, what came of it")] = True
     channel: Annotated[str | None, doc("where the result goes: last, owner, none, or a channel with to")] = None
     to: Annotated[str | None, doc("the chat on that channel")] = None
+    transform: Annotated[TransformSettings | None, doc("code that decides what a call becomes")] = None
     for_each: Annotated[str | None, doc("a list in the body, payload.a.b: each entry is a call of its own")] = None
     model: Annotated[str | None, doc("which model")] = None
     thinking: Annotated[str | None, doc("how hard to think")] = None

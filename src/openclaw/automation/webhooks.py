@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct, structs
 
 from openclaw.automation.settings import WebhookMapping, WebhookMatch, WebhookSettings
@@ -71,6 +72,11 @@ PRESETS = {
 }
 """Gmail's Pub/Sub push, as `gog gmail watch serve` posts it: a list of letters, each its own run."""
 MOST_CALLS = 200
+TRANSFORMED = frozenset(
+    "action message text name agentId sessionKey wakeMode deliver channel to model thinking timeoutSeconds "
+    "idempotencyKey".split()
+)
+"""What a transform may say."""
 
 
 def find_mapping(settings: WebhookSettings, call: WebhookCall) -> WebhookMapping | None:
@@ -115,6 +121,32 @@ def map_call(mapping: WebhookMapping, call: WebhookCall) -> WakeCall | AgentCall
         thinking=mapping.thinking,
         timeout_seconds=mapping.timeout_seconds,
     )
+
+
+def merge_transformed(mapping: WebhookMapping, call: WebhookCall, answer: Any) -> WakeCall | AgentCall | None:
+    """What a call becomes by what a transform says: nothing, a text, or fields in place of the mapping's."""
+    if answer is None:
+        return None
+    if isinstance(answer, str):
+        answer = {"message": answer, "text": answer}
+    if not isinstance(answer, dict):
+        raise InvalidRequest("a transform returns None, a text or a dict")
+    if unknown := sorted(set(answer) - TRANSFORMED):
+        raise InvalidRequest(f"a transform cannot set {', '.join(map(str, unknown))}")
+    if not str(answer.get("sessionKey") or "hook:").startswith("hook:"):
+        raise InvalidRequest("the sessionKey of a transform begins with hook:")
+    mapped = structs.replace(mapping, action=answer.get("action", mapping.action))
+    kind: Any = WakeCall if mapped.action == "wake" else AgentCall
+    base = map_call(mapped, call)
+    fields = {field.encode_name for field in msgspec.structs.fields(kind)}
+    given = {name: value for name, value in answer.items() if name in fields and value is not None}
+    if "wakeMode" in answer:
+        given["mode" if kind is WakeCall else "wakeMode"] = answer["wakeMode"]
+    try:
+        found: WakeCall | AgentCall = msgspec.convert({**(msgspec.to_builtins(base) if base else {}), **given}, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"what a transform returned does not fit: {error}") from None
+    return found
 
 
 def fill_template(template: str, call: WebhookCall) -> str:

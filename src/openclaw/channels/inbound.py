@@ -7,11 +7,14 @@ for an answer: a run carries the address it was asked from, and its end is put i
 import asyncio
 import hashlib
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
+from openclaw.agent.settings import resolve_agent
 from openclaw.channels.access import (
     LABEL_CHARS,
     Admit,
@@ -40,9 +43,10 @@ from openclaw.core.channel import Inbound, Outbound, Platform
 from openclaw.core.clock import Clock
 from openclaw.core.commands import is_whole_command, parse_command
 from openclaw.core.errors import InvalidRequest, OpenClawError
-from openclaw.core.hooks import BeforeDispatch
+from openclaw.core.hooks import BeforeDispatch, InboundClaim
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin, make_origin, merge_origins, sanitize_line
+from openclaw.plugins.registry import PluginRegistry, start_plugins
 from openclaw.runs.commands.catalog import CommandRequest, CommandResult
 from openclaw.runs.commands.service import SlashCommands
 from openclaw.runs.hooks import MessageHooks
@@ -63,6 +67,9 @@ log = logging.getLogger("openclaw.channels")
 PRESSED = "callback_data: "
 """What a press of a button says that the assistant has sent."""
 NOTE_CHARS = 500
+GROUP_HISTORY = 50
+SEARCHED_CHARS = 4_000
+"""How much of a message is looked at for a mention."""
 _NO_SECTION = ChannelSettings()
 
 
@@ -90,6 +97,7 @@ class InboundHandler:
         approvals: ChannelApprovals,
         voices: VoiceNotes,
         hooks: MessageHooks,
+        plugins: PluginRegistry,
         questions: ChannelQuestions,
     ) -> None:
         self._sessions = sessions
@@ -111,6 +119,7 @@ class InboundHandler:
         self._approvals = approvals
         self._voices = voices
         self._hooks = hooks
+        self._plugins = plugins
         self._questions = questions
         self._senders: dict[str, SenderPairing] = {}
 
@@ -132,6 +141,9 @@ class InboundHandler:
                     return  # what people think of each other's messages is not our business
                 message = structs.replace(message, mentioned=True)
         try:
+            if message.group is not None and not message.mentioned:
+                named = self._is_named(message) or await self._follows_thread(message)
+                message = structs.replace(message, mentioned=named)
             verdict = await self._judge(message)
         except OpenClawError as error:
             verdict = Ignore(error.message)
@@ -192,8 +204,20 @@ class InboundHandler:
         return section.of(message.account) if section is not None else _NO_SECTION
 
     def _history_limit(self, message: Inbound) -> int:
-        own = self._section(message).history_limit
-        return self._live.config.messages.group_chat.history_limit if own is None else own
+        config, agent = self._live.config, self._key(message, owner=False).agent
+        given = (
+            self._section(message).history_limit,
+            resolve_agent(config.agents, agent).entry.group_chat.history_limit,
+            config.messages.group_chat.history_limit,
+        )
+        return next((limit for limit in given if limit is not None), GROUP_HISTORY)
+
+    def _is_named(self, message: Inbound) -> bool:
+        """Whether a message in a group mentions the assistant in words of the owner's choice."""
+        config = self._live.config
+        own = resolve_agent(config.agents, self._key(message, owner=False).agent).entry.group_chat.mention_patterns
+        patterns = config.messages.group_chat.mention_patterns if own is None else own
+        return any(re.search(each, message.text[:SEARCHED_CHARS], re.IGNORECASE) for each in patterns or ())
 
     def _key(self, message: Inbound, owner: bool) -> SessionKey:
         config = self._live.config
@@ -213,6 +237,13 @@ class InboundHandler:
             command=parse_command(message.text) is not None,
             activation=await self._activation(message) if message.group is not None and not message.mentioned else None,
         )
+
+    async def _follows_thread(self, message: Inbound) -> bool:
+        """Whether it was said in a thread in which we take part, where that is speaking to us."""
+        platform = self._platforms.get((message.channel, message.account))
+        if message.thread is None or platform is None or not platform.facts.follows_threads:
+            return False
+        return await self._outbox.has_spoken_in(message.origin)
 
     async def _activation(self, message: Inbound) -> str | None:
         """What was chosen for a group with /activation."""
@@ -240,18 +271,7 @@ class InboundHandler:
         aloud = self._live.config.tts.auto != "off" and self._voices.answers_aloud(message)
         if message.files:
             message = await self._voices.hear(message)
-        event = BeforeDispatch(
-            content=message.text,
-            channel=message.channel,
-            account_id=message.account,
-            sender_id=message.sender,
-            conversation_id=message.origin.to,
-            is_group=message.group is not None,
-        )
-        claim = await self._hooks.dispatch(event, key, run_id_of(message))
-        if claim.plugin:
-            if claim.reply.strip():
-                await self._say(message, claim.reply, "claimed")
+        if await self._claimed(message, key):
             return
         if may_command(message, self._live.config.commands, owner=owner):
             asked = CommandRequest(key=key, source=message.channel, sender=message.sender, owner=owner)
@@ -269,6 +289,28 @@ class InboundHandler:
             await self._run(message, key, reply, owner=owner, aloud=aloud)
         except InvalidRequest as error:  # too many wait already
             await self._say(message, error.message if owner else FAILURE_REPLY, "failed")
+
+    async def _claimed(self, message: Inbound, key: SessionKey) -> bool:
+        """Whether a plugin takes the message; those that are still starting are waited for."""
+        await start_plugins(self._plugins)
+        heard: dict[str, Any] = {
+            "content": message.text,
+            "channel": message.channel,
+            "account_id": message.account,
+            "sender_id": message.sender,
+            "conversation_id": message.origin.to,
+            "is_group": message.group is not None,
+        }
+        run_id = run_id_of(message)
+        owner = self._plugins.channel_owner(message.channel)
+        if owner:
+            own = InboundClaim(plugin_id=owner, message_id=message.id, **heard)
+            if (await self._hooks.dispatch(own, key, run_id)).plugin:
+                return True
+        claim = await self._hooks.dispatch(BeforeDispatch(**heard), key, run_id)
+        if claim.plugin and claim.reply.strip():
+            await self._say(message, claim.reply, "claimed")
+        return bool(claim.plugin)
 
     async def _run(
         self,

@@ -56,6 +56,8 @@ class ChannelsAddParams(Params, frozen=True, kw_only=True):
     account_id: str | None = None
     name: NonEmpty | None = None
     bot_token: NonEmpty | None = None
+    app_token: NonEmpty | None = None
+    signing_secret: NonEmpty | None = None
     token: NonEmpty | None = None
     token_file: NonEmpty | None = None
     api_root: NonEmpty | None = None

@@ -91,6 +91,39 @@ SETUPS = {
             ),
         ),
         ChannelSetup(
+            channel="slack",
+            label="Slack",
+            first="Make an app on api.slack.com/apps (Create New App, From a manifest; docs/channels-slack.md has the "
+            "manifest) and install it. Copy its Bot User OAuth Token, and make an App-Level Token with the scope "
+            "connections:write.",
+            then="Write {name} a direct message in Slack.",
+            unowned="It answers with a command: run that here, and you are its owner.",
+            fields=(
+                SetupField(
+                    key="botToken", option="bot-token", label="Bot token", hint="xoxb-…", secret=True, opens=True
+                ),
+                SetupField(
+                    key="appToken",
+                    option="app-token",
+                    label="App-level token",
+                    hint="xapp-…",
+                    secret=True,
+                    opens=True,
+                    unless="signingSecret",
+                ),
+                SetupField(
+                    key="signingSecret",
+                    option="signing-secret",
+                    label="Signing secret, when Slack calls the gateway over HTTP",
+                    secret=True,
+                    opens=True,
+                    asked=False,
+                ),
+                SetupField(key="apiRoot", option="api-root", label="Address of another server", asked=False),
+                SetupField(key=OWNER, option="owner", label="Your own account", hint="such as U0123ABCD", asked=False),
+            ),
+        ),
+        ChannelSetup(
             channel="matrix",
             label="Matrix",
             first="Make an account for the assistant on any Matrix server (in Element: Create account).",

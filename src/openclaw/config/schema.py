@@ -13,6 +13,7 @@ from openclaw.budget.settings import BudgetSettings, RecordSettings
 from openclaw.channels.discord.settings import DiscordSettings
 from openclaw.channels.matrix.settings import MatrixSettings
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
+from openclaw.channels.slack.settings import SlackSettings
 from openclaw.channels.telegram.settings import TelegramSettings
 from openclaw.config.settings import (
     DiagnosticsSettings,
@@ -83,6 +84,7 @@ class Config(Settings, frozen=True):
 BUILT_IN_CHANNELS: dict[str, type[ChannelSettings]] = {
     "discord": DiscordSettings,
     "matrix": MatrixSettings,
+    "slack": SlackSettings,
     "telegram": TelegramSettings,
 }
 """The sections of `channels` that have keys of their own; any other name is a plugin's channel."""

@@ -177,6 +177,8 @@ class ChannelFacts(Struct, frozen=True, kw_only=True):
     """Seconds between two edits of a message that is being written."""
     buttons: bool = False
     threads: bool = False
+    follows_threads: bool = False
+    """Whether who writes in a thread in which we have spoken speaks to us, without a mention."""
     voice: bool = False
     """Whether sound can be sent as a voice note."""
 

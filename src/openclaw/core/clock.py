@@ -1,6 +1,6 @@
 """The clock seam: time is passed in, so that tests control it."""
 
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -23,3 +23,11 @@ def zone_of(name: str) -> tzinfo:
         return ZoneInfo(name) if name else UTC
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return UTC
+
+
+def tell_time(now: float, zone: str, time_format: str = "auto") -> str:
+    """Weekday, date and time of `now` in the zone called `zone`, with its name and offset."""
+    there = datetime.fromtimestamp(now, zone_of(zone))
+    of_day = f"{there:%I:%M:%S %p}".removeprefix("0") if time_format == "12" else f"{there:%H:%M:%S}"
+    offset = f"{there:%z}"
+    return f"{there:%A %Y-%m-%d} {of_day} UTC{offset[:3]}:{offset[3:5]} ({zone or 'UTC'})"

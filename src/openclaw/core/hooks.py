@@ -1,21 +1,21 @@
 """The hook seam: the points at which a plugin may observe, add something or object.
 
-Every point has one event type and, unless it only observes, one answer type. Field names on the border are camel case:
-the same in a plugin's dict, over a pipe and in the docs. `plugins/hooks/merge` combines several answers.
+Every point has one event type and, unless it only observes, one answer type. `plugins/hooks/points` merges answers.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from openclaw.core.events import Trigger
 from openclaw.core.messages import Assistant, Message, ToolResult, Usage
-from openclaw.core.settings import Settings, doc
+from openclaw.core.provider import ProviderContribution, ProviderPrompt
+from openclaw.core.settings import doc
 
 HookName = Literal[
     "before_model_resolve",
     "before_prompt_build",
+    "provider_prompt_contribution",
     "agent_turn_prepare",
     "before_agent_start",
     "before_agent_run",
@@ -24,15 +24,18 @@ HookName = Literal[
     "llm_output",
     "model_call_started",
     "model_call_ended",
+    "before_agent_finalize",
     "agent_end",
     "before_compaction",
     "after_compaction",
     "before_tool_call",
+    "resolve_exec_env",
     "after_tool_call",
     "before_install",
     "tool_result_persist",
     "before_message_write",
     "message_received",
+    "inbound_claim",
     "before_dispatch",
     "message_sending",
     "reply_payload_sending",
@@ -41,6 +44,7 @@ HookName = Literal[
     "before_reset",
     "session_end",
     "subagent_spawned",
+    "subagent_delivery_target",
     "subagent_ended",
     "cron_changed",
     "gateway_start",
@@ -216,6 +220,31 @@ class ModelCallEnded(_Border, frozen=True, kw_only=True):
     error_category: str | None = None
 
 
+class BeforeAgentFinalize(_Border, frozen=True, kw_only=True):
+    """A model has given its answer; nobody has seen it and nothing of it is stored."""
+
+    run_id: str
+    text: str
+    messages: tuple[Message, ...] = ()
+
+
+class RevisionRequest(_Answer, frozen=True, kw_only=True):
+    """What the model is told when it is asked again."""
+
+    instruction: str
+    idempotency_key: str = ""
+    """Requests with the same key count together; the instruction when absent."""
+    max_attempts: Annotated[int, Meta(ge=1, le=3)] = 1
+
+
+class FinalizeVerdict(_Answer, frozen=True, kw_only=True):
+    """`finalize` gives the answer as it is, whatever others say; `revise` asks the model again."""
+
+    action: Literal["revise", "finalize"] | None = None
+    reason: str = ""
+    retry: RevisionRequest | None = None
+
+
 class AgentEnd(_Border, frozen=True, kw_only=True):
     """A run has ended."""
 
@@ -271,6 +300,19 @@ class ToolVerdict(_Answer, frozen=True, kw_only=True):
     block: bool = False
     block_reason: str = ""
     require_approval: RequireApproval | None = None
+
+
+class ResolveExecEnv(_Border, frozen=True, kw_only=True):
+    """A command is about to be judged by policy, and shown to a person where that is asked for."""
+
+    session_key: str
+    tool_name: str = "exec"
+    host: str = "auto"
+
+
+class ExecEnv(_Answer, frozen=True, kw_only=True):
+    env: dict[str, str] = field(default_factory=dict)
+    """Variables of the command; what changes which program runs, where it connects, or is a credential is dropped."""
 
 
 class AfterToolCall(_Border, frozen=True, kw_only=True):
@@ -353,15 +395,30 @@ class MessageReceived(_Border, frozen=True, kw_only=True):
     timestamp: int = 0
 
 
-class BeforeDispatch(_Border, frozen=True, kw_only=True):
-    """Somebody who is heard has written on a channel; no command and no model has seen it yet."""
-
+class _HeardMessage(_Border, frozen=True, kw_only=True):
     content: str
     channel: str
     account_id: str = ""
     sender_id: str = ""
     conversation_id: str = ""
     is_group: bool = False
+
+
+class InboundClaim(_HeardMessage, frozen=True, kw_only=True):
+    """Somebody who is heard has written on a channel that a plugin brings; that plugin alone is asked."""
+
+    plugin_id: str
+    message_id: str
+
+
+class InboundClaimed(_Answer, frozen=True, kw_only=True):
+    """With `handled` the plugin has taken the message: nobody else sees it, and nothing is answered."""
+
+    handled: bool = False
+
+
+class BeforeDispatch(_HeardMessage, frozen=True, kw_only=True):
+    """Somebody who is heard has written on a channel; no command and no model has seen it yet."""
 
 
 class DispatchClaim(_Answer, frozen=True, kw_only=True):
@@ -435,6 +492,30 @@ class SubagentSpawned(_Border, frozen=True, kw_only=True):
     task: str
 
 
+class DeliveryOrigin(_Border, frozen=True, kw_only=True):
+    """A chat on a channel."""
+
+    channel: str
+    to: str
+    account_id: str = "default"
+    thread_id: str | None = None
+
+
+class SubagentDeliveryTarget(_Border, frozen=True, kw_only=True):
+    """The result of a sub-agent is about to be told."""
+
+    child_session_key: str
+    child_run_id: str
+    requester_session_key: str
+    requester_origin: DeliveryOrigin | None = None
+    """Where it goes if nobody says otherwise; absent: the conversation alone."""
+
+
+class DeliveryTarget(_Answer, frozen=True, kw_only=True):
+    origin: DeliveryOrigin | None = None
+    """The chat that hears of it instead."""
+
+
 class SubagentEnded(_Border, frozen=True, kw_only=True):
     """A sub-agent is done."""
 
@@ -481,12 +562,17 @@ POINTS: dict[HookName, Point] = {
     for point in (
         Point("before_model_resolve", "modify", BeforeModelResolve, ModelChoice, 15, conversation=True),
         Point("before_prompt_build", "modify", BeforePromptBuild, PromptChange, 15, conversation=True),
+        Point("provider_prompt_contribution", "modify", ProviderPrompt, ProviderContribution, 15),
         Point("agent_turn_prepare", "modify", AgentTurnPrepare, TurnContext, 15, conversation=True),
         Point("before_agent_run", "gate", BeforeAgentRun, AgentRunVerdict, 15, fails="closed", conversation=True),
         Point("llm_input", "observe", LlmInput, None, 30, conversation=True),
         Point("llm_output", "observe", LlmOutput, None, 30, conversation=True),
         Point("model_call_started", "observe", ModelCallStarted, None, 30),
         Point("model_call_ended", "observe", ModelCallEnded, None, 30),
+        Point("before_agent_finalize", "modify", BeforeAgentFinalize, FinalizeVerdict, 15, conversation=True),
+        Point("resolve_exec_env", "modify", ResolveExecEnv, ExecEnv, 15),
+        Point("inbound_claim", "claim", InboundClaim, InboundClaimed, 15),
+        Point("subagent_delivery_target", "modify", SubagentDeliveryTarget, DeliveryTarget, 15),
         Point("before_message_write", "sync", BeforeMessageWrite, WrittenMessage, 0, conversation=True),
         Point("reply_payload_sending", "gate", ReplyPayloadSending, PayloadVerdict, 15),
         Point("subagent_spawned", "observe", SubagentSpawned, None, 30),
@@ -512,46 +598,3 @@ POINTS: dict[HookName, Point] = {
         Point("gateway_stop", "observe", GatewayStop, None, 5),
     )
 }
-
-
-class HookSettings(Settings, frozen=True):
-    """`plugins.entries.<id>.hooks`: what an operator lets one plugin do, and for how long."""
-
-    allow_prompt_injection: Annotated[bool, doc("it may add text to prompts")] = True
-    allow_prompt_replace: Annotated[bool, doc("it may put a system prompt of its own in place of ours")] = False
-    allow_model_override: Annotated[
-        bool | None, doc("it may choose another configured model; if absent, only what comes with OpenClaw may")
-    ] = None
-    allow_conversation_access: Annotated[bool, doc("it may see what is said")] = False
-    timeout_ms: Annotated[Annotated[int, doc("", ge=1, le=600_000)] | None, doc("longest time for each handler")] = None
-    timeouts: Annotated[
-        dict[str, Annotated[int, doc("", ge=1, le=600_000)]], doc("longest time at one point, by its name")
-    ] = field(default_factory=dict)
-
-
-HookHandler = Callable[[Any, HookContext], Awaitable[Any] | Any]
-"""Called with an event and a context. It returns the point's answer type, a mapping with the same fields, or None; it
-may be a coroutine function everywhere but at `tool_result_persist`."""
-
-
-class HookRegistration(Struct, frozen=True, kw_only=True):
-    """One handler of one plugin at one point."""
-
-    plugin: str
-    hook: HookName
-    handler: HookHandler
-    priority: int = 0
-    """Higher runs first; equal ones in order of registration."""
-    settings: HookSettings = HookSettings()
-    bundled: bool = False
-    """Whether the plugin comes with OpenClaw."""
-    tools: tuple[str, ...] = ()
-    """At the tool points: only these tools, `*` standing for any letters."""
-    triggers: tuple[Trigger, ...] = ()
-    """Only runs with these triggers."""
-
-    @property
-    def seconds(self) -> float:
-        """The handler's timeout."""
-        own = self.settings.timeouts.get(self.hook, self.settings.timeout_ms)
-        return POINTS[self.hook].seconds if own is None else own / 1000

@@ -289,3 +289,30 @@ def _finish(block: _Block, key: Any, cut: bool, *, starved: bool) -> AssistantBl
     arguments, broken = ({}, "") if starved and not body.strip() else parse_arguments(body, whole=not starved)
     call_id = block.call_id or f"call_{key[1]}"
     return ToolCall(id=call_id, name=block.name, arguments=arguments, signature=block.signature, broken=broken)
+
+
+# What a provider adds to prompts.
+
+
+class ProviderPrompt(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The prompt for a model of the plugin's own provider is about to be built. Nothing that was said is in it."""
+
+    provider: str
+    model: str
+
+
+class ProviderContribution(
+    Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
+    """What a plugin's provider says in the prompts of its models, at the hook `provider_prompt_contribution`."""
+
+    interaction_style: str | None = None
+    """The section on how to talk; there is none otherwise."""
+    tool_call_style: str | None = None
+    """In place of Tool Call Style."""
+    execution_bias: str | None = None
+    """In place of Execution Bias."""
+    stable_prefix: str | None = None
+    """Above the cache boundary: text that stays the same from turn to turn."""
+    dynamic_suffix: str | None = None
+    """Below the cache boundary."""

@@ -130,7 +130,7 @@ class App:
         self._settled = SessionAllowlist()
         self.locks = WriteLocks(clock, config.session.write_lock.acquire_timeout_ms / 1000)
         self.lifecycle = SessionLifecycle(
-            db, index, self.locks, clock, self._session_ended, self.run_hooks.session_resets
+            db, index, self.locks, clock, live.agents, self._session_ended, self.run_hooks.session_resets
         )
         self.system_events = SystemEvents(db, clock)
         self.preparer = TurnPreparer(

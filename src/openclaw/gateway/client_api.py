@@ -197,6 +197,7 @@ class ClientApi:
             self.approvals,
             services.voices,
             app.run_hooks.messages,
+            app.plugins,
             ChannelQuestions(sessions, services.inbox, services.outbox, platforms),
         )
         heard = ChannelInbox(app.db, clock)

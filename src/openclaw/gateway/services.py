@@ -22,6 +22,7 @@ from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Tool
 from openclaw.gateway.app import App
 from openclaw.gateway.logs import log_context
+from openclaw.runs.call_hooks import DeliveryTargets
 from openclaw.runs.control import SessionControl
 from openclaw.runs.events import RunEvent, RunPublisher
 from openclaw.runs.inbox import Inbox
@@ -74,11 +75,12 @@ class GatewayTools:
         more: Sequence[Tool],
         *,
         inbox: Inbox,
+        outbox: Outbox,
         messages: MessageService,
         voices: VoiceNotes,
         offered: bool,
     ) -> None:
-        """`more` are the tools of other packages. Without `offered` none is: the gateway ends with its command."""
+        """`more` are the tools of other packages. Without `offered` the gateway ends with its command: only status."""
         live, models, lifecycle = app.live, app.models, app.lifecycle
         self._offered = offered
         self._sessions = sessions
@@ -94,19 +96,22 @@ class GatewayTools:
             fork=lifecycle.fork,
             discard=self._discard,
             archive=self._archive,
+            target=DeliveryTargets(app.run_hooks.hooks, app.audit, outbox.routes, app.platforms).of,
         )
         roster = self.subagents.roster
         self.refresh = roster.refresh
         settings = (live.agents, live.tools, live.commands)
-        seen = (sessions, lifecycle, runs, models, app.index, app.clock, app.sandboxes, *settings, roster)
+        parts = (sessions, lifecycle, runs, models, app.index, app.clock, app.sandboxes)
+        seen = (*parts, *settings, roster, app.machine.timezone)
         spawn = SessionsSpawn(
             sessions, lifecycle, models, app.workspaces, app.sandboxes, live, live.agents, live.tools, self.subagents
         )
+        self._status = SessionStatus(*seen)
         self._tools: list[Tool] = [
             SessionsList(*seen),
             SessionsHistory(*seen),
             SessionsSend(*seen),
-            SessionStatus(*seen),
+            self._status,
             AgentsList(models, live.agents),
             spawn,
             SessionsYield(sessions, self.subagents),
@@ -126,7 +131,7 @@ class GatewayTools:
 
     def tools(self, key: SessionKey) -> list[Tool]:
         if not self._offered:
-            return []
+            return [self._status]
         if self._asked_about is not self._live.config.tts:  # what can speak is looked up once for a configuration
             self._asked_about = self._live.config.tts
             self._offers = self._tools if self._voices.speech.speaker is None else self._speaking
@@ -295,6 +300,7 @@ def build_services(
         restart,
         [automation.tool],
         inbox=inbox,
+        outbox=outbox,
         messages=messages,
         voices=voices,
         offered=background,

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.memory.index import MemoryIndex
-from openclaw.memory.settings import HybridSettings, MemorySearchSettings, QuerySettings
+from openclaw.memory.settings import DecaySettings, HybridSettings, MemorySearchSettings, QuerySettings
 
 ASKED = 6
 """Results of a search that count."""
@@ -92,15 +92,19 @@ async def ask(search: Search, questions: Sequence[EvalQuestion]) -> list[tuple[E
     return outcomes
 
 
+LITTLE_AGE = HybridSettings(temporal_decay=DecaySettings(max_share=0.15))
+"""The sample's dates are long past: at their full age all of its notes would be nearly worthless."""
+
+
 async def compare(
     workspace: Path, opened: Callable[[str, MemorySearchSettings], MemoryIndex]
 ) -> dict[str, list[EvalMetrics]]:
-    """Evaluates the sample with keywords, with vectors, and with both."""
+    """Evaluates the sample with keywords, with vectors, and with both. Age counts little."""
     write_sample(workspace)
-    both = MemorySearchSettings()
+    both = MemorySearchSettings(query=QuerySettings(hybrid=LITTLE_AGE))
     ways = {
         "keyword": structs.replace(both, provider="none"),
-        "vector": structs.replace(both, query=QuerySettings(hybrid=HybridSettings(enabled=False))),
+        "vector": structs.replace(both, query=QuerySettings(hybrid=structs.replace(LITTLE_AGE, enabled=False))),
         "hybrid": both,
     }
     found = {}

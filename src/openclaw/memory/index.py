@@ -175,8 +175,9 @@ class MemoryIndex:
         elif not hybrid.enabled:
             weights = (1.0, 0.0)
         scored = [msgspec.structs.replace(item, relevance=rank.relevance(item, *weights)) for item in found]
-        half_life = hybrid.temporal_decay.half_life_days if hybrid.temporal_decay.enabled else None
-        ordered = rank.apply_decay(scored, self._clock.now(), half_life)
+        aging = hybrid.temporal_decay
+        half_life = aging.half_life_days if aging.enabled else None
+        ordered = rank.apply_decay(scored, self._clock.now(), half_life, aging.max_share)
         passed = [item for item in ordered if item.relevance >= least]
         if meant and not hybrid.enabled:
             return passed[:most]

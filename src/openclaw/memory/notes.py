@@ -76,7 +76,6 @@ def _add(fd: int, path: Path, text: str) -> None:
 # Reading.
 
 DEFAULT_LINES = 120
-MAX_CHARS = 12_000
 ALLOWED = (*LONG_TERM_FILES, "USER.md")
 
 
@@ -131,8 +130,8 @@ def count_lines(scope: NoteScope, name: str) -> int | None:
     return text.count("\n") + (not text.endswith("\n"))
 
 
-def excerpt(path: Path, name: str, start: int | None, count: int | None) -> NoteExcerpt:
-    """Reads `count` lines of a note from line `start`, within `MAX_CHARS`."""
+def excerpt(path: Path, name: str, start: int | None, count: int | None, most: int) -> NoteExcerpt:
+    """Reads `count` lines of a note from line `start`, at most `most` characters."""
     if not path.exists():
         raise NotFound(f"there is no note {name}")
     lines = read(path).text.split("\n")
@@ -143,9 +142,9 @@ def excerpt(path: Path, name: str, start: int | None, count: int | None) -> Note
     kept: list[str] = []
     used = 0
     for line in wanted:
-        if kept and used + utf16_length(line) + 1 > MAX_CHARS:
+        if kept and used + utf16_length(line) + 1 > most:
             break
-        kept.append(head(line, MAX_CHARS))
+        kept.append(head(line, most))
         used += utf16_length(kept[-1]) + 1
     after = first + len(kept)
     return NoteExcerpt(

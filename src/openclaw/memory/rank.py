@@ -26,8 +26,6 @@ RARE_COUNT = 3
 CERTAIN_COVERAGE = 0.8
 """From this coverage on, a hit with a rare term counts as certain."""
 LIFT_FROM = 0.45
-AGE_SHARE = 0.15
-"""The most that age takes from a score: it orders similar notes and never hides an old answer."""
 
 _DATED = re.compile(r"(?:^|/)(\d{4})-(\d{2})-(\d{2})(?:-[^/]+)?\.md$")
 _SECONDS = 86_400.0
@@ -152,12 +150,14 @@ def order(found: RankedHit) -> tuple[float, str, int, int]:
     return (-found.score, found.piece.path, found.piece.start, found.piece.end)
 
 
-def apply_decay(results: Sequence[RankedHit], now: float, half_life_days: float | None) -> list[RankedHit]:
-    """Applies the age decay and sorts, best first; without a half-life only sorts."""
+def apply_decay(
+    results: Sequence[RankedHit], now: float, half_life_days: float | None, most: float = 1.0
+) -> list[RankedHit]:
+    """Applies the age decay, which takes at most the share `most`, and sorts; without a half-life only sorts."""
     out = []
     for result in results:
         kept = decay(result.piece, now, half_life_days) if half_life_days else 1.0
-        out.append(structs.replace(result, age=kept, score=result.relevance * (1 - AGE_SHARE * (1 - kept))))
+        out.append(structs.replace(result, age=kept, score=result.relevance * (1 - most * (1 - kept))))
     return sorted(out, key=order)
 
 

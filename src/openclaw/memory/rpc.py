@@ -128,7 +128,8 @@ def memory_methods(sessions: KeyResolver, memories: MemoryService, clock: Clock)
         agent, memory = memory_of(params.agent_id)
         scope = memory.plan.scope
         path = notes.resolve(params.path, scope)
-        found = await asyncio.to_thread(notes.excerpt, path, scope.name(path), params.start, params.lines)
+        most = memories.excerpt_chars(agent)
+        found = await asyncio.to_thread(notes.excerpt, path, scope.name(path), params.start, params.lines, most)
         return {"agentId": agent, **excerpt_to_json(found)}
 
     async def index(params: MemoryIndexParams, caller: Caller) -> AsyncIterator[Any]:

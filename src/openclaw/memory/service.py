@@ -232,7 +232,14 @@ class MemoryService:
         memory = self.of(agent_id)
         if memory is None:
             return []
-        return [MemorySearch(memory, self._settings.current.citations), MemoryGet(memory)]
+        return [
+            MemorySearch(memory, self._settings.current.citations),
+            MemoryGet(memory, self.excerpt_chars(agent_id)),
+        ]
+
+    def excerpt_chars(self, agent_id: str) -> int:
+        """How much of a note is shown at once."""
+        return agent_settings.resolve_agent(self._agents.current, agent_id).memory_get_chars
 
     def proofread(self, agent_id: str, text: str) -> str:
         """An answer without sources that do not exist."""

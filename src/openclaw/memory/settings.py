@@ -22,23 +22,12 @@ class ExtraPath(Settings, frozen=True):
     pattern: Annotated[str | None, doc("only files whose path below it matches, for example **/*.md")] = None
 
 
-class BatchSettings(Settings, frozen=True):
-    """The providers' slow batch interfaces: accepted, not used; texts are sent in small groups."""
-
-    enabled: Annotated[bool, doc("accepted for compatibility")] = False
-    wait: Annotated[bool, doc("accepted for compatibility")] = True
-    concurrency: Annotated[Count, doc("accepted for compatibility")] = 2
-    poll_interval_ms: Annotated[Millis, doc("accepted for compatibility")] = 2_000
-    timeout_minutes: Annotated[Count, doc("accepted for compatibility")] = 60
-
-
 class RemoteSettings(Settings, frozen=True):
     """Where embeddings come from when they are not made here."""
 
     base_url: Annotated[str | None, doc("address of the API, when it is not the provider's own")] = None
     api_key: Annotated[Secret | None, doc("the key: text, ${ENV_NAME} or a SecretRef; else the provider's")] = None
     headers: Annotated[dict[str, str], doc("extra request headers")] = field(default_factory=dict)
-    batch: Annotated[BatchSettings, doc("accepted for compatibility")] = BatchSettings()
 
 
 class MemoryExperimentalSettings(Settings, frozen=True):
@@ -51,7 +40,6 @@ class LocalSettings(Settings, frozen=True):
     """The model on this machine."""
 
     model_path: Annotated[str | None, doc("an ONNX file to use in place of the installed model")] = None
-    model_cache_dir: Annotated[str | None, doc("accepted for compatibility; nothing is downloaded")] = None
 
 
 class VectorSettings(Settings, frozen=True):
@@ -108,6 +96,9 @@ class DecaySettings(Settings, frozen=True):
 
     enabled: Annotated[bool, doc("let dated notes fade")] = True
     half_life_days: Annotated[float, doc("days after which a note counts half", gt=0)] = 30
+    max_share: Annotated[
+        Share, doc("the most that age takes from a score; below 1 an old note is never hidden by its age alone")
+    ] = 1.0
 
 
 class HybridSettings(Settings, frozen=True):

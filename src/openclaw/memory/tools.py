@@ -152,8 +152,10 @@ class MemoryGet(_MemoryTool):
         aliases={"file": "path", "start": "from", "startLine": "from"},
     )
 
-    def __init__(self, memory: MemoryIndex) -> None:
+    def __init__(self, memory: MemoryIndex, most: int) -> None:
         self._memory = memory
+        self._most = most
+        """Characters of one answer."""
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         try:
@@ -163,7 +165,9 @@ class MemoryGet(_MemoryTool):
         scope = self._memory.plan.scope
         try:
             path = notes.resolve(wanted.path, scope)
-            found = await asyncio.to_thread(notes.excerpt, path, scope.name(path), wanted.start, wanted.lines)
+            found = await asyncio.to_thread(
+                notes.excerpt, path, scope.name(path), wanted.start, wanted.lines, self._most
+            )
         except NotFound:
             return _document({"status": "not_found", "text": "", "path": wanted.path})
         except OpenClawError as error:

@@ -30,6 +30,8 @@ class ModelSet(Struct, frozen=True, kw_only=True, dict=True):
     primary: str | None = None
     """The primary model as it was configured."""
     fallbacks: tuple[ModelRef, ...] = ()
+    context_tokens: int | None = None
+    """The most of any model's window that is used."""
 
     def resolve(self, text: str) -> ModelRef:
         """The model that a typed reference, alias or bare name stands for."""
@@ -94,6 +96,8 @@ class ModelSet(Struct, frozen=True, kw_only=True, dict=True):
             found = self.registry.model(ref)
             if ref.key == self.pick.ref and self.pick.context_window is not None:
                 found = structs.replace(found, context_window=self.pick.context_window)
+            if self.context_tokens is not None:
+                found = structs.replace(found, context_window=min(found.context_window, self.context_tokens))
             self._models[ref] = found
         return found
 
@@ -136,6 +140,7 @@ def build_model_set(
     primary: str | None = None,
     fallbacks: Sequence[str] = (),
     aliases: Mapping[str, str | None] | None = None,
+    context_tokens: int | None = None,
 ) -> ModelSet:
     """Builds the set; `aliases` is reference to alias, as in the configuration. Calls `probe` only if it must."""
     registry = ModelRegistry(models, catalog)
@@ -153,6 +158,7 @@ def build_model_set(
         pick=pick,
         primary=primary,
         fallbacks=tuple(_configured(f"fallback {place}", name, book) for place, name in enumerate(fallbacks, 1)),
+        context_tokens=context_tokens,
     )
 
 

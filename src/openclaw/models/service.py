@@ -121,6 +121,7 @@ class ModelService:
                 primary=agent.primary,
                 fallbacks=agent.fallbacks,
                 aliases=agent.aliases,
+                context_tokens=agents.defaults.context_tokens,
             )
         return self._sets[agent_id]
 

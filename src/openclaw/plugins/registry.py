@@ -12,7 +12,7 @@ from msgspec import structs
 from openclaw.core.clock import Clock
 from openclaw.core.commands import NAMES
 from openclaw.core.errors import OpenClawError
-from openclaw.core.hooks import POINTS, HookRegistration
+from openclaw.core.hooks import POINTS
 from openclaw.core.keys import NO_CHANNEL
 from openclaw.core.messages import Text
 from openclaw.core.plugin import Command, HttpRoute, Method, OpensEmbedder, PluginContributions
@@ -21,6 +21,7 @@ from openclaw.core.settings import Live
 from openclaw.core.text import make_origin
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.memory.settings import BUILT_IN as EMBEDDERS
+from openclaw.plugins.hooks.points import HookRegistration
 from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
 from openclaw.protocol.events import EventBus
 from openclaw.security.label_service import wrap_untrusted
@@ -138,6 +139,9 @@ class PluginRegistry:
             if point is None:
                 notes.append(f"there is no hook point {hook.point}")
                 continue
+            if point.name == "provider_prompt_contribution" and not brought.providers:
+                notes.append(f"{hook.point} is for plugins that bring a provider, and it brings none")
+                continue
             if point.kind == "sync" and entry.isolation == "process":
                 notes.append(
                     f"{hook.point} is asked while a result is written and cannot wait for another process: "
@@ -155,6 +159,7 @@ class PluginRegistry:
                     priority=hook.priority,
                     settings=settings,
                     tools=hook.matcher,
+                    providers=tuple(brought.providers),
                 )
             )
             notes += [refused] if refused else []
@@ -231,6 +236,10 @@ class PluginRegistry:
 
     def channels(self) -> dict[str, Any]:
         return {channel.name: channel for brought in self._here.values() for channel in brought.channels}
+
+    def channel_owner(self, name: str) -> str:
+        """The plugin that brings a channel; empty when none does."""
+        return next((plugin for plugin, brought in self._here.items() if name in brought.names()["channels"]), "")
 
     def skills(self) -> tuple[PluginDirectory, ...]:
         """The skill directories of running plugins."""

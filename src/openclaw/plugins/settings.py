@@ -5,9 +5,23 @@ from typing import Annotated, Any, Literal
 
 from msgspec import field
 
-from openclaw.core.hooks import HookSettings
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Settings, doc
+
+
+class HookSettings(Settings, frozen=True):
+    """`plugins.entries.<id>.hooks`: what an operator lets one plugin do, and for how long."""
+
+    allow_prompt_injection: Annotated[bool, doc("it may add text to prompts")] = True
+    allow_prompt_replace: Annotated[bool, doc("it may put a system prompt of its own in place of ours")] = False
+    allow_model_override: Annotated[
+        bool | None, doc("it may choose another configured model; if absent, only what comes with OpenClaw may")
+    ] = None
+    allow_conversation_access: Annotated[bool, doc("it may see what is said")] = False
+    timeout_ms: Annotated[Annotated[int, doc("", ge=1, le=600_000)] | None, doc("longest time for each handler")] = None
+    timeouts: Annotated[
+        dict[str, Annotated[int, doc("", ge=1, le=600_000)]], doc("longest time at one point, by its name")
+    ] = field(default_factory=dict)
 
 
 class HookEntrySettings(Settings, frozen=True):

@@ -112,6 +112,10 @@ _HIJACKS = frozenset(
     "OPENCLAW_SHELL".split()
 )
 _HIJACK_PREFIXES = ("LD_", "DYLD_", "GIT_", "PYTHON", "BASH_FUNC_", "NPM_CONFIG_", "PIP_", "UV_", "CARGO_", "LUA_INIT_")
+_TLS = frozenset(
+    "SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS NODE_TLS_REJECT_UNAUTHORIZED "
+    "AWS_CA_BUNDLE".split()
+)
 _HARMLESS = frozenset(
     "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE "
     "GIT_TERMINAL_PROMPT GIT_MERGE_AUTOEDIT GIT_OPTIONAL_LOCKS PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONUTF8 "
@@ -136,6 +140,20 @@ def _is_secret(name: str, value: str) -> bool:
     )
 
 
+def variable_problem(name: str, value: str) -> str:
+    """Why a plugin may not set a variable of a command; empty when it may."""
+    upper = name.upper()
+    if not _NAME.match(name) or "\0" in value:
+        return "it is no variable"
+    if _hijacks(upper) or upper.endswith("_PROXY") or upper in _TLS:
+        return "it changes which program runs, or where it connects"
+    return "it looks like a credential" if _is_secret(name, value) else ""
+
+
+def _hijacks(upper: str) -> bool:
+    return upper not in _HARMLESS and (upper in _HIJACKS or upper.startswith(_HIJACK_PREFIXES))
+
+
 def check_overrides(env: Mapping[str, str]) -> None:
     """Refuses variables that change what a command does without being visible in it."""
     for name, value in env.items():
@@ -143,8 +161,7 @@ def check_overrides(env: Mapping[str, str]) -> None:
             raise InvalidRequest(f"{name!r} is not a variable name: use letters, digits and _.")
         if "\0" in value:
             raise InvalidRequest(f"The value of {name} contains a NUL character: remove it.")
-        upper = name.upper()
-        if upper not in _HARMLESS and (upper in _HIJACKS or upper.startswith(_HIJACK_PREFIXES)):
+        if _hijacks(name.upper()):
             raise InvalidRequest(
                 f"Security violation: env may not set {name}, because it can change which program runs. "
                 "If it is needed, write it in the command itself, where it can be seen."

@@ -23,7 +23,9 @@ from openclaw.prompt import fit as prompt_fit
 from openclaw.prompt.build import Prompt, assemble, build
 from openclaw.prompt.facts import (
     DEFAULT_HEARTBEAT,
+    NO_CONTRIBUTION,
     ChatFacts,
+    Contribution,
     Mode,
     PromptFacts,
     RuntimeFacts,
@@ -166,6 +168,8 @@ class PromptRequest(Struct, frozen=True, kw_only=True):
     thinking: str = "off"
     reasoning: Literal["off", "on", "stream"] = "off"
     """Whether reasoning is shown in the conversation."""
+    contribution: Contribution = NO_CONTRIBUTION
+    """What the model's provider adds, when it is a plugin's."""
     chat: ChatFacts = ChatFacts()
     terminal: str = ""
     """The directory of the terminal the person is at."""
@@ -269,8 +273,9 @@ class PromptBuilder:
 def _build(what: PromptRequest, about: PromptMachine, inputs: _Inputs) -> BuiltPrompt:
     """Builds the prompt for `what`, reduced to fit its model."""
     loaded, defaults = inputs.loaded, inputs.defaults
+    injected = loaded if what.files is None else what.files
     found = budget.select_files(
-        loaded if what.files is None else what.files,
+        () if defaults.skip_bootstrap else injected,
         budget.kind_of(what.key, group=what.shared),
         heartbeats=what.options.heartbeats,
         known=loaded,
@@ -336,7 +341,9 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         authorized_senders=options.senders,
         # Only who answers a group by just speaking needs a word for silence.
         silent_replies="generic" if chat.group is not None and not chat.message_tool_only else "none",
-        contribution=prompt_fit.resolve(model.provider, model.id, context_window=model.context_window),
+        contribution=prompt_fit.resolve(
+            model.provider, model.id, context_window=model.context_window, theirs=what.contribution
+        ),
         runtime=RuntimeFacts(
             **{name: getattr(about, name) for name in ("host", "os", "arch", "python", "shell")},
             agent_id=key.agent,

@@ -109,6 +109,9 @@ class Contribution(Struct, frozen=True, kw_only=True):
     dynamic_suffix: PromptText | None = None
 
 
+NO_CONTRIBUTION = Contribution()
+
+
 class PromptFacts(Struct, frozen=True, kw_only=True):
     """All facts a prompt is rendered from. Prose from elsewhere is `PromptText`; ids and paths are plain."""
 
@@ -136,7 +139,7 @@ class PromptFacts(Struct, frozen=True, kw_only=True):
     """The finished line from `authorized_senders`, so that the renderer sees neither ids nor the secret."""
     reasoning_tags: bool = False
     silent_replies: Literal["generic", "none"] = "none"
-    contribution: Contribution = Contribution()
+    contribution: Contribution = NO_CONTRIBUTION
     omit: tuple[str, ...] = ()
     """Sections left out to fit a small model."""
 

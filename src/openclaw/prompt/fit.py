@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from openclaw.core.text import ContextFile, PromptText, estimate_tokens, head, utf16_length
 from openclaw.prompt.build import MAY_OMIT, build
-from openclaw.prompt.facts import Contribution, PromptFacts
+from openclaw.prompt.facts import NO_CONTRIBUTION, Contribution, PromptFacts
 
 # Contributions of model families.
 
@@ -46,7 +46,7 @@ Begin with the answer. Few words, plain text, no preamble, no recap of the reque
 Before you finish, go through everything that was asked: each part is delivered, or named as blocked with the reason. Verify with the means at hand, and say what you could not verify.
 </completion_contract>"""  # noqa: E501
 
-_GPT5_BIAS = "## Execution Bias\nAct in this turn, and stop only when it is done or truly blocked."
+_GPT5_BIAS = "Act in this turn, and stop only when it is done or truly blocked."
 
 _CLAUDE_PREFIX = (
     "Do what was asked and no more: no extra files, features or summaries. Make independent tool calls in one go. "
@@ -64,8 +64,16 @@ _SMALL_PREFIX = (
 )
 
 
-def resolve(provider: str, model_id: str, *, context_window: int | None = None) -> Contribution:
-    """The built-in contribution for a model; an empty one for families that need none."""
+def resolve(
+    provider: str, model_id: str, *, context_window: int | None = None, theirs: Contribution = NO_CONTRIBUTION
+) -> Contribution:
+    """What is added for a model: the texts of its provider, and for the rest those of its family, if it needs any."""
+    ours = _of_family(provider, model_id, context_window)
+    given = {name: text for name in Contribution.__struct_fields__ if (text := getattr(theirs, name)) is not None}
+    return structs.replace(ours, **given) if given else ours
+
+
+def _of_family(provider: str, model_id: str, context_window: int | None) -> Contribution:
     if is_small(provider, model_id, context_window):
         return Contribution(stable_prefix=_ours(_SMALL_PREFIX, "small"))
     name = model_id.lower()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, structs
 
@@ -28,6 +28,7 @@ from openclaw.core.hooks import (
     GatewayStop,
     HookContext,
     HookName,
+    InboundClaim,
     MessageReceived,
     MessageSending,
     MessageSent,
@@ -37,7 +38,7 @@ from openclaw.core.hooks import (
     ToolResultPersist,
 )
 from openclaw.core.keys import SessionKey
-from openclaw.core.messages import Message, Text, ToolResult, User
+from openclaw.core.messages import Assistant, Message, Text, ToolResult, User
 from openclaw.core.text import PromptText, fence, neutralise
 from openclaw.core.tool import Approver, ToolSpec
 from openclaw.models.model_set import ModelSet
@@ -138,6 +139,7 @@ def _received(turn: RunRequest, prepared: str = "") -> ReceivedContext:
 # The points of a turn.
 
 NO_REPLY = ReplyMerged()
+REVISE = "Nobody has seen your last answer yet. Give it again as a whole, revised as these notes ask:"
 
 
 class HookScope(Struct, frozen=True, kw_only=True):
@@ -306,6 +308,15 @@ class TurnHooks:
         said = merged.message or f"This was stopped by the plugin {merged.blocked.plugin}: {merged.blocked.text}."
         return ReplyMerged(plugin=merged.blocked.plugin, reply=said)
 
+    async def revision(self, draft: Assistant, messages: tuple[Message, ...]) -> User | None:
+        """What the model is asked instead of giving `draft`, if plugins want another answer."""
+        if not self._hooks.has("before_agent_finalize"):
+            return None
+        merged = await self.models.revision(draft.text, messages)
+        await self._keep("before_agent_finalize", merged.changes)
+        wishes = self._fenced([HookSource(plugin, wish.instruction) for plugin, wish in merged.revisions])
+        return User(content=f"{REVISE}\n\n{wishes}", timestamp=millis(self._clock)) if wishes else None
+
     async def compacting(self, event: object, messages: int, session_file: str) -> None:
         """Notifies of a compaction: waits before it begins, does not after it."""
         match event:
@@ -376,6 +387,9 @@ def hook_context(turn: RunRequest, session_id: str = "", workspace: str = "") ->
 # The points of messages.
 
 
+HOLDING: tuple[HookName, ...] = ("message_sending", "reply_payload_sending", "before_agent_finalize")
+
+
 class MessageHooks:
     """The message points: received, sending, sent."""
 
@@ -391,26 +405,22 @@ class MessageHooks:
         event = MessageReceived(sender=turn.channel or "local", content=turn.text, timestamp=millis(self._clock))
         self.hooks.tell("message_received", event, hook_context(turn))
 
-    async def dispatch(self, event: BeforeDispatch, key: SessionKey, run_id: str) -> ReplyMerged:
+    async def dispatch(self, event: BeforeDispatch | InboundClaim, key: SessionKey, run_id: str) -> ReplyMerged:
         """The plugin that takes a message on a channel, and what it answers."""
-        if not self.hooks.has("before_dispatch"):
+        point: Any = points.CLAIM if isinstance(event, InboundClaim) else points.DISPATCH
+        if not self.hooks.has(point.name):
             return NO_REPLY
-        context = HookContext(
-            agent_id=key.agent,
-            session_key=str(key),
-            channel=event.channel,
-            run_id=run_id,
-            sender_id=event.sender_id,
-        )
-        merged = await self.hooks.ask(points.DISPATCH, event, context)
+        about = HookContext(agent_id=key.agent, session_key=str(key), run_id=run_id)
+        context = structs.replace(about, channel=event.channel, sender_id=event.sender_id)
+        merged: ReplyMerged = await self.hooks.ask(point, event, context)
         if merged.changes:
-            deeds = [audit_change("before_dispatch", change) for change in merged.changes]
+            deeds = [audit_change(point.name, change) for change in merged.changes]
             await self._audit.record(deeds, run_id=run_id, session_key=str(key))
         return merged
 
     def outgoing(self, turn: RunRequest) -> "OutgoingMessage | None":
         """The check of what `turn` says; None when no plugin has a say in it."""
-        if not (self.hooks.has("message_sending") or self.hooks.has("reply_payload_sending")):
+        if not any(map(self.hooks.has, HOLDING)):
             return None
         return OutgoingMessage(self, str(turn.key), hook_context(turn))
 

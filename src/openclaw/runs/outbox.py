@@ -371,6 +371,15 @@ class Outbox:
         every = [receipt for row in sent for receipt in msgspec.json.decode(row["receipts"], type=list[Receipt])]
         return any(receipt.id == message_id for receipt in every)
 
+    async def has_spoken_in(self, to: Address) -> bool:
+        """Whether we said anything in that thread within the last week."""
+        rows = await self._db.look(
+            "SELECT body FROM outbox WHERE channel = :channel AND account = :account AND chat = :chat "
+            "AND state = 'sent' AND body LIKE :named",
+            {"channel": to.channel, "account": to.account, "chat": to.to, "named": f"%{to.thread}%"},
+        )
+        return any(msgspec.json.decode(row["body"], type=Outbound).to.thread == to.thread for row in rows)
+
     async def first_waiting(self, accounts: Sequence[tuple[str, str]]) -> list[OutboxEntry]:
         """The first message of every conversation of these accounts that has one to send, the most urgent first.
 

@@ -38,10 +38,11 @@ from openclaw.prompt.builder import (
     PromptRequest,
     with_audit_entries,
 )
-from openclaw.prompt.facts import Elevated, Mode, SandboxFacts
+from openclaw.prompt.facts import NO_CONTRIBUTION, Elevated, Mode, SandboxFacts
 from openclaw.prompt.machine import PromptMachine
+from openclaw.runs.call_hooks import ModelHooks
 from openclaw.runs.chat_facts import Platforms, gather_chat
-from openclaw.runs.hooks import RunHooks
+from openclaw.runs.hooks import RunHooks, hook_context
 from openclaw.runs.request import ClientToolCall, RunRequest, TurnOptions, reaches_person
 from openclaw.runs.route import FailoverRoute, ModelRoutes
 from openclaw.runs.toolset import Toolset, exec_policies, exec_policy
@@ -203,6 +204,7 @@ class TurnPreparer:
             chosen.reasoning_level, chosen.verbose_level, enforce_final=bool(model.compat.reasoning_tags)
         )
         files, changes = await self._bootstrap(key, session_id) if self._hook_files.on else (None, ())
+        theirs, said = await hooks.models.contribution(model) if hooks else (NO_CONTRIBUTION, ())
         once = self._live.config.agents.defaults.bootstrap_prompt_truncation_warning == "once"
         warned = await self._last_truncation(key) if once else ()
         what = self._prompt_request(
@@ -217,8 +219,10 @@ class TurnPreparer:
             session_id=session_id,
             files=files,
             warned=warned,
+            contribution=theirs,
         )
         built = self._prompts.make(what, config.agents.defaults)
+        changes = (*changes, *said)
         told = await self._audit.record(changes, run_id=turn.run_id, session_key=str(key)) if changes else ()
         if hooks is not None:
             hooks.entries += told
@@ -325,8 +329,7 @@ class TurnPreparer:
             if not settings.post_compaction_sections:
                 return ""
             file = read(facts.workspace, facts.workspace / "AGENTS.md")
-            most = defaults.context_limits.post_compaction_max_chars
-            return sections_of(file.content, settings.post_compaction_sections, most)
+            return sections_of(file.content, settings.post_compaction_sections, facts.agent.post_compaction_chars)
 
         return CompactionManager(
             settings=settings,
@@ -348,8 +351,9 @@ class TurnPreparer:
     async def preview(self, turn: RunRequest, toolset: Toolset, mode: Mode | None = None) -> PromptPreview:
         """The prompt that `turn` would get now, built as `prepare` builds it; no model is called, none needs a key.
 
-        What plugins add depends on the message, so it is not in it.
+        What hooks add depends on the message, so it is not in it.
         """
+        await self._plugins.ready()
         key, once = turn.key, self._live.config.agents.defaults.bootstrap_prompt_truncation_warning == "once"
         facts, chosen = self._facts_of(key.agent), await self._lifecycle.preferences(key)
         model_set = self._models.model_set(facts.agent.id)
@@ -374,6 +378,7 @@ class TurnPreparer:
             reasoning=options.reasoning,
             files=(await self._bootstrap(key))[0] if self._hook_files.on else None,
             warned=await self._last_truncation(key) if once else (),
+            contribution=(await ModelHooks(self._hooks.hooks, hook_context(turn), self._clock).contribution(model))[0],
         )
         what = msgspec.structs.replace(what, mode=mode, source="estimate")
         built = self._prompts.make(what, self._live.config.agents.defaults)

@@ -3,13 +3,12 @@
 import asyncio
 import uuid
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentsSettings, agent_ids, resolve_agent
-from openclaw.core.clock import Clock, zone_of
+from openclaw.core.clock import Clock, tell_time
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, User
@@ -55,7 +54,10 @@ class SessionVisibility(SimpleTool):
         tools_settings: Live[ToolsSettings],
         commands_settings: Live[CommandsSettings],
         roster: SubagentStore,
+        timezone: str,
     ) -> None:
+        """`timezone` is the machine's, for users who name none."""
+        self._timezone = timezone
         self._sessions = sessions
         self._lifecycle = lifecycle
         self._runs = runs
@@ -258,8 +260,9 @@ class SessionStatus(SessionVisibility):
         found = await self._index.get(key)
         preferences = await self._lifecycle.preferences(key)
         model = situation.model(situation.resolve(preferences.model) if preferences.model else situation.default)
-        zone = self._agents_settings.current.defaults.user_timezone
-        told = await asyncio.to_thread(_local_time, self._clock.now(), zone)
+        defaults = self._agents_settings.current.defaults
+        zone = defaults.user_timezone or self._timezone
+        told = await asyncio.to_thread(tell_time, self._clock.now(), zone, defaults.time_format)
         agent = resolve_agent(self._agents_settings.current, key.agent)
         thinking = self._models.thinking(model, None, agent, preferences.thinking_level)
         lines = [
@@ -275,12 +278,6 @@ class SessionStatus(SessionVisibility):
             f"Sub-agents: {len(self._roster.running(str(key)))} running",
         ]
         return Output.of("\n".join(lines))
-
-
-def _local_time(now: float, zone: str | None) -> str:
-    """The weekday, date and time where the user is."""
-    there = datetime.fromtimestamp(now, zone_of(zone)) if zone else datetime.fromtimestamp(now).astimezone()
-    return f"{there:%A} {there.isoformat(timespec='seconds')}{f' ({zone})' if zone else ''}"
 
 
 # `sessions_list` and `sessions_history`.

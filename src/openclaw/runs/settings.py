@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import field
 
+from openclaw.agent.settings import GroupChatSettings
 from openclaw.core.settings import Count, Millis, Settings, doc
 
 QueueMode = Literal["steer", "followup", "collect", "interrupt"]
@@ -43,14 +44,6 @@ class InboundSettings(Settings, frozen=True):
 
     debounce_ms: Annotated[Millis, doc("how long to wait for more texts of a sender, to take them as one")] = 0
     by_channel: Annotated[Mapping[str, Millis], doc("the same, by channel")] = field(default_factory=dict)
-
-
-class GroupChatSettings(Settings, frozen=True):
-    """`messages.groupChat`."""
-
-    history_limit: Annotated[
-        int, doc("how many messages of a group the assistant is told that did not mention it; 0 for none", ge=0)
-    ] = 50
 
 
 class MessagesSettings(Settings, frozen=True):

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, structs
 
+from openclaw.core.channel import Address
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey, parse_session_key
@@ -301,6 +302,7 @@ class SubagentService:
         fork: Callable[[SessionKey, SessionKey], Awaitable[None]],
         discard: Callable[[Subagent], Awaitable[None]],
         archive: Callable[[Subagent], Awaitable[None]],
+        target: Callable[[str, str, SessionKey], Awaitable[Address | None]],
     ) -> None:
         self.roster = roster
         self._runs = runs
@@ -310,6 +312,8 @@ class SubagentService:
         self._fork = fork
         self._discard = discard
         self._archive = archive
+        self._target = target
+        """Where the result of a child is told, if not where its starter is."""
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._moved = asyncio.Event()
@@ -538,6 +542,7 @@ class SubagentService:
                 text=text,
                 origins=merge_origins(*found),
                 trigger="system",
+                reply_to=None if above else await self._target(heard[0].key, heard[0].run_id, parent),
                 lane="subagent" if above else "main",
             )
             submission = await self._runs.submit(turn)

@@ -254,6 +254,7 @@ class TurnRunner:
         crowded: Callable[[Sequence[Message]], bool] | None = upkeep.crowded
         while True:
             cut: RunEnded | None = None
+            revised: tuple[Assistant, User] | None = None
             async with aclosing(run(job, prepared.route, prepared.tools, steering, self._clock, crowded)) as events:
                 async for event in events:
                     if isinstance(event, RunEnded):
@@ -267,10 +268,25 @@ class TurnRunner:
                     if hooks is not None:
                         history = (*job.messages, *record.said[mark:])
                         hooks.models.take(event, turn.text, prepared.system.text, history)
+                        if isinstance(event, MessageEnded) and not (event.message.calls or steering.waiting):
+                            wish = await hooks.revision(event.message, history)
+                            if wish is not None:
+                                revised = event.message, wish
+                                break
                     record.take(event)
                     yield event
                     while record.fresh:
                         yield record.fresh.pop(0)
+            if revised is not None:
+                draft, wish = revised
+                record.spent = record.spent + draft.usage
+                void = AttemptFailed(draft.provider, draft.model, "revised", "a plugin asked for another answer")
+                record.take(void)
+                yield void
+                seen = (*job.messages, *record.said[mark:], draft, wish)
+                before, turns, mark = record.spent, turns + 1, len(record.said)
+                job = structs.replace(job, messages=seen)
+                continue
             if cut is None:
                 return
             async with aclosing(self._make_room(cut, prepared, record)) as work:

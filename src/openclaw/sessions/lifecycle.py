@@ -12,10 +12,12 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, structs
 
+from openclaw.agent.settings import AgentsSettings
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound, SessionBusy
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import User
+from openclaw.core.settings import Live
 from openclaw.sessions.compaction.plan import estimate_all
 from openclaw.sessions.files import TranscriptFile, WriteLocks, iso, load
 from openclaw.sessions.index import ZEROED, SessionIndex, SessionRow
@@ -81,10 +83,12 @@ class SessionLifecycle:
         index: SessionIndex,
         locks: WriteLocks,
         clock: Clock,
+        agents: Live[AgentsSettings],
         ended: Callable[[SessionRow, EndReason], None] = lambda row, why: None,
         resets: Callable[[SessionRow, EndReason, Path], Awaitable[None]] | None = None,
     ) -> None:
         self._resets = resets
+        self._agents = agents
         """Waited for before a session begins anew."""
         self._on_end = ended
         """Called with the row of a session that ended, and why."""
@@ -94,10 +98,21 @@ class SessionLifecycle:
         self._clock = clock
 
     async def preferences(self, key: SessionKey) -> SessionPreferences:
+        """What holds in a session: its own preferences, and the configured defaults where it has none."""
         rows = await self._db.look("SELECT settings FROM sessions WHERE session_key = :key", {"key": str(key)})
-        return msgspec.json.decode(rows[0]["settings"], type=SessionPreferences) if rows else SessionPreferences()
+        own = msgspec.json.decode(rows[0]["settings"], type=SessionPreferences) if rows else SessionPreferences()
+        usual = self._agents.current.defaults
+        if usual.verbose_default == usual.reasoning_default == usual.trace_default == "off":
+            return own
+        return structs.replace(
+            own,
+            verbose_level=own.verbose_level or usual.verbose_default,
+            reasoning_level=own.reasoning_level or usual.reasoning_default,
+            trace_level=own.trace_level or usual.trace_default,
+        )
 
     async def all_preferences(self) -> dict[str, SessionPreferences]:
+        """The own preferences of every session that has any."""
         rows = await self._db.read("SELECT session_key, settings FROM sessions WHERE settings <> '{}'")
         return {row["session_key"]: msgspec.json.decode(row["settings"], type=SessionPreferences) for row in rows}
 

@@ -32,13 +32,13 @@ def workspace_of(agents: AgentsSettings, agent_id: str, environment: Environment
     named = named or (agents.defaults.workspace or "").strip() or environ.get("OPENCLAW_WORKSPACE_DIR", "").strip()
     if named:
         return home / named[2:] if named == "~" or named.startswith(("~/", "~\\")) else Path(named)
-    # Without a state directory of its own, a profile already has one that is named after it.
-    profile = environ.get("OPENCLAW_PROFILE", "").strip() if "OPENCLAW_STATE_DIR" in environ else ""
+    profile = environ.get("OPENCLAW_PROFILE", "").strip()
     if profile.lower() in ("", "default"):
         return state / "workspace"
-    ours = state / f"workspace-{normalise_agent(profile)}"
-    # The other layout has a state directory per profile; an existing workspace there stays in use.
-    other = home / f".openclaw-{normalise_agent(profile)}" / "workspace"
+    # The workspaces of all profiles are side by side; one inside the profile's own state directory stays in use.
+    moved = bool(environ.get("OPENCLAW_STATE_DIR"))
+    ours = (state if moved else state.with_name(".openclaw")) / f"workspace-{normalise_agent(profile)}"
+    other = (home / f".openclaw-{normalise_agent(profile)}" if moved else state) / "workspace"
     return other if other.is_dir() and not ours.is_dir() else ours
 
 

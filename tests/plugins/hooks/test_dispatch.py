@@ -19,8 +19,6 @@ from openclaw.core.hooks import (
     GatewayStart,
     HookContext,
     HookName,
-    HookRegistration,
-    HookSettings,
     MessageSending,
     ReplyClaim,
     SendingVerdict,
@@ -30,6 +28,8 @@ from openclaw.core.hooks import (
 from openclaw.core.messages import Text, ToolResult
 from openclaw.plugins.hooks import points
 from openclaw.plugins.hooks.dispatch import HookDispatcher
+from openclaw.plugins.hooks.points import HookRegistration
+from openclaw.plugins.settings import HookSettings
 from openclaw.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -10,22 +10,25 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from openclaw.core.channel import Address
 from openclaw.core.hooks import (
     POINTS,
     BeforeDispatch,
     BeforeInstall,
     HookContext,
     HookName,
-    HookRegistration,
-    HookSettings,
+    InboundClaim,
 )
 from openclaw.core.plugin import Api
 from openclaw.gateway import app as application
 from openclaw.plugins.hooks import points
+from openclaw.plugins.hooks.points import HookRegistration
+from openclaw.plugins.settings import HookSettings
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.call_hooks import ChildHooks
-from openclaw.runs.events import RunPublisher
+from openclaw.runs.events import RunAccepted, RunPublisher
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, calls, says
+from tests.channels.fake_platform import Slate
 from tests.plugins.hooks.test_messages import place
 from tests.runs.subagents.house import Cast, house
 
@@ -57,6 +60,7 @@ def plug(app: application.App, code: str) -> Any:
             priority=hook.priority,
             settings=FREE,
             tools=hook.matcher,
+            providers=tuple(api.brought().providers),
         )
         assert app.run_hooks.hooks.add(registration) == ""
     return api
@@ -86,6 +90,18 @@ async def before_prompt_build(home: TemporaryHome, code: str) -> None:
         await ask(app, "hi")
     assert "It rains in Bern." in model.requests[0].messages[-1].text
     assert "Mention the weather only when asked." in model.requests[0].system.stable
+
+
+async def provider_prompt_contribution(home: TemporaryHome, code: str) -> None:
+    providers = {"parrot": {"api": "plugin", "models": [{"id": "polly"}]}}
+    home.configure({"models": {"providers": providers}, "agents": {"defaults": {"model": "parrot/polly"}}})
+    model = ScriptedModel(says("ok"))
+    async with home.assistant(model) as app:
+        plug(app, code)
+        await ask(app, "hi")
+    system = model.requests[0].system
+    assert "## Execution Bias\n- Repeat, then stop.\n" in system.stable
+    assert "You speak through polly." in system.dynamic
 
 
 async def before_agent_start(home: TemporaryHome, code: str) -> None:
@@ -303,6 +319,50 @@ async def before_dispatch(home: TemporaryHome, code: str) -> None:
     assert (claim.plugin, claim.reply, other.plugin) == ("example", "pong, ada", "")
 
 
+async def inbound_claim(home: TemporaryHome, code: str) -> None:
+    async with home.assistant(ScriptedModel()) as app:
+        plug(app, code)
+        event = InboundClaim(plugin_id="example", message_id="1", content="!ping", channel="slate", sender_id="ada")
+        events = (event, structs.replace(event, content="ping"), structs.replace(event, plugin_id="other"))
+        key = app.key("main", None)
+        claims = [await app.run_hooks.messages.dispatch(each, key, "r1") for each in events]
+    assert [each.plugin for each in claims] == ["example", "", ""]
+
+
+async def before_agent_finalize(home: TemporaryHome, code: str) -> None:
+    model = ScriptedModel(says("Shut the door."), says("Shut the door, please."), says("Go."), says("Go!"))
+    async with home.assistant(model) as app:
+        plug(app, code)
+        assert (await ask(app, "hi")).text == "Shut the door, please."
+        assert (await ask(app, "hi again")).text == "Go!"  # asked once, then it is given as it is
+    assert model.saw("Say please.")
+    (path,) = home.transcripts()
+    assert "Shut the door." not in path.read_text() and "Say please" not in path.read_text()
+
+
+async def resolve_exec_env(home: TemporaryHome, code: str) -> None:
+    home.use_model(tools={"exec": {"security": "full", "ask": "off"}})
+    model = ScriptedModel(calls("exec", command='echo "$HOUSE $PATH"'), says("ok"))
+    async with home.assistant(model) as app:
+        plug(app, code)
+        heard = await ask(app, "go")
+        refused = {entry.field: entry.refused for entry in app.audit.entries()}
+    assert heard.results[0].text.startswith("green /") and not heard.results[0].text.startswith("green /tmp\n")
+    assert refused["env.HOUSE"] == "" and "which program runs" in refused["env.PATH"]
+
+
+async def subagent_delivery_target(home: TemporaryHome, code: str) -> None:
+    boss = ScriptedModel(calls("sessions_spawn", task="alpha"), says("ok"), says("It said A."))
+    async with house(home, Cast(please=boss, alpha=ScriptedModel(says("A")))) as it:
+        plug(it.app, code)
+        it.app.platforms["slate", "default"] = Slate()
+        await it.say("r1", "please")
+        await it.until(lambda: boss.left == 0)
+        accepted = [each.event for each in it.events if each.run_id.startswith("announce:")]
+        (told,) = (each.request for each in accepted if isinstance(each, RunAccepted))
+        assert told.reply_to == Address(channel="slate", to="bob")
+
+
 async def before_reset(home: TemporaryHome, code: str) -> None:
     async with home.assistant(ScriptedModel(says("ok"))) as app:
         api = plug(app, code)
@@ -315,6 +375,7 @@ async def before_reset(home: TemporaryHome, code: str) -> None:
 SCENES: dict[HookName, Callable[[TemporaryHome, str], Awaitable[None]]] = {
     "before_model_resolve": before_model_resolve,
     "before_prompt_build": before_prompt_build,
+    "provider_prompt_contribution": provider_prompt_contribution,
     "before_agent_start": before_agent_start,
     "before_agent_reply": before_agent_reply,
     "agent_turn_prepare": agent_turn_prepare,
@@ -328,6 +389,10 @@ SCENES: dict[HookName, Callable[[TemporaryHome, str], Awaitable[None]]] = {
     "subagent_spawned": subagents,
     "subagent_ended": subagents,
     "cron_changed": cron_changed,
+    "before_agent_finalize": before_agent_finalize,
+    "resolve_exec_env": resolve_exec_env,
+    "inbound_claim": inbound_claim,
+    "subagent_delivery_target": subagent_delivery_target,
     "agent_end": agent_end,
     "before_compaction": compactions,
     "after_compaction": compactions,

@@ -13,8 +13,6 @@ from openclaw.core.hooks import (
     BeforeModelResolve,
     BeforePromptBuild,
     BeforeToolCall,
-    HookRegistration,
-    HookSettings,
     InstallFinding,
     InstallVerdict,
     MessageSending,
@@ -30,7 +28,8 @@ from openclaw.core.hooks import (
 from openclaw.core.messages import Text, ToolResult
 from openclaw.core.text import make_origin
 from openclaw.plugins.hooks import points
-from openclaw.plugins.hooks.points import LONGEST_TEXT, HookSource
+from openclaw.plugins.hooks.points import LONGEST_TEXT, HookRegistration, HookSource
+from openclaw.plugins.settings import HookSettings
 
 FREE = HookSettings(allow_prompt_replace=True, allow_model_override=True, allow_conversation_access=True)
 BARE = HookSettings()

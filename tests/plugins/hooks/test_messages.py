@@ -10,14 +10,14 @@ import pytest
 from openclaw.core.hooks import (
     HookContext,
     HookName,
-    HookRegistration,
-    HookSettings,
     MessageReceived,
     MessageSent,
     SessionEnd,
 )
 from openclaw.gateway import app as application
 from openclaw.gateway.services import build_services
+from openclaw.plugins.hooks.points import HookRegistration
+from openclaw.plugins.settings import HookSettings
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.events import RunEvent
 from openclaw.runs.inbox import RunOutcome

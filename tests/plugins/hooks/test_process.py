@@ -105,7 +105,9 @@ async def test_a_plugin_hears_of_everything_and_its_words_reach_the_model(opencl
         asked = json.dumps(list(server.requests))
     assert "It rains." in asked and "Be brief." in asked and "PLUGIN_CONTEXT" in asked
     names = [each[0] for each in heard(home)]
-    missing = {*LISTENS} - {"before_compaction", "after_compaction", "before_dispatch"} - {*names}
+    elsewhere = {"before_compaction", "after_compaction", "before_dispatch", "inbound_claim", "resolve_exec_env"}
+    elsewhere |= {"provider_prompt_contribution"}
+    missing = {*LISTENS} - elsewhere - {*names}
     assert missing == set()
     order = [name for name in names if name in ("before_model_resolve", "before_prompt_build", "before_agent_reply")]
     assert order[:3] == ["before_model_resolve", "before_prompt_build", "before_agent_reply"]

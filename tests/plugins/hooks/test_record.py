@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from openclaw.config.edit import Editor
-from openclaw.core.hooks import HookName, HookRegistration, HookSettings
+from openclaw.core.hooks import HookName
 from openclaw.gateway import app as application
 from openclaw.gateway.client_api import build_commands
 from openclaw.gateway.services import build_services
 from openclaw.plugins import rpc
+from openclaw.plugins.hooks.points import HookRegistration
 from openclaw.plugins.rpc import InstallCheckParams
+from openclaw.plugins.settings import HookSettings
 from openclaw.runs.commands.catalog import CommandRequest
 from openclaw.runs.queue import QueuePolicy
 from openclaw.security.pending import PendingApprovals

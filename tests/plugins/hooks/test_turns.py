@@ -15,13 +15,13 @@ from openclaw.core.hooks import (
     BeforeToolCall,
     HookContext,
     HookName,
-    HookRegistration,
-    HookSettings,
     SessionStart,
     ToolResultPersist,
 )
 from openclaw.core.messages import Assistant, Text, ToolResult, User
 from openclaw.gateway import app as application
+from openclaw.plugins.hooks.points import HookRegistration
+from openclaw.plugins.settings import HookSettings
 from openclaw.security.audit import AuditEntry
 from openclaw.testing import ScriptedApprover, ScriptedModel, TemporaryHome, ask, calls, says
 from tests.gateway.support import results, roles, written

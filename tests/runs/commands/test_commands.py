@@ -244,17 +244,28 @@ async def test_stopping_counts_the_sub_agents_it_ended(openclaw_home: TemporaryH
         assert await chat.asks("stop!") == "Nothing is running."
 
 
-async def test_what_plugins_changed_is_told_when_traced(openclaw_home: TemporaryHome) -> None:
-    plugin = write(openclaw_home.root, "pirate", PIRATE, hooks=["before_prompt_build"])
-    settings: dict[str, Any] = {
+def pirate(home: TemporaryHome) -> dict[str, Any]:
+    plugin = write(home.root, "pirate", PIRATE, hooks=["before_prompt_build"])
+    return {
         "plugins": {
             "load": {"paths": [str(plugin)]},
             "entries": {"pirate": {"enabled": True, "hooks": {"allowConversationAccess": True}}},
         }
     }
+
+
+async def test_what_plugins_changed_is_told_when_traced(openclaw_home: TemporaryHome) -> None:
+    settings = pirate(openclaw_home)
     async with chat_window(openclaw_home, ScriptedModel(says("Arr."), says("Arr.")), **settings) as chat:
         assert "notices" not in await chat.end_of(await chat.sends("hello"))
         assert "Trace: on" in await chat.asks("/trace on")
+        end = await chat.end_of(await chat.sends("hello"))
+        assert "pirate" in str(end.get("notices")), end
+
+
+async def test_tracing_can_be_the_default(openclaw_home: TemporaryHome) -> None:
+    usual: dict[str, Any] = {"agents": {"defaults": {"model": "scripted/scripted", "traceDefault": "on"}}}
+    async with chat_window(openclaw_home, ScriptedModel(says("Arr.")), **pirate(openclaw_home), **usual) as chat:
         end = await chat.end_of(await chat.sends("hello"))
         assert "pirate" in str(end.get("notices")), end
 

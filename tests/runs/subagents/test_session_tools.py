@@ -104,7 +104,7 @@ async def test_the_status_card_tells_and_sets_the_model(home):
     card = (await used(home, "session_status")).text
     assert "Session: agent:main:main" in card
     assert "Model: scripted/scripted" in card
-    assert re.search(r"^Time: [A-Z][a-z]+day \d{4}-\d\d-\d\dT", card, re.MULTILINE)
+    assert re.search(r"^Time: [A-Z][a-z]+day \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", card, re.MULTILINE)
     assert "Thinking: off, reasoning: off, verbose: off, elevated: off" in card
     chosen = (await used(home, "session_status", model="scripted/scripted")).text
     assert "chosen for this session" in chosen

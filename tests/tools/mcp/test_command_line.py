@@ -90,7 +90,7 @@ def test_the_official_client_uses_our_tools_under_our_policy(openclaw_home, shop
 
 
 def test_with_a_gateway_its_own_tools_are_lent_too(openclaw_home):
-    openclaw_home.use_model(tools={"deny": ["sessions_spawn"]})
+    openclaw_home.use_model(tools={"deny": ["sessions_spawn"], "sessions": {"visibility": "self"}})
     with GatewayProcess(openclaw_home):
         told = served(
             openclaw_home,

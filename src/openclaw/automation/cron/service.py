@@ -5,7 +5,6 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -414,8 +413,8 @@ class Scheduler:
         self, fire: JobFire, agent: str, payload: AgentTurn, news: list[str], origins: tuple[Origin, ...]
     ) -> RunOutcome:
         job, runs = fire.job, self.context.runs
-        now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%d %H:%M UTC")
-        text = "\n\n".join((f"[cron:{job.id} {job.name}] {payload.message}", *news, f"Current time: {now}"))
+        now = f"Current time: {self.context.time_told()}"
+        text = "\n\n".join((f"[cron:{job.id} {job.name}] {payload.message}", *news, now))
         turn = RunRequest(
             run_id=fire.run_id,
             key=_session_of(fire, agent),

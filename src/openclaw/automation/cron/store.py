@@ -218,12 +218,13 @@ class CronStore:
         """Ended slots, the latest first, and their total."""
         where = "status <> 'running' AND (:id = '' OR job_id = :id) AND (:run = '' OR run_id = :run)"
         params = {"id": job_id or "", "run": run_id or ""}
+        counted = await self._db.read(f"SELECT count(*) AS n FROM cron_fires WHERE {where}", params)  # noqa: S608
         rows = await self._db.read(
             f"SELECT * FROM cron_fires WHERE {where} ORDER BY fired_at DESC, slot DESC LIMIT :limit OFFSET :offset",  # noqa: S608
             {**params, "limit": limit, "offset": offset},
         )
-        total = await self._db.read(f"SELECT count(*) AS n FROM cron_fires WHERE {where}", params)  # noqa: S608
-        return [_fire(row) for row in rows], total[0]["n"]
+        # A run that ended between the two reads is listed, so it counts.
+        return [_fire(row) for row in rows], max(counted[0]["n"], offset + len(rows) if rows else 0)
 
     async def forget_old(self, now: int) -> None:
         """Deletes history older than a week, and beyond the latest runs of each job."""

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from openclaw.automation import webhooks
 from openclaw.automation.heartbeat import DENIED_TOOLS
 from openclaw.automation.settings import WebhookSettings
+from openclaw.automation.transforms import WebhookTransforms
 from openclaw.automation.webhooks import AgentCall, WakeCall, check_agent, choose_session
 from openclaw.core.clock import millis
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
@@ -57,6 +58,7 @@ class WebhookEndpoint:
         self._clock = app.clock
         self._bus = app.bus
         self._hooks_settings = app.live.hooks
+        self._transforms = WebhookTransforms(app.home.state, app.environment)
         self._gateway = gateway
         self._guesses = AuthLimiter(GUESSES)
         self._calls = AuthLimiter(CALLS)
@@ -108,7 +110,10 @@ class WebhookEndpoint:
             raise _Refused(_problem(404, f"no hook {path}: add it under hooks.mappings"))
         answers = []
         for number, part in enumerate(webhooks.split_call(mapping, call)):
-            match webhooks.map_call(mapping, part):
+            made = (
+                webhooks.map_call(mapping, part) if mapping.transform is None else await self._transforms(mapping, part)
+            )
+            match made:
                 case WakeCall() as wake:
                     answers.append(await self._wake(wake, request, part=number))
                 case AgentCall() as agent:

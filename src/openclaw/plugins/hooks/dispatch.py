@@ -13,9 +13,10 @@ from msgspec import Struct, structs
 
 from openclaw.core import hooks
 from openclaw.core.clock import Clock
-from openclaw.core.hooks import POINTS, HookContext, HookName, HookRegistration
+from openclaw.core.hooks import POINTS, HookContext, HookName
+from openclaw.core.provider import ProviderPrompt
 from openclaw.core.text import sanitize_line
-from openclaw.plugins.hooks.points import HookChange, HookPoint
+from openclaw.plugins.hooks.points import HookChange, HookPoint, HookRegistration
 from openclaw.security.audit import AuditChange
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,8 @@ M = TypeVar("M", bound=Struct)
 
 GRACE = 1.0
 """Seconds a cancelled handler has to end at shutdown."""
+PROMPT_POINTS = ("before_prompt_build", "agent_turn_prepare", "provider_prompt_contribution")
+"""Where a plugin adds text to prompts."""
 LONGEST_WORDS = 300
 """Of an error message, in characters, in the log."""
 
@@ -40,7 +43,7 @@ def refuse_reason(registration: HookRegistration) -> str:
     where = f"plugins.entries.{registration.plugin}.hooks"
     if point.conversation and not (registration.bundled or settings.allow_conversation_access):
         return f"{registration.hook} shows what people say: set {where}.allowConversationAccess to let it listen"
-    if registration.hook in ("before_prompt_build", "agent_turn_prepare") and not settings.allow_prompt_injection:
+    if registration.hook in PROMPT_POINTS and not settings.allow_prompt_injection:
         return f"{registration.hook} is closed to it: {where}.allowPromptInjection is off"
     if point.kind == "sync" and inspect.iscoroutinefunction(registration.handler):
         return f"{registration.hook} is asked while a result is written: its handler must be a plain function"
@@ -209,6 +212,10 @@ def _convert_answer(each: HookRegistration, answer: Any) -> Any:
 def _concerns(each: HookRegistration, event: Any, context: HookContext) -> bool:
     if each.triggers and context.trigger not in each.triggers:
         return False
+    if isinstance(event, ProviderPrompt):
+        return event.provider in each.providers
+    if isinstance(event, hooks.InboundClaim):
+        return each.plugin == event.plugin_id
     if not each.tools or not isinstance(event, hooks.BeforeToolCall | hooks.AfterToolCall | hooks.ToolResultPersist):
         return True
     return any(fnmatch.fnmatchcase(event.tool_name, pattern) for pattern in each.tools)

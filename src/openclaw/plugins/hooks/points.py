@@ -1,15 +1,19 @@
 """How the answers at each hook point are merged: the initial value, the effect of one more answer, and when to stop."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
 
 from openclaw.core import hooks
-from openclaw.core.hooks import AgentStart, HookName, HookRegistration, ModelChoice, PromptChange, ToolVerdict
+from openclaw.core.events import Trigger
+from openclaw.core.hooks import POINTS, AgentStart, HookContext, HookName, ModelChoice, PromptChange, ToolVerdict
 from openclaw.core.messages import Assistant, Message, ToolResult, User
+from openclaw.core.provider import ProviderContribution, ProviderPrompt
 from openclaw.core.text import utf16_length
+from openclaw.plugins.settings import HookSettings
+from openclaw.process.environment import variable_problem
 
 A = TypeVar("A")
 
@@ -17,6 +21,41 @@ LONGEST_TEXT = 60_000
 """The most one plugin may add to a prompt in one field: as much as all workspace files together."""
 
 NO_REASON = "no reason given"
+
+
+# Handlers.
+
+HookHandler = Callable[[Any, HookContext], Awaitable[Any] | Any]
+"""Called with an event and a context. It returns the point's answer type, a mapping with the same fields, or None; it
+may be a coroutine function everywhere but at `tool_result_persist`."""
+
+
+class HookRegistration(Struct, frozen=True, kw_only=True):
+    """One handler of one plugin at one point."""
+
+    plugin: str
+    hook: HookName
+    handler: HookHandler
+    priority: int = 0
+    """Higher runs first; equal ones in order of registration."""
+    settings: HookSettings = HookSettings()
+    bundled: bool = False
+    """Whether the plugin comes with OpenClaw."""
+    tools: tuple[str, ...] = ()
+    """At the tool points: only these tools, `*` standing for any letters."""
+    providers: tuple[str, ...] = ()
+    """Those the plugin brings: it has a say in the prompts of their models."""
+    triggers: tuple[Trigger, ...] = ()
+    """Only runs with these triggers."""
+
+    @property
+    def seconds(self) -> float:
+        """The handler's timeout."""
+        own = self.settings.timeouts.get(self.hook, self.settings.timeout_ms)
+        return POINTS[self.hook].seconds if own is None else own / 1000
+
+
+# Answers.
 
 
 class HookSource(Struct, frozen=True):
@@ -122,6 +161,25 @@ def merge_prompt_points(older: PromptMerged, newer: PromptMerged) -> PromptMerge
     return PromptMerged(system=newer.system or older.system, **joined)
 
 
+class ProviderMerged(_Merged, frozen=True, kw_only=True):
+    interaction_style: HookSource | None = None
+    tool_call_style: HookSource | None = None
+    execution_bias: HookSource | None = None
+    stable_prefix: HookSource | None = None
+    dynamic_suffix: HookSource | None = None
+
+
+def merge_provider(merged: ProviderMerged, by: HookRegistration, answer: ProviderContribution) -> ProviderMerged:
+    """The first text for a section counts."""
+    for field in structs.fields(ProviderContribution):
+        text = getattr(answer, field.name)
+        if text and text.strip():
+            late = "a handler before it has said that" if getattr(merged, field.name) is not None else ""
+            change = _change(by, field.encode_name, text, refused=late or _too_long(text))
+            merged = merged.changed(change, **{field.name: HookSource(by.plugin, text)})
+    return merged
+
+
 def merge_turn(merged: PromptMerged, by: HookRegistration, answer: hooks.TurnContext) -> PromptMerged:
     """Texts around the message are concatenated."""
     change = PromptChange(prepend_context=answer.prepend_context, append_context=answer.append_context)
@@ -201,6 +259,48 @@ def merge_payload(merged: PayloadMerged, by: HookRegistration, answer: hooks.Pay
     return merged.changed(_change(by, "cancel", why), cancelled=HookSource(by.plugin, why))
 
 
+class FinalizeMerged(_Merged, frozen=True, kw_only=True):
+    final: bool = False
+    revisions: tuple[tuple[str, hooks.RevisionRequest], ...] = ()
+    """What is asked for, by which plugin."""
+
+
+def merge_finalize(merged: FinalizeMerged, by: HookRegistration, answer: hooks.FinalizeVerdict) -> FinalizeMerged:
+    """Who finalizes ends it; otherwise every wish is told to the model."""
+    if answer.action == "finalize":
+        return merged.changed(_change(by, "finalize", answer.reason or NO_REASON), final=True, revisions=())
+    if answer.action != "revise":
+        return merged
+    wish = answer.retry or hooks.RevisionRequest(instruction=answer.reason)
+    missing = "" if wish.instruction.strip() else "it does not say what to revise"
+    change = _change(by, "revise", wish.instruction, refused=missing or _too_long(wish.instruction))
+    return merged.changed(change, revisions=(*merged.revisions, (by.plugin, wish)))
+
+
+class EnvMerged(_Merged, frozen=True, kw_only=True):
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def merge_env(merged: EnvMerged, by: HookRegistration, answer: hooks.ExecEnv) -> EnvMerged:
+    """The last value of a variable counts; some variables are nobody's to set."""
+    for name, value in answer.env.items():
+        change = _change(by, f"env.{name}", value, refused=variable_problem(name, value))
+        merged = merged.changed(change, env={**merged.env, name: value})
+    return merged
+
+
+class TargetMerged(_Merged, frozen=True, kw_only=True):
+    origin: hooks.DeliveryOrigin | None = None
+
+
+def merge_target(merged: TargetMerged, by: HookRegistration, answer: hooks.DeliveryTarget) -> TargetMerged:
+    """The first chat counts."""
+    if answer.origin is None or merged.origin is not None:
+        return merged
+    change = _change(by, "origin", f"{answer.origin.channel}:{answer.origin.to}")
+    return merged.changed(change, origin=answer.origin)
+
+
 class ReplyMerged(_Merged, frozen=True, kw_only=True):
     plugin: str = ""
     """The plugin that claimed the turn; empty when none did."""
@@ -218,6 +318,11 @@ def merge_reply(merged: ReplyMerged, by: HookRegistration, answer: hooks.ReplyCl
 def merge_dispatch(merged: ReplyMerged, by: HookRegistration, answer: hooks.DispatchClaim) -> ReplyMerged:
     """The first claim wins."""
     return merge_reply(merged, by, hooks.ReplyClaim(handled=answer.handled, reply=answer.text))
+
+
+def merge_claim(merged: ReplyMerged, by: HookRegistration, answer: hooks.InboundClaimed) -> ReplyMerged:
+    """The first claim wins."""
+    return merge_reply(merged, by, hooks.ReplyClaim(handled=answer.handled))
 
 
 class ToolMerged(_Merged, frozen=True, kw_only=True):
@@ -350,6 +455,9 @@ PROMPT: HookPoint[hooks.BeforePromptBuild, PromptChange, PromptMerged] = HookPoi
 PROMPT_LEGACY: HookPoint[hooks.BeforeAgentStart, AgentStart, PromptMerged] = HookPoint(
     name="before_agent_start", merged=PromptMerged, step=merge_prompt
 )
+PROVIDER: HookPoint[ProviderPrompt, ProviderContribution, ProviderMerged] = HookPoint(
+    name="provider_prompt_contribution", merged=ProviderMerged, step=merge_provider
+)
 TURN: HookPoint[hooks.AgentTurnPrepare, hooks.TurnContext, PromptMerged] = HookPoint(
     name="agent_turn_prepare", merged=PromptMerged, step=merge_turn
 )
@@ -367,6 +475,18 @@ REPLY: HookPoint[hooks.BeforeAgentReply, hooks.ReplyClaim, ReplyMerged] = HookPo
 )
 DISPATCH: HookPoint[hooks.BeforeDispatch, hooks.DispatchClaim, ReplyMerged] = HookPoint(
     name="before_dispatch", merged=ReplyMerged, step=merge_dispatch, ends="plugin"
+)
+CLAIM: HookPoint[hooks.InboundClaim, hooks.InboundClaimed, ReplyMerged] = HookPoint(
+    name="inbound_claim", merged=ReplyMerged, step=merge_claim, ends="plugin"
+)
+FINALIZE: HookPoint[hooks.BeforeAgentFinalize, hooks.FinalizeVerdict, FinalizeMerged] = HookPoint(
+    name="before_agent_finalize", merged=FinalizeMerged, step=merge_finalize, ends="final"
+)
+ENV: HookPoint[hooks.ResolveExecEnv, hooks.ExecEnv, EnvMerged] = HookPoint(
+    name="resolve_exec_env", merged=EnvMerged, step=merge_env
+)
+TARGET: HookPoint[hooks.SubagentDeliveryTarget, hooks.DeliveryTarget, TargetMerged] = HookPoint(
+    name="subagent_delivery_target", merged=TargetMerged, step=merge_target, ends="origin"
 )
 TOOL: HookPoint[hooks.BeforeToolCall, ToolVerdict, ToolMerged] = HookPoint(
     name="before_tool_call", merged=ToolMerged, step=merge_tool, carried="params", ends="blocked", objection=ToolVerdict

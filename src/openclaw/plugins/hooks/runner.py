@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,20 +47,29 @@ async def run(
     hook: HookDirectory, event: HookEvent, options: Mapping[str, Any], *, env: Mapping[str, str], limit: float
 ) -> HookFileAnswer:
     """Runs the handler; raises `HandlerFailed` for everything that can go wrong with it."""
-    with tempfile.TemporaryFile() as told:  # a file and not a pipe: a handler that does not read blocks nobody
-        told.write(encode_event(event, options))
-        told.seek(0)
-        code, answer, remark = await _run_handler(hook, told.fileno(), env, limit)
-    if code:
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        raise HandlerFailed(f"its handler {how}{': ' if remark else ''}{remark}")
+    told = encode_event(event, options)
+    answer = await run_program(handler_command(hook), told, cwd=Path(hook.directory), env=env, limit=limit)
     try:
         return decode_answer(answer, event)
     except BadAnswer as error:
         raise HandlerFailed(f"its handler's answer cannot be read: {error}") from None
 
 
-async def _run_handler(hook: HookDirectory, stdin: int, env: Mapping[str, str], limit: float) -> tuple[int, bytes, str]:
+async def run_program(command: Sequence[str], told: bytes, *, cwd: Path, env: Mapping[str, str], limit: float) -> bytes:
+    """What a program that is told something answers within its limits; raises `HandlerFailed`."""
+    with tempfile.TemporaryFile() as file:  # a file and not a pipe: a handler that does not read blocks nobody
+        file.write(told)
+        file.seek(0)
+        code, answer, remark = await _run_handler(command, cwd, file.fileno(), env, limit)
+    if code:
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        raise HandlerFailed(f"its handler {how}{': ' if remark else ''}{remark}")
+    return answer
+
+
+async def _run_handler(
+    command: Sequence[str], cwd: Path, stdin: int, env: Mapping[str, str], limit: float
+) -> tuple[int, bytes, str]:
     """The handler's exit code, its answer and the last line it printed to standard error."""
     answer, remarks, flooded = bytearray(), bytearray(), asyncio.Event()
 
@@ -75,7 +84,7 @@ async def _run_handler(hook: HookDirectory, stdin: int, env: Mapping[str, str], 
         del remarks[:-REMARK_BYTES]
 
     try:
-        child = PipedProcess(handler_command(hook), cwd=Path(hook.directory), env=env, merged=False, stdin=stdin)
+        child = PipedProcess(command, cwd=cwd, env=env, merged=False, stdin=stdin)
     except OSError as error:
         raise HandlerFailed(f"its handler cannot be started: {error.strerror}") from error
     try:

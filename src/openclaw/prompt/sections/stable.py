@@ -25,14 +25,14 @@ def identity(_: PromptFacts) -> Section | None:
 
 
 def interaction_style(facts: PromptFacts) -> Section | None:
-    return quoted_section("interaction_style", "", facts.contribution.interaction_style)
+    return quoted_section("interaction_style", "## Interaction Style", facts.contribution.interaction_style)
 
 
 def tool_call_style(facts: PromptFacts) -> Section | None:
-    theirs = quoted_section("tool_call_style", "", facts.contribution.tool_call_style)
-    return theirs or section(
+    heading = "## Tool Call Style"
+    return quoted_section("tool_call_style", heading, facts.contribution.tool_call_style) or section(
         "tool_call_style",
-        "## Tool Call Style",
+        heading,
         "- Routine, low-risk calls: just call, no narration.",
         "- Narrate briefly and plainly only multi-step, hard or sensitive work (deletions), or when asked.",
         "- A tool can do it: use it. Do not send the user to the CLI or a slash command.",
@@ -52,12 +52,13 @@ def approvals(_: PromptFacts) -> Section | None:
 
 
 def execution_bias(facts: PromptFacts) -> Section | None:
-    theirs = quoted_section("execution_bias", "", facts.contribution.execution_bias)
+    heading = "## Execution Bias"
+    theirs = quoted_section("execution_bias", heading, facts.contribution.execution_bias)
     if theirs or facts.mode != "full":
         return theirs
     return section(
         "execution_bias",
-        "## Execution Bias",
+        heading,
         "- You can do it: do it now, in this turn, until it is done or you are truly blocked.",
         "- Weak tool result: try another way. State that changes: look, do not remember. Verify before you say done.",
     )

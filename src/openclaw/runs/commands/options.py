@@ -193,7 +193,8 @@ class OptionCommands:
         if wanted not in (*levels, "default"):
             raise InvalidRequest(f"{call.args!r} is not a level: use {', '.join(levels)} or default")
         await self._prefer(call.key, **{field: None if wanted == "default" else wanted})
-        return "off" if wanted == "default" else wanted
+        now = getattr(await self._lifecycle.preferences(call.key), field)
+        return now if now in levels else "off"
 
     async def _usage(self, call: CommandRequest) -> CommandResult:
         word = call.args.strip().lower()

@@ -123,6 +123,9 @@ class StatusCommands:
             f"Session: {key}" + (f", {row.messages} messages" if row else ", nothing said yet"),
             f"Context: {used}{await self._passes(key)}",
         ]
+        report = await self._archive.latest_report(str(key))
+        cut = [file for file in report.injected_workspace_files if file.truncated] if report else []
+        lines += [f"{file.name}: {file.injected_chars:,} of {file.raw_chars:,} characters are sent" for file in cut]
         if row and row.total_tokens:
             cost = f", ${row.cost_usd:.4f}" if row.cost_usd is not None else ", price unknown"
             lines.append(f"Used: {row.total_tokens:,} tokens{cost}")
