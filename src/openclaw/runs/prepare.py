@@ -447,6 +447,8 @@ class TurnPreparer:
             skills=skills.labels,
             origins=(*path_origins(session.known.path), *turn.origins) if turn and session else read,
             said=session.known.context.messages if session else (),
+            path=self._facts_of(key.agent).exec_gate.path,
+            egress=self._live.config.tools.web.egress_budget,
         )
 
     def called_skill(self, agent_id: str, text: str, taken: Sequence[str], given: Sequence[str] = ()) -> str | None:
