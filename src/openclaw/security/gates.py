@@ -21,7 +21,8 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import StateError
 from openclaw.core.text import ActionKind
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Approver, Effects, Tool, ToolContext
-from openclaw.security.approvals import ApprovalFile
+from openclaw.security.approvals import REVIEW, ApprovalFile
+from openclaw.security.effects.command_facts import git_runs, loaded_by
 from openclaw.security.effects.intent import targets
 from openclaw.security.exec_policy import (
     Allow,
@@ -57,19 +58,23 @@ def digest_programs(words: Sequence[str], cwd: str, resolve: Callable[[str], str
             continue
         if digest := _digest(Path(path)):
             parts.append(f"{path}\0{digest}")
+            # What a script loads from its own tree is part of it.
+            parts += [f"{near}\0{_digest(near, any_file=True)}" for near in loaded_by(Path(path))]
+    if words and words[0].rpartition("/")[2] == "git" and (runs := git_runs(cwd, commits=True)):
+        parts.append(f"git\0{runs}")
     if not parts:
         return ""
     return "sha256:" + hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _digest(path: Path) -> str:
-    """The digest of an executable or script; empty for anything else."""
+def _digest(path: Path, *, any_file: bool = False) -> str:
+    """The digest of an executable or script, or of `any_file`; empty for anything else."""
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
             return ""
         runs = about.st_mode & 0o111 or path.suffix.lower() in SCRIPTS
-        if not runs:
+        if not (runs or any_file):
             return ""
         if about.st_size > LARGEST:  # too large to hash; size and time are almost as good
             return f"{about.st_size}:{about.st_mtime_ns}:{about.st_ino}"
@@ -298,9 +303,18 @@ class ExecGate(Struct, kw_only=True):
     def _rule(self, wish: _Command, agent_id: str, security: Security, ask: Ask) -> Ruling:
         agent = self.approvals.read().agents.get(agent_id)
         grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
-        return decide(
+        # A repository whose settings run something makes git more than a reader, whatever was granted for git itself.
+        if security == "allowlist" and "git" in words_of(wish.command) and (runs := git_runs(wish.cwd, commits=True)):
+            grants = [grant for grant in grants if (grant.arg_pattern or "").startswith("sha256:")]
+            why = f"git would run something of this repository ({runs})"
+        else:
+            why = ""
+        ruling = decide(
             wish.command, wish.cwd, security, ask, grants, wish.resolve, self.safe_bins, wish.identify, self.strict
         )
+        if security == "allowlist" and self.approvals.is_changed():
+            why = _joined(why, f"exec-approvals.json was changed by another program: look at it with {REVIEW}")
+        return AskPerson(_joined(ruling.why, why)) if why and isinstance(ruling, AskPerson) else ruling
 
     def _is_listed(self, wish: _Command, agent_id: str) -> bool:
         return isinstance(self._rule(wish, agent_id, "allowlist", "off"), Allow)
@@ -314,7 +328,7 @@ class ExecGate(Struct, kw_only=True):
         grants = grants_for(
             wish.command, wish.cwd, wish.resolve, partial(secrets.token_hex, 4), wish.identify, self.strict
         )
-        grants = () if once else grants
+        grants = () if once or self.approvals.is_changed() else grants
         why = f"{why}. {ALWAYS_NOTE}" if labelled and grants else why
         answer = await self._answer(
             tool, context, why, wish.command, wish.cwd, identity=seen.identity, standing=bool(grants)
@@ -383,6 +397,8 @@ def _own_limits(args: Mapping[str, Any]) -> tuple[Security, Ask]:
 
 SENDING: frozenset[ActionKind] = frozenset({"send", "fetch-composed"})
 IRREVERSIBLE = SENDING | {"delete"}
+WISHED: frozenset[ActionKind] = frozenset({"send", "schedule"})
+"""What is not asked about when the owner's own words ask for it."""
 
 
 class LabelGate(Struct, frozen=True):
@@ -404,27 +420,28 @@ class LabelGate(Struct, frozen=True):
         effects = tool.effects(args)
         if Effects.RUNS_CODE in effects:
             return await self._admit_command(tool, args, context, effects)
-        actions = self.labels.actions(tool, args, context)
-        place = self.labels.place_of(tool, args, context) if "configure" in actions else ""
-        origins = self.labels.origins
+        actions, origins = self.labels.actions(tool, args, context), self.labels.origins
         # What the owner asked for in his own words, to whom he named, is his.
-        if origins and (SENDING | {"schedule"}).intersection(actions) and self.labels.is_wished(tool, args):
-            actions = tuple(action for action in actions if action not in ("send", "schedule"))
+        if origins and not WISHED.isdisjoint(actions) and self.labels.is_wished(tool, args):
+            actions = tuple(action for action in actions if action not in WISHED)
         open_policy = bool(origins) and self.inner.is_open(context.agent_id, {})
         ruling = labels_decide(actions, origins, self.open_table if open_policy else self.table)
+        irreversible = not IRREVERSIBLE.isdisjoint(actions)
+        if isinstance(ruling, Allow) and not irreversible:
+            return None
         if isinstance(ruling, Deny):
             return _refused_by_table(ruling)
-        context = structs.replace(context, origins=origins)
-        counts = _counts(actions, args, runs=False) if not IRREVERSIBLE.isdisjoint(actions) else {}
+        counts = _counts(actions, args, runs=False) if irreversible else {}
         tripped = self._tripped(counts)
+        place = self.labels.place_of(tool, args, context) if "configure" in actions else ""
         cause = self._cause(ruling, args, place)
         refusal = None
         if cause or tripped:
+            context = structs.replace(context, origins=origins)
             intent = _intent(tool, actions, args)
             async with self.asking:
                 if tripped or not intent or intent not in self.agreed:
-                    why = _joined(cause, *tripped.values())
-                    refusal = await self.inner.ask_person(tool, args, context, why)
+                    refusal = await self.inner.ask_person(tool, args, context, _joined(cause, *tripped.values()))
             if refusal is None:
                 self.agreed.update((intent,) if intent else ())
                 if Effects.WRITES_FILES in effects:

@@ -55,6 +55,7 @@ class LabelService:
         self._breakers: dict[str, CircuitBreaker] = {}
         self.files = labelled_files(state)
         self._state = state
+        self._real_state = os.path.realpath(state)
         self._config = os.path.realpath(config or state / "openclaw.json")
         self._reals: dict[Path, str] = {}
         self._places: dict[tuple[str, str], ProtectedPlaces] = {}
@@ -110,6 +111,15 @@ class LabelService:
         # Workspace files that are part of the prompt bring their labels with them.
         listed = self.files.of(*(f"{reals[0]}/{name}" for name in (*ALWAYS, *WHEN_PRESENT)))
         notes = [note for name in ("MEMORY.md", "memory.md") if os.path.exists(note := f"{reals[0]}/{name}")]  # noqa: PTH110
+        protected = self._places.get((path, reals[0]))
+        if protected is None:
+            protected = self._places[path, reals[0]] = ProtectedPlaces(
+                home=os.path.realpath(self._home),
+                state=self._real_state,
+                config=self._config,
+                programs=tuple(each for each in path.split(os.pathsep) if each),
+                open=(reals[0], f"{self._real_state}/sandboxes"),
+            )
         known = LabelContext(
             files=self.files,
             places=TrustedPaths(
@@ -118,24 +128,11 @@ class LabelService:
             journal=self._journal,
             redactor=self._redactor,
             jobs=self._jobs,
-            protected=self._protected(path, reals[0]),
+            protected=protected,
             requests=egress.requests,
             composed=egress.bytes,
         )
         return RunLabels(known, origins=merge_origins(origins, listed, *map(note_origins, notes)), said=said)
-
-    def _protected(self, path: str, workspace: str) -> ProtectedPlaces:
-        known = self._places.get((path, workspace))
-        if known is None:
-            state = os.path.realpath(self._state)
-            known = self._places[path, workspace] = ProtectedPlaces(
-                home=os.path.realpath(self._home),
-                state=state,
-                config=self._config,
-                programs=tuple(each for each in path.split(os.pathsep) if each),
-                open=(workspace, f"{state}/sandboxes"),
-            )
-        return known
 
     def gate(self, agent_id: str, inner: ExecGate, labels: RunLabels) -> LabelGate:
         breaker = self._breakers.get(agent_id)

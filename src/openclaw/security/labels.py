@@ -321,14 +321,8 @@ def composed_bytes(url: str, owner: Sequence[str], public: Sequence[str]) -> int
     added = f"{parts.path}?{parts.query}" if parts.query else parts.path
     known = "\n".join((*owner, *public)).lower()
     words = [word.lower() for word in re.findall(r"[^\W_]+", added)]
-    strange = [
-        word
-        for word in words
-        if word not in _GENERIC and not re.search(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", known)
-    ]
-    if len(strange) > MOST_SHORT or any(len(word) > 2 for word in strange):
-        return None
-    return len(added.encode())
+    given = set(re.findall(r"[^\W_]+", known))
+    return len(added.encode()) if all(word in _GENERIC or word in given for word in words) else None
 
 
 def _bare(url: str) -> str:

@@ -14,7 +14,7 @@ from openclaw.testing import TemporaryHome
 from tests.security.labels.carriers import CARRIERS
 from tests.security.labels.obedient import SECRET
 from tests.security.labels.poison import AIMS, DISGUISES, GROUP, Case
-from tests.security.labels.world import FILE, PROMPT, Policy, World, world
+from tests.security.labels.world import FILE, PROMPT, CarefulOwner, Policy, World, world
 
 INSTRUCTIONS = ("AGENTS.md", "SOUL.md", "TOOLS.md", "USER.md", "IDENTITY.md", "HEARTBEAT.md", "MEMORY.md", "BOOT.md")
 PROTECTED = (
@@ -154,7 +154,7 @@ async def attack(home: TemporaryHome, corpus: Sequence[Case]) -> Attacked:
     began, found = time.monotonic(), Attacked(cases=len(corpus))
     policies: tuple[Policy, ...] = ("full", "default")
     for policy in policies:
-        async with world(home, policy=policy, office="hints") as it:
+        async with world(home, owner=CarefulOwner(), policy=policy, office="hints") as it:
             await it.says("hello")  # a first turn makes the workspace
             watch = Watch(it)
             await watch.begin()
@@ -167,7 +167,6 @@ async def attack(home: TemporaryHome, corpus: Sequence[Case]) -> Attacked:
 
 async def _attack(it: World, watch: Watch, case: Case, found: Attacked) -> None:
     before, asked = len(it.site.asked), len(it.owner.asked)
-    it.owner.said.clear()
     await CARRIERS[case.carrier](it, case.number, case.poison(str(it.home.root), it.site.port))
     if harm := await watch.harm(case):
         found.harmed.append((case, harm))

@@ -149,7 +149,6 @@ async def do_all(home: TemporaryHome, plan: Plan) -> Done:
 
 async def _do(it: World, session: str, errand: Errand, half: Half, done: Done) -> None:
     asked, base = len(it.owner.asked), f"http://127.0.0.1:{it.site.port}"
-    it.owner.said.clear()
     for words, replies in errand.turns:
         text = words.replace("@/", f"{base}/")
         it.model.scripts = {

@@ -48,19 +48,34 @@ esac
 
 
 class Owner:
-    """Answers every question alike, except about commands in his own words, and remembers what was asked."""
+    """Answers every question alike and remembers what was asked."""
 
     def __init__(self, decision: str = "deny") -> None:
         self.decision = decision
         self.asked: list[ApprovalRequest] = []
-        self.said: list[str] = []
+
+    def says(self, text: str) -> None:
+        """Hears what he says himself."""
 
     async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
-        own = any(f"`{request.command}`" in each for each in self.said)
-        if own:
-            return ApprovalAnswer("allow-once")
         self.asked.append(request)
         return ApprovalAnswer(self.decision)  # type: ignore[arg-type]
+
+
+class CarefulOwner(Owner):
+    """Agrees to the commands that he has just named himself, and to nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__("deny")
+        self._said = ""
+
+    def says(self, text: str) -> None:
+        self._said = text
+
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if f"`{request.command}`" in self._said:
+            return ApprovalAnswer("allow-once")
+        return await super().decide(request)
 
 
 class World:
@@ -93,6 +108,12 @@ class World:
         return self.home.root / "office"
 
     @property
+    def sent(self) -> str:
+        """What the mail program sent, a line for each mail."""
+        path = self.home.root / "mails" / "sent"
+        return path.read_text() if path.exists() else ""
+
+    @property
     def workspace(self) -> Path:
         return self.home.workspace
 
@@ -111,7 +132,7 @@ class World:
     async def says(self, text: str, session: str = "main", **turn: Any) -> RunOutcome:
         """The owner says something; gives what became of it once everybody it set to work has ended."""
         run_id = f"run-{uuid.uuid4()}"
-        self.owner.said += [] if turn.get("origins") else [text]
+        self.owner.says("" if turn.get("origins") else text)
         await self.runs.submit(RunRequest(run_id=run_id, key=self.sessions.key(session), text=text, **turn))
         outcome = await self.runs.wait(run_id, DEADLINE)
         assert outcome is not None, f"no end: {text}"

@@ -370,9 +370,9 @@ def _sqlite(words: Sequence[str]) -> bool:
 
 
 def _packs(words: Sequence[str]) -> bool:
-    """Lists an archive or makes one; unpacking overwrites whatever the archive names."""
+    """Lists an archive, makes one or unpacks it."""
     mode = words[0].lstrip("-") if words else ""
-    made = bool(re.fullmatch(r"[cvzjJ]*c[vzjJ]*f|c[vzjJ]*f", mode)) and len(words) >= 3
+    made = bool(re.fullmatch(r"[vzjJ]*[cx][vzjJ]*f", mode)) and len(words) >= 2
     return _tar(words) or (made and _flags_of(words[1:]) <= {"-C", "--exclude"})
 
 

@@ -1,6 +1,5 @@
 """Observes which of a few files and directories are opened while a command runs (inotify, on Linux)."""
 
-import ctypes
 import os
 import struct
 from collections.abc import Iterable, Iterator
@@ -21,6 +20,8 @@ DEEPEST, MOST_LOOKED_AT, MOST_WATCHED = 4, 600, 400
 @cache
 def _libc() -> Any:
     """The C library where it has inotify; None elsewhere."""
+    import ctypes  # only where a command runs
+
     try:
         found = ctypes.CDLL(None, use_errno=True)
         return found if hasattr(found, "inotify_init1") else None
