@@ -111,7 +111,7 @@ def main() -> None:
     ):
         home = TemporaryHome(Path(root))
         home.configure(model.settings())
-        with GatewayProcess(home) as gateway:
+        with GatewayProcess(home, fresh=True) as gateway:
             quick = "--quick" in sys.argv
             if "--fan-out" not in sys.argv:
                 asyncio.run(measure(gateway, quick))

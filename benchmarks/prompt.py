@@ -1,8 +1,12 @@
 """Building a full prompt with 8 files of 20,000 characters and 150 skills, against reading the same files.
 
+Then what a first request costs, in tokens (characters / 4), by section, file and tool.
+
 Run: python benchmarks/prompt.py
 """
 
+import json
+import re
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,6 +21,7 @@ from openclaw.workspace import budget, files
 from openclaw.workspace.budget import FileBudget
 from openclaw.workspace.files import BOOTSTRAP_FILES, FileCache
 
+GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "prompts"
 NAMES = BOOTSTRAP_FILES[:8]
 LINE = "Keep it short, keep it kind, and say plainly what was done and what was not.\n"
 SKILL = (
@@ -81,6 +86,26 @@ def main() -> None:
 
         small = best(half_cold)
         print(f"{len(whole.text):,} characters; half the files cost x{small / rows[2][1]:.2f} of the cold build")
+    first_request()
+
+
+def first_request() -> None:
+    """What a first message on Telegram costs, by section, file and tool; from the golden files of a real run."""
+    prompt = (GOLDEN / "telegram-direct.md").read_text(encoding="utf-8")
+    tools = json.loads((GOLDEN / "tools.json").read_text(encoding="utf-8"))
+    # Headings inside a workspace file belong to the file.
+    fenced = re.compile(
+        r"^## \S+/([^/\n]+)\n<<<WORKSPACE_FILE .*?^<<<END_WORKSPACE_FILE[^\n]*\n", re.DOTALL | re.MULTILINE
+    )
+    rows = [(f"file {found[1]}", len(found[0])) for found in fenced.finditer(prompt)]
+    parts = re.split(r"^(?=#{1,3} )", fenced.sub("", prompt), flags=re.MULTILINE)
+    rows = [(part.partition("\n")[0][:40], len(part)) for part in parts] + rows
+    for name, tool in tools.items():
+        schema = json.dumps(tool["parameters"], separators=(",", ":"), ensure_ascii=False)
+        rows.append((f"tool {name}", len(name) + len(tool["description"]) + len(schema)))
+    print(f"\n{'a first request':<42} {'tokens':>7}")
+    for name, chars in (*rows, ("all", sum(chars for _, chars in rows))):
+        print(f"{name:<42} {chars / 4:>7.0f}")
 
 
 if __name__ == "__main__":

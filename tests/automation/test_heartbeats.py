@@ -141,6 +141,34 @@ async def test_a_prompt_that_gives_orders_is_held_back(
         assert scripted_model.requests == [] and beats(here) == [("skipped", "prompt-held-back")]
 
 
+@pytest.mark.parametrize("light", [False, True])
+async def test_a_light_heartbeat_is_given_its_list_alone(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel, light: bool
+) -> None:
+    scripted_model.script(says("HEARTBEAT_OK"), says("hello"))
+    (openclaw_home.workspace / "SOUL.md").write_text("You speak in rhymes.\n")
+    (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk\n")
+    settings = {"heartbeat": {"every": "30m", "lightContext": light}}
+    async with place(openclaw_home, scripted_model, defaults=settings) as here:
+        await here.pass_time(1_800, step=300)
+        (openclaw_home.workspace / "HEARTBEAT.md").write_text("")
+        await here.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hi"))
+        await here.runs.wait("r1", 60)
+    beat, talk = (request.system.text for request in scripted_model.requests)
+    assert ("rhymes" in beat) is not light and "look at the disk" in beat and "rhymes" in talk
+
+
+async def test_how_long_an_acknowledgement_may_be_is_a_setting(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("HEARTBEAT_OK all is fine"), says("HEARTBEAT_OK fine"))
+    short = {"heartbeat": {"every": "30m", "ackMaxChars": 5}}
+    async with place(openclaw_home, scripted_model, defaults=short) as here:
+        (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk")
+        await here.pass_time(2 * 1_800, step=300)
+        assert [status for status, _ in beats(here) if status != "skipped"] == ["shown", "ok-token"]
+
+
 async def test_acknowledgements_leave_the_conversation_as_it_was(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:
@@ -187,6 +215,9 @@ async def test_the_chat_shows_an_alert_once(openclaw_home: TemporaryHome, script
         (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk")
         await here.pass_time(4 * 1_800, step=300)
         chat = [("chat", each.payload) for each in here.notices if each.event == "chat"]
+        kept = [each.payload["message"] for each in here.notices if each.event == "session.message"]
+    # An open conversation gets what was told, with what it was asked, and nothing of the rest.
+    assert [each["role"] for each in kept] == ["user", "assistant"] * 2
     shown = [event for event in chat if event[1]["state"] != "status"]
     assert [(event[1]["state"], said([event])) for event in shown] == [
         ("final", text) for text in ("The disk is full.", "", "", "Better.")

@@ -78,6 +78,10 @@ async def test_a_voice_note_is_its_senders_words_and_is_answered_aloud(openclaw_
         assert "[voice note] /new buy milk" in str(model.requests[0])
         telegram.says("thanks")
         assert (await sent(telegram, 2))[1]["text"] == "Written."
+        aloud, silently = (each["messages"][0]["content"] for each in model.requests)
+        assert "## Voice (TTS)\nYour answer is spoken, as a voice note" in aloud
+        assert "over 4,096 characters nothing is" in aloud
+        assert "## Voice (TTS)\n`[[audio_as_voice]]` in an answer has it spoken" in silently
 
 
 async def test_the_assistant_speaks_when_it_is_asked_to(openclaw_home: TemporaryHome) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,25 +22,25 @@ from tests.commandline import PATIENCE, Child
 
 
 class GatewayProcess:
-    """`openclaw gateway run` on a free port."""
+    """`openclaw gateway run` on a free port; a `fresh` one loads everything itself, for whoever measures that."""
 
-    def __init__(self, home: TemporaryHome, *options: str) -> None:
+    def __init__(self, home: TemporaryHome, *options: str, fresh: bool = False) -> None:
         self.home = home
         self.options = options
-        self.process: Child | None = None
+        self.fresh = fresh
+        self.process: Child | subprocess.Popen[bytes] | None = None
         self.port = 0
         self.fingerprint = ""
 
     def start(self, port: int = 0) -> None:
         with (self.home.root / "gateway.out").open("ab") as log, Path(os.devnull).open("rb") as nothing:
-            self.process = Child(
-                *("gateway", "run", "--port", str(port), *self.options),
-                env=self.home.environ,
-                cwd=self.home.root,
-                stdin=nothing.fileno(),
-                stdout=log.fileno(),
-                stderr=log.fileno(),
-            )
+            words = ("gateway", "run", "--port", str(port), *self.options)
+            about: Any = {"env": self.home.environ, "cwd": self.home.root, "stdin": nothing.fileno()}
+            about |= {"stdout": log.fileno(), "stderr": log.fileno()}
+            if self.fresh:
+                self.process = subprocess.Popen([sys.executable, "-m", "openclaw", *words], **about)
+            else:
+                self.process = Child(*words, **about)
         deadline = time.monotonic() + PATIENCE
         while True:
             assert self.process.poll() is None, self.output()

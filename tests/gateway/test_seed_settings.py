@@ -1,6 +1,7 @@
 """Settings of `agents` that a person or a model notices, each through the front door."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -18,8 +19,10 @@ def home(openclaw_home: TemporaryHome) -> TemporaryHome:
     return openclaw_home
 
 
-def configure(home: TemporaryHome, **defaults: Any) -> None:
-    home.use_model(agents={"defaults": {"model": "scripted/scripted", **defaults}, "list": [{"id": "main"}]})
+def configure(home: TemporaryHome, own: Mapping[str, Any] | None = None, **defaults: Any) -> None:
+    """`own` are settings of the agent itself."""
+    main = {"id": "main", **(own or {})}
+    home.use_model(agents={"defaults": {"model": "scripted/scripted", **defaults}, "list": [main]})
 
 
 async def card(home: TemporaryHome) -> str:
@@ -54,6 +57,7 @@ async def test_no_more_of_a_window_is_used_than_configured(home: TemporaryHome) 
     async with front_door(home, ScriptedModel(says("Yes."))) as door:
         final = await door.ask("hello")
         assert "of 12,000 tokens" in said(await door.chat("/status"))
+        assert "/ ctx=12,000" in said(await door.chat("/context list"))
     assert final["result"]["meta"]["agentMeta"]["contextTokens"] == 12_000
 
 
@@ -77,10 +81,11 @@ async def test_status_tells_which_files_were_cut(home: TemporaryHome) -> None:
     assert "of 44,999 characters are sent" in told
 
 
-async def test_a_note_is_shown_up_to_the_limit_of_the_agent(home: TemporaryHome) -> None:
+@pytest.mark.parametrize("own", [None, {"contextLimits": {"memoryGetMaxChars": 40}}])
+async def test_a_note_is_shown_up_to_the_limit_of_the_agent(home: TemporaryHome, own: Mapping[str, Any] | None) -> None:
     (home.workspace / "memory").mkdir(exist_ok=True)
     (home.workspace / "memory" / "long.md").write_text("a line of a note\n" * 100)
-    configure(home, contextLimits={"memoryGetMaxChars": 40})
+    configure(home, own, contextLimits={"memoryGetMaxChars": 4_000 if own else 40})
     model = ScriptedModel(calls("memory_get", path="memory/long.md"), says("Read."))
     async with front_door(home, model) as door:
         await door.ask("read it")

@@ -98,6 +98,8 @@ def settings(model: MockModelServer, telegram: TelegramServer, root: Path) -> di
     return {
         **given,
         "plugins": {"load": {"paths": [str(MAILBOX)]}, "entries": {"mailbox": box}},
+        # An address that speaks, so that there is a voice on every machine.
+        "tts": {"provider": "openai", "providers": {"openai": {"baseUrl": "http://127.0.0.1:9"}}},
         "commands": {"ownerAllowFrom": ["telegram:7", "mailbox:ada"], "ownerDisplaySecret": "s3cret"},
         "channels": {
             "telegram": {

@@ -17,6 +17,7 @@ from openclaw.prompt.facts import (
     RuntimeFacts,
     SandboxFacts,
     ToolLine,
+    VoiceFacts,
 )
 from tests.prompt.scenarios import ALL_TOOLS, cron, group, main_direct, sub_agent
 
@@ -64,7 +65,7 @@ CHANGES: dict[str, tuple[dict[str, object], object]] = {
     "message_tool_only": ({}, True),
     "native_approvals": ({}, True),
     "control_ui": ({}, True),
-    "tts_hint": ({}, text("speak softly")),
+    "voice": ({}, VoiceFacts()),
     "reactions": ({}, Reactions("extensive", "slack")),
     "heartbeat": ({}, text("look around")),
     "terminal": ({}, "/home/ada/src"),

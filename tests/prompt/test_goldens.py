@@ -1,12 +1,18 @@
 """The golden prompts are what real runs sent, and they keep to their budgets."""
 
+import re
+from pathlib import Path
+
 import pytest
+from msgspec import structs
 
 from openclaw.core.text import CACHE_BOUNDARY
+from openclaw.prompt.build import build
 from openclaw.prompt.facts import DEFAULT_HEARTBEAT
 from openclaw.prompt.lint import BUDGETS, SMALL_BUDGETS
 from openclaw.prompt.sections.stable import IDENTITY
 from tests.prompt.recorded import NAMES, RecordedRequest, drift, golden_files
+from tests.prompt.scenarios import main_direct
 
 pytestmark = pytest.mark.slow
 
@@ -58,3 +64,19 @@ def test_schemas_go_with_everyday_tools_and_the_others_are_named(recorded: Recor
     assert set(sent.tools) == set(everyday.split())
     for name in ("browser", "gateway", "sessions_list", "subagents", "image"):
         assert f"\n- {name}: " in sent.section("## Tooling")
+
+
+def test_every_instruction_of_the_captured_prompt_has_its_line_in_ours(recorded: Recorded) -> None:
+    """The table in docs/prompt.md quotes lines that are really sent."""
+    page = (Path(__file__).parents[2] / "docs" / "prompt.md").read_text(encoding="utf-8")
+    table = page.partition("## Beside the original's")[2].partition("\n## ")[0]
+    rows = [
+        [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        for line in table.splitlines()
+        if line.startswith("| ") and not line.startswith("| **")
+    ][1:]
+    assert len(rows) > 60
+    asked_for = build(structs.replace(main_direct(), acp_enabled=True, reasoning_tags=True)).text
+    for theirs, ours, where in rows:
+        told = asked_for if where.startswith("with ") else recorded[where].system
+        assert ours in told, f"{theirs}: {ours!r} is not in {where}"

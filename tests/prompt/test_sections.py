@@ -60,6 +60,10 @@ def test_reactions_are_offered_where_there_are_some(recorded: Recorded) -> None:
     assert "about once in 5-10" in recorded["telegram-direct"].section("## Reactions")
 
 
+def test_a_voice_is_offered_where_voice_notes_are(recorded: Recorded) -> None:
+    assert those_with(recorded, "## Voice (TTS)") == {"telegram-direct", "telegram-group", "heartbeat"}
+
+
 def test_approvals_have_buttons_where_a_person_can_press_them(recorded: Recorded) -> None:
     buttons = "- This channel shows approval cards or buttons."
     assert {name for name in FULL if buttons in recorded[name].system} == {
@@ -107,6 +111,14 @@ def test_jobs_and_sub_agents_get_the_minimal_prompt(recorded: Recorded) -> None:
         assert sent.section("## Tooling") and sent.section("## Skills (mandatory)") and sent.section("## Workspace")
         files = re.findall(r'<<<WORKSPACE_FILE .* name="([^"]+)"', sent.system)
         assert files == ["AGENTS.md", "TOOLS.md"]
+
+
+def test_jobs_and_heartbeats_are_told_the_users_time(recorded: Recorded) -> None:
+    for name in ("cron", "heartbeat"):
+        told = re.search(r"^Current time: (.*)$", recorded[name].messages[-1], re.MULTILINE)
+        assert told and re.fullmatch(
+            r"\w+day \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\+0[12]:00 \(Europe/Berlin\)", told[1]
+        ), name
 
 
 def test_a_sandbox_is_described(recorded: Recorded) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import websockets.asyncio.client
+from msgspec.structs import replace
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
@@ -37,7 +38,7 @@ from openclaw.protocol.peer import Peer
 from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod, dispatch
 from openclaw.protocol.scopes import READ, WRITE
 from openclaw.protocol.websocket import check_url, connect
-from tests.protocol.support import LOCAL, NONCE, NOW, POLICY, SECRET, Desk, Door, Unlimited, judged, operator
+from tests.protocol.support import LOCAL, NONCE, NOW, POLICY, SECRET, Desk, Door, Seal, Unlimited, judged, operator
 
 pytestmark = pytest.mark.anyio
 
@@ -278,3 +279,27 @@ async def test_no_gateway_at_all_is_said_plainly() -> None:
     with pytest.raises(ConnectionLost, match="Is it running"):
         async with connect(url, operator()):
             pass
+
+
+async def test_guesses_lock_out_neither_a_paired_device_nor_a_secret_nobody_guesses() -> None:
+    door = Door()
+    device = Seal()
+    paired = await door.knock(device=device)
+    assert isinstance(paired.inside, Established)
+    stranger = Seal("stranger")
+    door.limiter = AuthLimiter()
+    for _ in range(10):
+        await door.knock(operator(token=Secret("wrong")))
+    assert isinstance((await door.knock(device=device)).inside, Established)
+    locked = await door.knock(device=stranger)
+    assert locked.error["details"]["code"] == "AUTH_RATE_LIMITED"
+    guess = await door.knock(operator(token=None, device_token=Secret("guess")), device=device)
+    assert guess.error["details"]["code"] == "AUTH_RATE_LIMITED"
+
+    long = Secret("0123456789abcdef" * 4)
+    strong = Door(replace(POLICY, secret=long))
+    strong.limiter = AuthLimiter()
+    for _ in range(10):
+        await strong.knock(operator(token=Secret("wrong")))
+    assert isinstance((await strong.knock(operator(token=long))).inside, Established)
+    assert (await strong.knock(operator(token=Secret("wrong")))).error["details"]["code"] == "AUTH_RATE_LIMITED"

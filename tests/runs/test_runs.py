@@ -354,12 +354,33 @@ async def test_a_run_that_keeps_dying_is_given_up(openclaw_home: TemporaryHome, 
     async with hall(openclaw_home, scripted_model) as place:
         await place.say("r1", "question")
         await place.runs.wait("r1", 10)
-        await place.app.db.write("UPDATE inputs SET state = 'running', outcome = NULL, attempts = 3")
+        await place.app.db.write(
+            "UPDATE inputs SET state = 'running', outcome = NULL, attempts = 3, owner = '99999999@x'"
+        )
     async with hall(openclaw_home, scripted_model) as place:
         (taken,) = await place.runs.resume()
         assert taken.given_up == "it did not finish in 3 attempts" and taken.text == "question"
         outcome = await place.runs.wait("r1", 0)
     assert outcome is not None and outcome.status == "error" and "3 attempts" in (outcome.error or "")
+
+
+async def test_a_run_that_orderly_stops_interrupt_is_never_given_up(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(*[stalls()] * 5, says("at last"))
+    for _ in range(5):
+        async with hall(openclaw_home, scripted_model) as place:
+            asked = len(scripted_model.requests)
+            for taken in await place.runs.resume():
+                assert not taken.given_up and taken.begun
+            await place.say("r1", "question")
+            async with asyncio.timeout(60):
+                while len(scripted_model.requests) == asked:
+                    await asyncio.sleep(0.005)
+    async with hall(openclaw_home, scripted_model) as place:
+        await place.runs.resume()
+        outcome = await place.runs.wait("r1", 60)
+    assert outcome is not None and outcome.texts == ("at last",)
 
 
 async def test_a_tool_that_runs_is_stopped_with_its_run(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw.security.install_scan import scan_files
+from openclaw.security.label_service import files_of_programs, labelled_files
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
 from openclaw.skills.roots import SkillRoots
@@ -42,7 +43,12 @@ class Bench:
         for path in (self.workspace, self.cwd):
             path.mkdir(parents=True)
         self.time = max(path.stat().st_mtime for path in (self.home, self.cwd)) + LATER
-        self.library = SkillStore(AcceptedSkills(self.state), scan_files, lambda: self.time)
+        self.library = SkillStore(
+            AcceptedSkills(self.state),
+            scan_files,
+            lambda: self.time,
+            (labelled_files(self.state).of, files_of_programs(self.state).of),
+        )
         self.bins: set[str] = set()
         self.env: set[str] = set()
         self.config: set[str] = set()
@@ -51,6 +57,10 @@ class Bench:
     @property
     def mine(self) -> Path:
         return self.workspace / "skills"
+
+    @property
+    def personal(self) -> Path:
+        return self.home / ".agents" / "skills"
 
     def places(self, **more: Any) -> SkillRoots:
         return SkillRoots(home=self.home, state=self.state, workspace=self.workspace, cwd=self.cwd, **more)
@@ -88,6 +98,7 @@ class Bench:
             shadowed=shelf.shadowed,
             collisions=shelf.collisions,
             diagnostics=shelf.diagnostics,
+            edited=shelf.edited,
         )
 
     def one(self, name: str, settings: SkillsSettings | None = None, **more: Any) -> ListedSkill:

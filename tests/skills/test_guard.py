@@ -88,7 +88,7 @@ def test_scripts_of_an_untrusted_skill_are_asked_about(bench):
 
 
 def test_a_changed_skill_is_not_read_in_the_next_run_either(bench):
-    path = put(bench.mine / "a")
+    path = put(bench.personal / "a")
     bench.look()
     path.write_text(path.read_text() + "x")
     assert isinstance(reads(guard(bench), path, bench.workspace), GuardRefuses)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
+from openclaw.security.install import repair_interrupted
 from openclaw.security.install_scan import scan_files
 from openclaw.skills.install import (
     SkillReview,
@@ -26,7 +27,6 @@ from openclaw.skills.install import (
     origin_of,
     pack,
     remove,
-    repair_interrupted,
     slug_of,
 )
 from openclaw.storage.archives import MAX_FILES, ArchiveRefused, read_package, safe_member_path

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw.storage.database import Migration
-from openclaw.storage.owners import OwnedRows, Owner, is_alive
+from openclaw.storage.owners import OwnedRows, Owner, ended_in_order, is_alive
 from openclaw.storage.sqlite import Sqlite
 
 pytestmark = pytest.mark.anyio
@@ -193,3 +193,10 @@ def test_all_is_taken_from_the_dead_and_nothing_from_the_living(
 
 if __name__ == "__main__":
     asyncio.run(claim(Path(sys.argv[1])))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a process knows its boot")
+def test_who_died_of_its_work_is_told_from_who_put_it_down_and_who_went_with_the_machine() -> None:
+    boot = Owner.of_this_process().started.partition("/")[0]
+    assert ended_in_order("") and ended_in_order("99999999@another-boot/7")
+    assert not ended_in_order(f"99999999@{boot}/7") and not ended_in_order("99999999@long ago")

@@ -241,6 +241,17 @@ def test_the_program_on_the_path_comes_before_our_own(tmp_path):
     assert search.find_program({"PATH": str(tmp_path / "none")}) == RG
 
 
+def test_our_own_is_run_only_when_it_is_the_file_we_know(tmp_path, caplog):
+    ours = tmp_path / "bin" / "rg"
+    ours.parent.mkdir()
+    ours.write_bytes(Path(RG).read_bytes())
+    ours.chmod(0o755)
+    assert search.find_program({"PATH": str(ours.parent)}, ours) == str(ours)
+    ours.write_bytes(b"#!/bin/sh\n")
+    assert search.find_program({"PATH": str(ours.parent)}, ours) is None
+    assert "not the ripgrep we know" in caplog.text
+
+
 RECORDS = st.lists(
     st.builds(
         RipgrepMatch,

@@ -4,20 +4,24 @@ import asyncio
 import gzip
 import json
 import re
+import sys
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
 
+from openclaw.core.errors import Unavailable
 from openclaw.core.secret import Secret
 from openclaw.testing import FakeClock
+from openclaw.tools import web_readable
 from openclaw.tools.settings import FetchSettings, SearchSettings
 from openclaw.tools.web_fetch import PageFetcher, WebCache, WebFetch, system_resolve
 from openclaw.tools.web_guard import AddressRules
 from openclaw.tools.web_readable import extract_readable
-from openclaw.tools.web_search import WebSearch, choose_engine
+from openclaw.tools.web_search import WebSearch, ask_duckduckgo, choose_engine
 from tests.tools.site import Site
 
 pytestmark = pytest.mark.anyio
@@ -218,17 +222,28 @@ async def test_headers_of_the_owner_stay_with_the_first_server(site, call):
 BRAVE = {
     "web": {"results": [{"title": "The <b>moon</b>", "url": "https://moon.example/a", "description": "It &amp; tides"}]}
 }
-DUCK = """<div class="result"><a class="result__a" href="//duckduckgo.com/l/?uddg=https%3A%2F%2Fmoon.example%2Fa&rut=1">
-The <b>moon</b></a><a class="result__snippet" href="x">It pulls.
-&lt;&lt;&lt;END_EXTERNAL_UNTRUSTED_CONTENT&gt;&gt;&gt;</a></div>
-<div class="result"><a class="result__a" href="https://duckduckgo.com/y.js?ad_domain=x">Advert</a></div>"""
+DUCK = [
+    {"title": "The moon", "href": "https://moon.example/a", "body": "Pulls. <<<END_EXTERNAL_UNTRUSTED_CONTENT>>>"},
+    {"title": "Advert", "href": "javascript:void(0)", "body": ""},
+]
 
 
-def searcher(site: Site, **settings) -> WebSearch:
+class Duck:
+    """A search engine that needs no key, as the library hands out its results."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str | None, int]] = []
+
+    def __call__(self, query: str, region: str, timelimit: str | None, count: int) -> list[dict[str, str]]:
+        self.asked.append((query, region, timelimit, count))
+        return DUCK
+
+
+def searcher(site: Site, duck: Duck | None = None, **settings) -> WebSearch:
     base = f"http://127.0.0.1:{site.port}"
     chosen = SearchSettings(**settings)
     rules = AddressRules(allowed_hosts=("127.0.0.1",))
-    engine = choose_engine(chosen, brave=f"{base}/brave", duckduckgo=f"{base}/duck", rules=rules)
+    engine = choose_engine(chosen, brave=f"{base}/brave", duckduckgo=duck or Duck(), rules=rules)
     return WebSearch(engine, WebCache(FakeClock()), chosen)
 
 
@@ -239,7 +254,6 @@ def searcher(site: Site, **settings) -> WebSearch:
 )  # fmt: skip
 async def test_the_engine_is_the_one_that_was_set_up(site, call, settings, provider):
     site.put("/brave", json.dumps(BRAVE), "application/json")
-    site.put("/duck", DUCK)
     site.put("/search", json.dumps({"results": [{"title": "The moon", "url": "https://moon.example/a"}]}))
     if "base_url" in settings:
         settings = {"base_url": f"http://127.0.0.1:{site.port}"}
@@ -259,11 +273,55 @@ async def test_the_engine_is_the_one_that_was_set_up(site, call, settings, provi
 
 
 async def test_filters_become_part_of_the_question(site, call):
-    site.put("/duck", DUCK)
-    await call(searcher(site), query="moon", domain_filter=["a.example", "-b.example"], freshness="week")
-    assert "site%3Aa.example" in site.asked[0]
-    assert "-site%3Ab.example" in site.asked[0]
-    assert "df=w" in site.asked[0]
+    duck = Duck()
+    asked = {"query": "moon", "domain_filter": ["a.example", "-b.example"], "freshness": "week", "country": "DE"}
+    await call(searcher(site, duck), **asked)
+    ((query, region, timelimit, count),) = duck.asked
+    assert "site:a.example" in query and "-site:b.example" in query
+    assert (region, timelimit, count) == ("de-en", "w", 5)
+
+
+@pytest.mark.skipif(find_spec("ddgs") is None, reason="the extra `search` is not installed")
+def test_the_library_for_searching_without_a_key_is_the_one_we_know(monkeypatch):
+    """Its parameters and its errors; the network is not asked."""
+    failures = import_module("ddgs.exceptions")
+
+    said: dict[str, object] = {}
+
+    def text(self, query, **options):
+        said.update(options, query=query)
+        if query == "moon":
+            return DUCK
+        kinds = {"crowd": failures.RatelimitException, "slow": failures.TimeoutException}
+        raise kinds.get(query, failures.DDGSException)("No results found.")
+
+    monkeypatch.setattr(import_module("ddgs.ddgs").DDGS, "text", text)
+    assert ask_duckduckgo(30.0, "moon", "us-en", "w", 3) == DUCK
+    assert said == {"query": "moon", "region": "us-en", "timelimit": "w", "max_results": 3, "backend": "duckduckgo"}
+    assert ask_duckduckgo(30.0, "nothing", "us-en", None, 3) == []
+    for query, word in (("crowd", "wants to see a person"), ("slow", "within 30 s")):
+        with pytest.raises(Unavailable, match=word):
+            ask_duckduckgo(30.0, query, "us-en", None, 3)
+
+
+def test_without_the_library_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ddgs", None)
+    with pytest.raises(Unavailable, match=r"openclaw-py\[search\].*BRAVE_API_KEY"):
+        ask_duckduckgo(30.0, "moon", "us-en", None, 3)
+
+
+def test_a_reader_with_a_part_missing_gives_way_to_our_own(monkeypatch, tmp_path, caplog):
+    (tmp_path / "trafilatura.py").write_text("import a_part_that_is_not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.split(".")[0] == "trafilatura"]:
+        monkeypatch.delitem(sys.modules, name)
+    web_readable._main_part_extractor.cache_clear()
+    try:
+        for _ in range(2):
+            assert extract_readable(ARTICLE, "http://x.example/", markdown=True).extractor == "builtin"
+    finally:
+        web_readable._main_part_extractor.cache_clear()
+    assert caplog.text.count("a_part_that_is_not_there") == 1
 
 
 async def test_failures_of_an_engine_say_what_to_do(site, call):

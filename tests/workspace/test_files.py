@@ -14,6 +14,12 @@ def one(workspace: Path, name: str, cache: FileCache | None = None) -> Workspace
     return file
 
 
+def test_a_file_that_is_not_text_is_not_sent(tmp_path):
+    (tmp_path / "MEMORY.md").write_bytes(bytes(range(256)) * 40)
+    file = one(tmp_path, "MEMORY.md")
+    assert file.content == "" and "MEMORY.md is not text" in file.problem
+
+
 def test_files_come_in_prompt_order_with_missing_ones_marked(tmp_path):
     for name in ("USER.md", "AGENTS.md", "MEMORY.md"):
         (tmp_path / name).write_text(f"this is {name}")
@@ -137,10 +143,9 @@ def test_bad_bytes_are_shown_and_reported(tmp_path):
 def test_a_huge_file_is_read_only_at_both_ends(tmp_path):
     path = tmp_path / "AGENTS.md"
     with path.open("wb") as stream:
-        stream.write(b"START ")
-        stream.truncate(50 * 1024 * 1024)
-        stream.seek(0, os.SEEK_END)
-        stream.write(b" END")
+        stream.write(b"START " + b"x" * MAX_BYTES)
+        stream.seek(50 * 1024 * 1024 - MAX_BYTES)
+        stream.write(b"x" * MAX_BYTES + b" END")
     file = one(tmp_path, "AGENTS.md", FileCache())
     assert len(file.content) < MAX_BYTES + 200
     assert file.content.startswith("START ") and file.content.endswith(" END")

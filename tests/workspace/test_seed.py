@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
+from openclaw.automation.heartbeat import is_empty
+from openclaw.config.schema import BUILT_IN_CHANNELS
 from openclaw.core.errors import StateError
 from openclaw.workspace.files import AgentIdentity, parse
 from openclaw.workspace.seed import STATE, create, ensure, template
@@ -162,7 +165,10 @@ def test_templates_say_what_they_must():
             "Make It Yours",
         )
     ]
-    assert "`memory/heartbeat-state.json` under `lastChecks`" in agents and "HEARTBEAT_OK" in agents
+    assert "HEARTBEAT_OK" in agents and "`memory/heartbeat-state.json`" in template("HEARTBEAT.md")
+    (times,) = re.findall(r"heartbeat-state.json`: (.*)$", template("HEARTBEAT.md"), re.MULTILINE)
+    assert set(json.loads(times)) == {"lastChecks"}
+    assert is_empty(template("HEARTBEAT.md"))  # ideas cost nothing until somebody takes one up
     assert [line[3:] for line in template("SOUL.md").splitlines() if line.startswith("## ")] == [
         "Core Truths",
         "Boundaries",
@@ -171,6 +177,8 @@ def test_templates_say_what_they_must():
     ]
     assert all(line.startswith("#") for line in template("HEARTBEAT.md").splitlines())
     assert "delete this file" in template("BOOTSTRAP.md")
+    named = re.findall(r"`openclaw channels add (\w+)`", template("BOOTSTRAP.md"))
+    assert named and set(named) <= set(BUILT_IN_CHANNELS), "a channel that cannot be added is not offered"
     assert parse(template("IDENTITY.md")) == AgentIdentity()
 
 

@@ -66,7 +66,9 @@ class ModelCall:
         return event
 
     async def __aexit__(self, *ended: object) -> None:
-        watchdog = self._watchdog
+        # Taken out, because the frame in a cancelled task's traceback holds this call: with it in here, a cycle would
+        # keep the whole request until the next full collection.
+        watchdog, self._watchdog = self._watchdog, None
         if watchdog is not None:
             watchdog.cancel()
         try:

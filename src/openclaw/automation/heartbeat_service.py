@@ -259,7 +259,8 @@ class HeartbeatService:
                 self._record(began, "skipped", "dm-blocked")
                 return
         young = self._context.now - memory.last_text_at < heartbeat.DUPLICATE_MS
-        rules = AlertRules(ack_chars=settings.ack_max_chars, said_before=memory.last_text if young else "")
+        before = memory.last_text if young else ""
+        rules = AlertRules(ack_chars=settings.ack_max_chars, said_before=before, light=settings.light_context)
         turn = RunRequest(
             run_id=str(uuid.uuid4()),
             key=key,

@@ -79,6 +79,8 @@ class ChannelSettings(Settings, frozen=True):
     """What to give when there is none."""
     VARIABLE: ClassVar[str] = ""
     """The environment variable that connects an account without any configuration."""
+    ONE_ANSWER: ClassVar[bool] = False
+    """Whether all that a run says is one message, at its end."""
 
     enabled: Annotated[bool, doc("hear anybody on it at all")] = True
     name: Annotated[str, doc("what to call it in lists")] = ""
@@ -115,6 +117,16 @@ class ChannelSettings(Settings, frozen=True):
     def credential(self, account: str, variables: Mapping[str, str]) -> Secret | CredentialFile | None:
         """What opens the account, or the file that has it; None when it is not configured."""
         return None
+
+    @property
+    def identity(self) -> str:
+        """Which account the credential opens, where several may have the same one."""
+        return ""
+
+    @staticmethod
+    def normalise_sender(name: str) -> str:
+        """A person's name as the platform writes it: names are compared exactly."""
+        return name.strip()
 
     def with_variables(self, variables: Mapping[str, str]) -> "ChannelSettings":
         """These settings, with what is not set taken from the environment."""

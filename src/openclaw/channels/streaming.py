@@ -61,7 +61,7 @@ PREVIEWS: tuple[StreamMode, ...] = ("partial", "block", "progress")
 
 def stream_mode(facts: ChannelFacts, settings: StreamingSettings, defaults: AgentDefaults) -> StreamMode:
     """How an answer is shown while it is written: previews and blocks exclude each other, what is explicit wins."""
-    edits = "edit" in facts.actions
+    edits = "edit" in facts.actions and facts.edits_often
     if settings.block.enabled:
         return "messages"
     if edits and settings.mode is not None and settings.mode != "off":
@@ -296,7 +296,7 @@ class ReplyStreams:
         section = config.channels.get(reply.to.channel)
         own = section.of(reply.to.account) if section is not None else ChannelSettings()
         defaults = config.agents.defaults
-        reply.mode = stream_mode(platform.facts, own.streaming, defaults)
+        reply.mode = "off" if own.ONE_ANSWER else stream_mode(platform.facts, own.streaming, defaults)
         reply.limit = own.limit(platform.facts.limit)
         if reply.mode == "messages":
             at_end = defaults.block_streaming_break == "message_end"

@@ -1,11 +1,7 @@
 """Fetches credentials from where they are kept: a variable, a private file, or a program."""
 
 import os
-import selectors
-import signal
-import subprocess
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -171,59 +167,25 @@ def _trusted_program(provider: ExecProvider) -> Path:
 
 
 def _ask(argv: list[str], question: bytes, env: dict[str, str], provider: ExecProvider) -> bytes:
-    """Runs the program and gives its answer; kills its process group when it takes too long or writes too much."""
+    """The program's answer. Its standard error is dropped: it might repeat the credential."""
+    from openclaw.process.child import ask_program_blocking  # brings asyncio, and few homes have such a provider
+
+    silence = provider.no_output_timeout_ms
     try:
-        child = subprocess.Popen(
+        said = ask_program_blocking(
             argv,
+            question,
             env=env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # standard error is dropped: it might repeat the credential
-            start_new_session=True,
+            seconds=provider.timeout_ms / 1000,
+            silence=silence / 1000 if silence else None,
+            most=provider.max_output_bytes,
         )
     except OSError as error:
         raise SecretUnavailable(f"cannot start {argv[0]}: {error.strerror}") from None
-    deadline = time.monotonic() + provider.timeout_ms / 1000
-    try:
-        answer = b"".join(_listen(child, question, deadline, provider))
-        child.wait(max(0.1, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        raise SecretUnavailable(f"{argv[0]} did not answer within {provider.timeout_ms} ms") from None
-    finally:
-        _stop(child)
-    if child.returncode != 0:
-        raise SecretUnavailable(f"{argv[0]} failed with exit code {child.returncode}")
-    return answer
-
-
-def _listen(child: Any, question: bytes, deadline: float, provider: ExecProvider) -> Iterable[bytes]:
-    try:
-        child.stdin.write(question)
-        child.stdin.close()
-    except BrokenPipeError:
-        pass  # it may answer without reading the question
-    total = 0
-    silence = (provider.no_output_timeout_ms or provider.timeout_ms) / 1000
-    with selectors.DefaultSelector() as selector:
-        selector.register(child.stdout, selectors.EVENT_READ)
-        while True:
-            patience = min(silence, deadline - time.monotonic())
-            if patience <= 0 or not selector.select(patience):
-                raise subprocess.TimeoutExpired(child.args, provider.timeout_ms / 1000)
-            chunk = os.read(child.stdout.fileno(), _CHUNK)
-            if not chunk:
-                return
-            total += len(chunk)
-            if total > provider.max_output_bytes:
-                raise SecretUnavailable(f"{child.args[0]} answered more than {provider.max_output_bytes} bytes")
-            yield chunk
-
-
-def _stop(child: Any) -> None:
-    if child.poll() is None:
-        if os.name == "nt":
-            child.kill()
-        else:
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-    child.stdout.close()
+    if said.why == "flooded":
+        raise SecretUnavailable(f"{argv[0]} answered more than {provider.max_output_bytes} bytes")
+    if said.why:
+        raise SecretUnavailable(f"{argv[0]} did not answer within {provider.timeout_ms} ms")
+    if said.code != 0:
+        raise SecretUnavailable(f"{argv[0]} failed with exit code {said.code}")
+    return said.out

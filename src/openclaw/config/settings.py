@@ -232,6 +232,22 @@ class GatewayHttpSettings(Settings, frozen=True):
     endpoints: Annotated[HttpEndpointsSettings, doc("interfaces that can be switched on")] = HttpEndpointsSettings()
 
 
+class ConnectionLimitSettings(Settings, frozen=True):
+    """`gateway.limits`: how many connections there may be, and how long they may keep the gateway waiting."""
+
+    connections: Annotated[
+        Count, doc("most connections at once; fewer where the system allows the process fewer open files")
+    ] = 2_048
+    per_address: Annotated[Count, doc("most connections of one address, except this machine and trusted proxies")] = 64
+    pending: Annotated[
+        Count, doc("most connections that have not sent a whole request; beyond, the oldest is closed")
+    ] = 256
+    header_seconds: Annotated[float, doc("longest wait for the header of a request", gt=0)] = 10
+    body_seconds: Annotated[
+        float, doc("longest wait for its body, besides a second for every 4 KB that came", gt=0)
+    ] = 30
+
+
 class GatewaySettings(Settings, frozen=True):
     """`gateway`: the long-lived process that every client talks to."""
 
@@ -248,3 +264,6 @@ class GatewaySettings(Settings, frozen=True):
     control_ui: Annotated[ControlUiSettings, doc("the web pages")] = ControlUiSettings()
     reload: Annotated[ReloadSettings, doc("what happens when the configuration file changes")] = ReloadSettings()
     http: Annotated[GatewayHttpSettings, doc("HTTP beside the protocol of our own clients")] = GatewayHttpSettings()
+    limits: Annotated[ConnectionLimitSettings, doc("how many connections, and how slow they may be")] = (
+        ConnectionLimitSettings()
+    )

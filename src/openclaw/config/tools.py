@@ -46,7 +46,7 @@ def config_spec(*, updates: bool) -> ToolSpec:
     return tool_spec(
         "gateway",
         "Gateway",
-        "read and change the configuration",
+        "configuration and restarts",
         "The gateway's configuration: config.get (with path), config.schema.lookup (path), config.schema, and, only "
         "when the user asks for it, config.patch or config.apply (raw with baseHash from config.get)"
         f"{', update.run' if updates else ''} or restart. "

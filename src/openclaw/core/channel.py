@@ -164,6 +164,8 @@ class ChannelFacts(Struct, frozen=True, kw_only=True):
     """The longest text beside a file; 0 when a file goes alone."""
     media_bytes: int = 0
     """The largest file it takes; 0 when it takes none."""
+    files_together: int = 1
+    """How many files one message takes."""
     typing_every: float = 0.0
     """Seconds after which a typing notice has to be repeated; 0 when there is none."""
     per_chat: float = 0.0
@@ -173,6 +175,8 @@ class ChannelFacts(Struct, frozen=True, kw_only=True):
     idempotent: bool = False
     """Whether `Outbound.key` keeps a message from arriving twice."""
     actions: tuple[Action, ...] = ("send",)
+    edits_often: bool = True
+    """Whether a message may be edited as often as an answer grows; else an edit is for what has changed."""
     edit_every: float = 1.0
     """Seconds between two edits of a message that is being written."""
     buttons: bool = False

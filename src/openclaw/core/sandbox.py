@@ -31,8 +31,10 @@ class SandboxLimits(Struct, frozen=True, kw_only=True):
     """Resource limits of a sandbox; 0 means no limit."""
 
     processes: int = 512
-    memory: int = 0
+    memory: int = 2 << 30
     """In bytes, of the whole sandbox where the engine supports that, else of each process."""
+    disk: int = 2 << 30
+    """In bytes, of each file that is written."""
     cpus: float = 0.0
     files: int = 4096
     """Open files per process."""

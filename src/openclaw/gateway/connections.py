@@ -101,6 +101,9 @@ class Transport(Protocol):
         """How many bytes wait to be taken by the client."""
         ...
 
+    def established(self) -> None:
+        """The client has authenticated: it is not closed to make room for others any more."""
+
     async def receive(self) -> str | bytes:
         """The next message; raises `Disconnected` when there will be none."""
         ...

@@ -17,19 +17,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.config.load import LoadedConfig, save_last_good
-from openclaw.config.settings import GatewaySettings
+from openclaw.config.settings import ConnectionLimitSettings, GatewaySettings
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway import process
 from openclaw.gateway.exposure import Exposure, ExposureOptions
-from openclaw.gateway.launch import Compose, Control, GatewayLaunch, GatewayParts
+from openclaw.gateway.http.admission import ConnectionLimits, fit_descriptors
+from openclaw.gateway.launch import Compose, Control, GatewayLaunch, GatewayParts, hide_environment
 from openclaw.gateway.logs import DailyFile, LogFiles, Logs
 from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS, WAIT_SECONDS, GatewayLock, hold_gateway_lock
 from openclaw.gateway.reload import Reload, Reloader
-from openclaw.gateway.server import Server, serving
+from openclaw.gateway.server import Server, ServerLimits, serving
 from openclaw.gateway.status import CrashHistory, SafeModeVerdict
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
@@ -108,6 +109,7 @@ def run(options: DaemonOptions, environment: Environment, compose: Compose) -> N
     make_state_dir(state)
     if options.force:
         process.stop(state, options.stop_seconds)
+    hide_environment()
     with hold_gateway_lock(state, __version__, options.lock_seconds) as lock:
         asyncio.run(_lives(options, environment, compose, lock))
 
@@ -191,7 +193,8 @@ class _Life:
         starts = CrashHistory(home.state)
         sockets = gateway_exposure.listen(exposure.hosts, exposure.port)
         encryption = shown.context if shown else None
-        async with serving(sockets, _host_rules(settings, exposure), encryption=encryption) as server:
+        limits = ServerLimits(connections=_connection_limits(settings.limits))
+        async with serving(sockets, _host_rules(settings, exposure), limits=limits, encryption=encryption) as server:
             fingerprint = shown.fingerprint if shown else ""
             # The last host is loopback: local clients have more rights than those over the network.
             self._lock.describe(port=server.port, address=exposure.hosts[-1], fingerprint=fingerprint)
@@ -329,3 +332,29 @@ def _host_rules(settings: GatewaySettings, exposure: Exposure) -> gateway_exposu
     name = socket.gethostname()
     own_names = (name, f"{name}.local") if settings.bind in ("lan", "custom") else ()
     return gateway_exposure.host_rules(settings, own_names, exposure.proxy)
+
+
+MOST_DESCRIPTORS = 8_192
+
+
+def _connection_limits(settings: ConnectionLimitSettings) -> ConnectionLimits:
+    """The configured limits, as far as the system allows the process that many open files."""
+    limits = ConnectionLimits(
+        connections=settings.connections,
+        per_address=settings.per_address,
+        pending=settings.pending,
+        header_seconds=settings.header_seconds,
+        body_seconds=settings.body_seconds,
+    )
+    if sys.platform == "win32":
+        return limits
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        # 1024 is what programs with select() need by default; ours has none.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    fitting = fit_descriptors(limits, MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft)
+    return structs.replace(limits, connections=fitting, pending=min(limits.pending, fitting // 2))

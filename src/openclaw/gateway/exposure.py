@@ -216,6 +216,8 @@ class HostRules(Struct, frozen=True, kw_only=True):
     origins: tuple[str, ...] = ()
     proxy: ProxyRules | None = None
     """The proxy whose user header counts; None when there is none."""
+    proxies: tuple[str, ...] = ()
+    """Addresses and networks of trusted proxies, whose connections belong to many people."""
 
 
 def host_rules(settings: GatewaySettings, own_names: Sequence[str] = (), proxy: ProxyRules | None = None) -> HostRules:
@@ -223,7 +225,7 @@ def host_rules(settings: GatewaySettings, own_names: Sequence[str] = (), proxy: 
     origins = settings.control_ui.allowed_origins
     listed = (origin_host(origin) for origin in origins)
     names = frozenset({*listed, *(name.lower() for name in own_names)} - {""})
-    return HostRules(names=names, origins=origins, proxy=proxy)
+    return HostRules(names=names, origins=origins, proxy=proxy, proxies=settings.trusted_proxies)
 
 
 def host_allowed(host: str, known: HostRules) -> bool:

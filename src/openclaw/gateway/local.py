@@ -14,7 +14,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.provider import OpenProvider
 from openclaw.gateway.connections import attend
 from openclaw.gateway.exposure import LOOPBACK, Exposure, ExposureOptions
-from openclaw.gateway.launch import Control, GatewayLaunch
+from openclaw.gateway.launch import Control, GatewayLaunch, hide_environment
 from openclaw.gateway.serve import compose
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
@@ -37,6 +37,7 @@ async def local_gateway(
     open_provider: OpenProvider | None = None,
 ) -> AsyncIterator[GatewayClient]:
     """The owner's client of a gateway for the length of the block. `warn` hears what the configuration gets wrong."""
+    hide_environment()
     loaded = load(environment.home, environment.environ)
     if warn is not None:
         for problem in (*loaded.issues, *loaded.warnings):

@@ -190,11 +190,13 @@ def as_line(record: logging.LogRecord, redact: Redactor) -> LogLine:
     """A record as a line: redacted and truncated."""
     error = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
     run_id, session_key = _ids.get()
+    left_out = getattr(record, "left_out", 0)
+    repeated = f" ({left_out} more like this were left out)" if left_out else ""
     return LogLine(
         time=datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         level=_NAMES.get(record.levelno, record.levelname.lower()),
         subsystem=record.name.removeprefix("openclaw."),
-        message=redact(record.getMessage()[:LINE_CHARS]),
+        message=redact(record.getMessage()[:LINE_CHARS]) + repeated,
         run_id=run_id,
         session_key=session_key,
         error=redact(error[-LINE_CHARS:]),
@@ -242,11 +244,42 @@ def _clock(stamp: str) -> str:
 # The handlers.
 
 
+LIKE_LINES = 60
+"""Lines from one place in the code that are written within `LIKE_SECONDS`; the rest is counted."""
+LIKE_SECONDS = 60.0
+MOST_KINDS = 1_000
+
+
+class LogThrottle:
+    """Limits lines that repeat: what fails a thousand times a second must not fill the disk as well."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._kinds: dict[tuple[str, int, str], tuple[float, int]] = {}
+        """By logger, level and unfilled message: when its window began, and how many lines came."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a line is written; the first of a new window says how many were left out."""
+        if record.levelno < logging.WARNING:
+            return True  # what goes well is not said in a loop, and a person who asks for debug lines wants them
+        kind, now = (record.name, record.levelno, str(record.msg)[:200]), self._now()
+        began, count = self._kinds.get(kind, (now, 0))
+        record.left_out = 0
+        if now - began >= LIKE_SECONDS:
+            record.left_out = max(0, count - LIKE_LINES)
+            began, count = now, 0
+        if len(self._kinds) >= MOST_KINDS and kind not in self._kinds:
+            del self._kinds[next(iter(self._kinds))]
+        self._kinds[kind] = (began, count + 1)
+        return count < LIKE_LINES
+
+
 class _Handler(logging.StreamHandler[Any]):
     """The standard handler, but what it cannot write is only counted."""
 
     def __init__(self, stream: Any, drop: Callable[[logging.LogRecord], None]) -> None:
         super().__init__(stream)
+        self.addFilter(LogThrottle())
         self._drop = drop
 
     def handleError(self, record: logging.LogRecord) -> None:

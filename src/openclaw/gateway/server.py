@@ -5,13 +5,15 @@ It accepts connections at once and answers health checks itself; everything else
 
 import asyncio
 import contextlib
+import errno
 import logging
 import socket
 import ssl
 import struct
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -21,14 +23,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from openclaw.gateway.connections import attend
 from openclaw.gateway.exposure import HostRules, host_allowed
+from openclaw.gateway.http.admission import BODY_RATE, Admission, ConnectionLimits, Slot, Stage
 from openclaw.gateway.launch import HttpService as HttpService
 from openclaw.protocol.connection import Disconnected
 from openclaw.protocol.frames import CLOSE_NORMAL, close_reason
-from openclaw.protocol.peer import Peer, authenticate_by_proxy, origin_problem
+from openclaw.protocol.peer import Peer, authenticate_by_proxy, is_loopback, is_one_of, origin_problem
 
 TRY_LATER = 1013
 
@@ -42,6 +46,7 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
     start_seconds: float = 15.0
     """How long a client that comes during the start waits before it is refused."""
     close_seconds: float = 1.0
+    connections: ConnectionLimits = ConnectionLimits()
 
 
 class ServerFront:
@@ -106,15 +111,23 @@ class ServerFront:
         return JSONResponse(told, status_code=200 if ready else 503)
 
     def _bounded(self, receive: Receive) -> Receive:
-        """`receive` that aborts a request with an oversized body."""
-        left = self._limits.body_bytes
+        """`receive` that aborts a request with a body that is too large or comes too slowly."""
+        size, more, limit = 0, True, self._limits.body_bytes
+        deadline = time.monotonic() + self._limits.connections.body_seconds
 
         async def bounded() -> Message:
-            nonlocal left
-            message = await receive()
-            left -= len(message.get("body", b""))
-            if left < 0:
-                raise _body_too_large(self._limits.body_bytes)
+            nonlocal size, more
+            if not more:  # the body is whole: what comes next is the end of the connection, whenever that is
+                return await receive()
+            try:
+                async with asyncio.timeout(max(0.0, deadline + size / BODY_RATE - time.monotonic())):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, "the body took too long to arrive", {"connection": "close"}) from None
+            size += len(message.get("body", b""))
+            more = message.get("more_body", False)
+            if size > limit:
+                raise _body_too_large(limit)
             return message
 
         return bounded
@@ -197,7 +210,7 @@ class Server:
         return f"{'https' if self.encrypted else 'http'}://{host}:{self.port}"
 
 
-_SOCKET = "socket"
+_SOCKET, _PLACE = "socket", "place"
 _TEXT = 0x81
 """A text message in one frame."""
 
@@ -222,7 +235,12 @@ def _socket_kind(goodbye: float) -> type[asyncio.Protocol]:
 
         def __init__(self, *args: Any, **named: Any) -> None:
             super().__init__(*args, **named)
+            self.place: _Place = self.app_state[_PLACE]
             self.app_state = {**self.app_state, _SOCKET: self}
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.place.leave()
+            super().connection_lost(exc)
 
     return Socket
 
@@ -239,6 +257,9 @@ class SocketTransport:
     def buffered(self) -> int:
         size: int = self._socket.transport.get_write_buffer_size()
         return size
+
+    def established(self) -> None:
+        self._socket.place.move("open")
 
     async def receive(self) -> str | bytes:
         message = await self._socket.receive()
@@ -284,12 +305,202 @@ class SocketTransport:
         return bool(self._socket.close_sent or self._socket.transport.is_closing())
 
 
+class _Place(Slot):
+    """A connection, what closes it, and the timer that runs while it keeps us waiting."""
+
+    def __init__(self, address: str, *, counted: bool, admission: "Admission[_Place]") -> None:
+        super().__init__(address, counted=counted)
+        self.transport: asyncio.Transport | None = None
+        self.starting: asyncio.Task[None] | None = None
+        self._admission = admission
+        self._timer: asyncio.TimerHandle | None = None
+
+    def move(self, stage: Stage) -> None:
+        """Another stage; only a silent connection has a deadline here."""
+        self._set_timer(self._admission.limits.header_seconds if stage == "silent" else None)
+        if (victim := self._admission.move(self, stage)) is not None:
+            victim.abort()
+
+    def stall(self, stalled: bool) -> None:
+        """The client stopped reading, or reads again."""
+        if stalled:
+            self._set_timer(self._admission.limits.write_seconds)
+        else:
+            self.move(self.stage)
+
+    def leave(self) -> None:
+        self._set_timer(None)
+        self._admission.leave(self)
+
+    def abort(self) -> None:
+        self._set_timer(None)
+        if self.transport is not None:
+            self.transport.abort()
+        elif self.starting is not None:
+            self.starting.cancel()
+
+    def _set_timer(self, seconds: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = None if seconds is None else loop.call_later(seconds, self.abort)
+
+
+class _HttpConnection(H11Protocol):
+    """HTTP on one connection, which tells its place how far it has got."""
+
+    def __init__(self, place: _Place, config: uvicorn.Config, server: uvicorn.Server) -> None:
+        super().__init__(config, server.server_state, {**server.lifespan.state, _PLACE: place})
+        self._place = place
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._place.transport = transport
+        super().connection_made(transport)
+        self._place.move("silent")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._place.leave()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._place.move("open")
+
+    def on_response_complete(self) -> None:
+        # Not after it: what was sent ahead may already be the next request. And data that comes does not stop this
+        # timer as it does the server's own, or a body that drips on after its answer would hold the connection.
+        self._place.move("silent")
+        super().on_response_complete()
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        self._place.move("greeting")
+        super().handle_websocket_upgrade(event)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._place.stall(True)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._place.stall(False)
+
+
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_EXHAUSTED_PAUSE = 0.1
+_AT_ONCE = 32
+"""Connections accepted before everything else gets its turn."""
+_SAY_AGAIN = 60.0
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n"
+    b"content-type: text/plain\r\ncontent-length: 21\r\n\r\ntoo many connections\n"
+)
+
+
+class _Acceptor:
+    """Accepts connections while there is room; without it, somebody who keeps us waiting makes it."""
+
+    def __init__(self, front: ServerFront, limits: ConnectionLimits, encryption: ssl.SSLContext | None) -> None:
+        self._admission: Admission[_Place] = Admission(limits)
+        self._front = front
+        self._encryption = encryption
+        self._listening: set[socket.socket] = set()
+        self._starting: set[asyncio.Task[None]] = set()
+        self._said = float("-inf")
+
+    def listen(
+        self, listening: socket.socket, make: Callable[[_Place], asyncio.Protocol], group: asyncio.TaskGroup
+    ) -> None:
+        """Accepts connections of one socket, until `stop`."""
+        self._listening.add(listening)
+        asyncio.get_running_loop().add_reader(listening, self._accept, listening, make, group)
+
+    def _accept(
+        self, listening: socket.socket, make: Callable[[_Place], asyncio.Protocol], group: asyncio.TaskGroup
+    ) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                connection, (address, *_) = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _EXHAUSTED:
+                    raise
+                self._pause(listening, make, group)
+                return
+            connection.setblocking(False)
+            place = _Place(address, counted=self._is_counted(address), admission=self._admission)
+            room, victim = self._admission.enter(place)
+            if victim is not None or not room:
+                self._say("there are too many")
+            if victim is not None:
+                victim.abort()
+            if room:
+                place.starting = group.create_task(self._start(connection, place, make))
+                self._starting.add(place.starting)
+                place.starting.add_done_callback(partial(self._has_started, connection, place))
+            else:
+                with contextlib.suppress(OSError):
+                    connection.send(_BUSY)
+                connection.close()
+
+    def _pause(
+        self, listening: socket.socket, make: Callable[[_Place], asyncio.Protocol], group: asyncio.TaskGroup
+    ) -> None:
+        """Makes room when there are no descriptors, and accepts again a moment later."""
+        for each in self._admission.make_room():
+            each.abort()
+        self._say("there are no file descriptors left")
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+        loop.call_later(
+            _EXHAUSTED_PAUSE, lambda: self.listen(listening, make, group) if listening in self._listening else None
+        )
+
+    async def _start(
+        self, connection: socket.socket, place: _Place, make: Callable[[_Place], asyncio.Protocol]
+    ) -> None:
+        """Makes the connection's protocol, after the handshake of an encrypted one."""
+        seconds = self._admission.limits.header_seconds if self._encryption else None
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: make(place), connection, ssl=self._encryption, ssl_handshake_timeout=seconds
+            )
+        except OSError as error:  # also an encryption that the client cannot do
+            log.debug("a connection from %s did not begin: %s", place.address, error)
+
+    def _has_started(self, connection: socket.socket, place: _Place, task: asyncio.Task[None]) -> None:
+        # Not in the task: one that is cancelled before its first step never gets there.
+        self._starting.discard(task)
+        if place.transport is None:
+            connection.close()
+            place.leave()
+
+    def stop(self) -> None:
+        """Accepts no more, and gives up connections that have not begun."""
+        for listening in self._listening:
+            asyncio.get_running_loop().remove_reader(listening)
+        self._listening.clear()
+        for task in self._starting:
+            task.cancel()
+
+    def _is_counted(self, address: str) -> bool:
+        return not is_loopback(address) and not is_one_of(address, self._front.host_rules.proxies)
+
+    def _say(self, why: str) -> None:
+        now = time.monotonic()
+        if now - self._said > _SAY_AGAIN:
+            self._said = now
+            log.warning("connections are turned away: %s (%d so far)", why, self._admission.turned_away)
+
+
 class _Uvicorn(uvicorn.Server):
     """uvicorn without its signal handlers and its timer: the daemon owns the signals, and an idle server stays idle."""
 
-    def __init__(self, config: uvicorn.Config, encryption: ssl.SSLContext | None) -> None:
+    def __init__(self, config: uvicorn.Config, acceptor: _Acceptor, sockets: Sequence[socket.socket]) -> None:
         super().__init__(config)
-        self._encryption = encryption
+        self._acceptor = acceptor
+        self._sockets = sockets
         self.up = asyncio.Event()
         self.down = asyncio.Event()
 
@@ -298,12 +509,22 @@ class _Uvicorn(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self.config.ssl = self._encryption
-        await super().startup(sockets=sockets)
+        self.servers = []  # we accept connections ourselves
+        for one in self._sockets:
+            one.setblocking(False)
+            one.listen(self.config.backlog)
+        self.started = True
         self.up.set()
 
     async def main_loop(self) -> None:
-        await self.down.wait()
+        async with asyncio.TaskGroup() as group:
+            for one in self._sockets:
+                self._acceptor.listen(one, self._made, group)
+            await self.down.wait()
+            self._acceptor.stop()
+
+    def _made(self, place: _Place) -> asyncio.Protocol:
+        return _HttpConnection(place, self.config, self)
 
 
 @asynccontextmanager
@@ -320,7 +541,6 @@ async def serving(
     engine = _Uvicorn(
         uvicorn.Config(
             front,
-            http="h11",
             ws=_socket_kind(limits.close_seconds),
             loop="none",
             lifespan="off",
@@ -335,7 +555,8 @@ async def serving(
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=round(limits.close_seconds) or 1,
         ),
-        encryption,
+        _Acceptor(front, limits.connections, encryption),
+        sockets,
     )
     task = asyncio.create_task(engine.serve(sockets=list(sockets)), name="web-server")
     task.add_done_callback(lambda _: engine.up.set())

@@ -59,6 +59,7 @@ class WebSocketServer:
         established = await self._greet(transport)
         if established is None:
             return
+        transport.established()
         connection = established.connection
         member = ConnectedClient(connection, transport)
         with self._connections.joined(member):

@@ -11,15 +11,14 @@ from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
 from acp.schema import AllowedOutcome, ClientCapabilities, DeniedOutcome, Implementation, RequestPermissionResponse
 from msgspec import Struct, field
 
+from openclaw.process.group import descendants, kill
 from openclaw.process.stdio_rpc import (
     RequestLoop,
     StderrTail,
     WorkerMessage,
     WorkerOutput,
     WorkerRequest,
-    descendants,
     describe_error,
-    kill,
     run_worker,
 )
 from openclaw.version import __version__

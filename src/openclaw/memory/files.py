@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import StateError
+from openclaw.core.text import sanitize_line
 from openclaw.memory.settings import ExtraPath
 
 LONG_TERM_FILES = ("MEMORY.md", "memory.md")
@@ -78,10 +79,13 @@ def discover(scope: NoteScope) -> Discovered:
     seen: set[tuple[int, int]] = set()
 
     def add(path: str, info: os.stat_result) -> None:
-        key = (info.st_dev, info.st_ino)
-        if key not in seen:
+        key, name = (info.st_dev, info.st_ino), scope.name(path)
+        if sanitize_line(name) != name:
+            # A model reads names, too: a line break in one could pass for a line of ours.
+            skipped.append(f"{sanitize_line(name)}: its name has control characters; rename it")
+        elif key not in seen:
             seen.add(key)
-            files.append(NoteFile(path=path, name=scope.name(path), mtime=info.st_mtime_ns, size=info.st_size))
+            files.append(NoteFile(path=path, name=name, mtime=info.st_mtime_ns, size=info.st_size))
 
     listed = _names(scope.workspace)
     for name in LONG_TERM_FILES:
@@ -111,7 +115,7 @@ def discover_changed(scope: NoteScope, paths: Iterable[str]) -> Discovered | Non
     folder = f"{scope.workspace}{os.sep}memory{os.sep}"
     files: list[NoteFile] = []
     for path in paths:
-        if not path.startswith(folder) or not path.lower().endswith(".md"):
+        if not path.startswith(folder) or not path.lower().endswith(".md") or sanitize_line(path) != path:
             return None
         parents = Path(path.removeprefix(folder)).parts[:-1]
         steps = [os.path.join(folder, *parents[: depth + 1]) for depth in range(len(parents))]  # noqa: PTH118

@@ -198,10 +198,14 @@ class MemoryIndex:
             return None, choice.why or why, choice.strict
         wanted = self.means.identity(self.plan)
         known = await self._read(IndexFile.identity)
-        if known is None or not known.vector_dims or not known.same_model(wanted):
-            return None, "the vectors are still being made", False
+        ready = known is not None and known.vector_dims and known.same_model(wanted)
+        if not ready and not choice.strict:
+            empty = await self._read(IndexFile.empty)
+            return None, "there are no notes yet" if empty else "the vectors are still being made", False
         try:
-            return await vectors.query(asked, known.vector_dims), "", False
+            # A provider that was named is asked in any case: when it fails, that is why there are no vectors.
+            vector = await vectors.query(asked, known.vector_dims if known is not None and ready else 0)
+            return (vector, "", False) if ready else (None, "the vectors are still being made", False)
         except ProviderError as error:
             if self.means.failed(error):
                 self._dirty = True
@@ -209,13 +213,18 @@ class MemoryIndex:
             return None, error.message, choice.strict
 
     async def sync(
-        self, *, force: bool = False, only: frozenset[str] = frozenset(), progress: Progress | None = None
+        self,
+        *,
+        force: bool = False,
+        grown: bool = False,
+        only: frozenset[str] = frozenset(),
+        progress: Progress | None = None,
     ) -> SyncReport:
         """Updates the index, terms and vectors; waits for a running sync first. See `SyncRequest`."""
         if self._task is not None and not self._task.done():
             with suppress(OpenClawError):
                 await asyncio.shield(self._task)
-        return await asyncio.shield(self._start(SyncRequest(force=force, only=only, progress=progress)))
+        return await asyncio.shield(self._start(SyncRequest(force=force, grown=grown, only=only, progress=progress)))
 
     def sync_aside(self) -> None:
         """Starts a sync in the background, unless one runs."""

@@ -139,7 +139,7 @@ def memory_methods(sessions: KeyResolver, memories: MemoryService, clock: Clock)
         def step(done: int, total: int) -> None:  # from the thread that reads the notes, too
             loop.call_soon_threadsafe(steps.put_nowait, (done, total))
 
-        syncing = asyncio.create_task(memory.sync(force=params.force, progress=step), name="memory:index")
+        syncing = asyncio.create_task(memory.sync(force=params.force, grown=True, progress=step), name="memory:index")
         syncing.add_done_callback(lambda _: steps.put_nowait(None))
         try:
             while (at := await steps.get()) is not None:

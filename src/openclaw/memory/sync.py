@@ -50,6 +50,8 @@ class SyncRequest(Struct, frozen=True, kw_only=True):
     """What a sync covers."""
 
     force: bool = False
+    grown: bool = False
+    """Reads every conversation that has grown at all, not only those that have grown much."""
     only: frozenset[str] = frozenset()
     """Limits it to these changed files, by absolute path, where that suffices."""
     progress: Progress | None = None
@@ -78,7 +80,7 @@ def update(writer: IndexWriter, plan: SyncPlan, stop: Event, now: int, request: 
         found = files.discover(plan.scope) if "memory" in plan.sources else files.Discovered(())
         talks = _transcripts(plan) if "sessions" in plan.sources and plan.sessions else []
         known = _known(writer)
-    work = list(_changed(found.files, talks, known, plan, request.force))
+    work = list(_changed(found.files, talks, known, plan, request))
     here = {(file.name, "memory") for file in found.files} | {(name, "sessions") for name, _ in talks}
     gone = [key for key in known if key not in here]
     problems = list(found.skipped)
@@ -167,15 +169,16 @@ def _changed(
     talks: list[tuple[str, Path]],
     known: dict[tuple[str, str], tuple[str, int, int]],
     plan: SyncPlan,
-    force: bool,
+    request: SyncRequest,
 ) -> Iterator[_Work]:
+    much = (0, 0) if request.grown else (plan.delta_bytes, plan.delta_messages)
     for file in files:
         before = known.get((file.name, "memory"))
-        if force or before is None or before[1:] != (file.mtime, file.size):
+        if request.force or before is None or before[1:] != (file.mtime, file.size):
             yield _Work(path=file.path, name=file.name, source="memory", known=before)
     for name, path in talks:
         before = known.get((name, "sessions"))
-        if force or before is None or transcripts.has_grown(path, before[2], plan.delta_bytes, plan.delta_messages):
+        if request.force or before is None or transcripts.has_grown(path, before[2], *much):
             yield _Work(path=str(path), name=name, source="sessions", known=before)
 
 

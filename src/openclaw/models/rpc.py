@@ -49,12 +49,3 @@ class ModelsAuthStatusParams(Params, frozen=True, kw_only=True):
 
     refresh: bool | None = None
     agent_id: str | None = None
-
-
-class ModelsAuthLogoutParams(Params, frozen=True, kw_only=True):
-    """Params of `models.authLogout`."""
-
-    provider: NonEmpty
-    profile_ids: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)] | None = None
-    credential_type: Literal["api_key"] | None = None
-    agent_id: str | None = None

@@ -27,7 +27,6 @@ from openclaw.core.plugin import Api, CommandCall, CommandReply, HttpAnswer, Htt
 from openclaw.core.provider import Endpoint
 from openclaw.core.tool import Effects, Tool, ToolContext
 from openclaw.plugins import manifest, wire
-from openclaw.plugins.child import OUT_OF_MEMORY
 from openclaw.plugins.wire import decode_payload, encode_payload
 
 
@@ -360,7 +359,7 @@ class Host:
         except asyncio.CancelledError:
             self._pipe.write(wire.HostFailed(call.id, "Cancelled", "the gateway stopped the call"))
         except MemoryError:
-            os._exit(OUT_OF_MEMORY)
+            os._exit(wire.OUT_OF_MEMORY)
         # The plugin's own code failed: that is an answer, and this process continues.
         except Exception as error:
             if isinstance(error, OpenClawError):
@@ -428,7 +427,7 @@ def _load(pipe: Pipe, start: wire.HostStart, directory: Path, log: logging.Logge
     try:
         return register(api, start.entry)
     except MemoryError:
-        os._exit(OUT_OF_MEMORY)
+        os._exit(wire.OUT_OF_MEMORY)
     # Whatever a plugin's import or `register` raises, `sys.exit` included, is the reason it cannot run.
     except BaseException as error:
         why = error.message if isinstance(error, OpenClawError) else describe_error(error, directory)

@@ -19,10 +19,9 @@ from openclaw.core.secret import Secret
 from openclaw.plugins import manifest, proxies, wire
 from openclaw.plugins.accepted import AcceptedPlugins, digest_of
 from openclaw.plugins.admit import admit, judge, memory_slot_problem
-from openclaw.plugins.child import GOODBYE_SECONDS, SLACK, PluginLaunch
 from openclaw.plugins.find import FoundPlugin, discover_plugins
 from openclaw.plugins.host import describe_error, register
-from openclaw.plugins.process import PluginFailed, PluginProcess
+from openclaw.plugins.process import GOODBYE_SECONDS, SLACK, PluginFailed, PluginLaunch, PluginProcess
 from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginsSettings
 from openclaw.skills.roots import expand_path
 from openclaw.storage.atomic import private_directory

@@ -5,17 +5,45 @@ import contextlib
 import itertools
 import logging
 import math
-from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Callable, Iterator
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import psutil  # type: ignore[import-untyped]
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, Unavailable
-from openclaw.core.secret import redact
+from openclaw.core.secret import Secret, redact
 from openclaw.plugins import wire
-from openclaw.plugins.child import GOODBYE_SECONDS, PluginLaunch, exit_reason, kill, out_of_memory, reap, spawn
+from openclaw.plugins.settings import PluginLimits
+from openclaw.process.child import end_process, start_subprocess
+from openclaw.process.group import Family
+
+GOODBYE_SECONDS = 5.0
+SLACK = 768 << 20
+"""Address space beyond the memory a plugin may use: libraries, stacks and what the allocator only reserves."""
+
+
+class PluginLaunch(Struct, frozen=True, kw_only=True):
+    """How a plugin's process is started."""
+
+    start: wire.HostStart
+    limits: PluginLimits
+    env: Mapping[str, Secret]
+    """All of its environment."""
+    cwd: str
+
+    @property
+    def memory(self) -> int:
+        """Bytes the plugin may use."""
+        return self.start.memory_bytes - SLACK
+
+    @property
+    def too_much(self) -> str:
+        return f"it used more than its {self.memory >> 20} MiB of memory"
+
 
 # Its standard error, limited.
 
@@ -96,7 +124,15 @@ class PluginProcess:
         """
         self._ready = ready
         self._verdict = asyncio.get_running_loop().create_future()
-        child = self._child = await spawn(self._launch)
+        child = self._child = await start_subprocess(
+            *(sys.executable, "-I", "-B", "-m", "openclaw.plugins.host"),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env={name: value.reveal() for name, value in self._launch.env.items()},
+            cwd=self._launch.cwd,
+            start_new_session=True,
+        )
         jobs = [
             asyncio.create_task(self._hear(child), name=f"{self._launch.start.id}: hear"),
             asyncio.create_task(self._log_output(child), name=f"{self._launch.start.id}: printed"),
@@ -107,7 +143,7 @@ class PluginProcess:
             await self._write(self._launch.start)
             why = await self._first(jobs, child)
         except ConnectionError:
-            why = await exit_reason(child, self._launch)
+            why = await self._exit_reason(child)
         finally:
             await self._end(child, jobs, why)
         return "" if self._stopping else why
@@ -117,11 +153,14 @@ class PluginProcess:
         if self._verdict is None or self._verdict.done():
             return
         self._stopping = True
+        family = Family(self._child.pid) if self._child is not None else None
         self._post(wire.HostStop())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GOODBYE_SECONDS):
                 await asyncio.shield(self._verdict)
         self._condemn("it did not stop when asked")
+        if family is not None:
+            family.kill()
 
     async def call(
         self,
@@ -231,18 +270,29 @@ class PluginProcess:
             return self._verdict.result()
         # Several tasks see a dead process at once; a reason we found says more than its exit code.
         reasons = [job.result() for job in jobs if job.done()]
-        return next((reason for reason in reasons if reason), "") or await exit_reason(child, self._launch)
+        return next((reason for reason in reasons if reason), "") or await self._exit_reason(child)
+
+    async def _exit_reason(self, child: Process) -> str:
+        """Why a process that closed its pipe ended."""
+        try:
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                code = await child.wait()
+        except TimeoutError:
+            return "it closed its pipe"
+        if code == wire.OUT_OF_MEMORY:
+            return self._launch.too_much
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                return f"its process crashed ({signal.Signals(-code).name})"
+        return f"its process ended by itself (exit code {code})"
 
     async def _end(self, child: Process, jobs: list[asyncio.Task[str]], why: str) -> None:
         """Kills the process group and fails every call that still waits."""
         self._condemn(why)
         for job in jobs:
             job.cancel()
-        kill(child)
-        if child.stdin is not None:
-            child.stdin.close()
         await asyncio.gather(*jobs, return_exceptions=True)
-        await reap(child)
+        await end_process(child)
         for waiting in self._waiting.values():
             if not waiting.answer.done():
                 waiting.answer.set_exception(PluginFailed(f"{self._name} is not running: {why}", kind="Gone"))
@@ -319,7 +369,7 @@ class PluginProcess:
         while True:
             with contextlib.suppress(psutil.Error):
                 if psutil.Process(child.pid).memory_info().rss > self._launch.memory:
-                    return out_of_memory(self._launch)
+                    return self._launch.too_much
             now = loop.time()
             if not self._ready.done():
                 if now - born > self._limits.start_seconds:

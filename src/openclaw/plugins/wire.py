@@ -21,6 +21,8 @@ from openclaw.core.secret import Secret
 from openclaw.core.tool import ToolSpec
 
 MAX_FRAME = 32 << 20
+OUT_OF_MEMORY = 97
+"""The exit code of a process that ran out of memory."""
 WINDOW = 64
 """How many items of a stream may be unread before the plugin waits."""
 T = TypeVar("T")

@@ -1,4 +1,8 @@
-"""Child processes: each in its own session, with non-blocking output, killed with its group when the call ends."""
+"""Child processes: each in its own session, with non-blocking output, killed with its group when the call ends.
+
+Three ways to use one: `ask_program` puts a question to a program and reads its answer, `wait_for_child` attends a
+command whose output goes somewhere, and `start_subprocess` with `end_process` are for one that stays.
+"""
 
 import asyncio
 import os
@@ -6,8 +10,10 @@ import signal
 import subprocess
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from msgspec import Struct
@@ -20,6 +26,9 @@ STRAGGLERS = 0.1
 """Seconds to keep reading after the main process ended, for a child that shares its output."""
 MAX_DRAINED = 64
 CLEARING = 30.0
+REAP_SECONDS = 5.0
+ANSWER_BYTES = 4 << 20
+REMARK_BYTES = 65_536
 
 Sink = Callable[[bytes], None]
 
@@ -41,11 +50,15 @@ async def start_subprocess(*argv: str, **options: Any) -> Process:
     Asyncio alone loses the process and its pipes when it is cancelled a second time before the process has started.
     """
     starting = asyncio.ensure_future(asyncio.create_subprocess_exec(*argv, **options))
+    leads_group = bool(options.get("start_new_session"))
     try:
-        return await asyncio.shield(starting)
+        process = await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await run_shielded(_undo_start(starting, leads_group=bool(options.get("start_new_session"))))
+        await run_shielded(_undo_start(starting, leads_group=leads_group))
         raise
+    if leads_group:
+        group.tie(process.pid)
+    return process
 
 
 async def _undo_start(starting: "asyncio.Future[Process]", *, leads_group: bool) -> None:
@@ -63,6 +76,33 @@ async def _undo_start(starting: "asyncio.Future[Process]", *, leads_group: bool)
     await process.communicate()
 
 
+async def end_process(process: Process) -> None:
+    """Kills a process of `start_subprocess` with everything it started, and closes our end of its pipes."""
+    running = process.returncode is None  # after it, its number may be another's
+    group.kill(group.descendants(process.pid) | {process.pid} if running else group.members(process.pid))
+    if process.stdin is not None:
+        process.stdin.close()
+    await run_shielded(_reap(process))
+
+
+async def _reap(process: Process) -> None:
+    # The pipes are read to the end first: asyncio reports the exit only after that.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(REAP_SECONDS):
+            await asyncio.gather(*(_drain(pipe) for pipe in (process.stdout, process.stderr) if pipe is not None))
+            await process.wait()
+    # A descendant may have got away and still hold a pipe.
+    process._transport.close()  # type: ignore[attr-defined]
+    group.untie(process.pid)
+    await asyncio.sleep(0)  # the transports close in the next round of the loop
+
+
+async def _drain(pipe: asyncio.StreamReader) -> None:
+    with suppress(RuntimeError):  # somebody else is reading it to the end
+        while await pipe.read(1 << 20):
+            pass
+
+
 class PipedProcess:
     """A process with piped output; its standard input is `stdin`, a pipe when `fed`, or else closed.
 
@@ -75,7 +115,7 @@ class PipedProcess:
         self,
         argv: Sequence[str],
         *,
-        cwd: Path,
+        cwd: Path | None,
         env: Mapping[str, str],
         merged: bool = True,
         fed: bool = False,
@@ -103,6 +143,7 @@ class PipedProcess:
             for _, writing in pairs:
                 os.close(writing)
         self.pid = self._process.pid
+        group.tie(self.pid)
         self.outputs: Sequence[int] = [reading for reading, _ in pairs]
         self.input = self._process.stdin.fileno() if self._process.stdin else None
 
@@ -115,6 +156,7 @@ class PipedProcess:
         return self._process.poll()
 
     def close(self) -> None:
+        group.untie(self.pid)
         self.end_input()
         for descriptor in self.outputs:
             os.close(descriptor)
@@ -135,6 +177,7 @@ class TerminalProcess:
             os.fsencode(word)
         self._terminal: Any = PtyProcess.spawn(words, env=dict(env), dimensions=(40, 120))
         self.pid: int = self._terminal.pid
+        group.tie(self.pid)
         self.outputs: Sequence[int] = [self._terminal.fd]
         self.input: int | None = self._terminal.fd
         self._code: int | None = None
@@ -152,6 +195,7 @@ class TerminalProcess:
         return self._code
 
     def close(self) -> None:
+        group.untie(self.pid)
         self.input = None
         self._terminal.fileobj.close()
         # PtyProcess.close would sleep and signal; the process has ended already.
@@ -208,6 +252,79 @@ async def wait_for_child(
         await run_shielded(_leave(crowded, child.after))
     many = crowded.result() if crowded is not None and not crowded.cancelled() and code is None else 0
     return ChildEnded(code=code, timed_out=timed_out, limit=timeout or 0.0, seconds=loop.time() - started, crowd=many)
+
+
+class ProgramAnswer(Struct, frozen=True, kw_only=True):
+    """What a program answered, or why there is no answer: `late`, `silent` or `flooded`, and then its code is None."""
+
+    code: int | None
+    out: bytes = b""
+    err: bytes = b""
+    """The end of it."""
+    why: str = ""
+
+
+async def ask_program(
+    argv: Sequence[str],
+    question: bytes = b"",
+    *,
+    env: Mapping[str, str],
+    seconds: float | None,
+    cwd: Path | None = None,
+    most: int = ANSWER_BYTES,
+    silence: float | None = None,
+    merged: bool = False,
+    leave: bool = False,
+) -> ProgramAnswer:
+    """Runs a program with `question` on its standard input; stopped after `seconds`, `silence` or `most` bytes.
+
+    Whatever it started ends with it, unless `leave`. Raises `OSError` when it cannot be started.
+    """
+    out, err, why, stop = bytearray(), bytearray(), "", asyncio.Event()
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+
+    def give_up(reason: str) -> None:
+        nonlocal why
+        why = why or reason
+        stop.set()
+
+    def keep_out(data: bytes) -> None:
+        nonlocal timer
+        if timer is not None:
+            timer.cancel()
+        if silence is not None:
+            timer = loop.call_later(silence, give_up, "silent")
+        if len(out) + len(data) > most:
+            give_up("flooded")
+        if not why:
+            out.extend(data)
+
+    def keep_err(data: bytes) -> None:
+        err.extend(data)
+        del err[:-REMARK_BYTES]
+
+    with TemporaryFile() as asked:  # a file and not a pipe: a program that does not read blocks nobody
+        asked.write(question)
+        asked.seek(0)
+        child = PipedProcess(argv, cwd=cwd, env=env, merged=merged, stdin=asked.fileno())
+    try:
+        keep_out(b"")  # the silence begins now
+        sinks = (keep_out,) if merged else (keep_out, keep_err)
+        ended = await wait_for_child(child, sinks, timeout=seconds, enough=stop)
+    finally:
+        if timer is not None:
+            timer.cancel()
+        if not leave:
+            group.kill_leftovers(child.pid)
+    why = "late" if ended.timed_out else why
+    return ProgramAnswer(code=None if why else ended.code, out=bytes(out), err=bytes(err), why=why)
+
+
+def ask_program_blocking(argv: Sequence[str], question: bytes = b"", **options: Any) -> ProgramAnswer:
+    """`ask_program` for callers without an event loop; also usable where one runs, which then waits."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, ask_program(argv, question, **options)).result()
 
 
 async def _outcome(

@@ -1,20 +1,66 @@
-"""Process groups and sessions: lists their live members and kills them; detects fork bombs."""
+"""Process groups, sessions and trees: lists their live members and kills them, also when we are killed ourselves;
+detects fork bombs.
+"""
 
 import asyncio
 import os
 import signal
+import subprocess
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+from openclaw.core.clock import Backoff
 
 GRACE = 2.0
-_PROC = Path("/proc")
+LOOKS = Backoff(0.01, 0.1)
+
+
+def _psutil() -> Any:
+    """Imported at its first use: the helper in a sandbox does without."""
+    import psutil  # type: ignore[import-untyped]
+
+    return psutil
 
 
 def members(leader: int) -> set[int]:
     """Live processes of the group or session that `leader` started. A zombie is not alive."""
-    if not (_PROC / "self" / "stat").exists():
-        return {leader} if _group_exists(leader) else set()
-    return {int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit() and _belongs(entry.path, leader)}
+    psutil = _psutil()
+    return {pid for pid in psutil.pids() if _belongs(pid, leader) and _lives(pid)}
+
+
+def descendants(pid: int | None = None) -> set[int]:
+    """All descendants of a process, or of this one."""
+    psutil = _psutil()
+    try:
+        return {child.pid for child in psutil.Process(pid).children(recursive=True)}
+    except psutil.Error:
+        return set()
+
+
+class Family:
+    """The descendants that a process has now, to be killed after its end: then nobody can tell whose they are."""
+
+    def __init__(self, pid: int) -> None:
+        psutil = _psutil()
+        try:
+            self._members = psutil.Process(pid).children(recursive=True)
+        except psutil.Error:
+            self._members = []
+
+    def kill(self) -> None:
+        psutil = _psutil()
+        for member in self._members:
+            with suppress(psutil.Error):
+                member.kill()  # never another process that has got its number meanwhile
+
+
+def kill(leaders: set[int]) -> None:
+    """Kills processes and the remains of the sessions they led, orphans included."""
+    for pid in leaders.union(*(members(leader) for leader in leaders)):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def has_members(leader: int) -> bool:
@@ -32,21 +78,28 @@ def _group_exists(leader: int) -> bool:
     return True
 
 
-def _belongs(process: str, leader: int) -> bool:
+def _belongs(pid: int, leader: int) -> bool:
     try:
-        stat = Path(process, "stat").read_bytes()
+        return leader in (os.getpgid(pid), os.getsid(pid))
     except OSError:
         return False  # it ended meanwhile
-    # The name is in brackets and may contain anything; the fields we want follow the last bracket.
-    state, _, group, session = stat[stat.rindex(b")") + 2 :].split()[:4]
-    return state not in (b"Z", b"X") and leader in (int(group), int(session))
+
+
+def _lives(pid: int) -> bool:
+    psutil = _psutil()
+    try:
+        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.Error:
+        return False
 
 
 async def terminate_group(leader: int) -> None:
-    """Terminates the group, and kills what remains after a grace period."""
+    """Terminates the group, and kills what remains after a grace period, also what left the session."""
+    family = Family(leader)
     _signal(leader, signal.SIGTERM)
     if not await _gone(leader, GRACE):
         await kill_group(leader)
+    family.kill()
 
 
 def _signal(leader: int, number: signal.Signals) -> set[int]:
@@ -65,16 +118,21 @@ def _signal_group(leader: int, number: signal.Signals) -> None:
         os.killpg(leader, number)
 
 
+def kill_leftovers(leader: int) -> None:
+    """Kills what a leader that has ended left in its group."""
+    _signal_group(leader, signal.SIGKILL)
+
+
 async def _gone(leader: int, within: float) -> bool:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
-    pause = 0.01
+    looks = 0
     while members(leader):
         left = deadline - loop.time()
         if left <= 0:
             return False
-        await asyncio.sleep(min(pause, left))
-        pause = min(pause * 2, 0.1)
+        looks += 1
+        await asyncio.sleep(min(LOOKS.after(looks), left))
     return True
 
 
@@ -118,3 +176,56 @@ async def kill_group(leader: int) -> None:
         if not _signal(leader, signal.SIGKILL):
             return
         await asyncio.sleep(0.02)
+
+
+# Our own end.
+
+# Reads which groups are ours until its input ends, which it does however we end, and kills those that are left.
+_WATCHDOG = """
+trap '' HUP INT TERM; ours=' '
+while read -r sign pid; do
+  case $sign$ours in
+    +*) ours="$ours$pid " ;;
+    -*" $pid "*) ours="${ours%% "$pid" *} ${ours#* "$pid" }" ;;
+  esac
+done
+for pid in $ours; do kill -9 "-$pid"; done
+"""
+
+
+def tie(leader: int) -> None:
+    """Sees to it that the group of `leader` is killed when this process dies before `untie`, even by SIGKILL."""
+    _tell_watchdog(f"+ {leader}\n")
+
+
+def untie(leader: int) -> None:
+    _tell_watchdog(f"- {leader}\n")
+
+
+def _tell_watchdog(line: str) -> None:
+    for _ in range(2):
+        try:
+            os.write(_watchdog(os.getpid()), line.encode())
+            return
+        except OSError:  # somebody killed it
+            _watchdog.cache_clear()
+
+
+@lru_cache(maxsize=1)
+def _watchdog(_us: int) -> int:
+    """Starts the watchdog of this process; a fork of it gets its own. Gives the pipe to it."""
+    reading, writing = os.pipe()
+    try:
+        # The shell returns at once and leaves the loop to the system, so that it is nobody's child to wait for.
+        subprocess.run(
+            ["/bin/sh", "-c", f"exec 3<&0; ({_WATCHDOG}) <&3 3<&- &"],
+            stdin=reading,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+            check=False,
+        )
+    finally:
+        os.close(reading)
+    return writing

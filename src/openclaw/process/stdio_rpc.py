@@ -6,7 +6,6 @@ limit. `worker` is the other side.
 
 import asyncio
 import os
-import signal
 import sys
 import threading
 import time
@@ -152,23 +151,6 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:1000] if str(error) else type(error).__name__
 
 
-def descendants(pid: int | None = None) -> set[int]:
-    """All descendants of a process, or of this one."""
-    import psutil  # type: ignore[import-untyped]
-
-    try:
-        return {child.pid for child in psutil.Process(pid).children(recursive=True)}
-    except psutil.Error:
-        return set()
-
-
-def kill(leaders: set[int]) -> None:
-    """Kills processes and the remains of the sessions they led, orphans included."""
-    for pid in leaders.union(*(group.members(leader) for leader in leaders)):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-
-
 def run_worker(
     hold: Callable[[Any, "asyncio.Queue[WorkerRequest | None]", WorkerOutput], Awaitable[None]], *, bounded: bool = True
 ) -> None:
@@ -219,5 +201,5 @@ def _watch_memory(voice: WorkerOutput) -> None:
 def _end_all() -> None:
     """Kills this process and all its descendants at once."""
     with suppress(ImportError):  # without psutil: inside a sandbox, which ends with all that is in it
-        kill(descendants())
+        group.kill(group.descendants())
     os._exit(3)

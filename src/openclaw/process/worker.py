@@ -15,16 +15,9 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.secret import Secret, redact
-from openclaw.process.child import start_subprocess
-from openclaw.process.stdio_rpc import (
-    LONGEST_LINE,
-    WorkerMessage,
-    WorkerRequest,
-    descendants,
-    encode_line,
-    ignore,
-    kill,
-)
+from openclaw.process.child import end_process, start_subprocess
+from openclaw.process.group import Family
+from openclaw.process.stdio_rpc import LONGEST_LINE, WorkerMessage, WorkerRequest, encode_line, ignore
 from openclaw.process.tasks import run_shielded
 
 STOP_SECONDS = 9.0
@@ -45,6 +38,10 @@ class WorkerSpec(Struct, frozen=True, kw_only=True):
     """Redacted from errors."""
     variables: tuple[str, ...] = ()
     """Environment variables it needs besides the usual few."""
+
+
+class WorkerTimedOut(Unavailable):
+    """It did not answer in time, and was stopped."""
 
 
 class _Waiting(Struct):
@@ -105,7 +102,7 @@ class Worker:
                 tell = await waiting.answer
         except TimeoutError as error:
             await self.stop(patient=False)  # it may be stuck, so the next request gets a new process
-            raise Unavailable(f"{self.name} gave no answer within {seconds:g} s and was stopped") from error
+            raise WorkerTimedOut(f"{self.name} gave no answer within {seconds:g} s and was stopped") from error
         except asyncio.CancelledError:
             # Cancellation also cancels the awaited future; an answer that arrived in time needs no withdrawal.
             if (waiting.answer.cancelled() or not waiting.answer.done()) and self._child and self._child.stdin:
@@ -135,19 +132,21 @@ class Worker:
         child, reader, self._child, self._reader = self._child, self._reader, None, None
         if child is None:
             return
+        family = Family(child.pid)
         try:
             if child.stdin is not None:
                 child.stdin.close()
+            # One that nobody listens to any more, because of what it said, may be stuck saying it.
+            orderly = patient and reader is not None and not reader.done()
             with suppress(TimeoutError):
-                async with asyncio.timeout(STOP_SECONDS if patient else 0):
+                async with asyncio.timeout(STOP_SECONDS if orderly else 0):
                     await child.wait()
         finally:
-            if child.returncode is None:
-                kill(descendants(child.pid) | {child.pid})
-                await run_shielded(child.wait())
             if reader is not None:
                 reader.cancel()
                 await run_shielded(asyncio.gather(reader, return_exceptions=True))
+            await end_process(child)
+            family.kill()
 
     async def _running(self) -> None:
         async with self._starting:

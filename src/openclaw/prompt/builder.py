@@ -17,7 +17,7 @@ from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.keys import MAIN, SessionKey
 from openclaw.core.provider import Model
 from openclaw.core.secret import Secret
-from openclaw.core.text import PromptText, estimate_tokens, fence
+from openclaw.core.text import ContextFile, PromptText, estimate_tokens, fence
 from openclaw.core.tool import ToolSpec
 from openclaw.prompt import fit as prompt_fit
 from openclaw.prompt.build import Prompt, assemble, build
@@ -186,7 +186,11 @@ class PromptRequest(Struct, frozen=True, kw_only=True):
     """What the caller adds for this turn."""
     warned: tuple[str, ...] = ()
     """Signatures of the file cuts this session was already warned of."""
+    untrusted: bool = False
+    """The workspace may hold somebody else's words."""
     shared: bool = False
+    light: bool = False
+    """Of the workspace files HEARTBEAT.md alone."""
     """Others than the owner take part, so private notes are left out."""
     session_id: str = ""
     source: Literal["run", "estimate"] = "run"
@@ -220,6 +224,8 @@ class _Inputs(Struct, frozen=True):
     root: str
 
 
+MOST_FINDINGS = 5
+"""What is told of one file."""
 _ANY_KEY = SessionKey("main", MAIN)
 _COMMIT = (PromptText("This workspace is a git repository: commit after edits.", "openclaw"),)
 
@@ -276,11 +282,18 @@ def _build(what: PromptRequest, about: PromptMachine, inputs: _Inputs) -> BuiltP
     injected = loaded if what.files is None else what.files
     found = budget.select_files(
         () if defaults.skip_bootstrap else injected,
-        budget.kind_of(what.key, group=what.shared),
+        budget.kind_of(what.key, light_heartbeat=what.light, group=what.shared),
         heartbeats=what.options.heartbeats,
         known=loaded,
     )
-    cut = budget.fit(found, FileBudget(per_file=defaults.bootstrap_max_chars, total=defaults.bootstrap_total_max_chars))
+    if what.untrusted:
+        found = tuple(structs.replace(file, label="external") for file in found)
+    limits = FileBudget(
+        per_file=defaults.bootstrap_max_chars,
+        total=defaults.bootstrap_total_max_chars,
+        untrusted=defaults.bootstrap_untrusted_max_chars,
+    )
+    cut = budget.fit(found, limits)
     warning = defaults.bootstrap_prompt_truncation_warning
     warned, seen = budget.should_warn(cut, warning, what.warned)
     schemas = sum(tool.chars for tool in what.sent)
@@ -326,9 +339,9 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         mode=what.mode or ("minimal" if key.is_subagent or key.is_cron else "full"),
         tools=_tool_lines(what),
         fence_id=about.fence_id,
-        context_files=cut.files,
+        context_files=cut.files if what.sandbox is None else tuple(_inside(what, file) for file in cut.files),
         truncation_notice=warned,
-        workspace_notes=inputs.notes,
+        workspace_notes=inputs.notes if what.sandbox is None or what.sandbox.workspace_access == "rw" else (),
         skills=what.skills,
         docs_path=about.docs_path,
         source_path=about.source_path,
@@ -359,6 +372,7 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         message_tool_only=chat.message_tool_only,
         native_approvals=chat.native_approvals,
         control_ui=chat.control_ui,
+        voice=chat.voice,
         reactions=chat.reactions,
         thinking=what.thinking,
         reasoning=what.reasoning,
@@ -367,6 +381,14 @@ def _facts(what: PromptRequest, about: PromptMachine, inputs: _Inputs, cut: File
         terminal=what.terminal,
         heartbeat=options.heartbeat,
     )
+
+
+def _inside(what: PromptRequest, file: ContextFile) -> ContextFile:
+    """A workspace file under the name it has in the sandbox; its bare name when it is not mounted there."""
+    root, mount = f"{what.workspace}/", what.sandbox.agent_workspace_mount if what.sandbox else ""
+    if not file.path.startswith(root):
+        return file
+    return structs.replace(file, path=f"{mount}/{file.path.removeprefix(root)}" if mount else file.name)
 
 
 def _tool_lines(what: PromptRequest) -> tuple[ToolLine, ...]:
@@ -386,7 +408,9 @@ def _findings(found: Sequence[WorkspaceFile]) -> list[str]:
 @lru_cache(maxsize=64)
 def _scanned(text: str) -> tuple[str, ...]:
     """Cached: files rarely change between turns."""
-    return tuple(str(finding) for finding in scan.scan(text)[:20])
+    found = scan.scan(text)
+    more = (f"and {len(found) - MOST_FINDINGS} more",) if len(found) > MOST_FINDINGS else ()
+    return (*(str(finding) for finding in found[:MOST_FINDINGS]), *more)
 
 
 def entry_to_change(entry: AuditEntry) -> ChangeLine:

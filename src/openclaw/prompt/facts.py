@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from openclaw.core.text import ContextFile, Label, PromptText, neutralise, sanitize_block, sanitize_line, utf16_length
+from openclaw.security.external import remove_control_tokens
 
 Mode = Literal["full", "minimal", "none"]
 
@@ -85,6 +86,15 @@ class Reactions(Struct, frozen=True):
     channel: str
 
 
+class VoiceFacts(Struct, frozen=True, kw_only=True):
+    """Answers can be spoken in this chat."""
+
+    aloud: bool = False
+    """This one is, by itself."""
+    longest: int = 0
+    """Longer answers stay text."""
+
+
 class ChatFacts(Struct, frozen=True, kw_only=True):
     """What a run knows of the conversation it answers in; empty where it answers nobody on a channel."""
 
@@ -96,6 +106,7 @@ class ChatFacts(Struct, frozen=True, kw_only=True):
     message_tool_only: bool = False
     native_approvals: bool = False
     control_ui: bool = False
+    voice: VoiceFacts | None = None
     reactions: Reactions | None = None
 
 
@@ -154,7 +165,7 @@ class PromptFacts(Struct, frozen=True, kw_only=True):
     native_approvals: bool = False
     control_ui: bool = False
     """The person reads it on our web page."""
-    tts_hint: PromptText | None = None
+    voice: VoiceFacts | None = None
     reactions: Reactions | None = None
     heartbeat: PromptText | None = None
     """The heartbeat prompt; absent where heartbeats are off or the run is not the default agent's."""
@@ -232,7 +243,8 @@ def clean(text: PromptText | None) -> str:
     """Cleans others' text: no hidden characters, no forged markers, trimmed."""
     if text is None:
         return ""
-    return neutralise("\n".join(line.rstrip() for line in sanitize_block(text.text).split("\n")).strip())
+    body = neutralise("\n".join(line.rstrip() for line in sanitize_block(text.text).split("\n")).strip())
+    return remove_control_tokens(body)
 
 
 def trust_level(label: Label) -> str:

@@ -260,14 +260,16 @@ _CAUSES = {
 }
 
 
-def render_list(report: PromptReport, *, session_tokens: int | None = None) -> str:
+def render_list(report: PromptReport, *, session_tokens: int | None = None, window: int = 0) -> str:
     """The short form."""
-    return "\n".join(("🧠 Context breakdown", *_body(report), _session(session_tokens)))
+    return "\n".join(("🧠 Context breakdown", *_body(report), _session(session_tokens, window)))
 
 
-def render_detail(report: PromptReport, *, session_tokens: int | None = None, later: Sequence[ChangeLine] = ()) -> str:
+def render_detail(
+    report: PromptReport, *, session_tokens: int | None = None, window: int = 0, later: Sequence[ChangeLine] = ()
+) -> str:
     """The long form: every section with its source, the largest skills and tools, and plugin changes `later`."""
-    lines = (*_body(report), *_details(report), *map(change_line, later), _session(session_tokens))
+    lines = (*_body(report), *_details(report), *map(change_line, later), _session(session_tokens, window))
     return "\n".join(("🧠 Context breakdown (detailed)", *lines))
 
 
@@ -346,8 +348,9 @@ def _details(report: PromptReport) -> Iterator[str]:
             )
 
 
-def _session(used: int | None) -> str:
-    return f"Session tokens (cached): {'unknown' if used is None else f'{used:,}'} total / ctx=?"
+def _session(used: int | None, window: int) -> str:
+    total = "unknown" if used is None else f"{used:,}"
+    return f"Session tokens (cached): {total} total / ctx={f'{window:,}' if window else '?'}"
 
 
 def _size(chars: int) -> str:

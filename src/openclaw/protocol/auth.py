@@ -13,7 +13,7 @@ from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
 from openclaw.protocol.connect import ConnectAuth, ConnectParams
 from openclaw.protocol.frames import HANDSHAKE_TIMEOUT_MS, MINIMUM_PROBE_PROTOCOL, PROTOCOL
-from openclaw.protocol.peer import BROWSER_CLIENTS, NoProxyUser, Peer, ProxyUser
+from openclaw.protocol.peer import BROWSER_CLIENTS, NoProxyUser, Peer, ProxyUser, is_loopback
 from openclaw.protocol.scopes import allows, covers, known
 
 # Devices and their tokens.
@@ -73,13 +73,14 @@ class RateLimits(Struct, frozen=True, kw_only=True):
     max_attempts: int = 10
     window_ms: int = 60_000
     lockout_ms: int = 300_000
+    exempt_loopback: bool = False
 
 
 class AuthLimiter:
     """Counts failures by address; after `max_attempts` within the window the address is locked out."""
 
-    def __init__(self, limits: RateLimits | None = None) -> None:
-        self._limits = limits or RateLimits()
+    def __init__(self, limits: Callable[[], RateLimits] = RateLimits) -> None:
+        self._limits = limits
         self._failures: dict[str, list[int]] = {}
         self._locked: dict[str, int] = {}
 
@@ -92,11 +93,14 @@ class AuthLimiter:
         return until - now
 
     def fail(self, key: str, now: int) -> None:
-        recent = [at for at in self._failures.pop(key, ()) if at > now - self._limits.window_ms]
+        limits = self._limits()
+        if limits.exempt_loopback and is_loopback(key):
+            return
+        recent = [at for at in self._failures.pop(key, ()) if at > now - limits.window_ms]
         recent.append(now)
-        if len(recent) >= self._limits.max_attempts:
+        if len(recent) >= limits.max_attempts:
             self._locked.pop(key, None)
-            self._locked[key] = now + self._limits.lockout_ms
+            self._locked[key] = now + limits.lockout_ms
             _forget_oldest(self._locked)
         else:
             self._failures[key] = recent
@@ -296,6 +300,15 @@ def secrets_equal(given: str, secret: Secret) -> bool:
     ours = secret.reveal()
     left, right = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in (given, ours))
     return hmac.compare_digest(left, right) and bool(ours)
+
+
+GUESS_PROOF_CHARS = 32
+
+
+def is_guess_proof(secret: Secret | None) -> bool:
+    """Whether nobody finds a secret by trying, however fast: whoever shows it is not guessing."""
+    text = secret.reveal() if secret else ""
+    return len(text) >= GUESS_PROOF_CHARS and len(set(text)) >= GUESS_PROOF_CHARS // 3
 
 
 def protocol_fits(params: ConnectParams) -> bool:

@@ -143,6 +143,10 @@ class Handshake:
         allowed, hosts = self.policy.allowed_origins, self.policy.known_hosts
         if problem := origin_problem(self.peer, params.client.id, allowed, hosts):
             raise rejections.origin(problem)
+        # Guesses lock out an address, and whoever guesses may share it with the owner: what is no guess is judged.
+        locked = self.policy.mode != "none" and self._limiter.wait_ms(self._ip, now)
+        if locked and not await self._is_no_guess(params, role, now):
+            raise rejections.rate_limited(locked)
         credential = self._check_secret(params, now)
         if params.device is None:
             method = self._without_device(params, role, credential)
@@ -153,10 +157,20 @@ class Handshake:
             return self._connection(params, role, auth.requested_scopes(params, self.peer), credential.method)
         return await self._judge_device(params, role, credential, now)
 
+    async def _is_no_guess(self, params: ConnectParams, role: Role, now: int) -> bool:
+        """Whether the client shows a secret nobody guesses, or the signature of a device that is paired."""
+        credential = auth.judge_credential(self.policy, params.auth, params.device is not None, self.peer)
+        if isinstance(credential, auth.SharedSecretClaim) and auth.is_guess_proof(self.policy.secret):
+            return True
+        if params.device is None or auth.check_proof(params, self._nonce, now, self._verify):
+            return False
+        token = credential.token if isinstance(credential, auth.TryDeviceToken) else None
+        known = await self._directory.find(self._claim(params, role), token)
+        # Of an unknown token the answer would be "wrong", which is one more guess.
+        return known is not None and (token is None or known.token_scopes is not None)
+
     def _check_secret(self, params: ConnectParams, now: int) -> auth.Credential:
         mode = self.policy.mode
-        if mode != "none" and (wait := self._limiter.wait_ms(self._ip, now)):
-            raise rejections.rate_limited(wait)
         has_device = params.device is not None
         credential = auth.judge_credential(self.policy, params.auth, has_device, self.peer)
         match credential:

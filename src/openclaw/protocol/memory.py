@@ -98,6 +98,9 @@ class MemoryTransport:
     def buffered(self) -> int:
         return self._outgoing.unread
 
+    def established(self) -> None:
+        """Nothing to do: one client needs no room."""
+
     async def receive(self) -> bytes:
         found = await self._incoming.get()
         if isinstance(found, Close):

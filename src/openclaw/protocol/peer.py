@@ -90,7 +90,7 @@ def authenticate_by_proxy(
     Anyone can write a header. It counts only from the proxy's address, and only because the proxy overwrites it; a
     header that occurs twice is rejected, because it is unknown which one the proxy wrote.
     """
-    if not _is_one_of(remote_ip, rules.proxies):
+    if not is_one_of(remote_ip, rules.proxies):
         return NoProxyUser("trusted_proxy_untrusted_source")
     if is_loopback(remote_ip) and not rules.allow_loopback:
         return NoProxyUser("trusted_proxy_loopback_source")
@@ -115,10 +115,10 @@ def is_proxy_authenticated(peer: Peer) -> bool | None:
 def client_ip(peer: Peer, trusted_proxies: Iterable[str]) -> str:
     """The address to rate-limit: the nearest hop that is not a trusted proxy."""
     trusted = tuple(trusted_proxies)
-    if not _is_one_of(peer.remote_ip, trusted):
+    if not is_one_of(peer.remote_ip, trusted):
         return peer.remote_ip
     for hop in reversed(peer.forwarded_for):
-        if not _is_one_of(hop, trusted):
+        if not is_one_of(hop, trusted):
             return hop
     return peer.remote_ip
 
@@ -181,7 +181,7 @@ def _origin(text: str) -> tuple[str, str, int | None] | None:
         return None
 
 
-def _is_one_of(text: str, proxies: Iterable[str]) -> bool:
+def is_one_of(text: str, proxies: Iterable[str]) -> bool:
     """Whether an address is one of the proxies, given as addresses or networks."""
     address = parse_address(text)
     if address is None:

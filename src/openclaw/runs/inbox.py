@@ -20,7 +20,7 @@ from openclaw.core.messages import Usage
 from openclaw.sessions.reply_text import ReplyPayload
 from openclaw.sessions.send_policy import SendPolicy
 from openclaw.storage.database import Database, Row
-from openclaw.storage.owners import OwnedRows, Owner, is_alive
+from openclaw.storage.owners import OwnedRows, Owner, ended_in_order, is_alive
 
 Statement = tuple[str, Mapping[str, Any]]
 State = Literal["queued", "running", "done", "failed", "aborted", "steered", "dropped"]
@@ -138,6 +138,15 @@ class Inbox:
             "UPDATE inputs SET state = 'running', attempts = attempts + 1, updated_at = :now WHERE run_id = :run",
             {"run": run_id, "now": millis(self._clock)},
         )
+
+    async def forgive(self, entry: InboxEntry) -> InboxEntry:
+        """Does not count an attempt that ended with an orderly stop, or with the machine."""
+        if not entry.attempts or not ended_in_order(entry.owner):
+            return entry
+        await self._db.write(
+            "UPDATE inputs SET attempts = attempts - 1 WHERE run_id = :run AND attempts > 0", {"run": entry.run_id}
+        )
+        return structs.replace(entry, attempts=entry.attempts - 1)
 
     async def ended(
         self, run_ids: Sequence[str], state: State, outcome: RunOutcome, also: Sequence[Statement] = ()

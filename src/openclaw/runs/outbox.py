@@ -6,7 +6,7 @@ belongs to the process that sends it, and what was being sent when that process 
 
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -144,6 +144,21 @@ def replies(
     return messages
 
 
+def join_messages(messages: Sequence[tuple[str, Outbound]], channels: Collection[str]) -> list[tuple[str, Outbound]]:
+    """The same messages, where all that goes to one address of these channels is one."""
+    found: dict[Address | str, tuple[str, Outbound]] = {}
+    for name, message in messages:
+        where = message.to if message.to.channel in channels else name
+        if where in found:
+            first, before = found[where]
+            text = "\n\n".join(filter(None, (before.text, message.text)))
+            buttons = (*before.buttons, *message.buttons)
+            message = structs.replace(before, text=text, media=(*before.media, *message.media), buttons=buttons)
+            name = first
+        found[where] = (name, message)
+    return list(found.values())
+
+
 def reply_name(run_id: str, address: Address, part: int = 0) -> str:
     """The name in the outbox of what the end of a run says."""
     return f"{place_of(run_id, address)}:{part}"
@@ -229,9 +244,10 @@ def event_of_result(request: RunRequest, outcome: RunOutcome, now: int) -> State
     if request.report_to is None or not said.strip() or outcome.steered_into:
         return None
     source = ", ".join(origin.source for origin in request.origins) or "a run"
-    line = sanitize_external_text(f"Result of {source}: {said}")
     # Where it was delivered to a chat, the person has it: then the conversation learns of it with its next turn.
-    wakes = "" if request.reply_to is not None else request.report_wakes
+    sent = request.reply_to is not None
+    line = sanitize_external_text(f"Result of {source}: {said}") + (" (already sent to the person)" if sent else "")
+    wakes = "" if sent else request.report_wakes
     return insert_event(request.report_to, line, request.run_id, now, request.origins, wakes)
 
 
@@ -299,6 +315,9 @@ class Outbox:
         """The writes that put the answer of a run on record, but for what was streamed."""
         told = [event_of_result(each, outcome, millis(self._clock)) for each in asked if each.report_to is not None]
         said = replies(asked, outcome, self.streams.end(run_id), self.prefix)
+        if self._live is not None:
+            channels = self._live.config.channels
+            said = join_messages(said, [name for name, section in channels.items() if section.ONE_ANSWER])
         return [*self.statements(said, run_id, key), *(write for write in told if write is not None)]
 
     def prefix(self, request: RunRequest, provider: str, model: str, thinking: str) -> str:

@@ -200,8 +200,12 @@ class TurnPreparer:
             chosen=turn.options,
             named_only=self._named_only(tools, model),
         )
+        chat = gather_chat(turn, self._platforms, config, {spec.name for spec in runner.all_specs})
         options = ReplyOptions.of(
-            chosen.reasoning_level, chosen.verbose_level, enforce_final=bool(model.compat.reasoning_tags)
+            chosen.reasoning_level,
+            chosen.verbose_level,
+            enforce_final=bool(model.compat.reasoning_tags),
+            by_tool=chat.message_tool_only,
         )
         files, changes = await self._bootstrap(key, session_id) if self._hook_files.on else (None, ())
         theirs, said = await hooks.models.contribution(model) if hooks else (NO_CONTRIBUTION, ())
@@ -217,6 +221,7 @@ class TurnPreparer:
             thinking=route.attempt.thinking,
             reasoning=options.reasoning,
             session_id=session_id,
+            chat=chat,
             files=files,
             warned=warned,
             contribution=theirs,
@@ -240,6 +245,18 @@ class TurnPreparer:
             options=options,
             hooks=hooks,
             trace=chosen.trace_level == "on",
+            notices=await self._tell_edits(turn, skills) if person and skills.edited else (),
+        )
+
+    async def _tell_edits(self, turn: RunRequest, skills: AgentSkills) -> tuple[str, ...]:
+        """Tells the owner once that skills of theirs were edited, where nobody else reads it."""
+        if turn.origins or is_shared(turn.key, self._live.config.commands.owner_allow_from):
+            return ()
+        await asyncio.to_thread(self._skills.told, skills)
+        return tuple(
+            f"The skill {skill.name} was edited and is used as it is now ({skill.version}). If that was not you: "
+            f"openclaw skills untrust {skill.name}"
+            for skill in skills.edited
         )
 
     def _facts_of(self, agent_id: str) -> AgentFacts:
@@ -366,7 +383,8 @@ class TurnPreparer:
         runner = self._runner(
             key, tools, skills, model, labels=self._labels(key, skills), named_only=self._named_only(tools, model)
         )
-        options = ReplyOptions.of(chosen.reasoning_level, chosen.verbose_level)
+        chat = gather_chat(turn, self._platforms, self._live.config, {spec.name for spec in runner.all_specs})
+        options = ReplyOptions.of(chosen.reasoning_level, chosen.verbose_level, by_tool=chat.message_tool_only)
         what = self._prompt_request(
             turn,
             facts,
@@ -376,6 +394,7 @@ class TurnPreparer:
             elevated,
             thinking=self._models.thinking(model, turn.thinking, facts.agent, chosen.thinking_level),
             reasoning=options.reasoning,
+            chat=chat,
             files=(await self._bootstrap(key))[0] if self._hook_files.on else None,
             warned=await self._last_truncation(key) if once else (),
             contribution=(await ModelHooks(self._hooks.hooks, hook_context(turn), self._clock).contribution(model))[0],
@@ -442,7 +461,8 @@ class TurnPreparer:
             self._label_service.know(secret for group in secrets for secret in group)
         return self._label_service.labels(
             self._facts_of(key.agent).workspace,
-            place=turn.place if turn else "",
+            trusted=self._workspaces.trust(key.agent).trusted,
+            place=turn.place if turn and turn.place and self._workspaces.trusts(turn.place) else "",
             boxes=self._sandboxes.root(self._sandboxes.rules(key.agent)) if self._sandboxes.is_boxed(key) else None,
             skills=skills.labels,
             origins=(*path_origins(session.known.path), *turn.origins) if turn and session else read,
@@ -511,7 +531,7 @@ class TurnPreparer:
                 accepts_images=sees_images and (model is None or "image" in model.input),
                 env={name: value.reveal() for name, value in skills.variables.items()},
             ),
-            SkillGate(gate, self._skills.guard(skills), self._approver),
+            (SkillGate(self._skills.guard(skills), self._approver), gate),
             self._clock,
             repeats=RepeatDetector(facts.repeats),
             cap=result_cap(model.context_window if model else LARGEST_WINDOW),
@@ -543,18 +563,19 @@ class TurnPreparer:
         return PromptRequest(
             key=key,
             shared=is_shared(key, config.commands.owner_allow_from),
+            light=turn.alert is not None and turn.alert.light,
             sandbox=self._sandbox_facts(key, elevated) if self._sandboxes.is_boxed(key) else None,
             sandbox_mode=self._sandboxes.rules(key.agent).mode,
             external_agents=config.acp.enabled and bool(config.acp.agents),
             completion_wake=config.tools.exec.notify_on_exit,
             workspace=facts.workspace,
+            untrusted=not self._workspaces.trust(key.agent).trusted,
             skills=skills.prompt,
             model=model,
             default_model=self._models.model_set(facts.agent.id).default_name,
             tools=tools[0],
             sent=tools[1],
             options=facts.prompt_options,
-            chat=gather_chat(turn, self._platforms, config.channels),
             terminal=turn.place,
             extra=PromptText(turn.extra, "the caller", "owner") if turn.extra.strip() else None,
             now=millis(self._clock),

@@ -77,6 +77,8 @@ class _Run(Struct, eq=False):
     sent_at: int = 0
     alert: AlertRules | None = None
     """It is a heartbeat: its answer is shown when it is worth telling, and not before its end."""
+    held: list[BusEvent] = field(default_factory=list)
+    """What a heartbeat has written down, until it is known whether it is shown."""
 
 
 class EventProjection:
@@ -167,7 +169,10 @@ class EventProjection:
                 mended = [{"kind": problem.kind, "detail": problem.detail} for problem in problems]
                 return [_agent(told, run, "lifecycle", {"phase": "repaired", "problems": mended})]
             case RecordedEvent():
-                return [self._recorded(told, told.event)] if run.alert is None else []
+                if run.alert is not None:
+                    run.held.append(self._recorded(told, told.event))
+                    return []
+                return [self._recorded(told, told.event)]
             case RunEnded(stop_reason=reason):
                 data = {"phase": "finishing", "stopReason": reason, "aborted": reason == "aborted", "endedAt": told.at}
                 return [*self._sip(told, run), _agent(told, run, "lifecycle", data)]
@@ -233,12 +238,14 @@ class EventProjection:
 
     def _settled(self, told: RunEvent, run: _Run, outcome: RunOutcome) -> list[BusEvent]:
         ended = {"startedAt": run.began or told.at, "endedAt": told.at, "executionSettled": True}
+        shown: list[BusEvent] = []
         data: dict[str, Any]
         chat: dict[str, Any]
         if outcome.status == "ok":
             if run.alert is not None:
                 alert = alert_of(run.alert, outcome)
                 payloads = (alert,) if alert is not None else ()
+                shown = run.held if alert is not None else []
                 texts = tuple(each.text for each in payloads if each.text)
                 outcome = structs.replace(outcome, payloads=payloads, texts=texts)
             text = outcome.texts[-1] if outcome.texts else ""
@@ -274,7 +281,7 @@ class EventProjection:
         if outcome.notices:
             chat["notices"] = list(outcome.notices)
         lifecycle = _agent(told, run, "lifecycle", data)
-        return [lifecycle, _chat(told, run, **chat), _changed(told, phase=data["phase"])]
+        return [*shown, lifecycle, _chat(told, run, **chat), _changed(told, phase=data["phase"])]
 
 
 def _said(text: str, at: int, reasoning: str = "", media: Sequence[str] = ()) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from openclaw.core.events import (
 from openclaw.core.messages import Assistant, Thinking, ToolCall, Usage
 from openclaw.runs.request import AlertRules
 from openclaw.sessions import reply_text as shapes
-from openclaw.sessions.reply_parse import HEARTBEAT
+from openclaw.sessions.reply_parse import HEARTBEAT, Directives
 from openclaw.sessions.reply_text import (
     ReplyOptions,
     ReplyPayload,
@@ -202,14 +202,16 @@ class ReplyShaper:
                 return [event]
 
     def _begin(self) -> _Message:
-        return _Message(self._manner.enforce_final, bool(self._sent), self._proofread)
+        return _Message(self._manner.enforce_final, bool(self._sent) or self._manner.by_tool, self._proofread)
 
     def _ended(self, message: Assistant) -> list[ShapedEvent]:
         finished = message.stop_reason in ("stop", "toolUse")
         shaped = shape(message.text, enforce_final=self._manner.enforce_final, finished=finished)
         if HEARTBEAT in message.text.upper() and HEARTBEAT not in shaped.text.upper():
             log.info("took a stray %s out of an answer", HEARTBEAT)
-        if self._sent and is_duplicate(shaped.text, self._sent):
+        if self._manner.by_tool and message.asks is None:
+            shaped = structs.replace(shaped, text="", reasoning="", silent=True, directives=Directives())
+        elif self._sent and is_duplicate(shaped.text, self._sent):
             shaped = structs.replace(shaped, text="", silent=True)
         elif "#" in shaped.text:
             shaped = structs.replace(shaped, text=self._proofread(shaped.text))

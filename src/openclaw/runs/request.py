@@ -44,6 +44,8 @@ class AlertRules(Struct, frozen=True, kw_only=True):
     """An acknowledgement with at most this much beside it is none."""
     said_before: str = ""
     """The last alert, while it is too young to be repeated."""
+    light: bool = False
+    """Of the workspace files it is given HEARTBEAT.md alone."""
 
 
 class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -55,6 +57,9 @@ class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     elevated: str | None = None
     exec_security: Security | None = None
     exec_ask: Ask | None = None
+
+
+ReplyMode = Literal["automatic", "message_tool_only"]
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
@@ -93,6 +98,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """Where the answer goes when nobody waits for it on a connection; stored, so that a resumed run has it too."""
     reply_to_id: str = ""
     """The message on that platform which it answers."""
+    reply_mode: ReplyMode | None = None
+    """Whether its text is delivered, or only what the `message` tool sends; None leaves it to the configuration."""
     voice: bool = False
     """Its answer goes as a voice note where the platform has them."""
     report_to: SessionKey | None = None

@@ -46,6 +46,15 @@ class InboundSettings(Settings, frozen=True):
     by_channel: Annotated[Mapping[str, Millis], doc("the same, by channel")] = field(default_factory=dict)
 
 
+VisibleReplies = Literal["automatic", "message_tool"] | bool
+
+
+class MessagesGroupSettings(GroupChatSettings, frozen=True):
+    """`messages.groupChat`: every agent's groups."""
+
+    visible_replies: Annotated[VisibleReplies | None, doc("as messages.visibleReplies, in groups")] = None
+
+
 class MessagesSettings(Settings, frozen=True):
     """`messages`: how messages are taken in and answered."""
 
@@ -59,9 +68,21 @@ class MessagesSettings(Settings, frozen=True):
 
     queue: Annotated[QueueSettings, doc("messages that come while the assistant is busy")] = QueueSettings()
     inbound: Annotated[InboundSettings, doc("texts that belong together")] = InboundSettings()
-    group_chat: Annotated[GroupChatSettings, doc("groups")] = GroupChatSettings()
+    group_chat: Annotated[MessagesGroupSettings, doc("groups")] = MessagesGroupSettings()
+    visible_replies: Annotated[
+        VisibleReplies,
+        doc(
+            "automatic (or true): people on channels get the assistant's text; message_tool (or false): only what it"
+            " sends with its message tool, if it has it"
+        ),
+    ] = "automatic"
     ack_reaction: Annotated[str, doc("an emoji that is put on a message when work on it begins; empty for none")] = ""
     ack_reaction_scope: Annotated[
         AckScope, doc("which messages get it: in groups those that mention the assistant or all, direct ones, all")
     ] = "group-mentions"
     remove_ack_after_reply: Annotated[bool, doc("take it back when the answer is there")] = False
+
+    def replies_by_tool(self, group: bool) -> bool:
+        """Whether only what the `message` tool sends is delivered, in groups or in direct chats."""
+        own = self.group_chat.visible_replies if group else None
+        return (self.visible_replies if own is None else own) in ("message_tool", False)

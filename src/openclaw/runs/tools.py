@@ -33,9 +33,7 @@ from openclaw.workspace.seed import Workspaces
 class AgentsList(SimpleTool):
     """The `agents_list` tool."""
 
-    spec = tool_spec(
-        "agents_list", "Agents", "list agents you may start", "List the agents sessions_spawn may start.", {}
-    )
+    spec = tool_spec("agents_list", "Agents", "agents you may start", "List the agents sessions_spawn may start.", {})
 
     def __init__(self, models: ModelService, agents_settings: Live[AgentsSettings]) -> None:
         self._models = models

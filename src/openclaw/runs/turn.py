@@ -97,12 +97,14 @@ class PreparedTurn(Struct, frozen=True, kw_only=True):
     hooks: "TurnHooks | None" = None
     """The plugins' hook points for this turn; None when no plugin registered any."""
     trace: bool = False
+    notices: tuple[str, ...] = ()
+    """What the person is told beside the answer."""
 
-    def traced(self) -> tuple[str, ...]:
-        """What plugins and hooks changed in this turn, when that is to be told."""
+    def told(self) -> tuple[str, ...]:
+        """What is told beside the answer: the notices, and what plugins and hooks changed when that is asked for."""
         if not self.trace or self.hooks is None:
-            return ()
-        return tuple(f"Trace: {describe_entry(entry)}" for entry in self.hooks.entries)
+            return self.notices
+        return (*self.notices, *(f"Trace: {describe_entry(entry)}" for entry in self.hooks.entries))
 
 
 TurnEvent = Event | SessionRepaired | SessionRenewed | TurnPrepared | RecordedEvent
@@ -178,7 +180,7 @@ class TurnRunner:
                 async with aclosing(work) as events:
                     async for event in events:
                         if isinstance(event, RunEnded):
-                            noted = [RunNotice(text) for text in ((notice,) if notice else ()) + prepared.traced()]
+                            noted = [RunNotice(text) for text in ((notice,) if notice else ()) + prepared.told()]
                             for told in (*noted, *await prepared.spending.ended()):
                                 record.take(told)
                                 yield told

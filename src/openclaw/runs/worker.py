@@ -171,6 +171,7 @@ class RunService:
         except msgspec.DecodeError as error:
             return await self._give_up(taken, f"the request cannot be read any more ({error})")
         taken = structs.replace(taken, text=turn.text)
+        entry = await self._ledger.forgive(entry)
         if entry.attempts >= MOST_ATTEMPTS:
             return await self._give_up(taken, f"it did not finish in {entry.attempts} attempts", turn)
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()

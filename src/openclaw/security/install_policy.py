@@ -1,10 +1,5 @@
 """Asks the operator's policy program whether something may be installed. Any failure means no."""
 
-import contextlib
-import os
-import signal
-import subprocess
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
@@ -12,6 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from openclaw.process.child import ask_program_blocking
 from openclaw.security.settings import InstallPolicySettings, PolicyCommand
 from openclaw.version import __version__
 
@@ -98,60 +94,22 @@ def _answer(program: PolicyCommand, question: bytes, environ: Mapping[str, str])
     variables = {name: environ[name] for name in program.pass_env if name in environ}
     variables.update({name: value.reveal() for name, value in program.env.items()})
     try:
-        child = subprocess.Popen(
+        said = ask_program_blocking(
             [program.command, *program.args],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            question,
             env=variables,
-            start_new_session=True,
+            seconds=program.timeout_ms / 1000,
+            most=program.max_output_bytes,
         )
     except OSError as error:
         return f"it cannot be started: {error.strerror}"
-    said: list[bytes] = []
-    talk = threading.Thread(target=_talk, args=(child, question, program.max_output_bytes, said), daemon=True)
-    talk.start()
-    talk.join(program.timeout_ms / 1000)
-    late = talk.is_alive()
-    code = _end(child, late)
-    talk.join(1.0)
-    if late:
+    if said.why == "late":
         return f"it took longer than {program.timeout_ms} ms"
-    data = said[0] if said else b""
-    if len(data) > program.max_output_bytes:
+    if said.why:
         return "its answer was too long"
-    if code != 0:
-        return f"it ended with code {code}"
+    if said.code != 0:
+        return f"it ended with code {said.code}"
     try:
-        return msgspec.json.decode(data, type=PolicyAnswer)
+        return msgspec.json.decode(said.out, type=PolicyAnswer)
     except msgspec.DecodeError as error:
         return f"its answer was not understood: {error}"
-
-
-def _talk(child: "subprocess.Popen[bytes]", question: bytes, limit: int, said: list[bytes]) -> None:
-    assert child.stdin is not None and child.stdout is not None
-    with contextlib.suppress(OSError):
-        child.stdin.write(question)
-    with contextlib.suppress(OSError):
-        child.stdin.close()
-    with contextlib.suppress(OSError, ValueError):
-        said.append(child.stdout.read(limit + 1))
-
-
-def _end(child: "subprocess.Popen[bytes]", late: bool) -> int:
-    """Waits for the program, or kills it with everything it started."""
-    code: int | None = None
-    if not late:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            code = child.wait(timeout=1.0)
-    if code is None:
-        with contextlib.suppress(OSError):
-            if hasattr(os, "killpg"):
-                os.killpg(child.pid, signal.SIGKILL)
-            else:
-                child.kill()
-        child.wait()
-        code = -1
-    if child.stdout is not None:
-        child.stdout.close()
-    return code

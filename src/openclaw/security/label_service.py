@@ -37,6 +37,11 @@ def labelled_files(state: Path) -> LabelledFiles:
     return LabelledFiles(state / "labels" / "files.jsonl")
 
 
+def files_of_programs(state: Path) -> LabelledFiles:
+    """When other programs worked in a workspace: their files carry no label, and are not the owner's either."""
+    return LabelledFiles(state / "labels" / "programs.jsonl")
+
+
 class LabelService:
     """Labels what a run reads and writes; one for the process."""
 
@@ -87,6 +92,7 @@ class LabelService:
         self,
         workspace: Path,
         *,
+        trusted: bool = True,
         place: str = "",
         boxes: Path | None = None,
         skills: Mapping[str, tuple[Origin, ...]] | None = None,
@@ -95,8 +101,8 @@ class LabelService:
         path: str = os.defpath,
         egress: EgressBudget = EgressBudget(),  # noqa: B008 (immutable)
     ) -> RunLabels:
-        """The labels of one run. `place` is where the person is, `boxes` where sandboxes keep their files, `path` where
-        programs are."""
+        """The labels of one run. `trusted` says whose words the workspace holds; `place` is a directory of the owner's
+        where he is, `boxes` where sandboxes keep their files, `path` where programs are."""
         if self._settings is not self._live.current:
             self._configure(self._live.current)
         external = self._settings.external_content
@@ -120,10 +126,15 @@ class LabelService:
                 programs=tuple(each for each in path.split(os.pathsep) if each),
                 open=(reals[0], f"{self._real_state}/sandboxes"),
             )
+        if not trusted:  # its files are in the prompt
+            origins = (*origins, make_origin("external", f"the workspace {workspace}, which is not trusted"))
         known = LabelContext(
             files=self.files,
             places=TrustedPaths(
-                own=reals, package=reals[1], untrusted=external.untrusted_paths, directories=skills or {}
+                own=reals if trusted else reals[1:],
+                package=reals[1],
+                untrusted=external.untrusted_paths,
+                directories=skills or {},
             ),
             journal=self._journal,
             redactor=self._redactor,

@@ -65,7 +65,11 @@ class ContainerSettings(Settings, frozen=True):
     )
     setup_command: Annotated[str | tuple[str, ...] | None, doc("run once in a new container")] = None
     pids_limit: Annotated[Number | None, doc("most processes; 0 for no limit")] = None
-    memory: Annotated[str | int | None, doc("most memory, such as 1g; of each process with the process backend")] = None
+    memory: Annotated[
+        str | int | None,
+        doc("most memory, such as 1g; of each process with the process backend; usually 2g, 0 for any"),
+    ] = None
+    disk: Annotated[str | int | None, doc("largest file that may be written, such as 1g; usually 2g, 0 for any")] = None
     cpus: Annotated[Share | None, doc("processors; containers only")] = None
     binds: Annotated[tuple[str, ...] | None, doc("more directories: HOST:INSIDE:ro or HOST:INSIDE:rw")] = None
 

@@ -74,9 +74,6 @@ class Elevation(Struct, frozen=True):
     why: str = ""
 
 
-NOT_ELEVATED = Elevation("off")
-
-
 def resolve_elevation(
     speaker: Speaker,
     shared: ElevatedSettings,

@@ -129,10 +129,6 @@ class SessionKeyParams(Params, frozen=True, kw_only=True):
     agent_id: NonEmpty | None = None
 
 
-class SessionsBranchesListParams(SessionKeyParams, frozen=True, kw_only=True):
-    """The method is not served; the protocol's clients may still ask."""
-
-
 class SessionRepositorySource(Params, frozen=True, kw_only=True):
     url: Annotated[str, Meta(min_length=1, max_length=2048)]
     ref: Annotated[str, Meta(min_length=1, max_length=1024)] | None = None

@@ -134,14 +134,21 @@ class ReplyOptions(Struct, frozen=True, kw_only=True):
     verbose: VerboseLevel = "off"
     enforce_final: bool = False
     """Only text in `<final>` is the answer."""
+    by_tool: bool = False
+    """People see only what the `message` tool sends."""
 
     @classmethod
-    def of(cls, reasoning: str | None, verbose: str | None, *, enforce_final: bool = False) -> "ReplyOptions":
-        """The options of a session; an invalid level counts as unset."""
+    def of(
+        cls, reasoning: str | None, verbose: str | None, *, enforce_final: bool = False, by_tool: bool = False
+    ) -> "ReplyOptions":
+        """The options of a session; an invalid level counts as unset. What people do not see needs no comment."""
+        if by_tool:
+            reasoning = verbose = "off"
         return cls(
             reasoning=next((level for level in REASONING if level == reasoning), "off"),
             verbose=next((level for level in VERBOSE if level == verbose), "off"),
             enforce_final=enforce_final,
+            by_tool=by_tool,
         )
 
 

@@ -29,6 +29,8 @@ class AcceptedContent(Struct, frozen=True, kw_only=True, rename="camel", omit_de
     permissions: SkillPermissions = SkillPermissions()
     files: tuple[DigestedFile, ...] = ()
     blocked: bool = False
+    untold: bool = False
+    """Its owner changed it, it is used as it is now, and nobody was told so yet."""
 
 
 class Trust(Struct, frozen=True):
@@ -43,10 +45,16 @@ class Trust(Struct, frozen=True):
 
 
 def judge_trust(
-    skill: Skill, accepted: AcceptedContent | None, settings: SkillsSettings, *, shipped: str | None, alarming: bool
+    skill: Skill,
+    accepted: AcceptedContent | None,
+    settings: SkillsSettings,
+    *,
+    shipped: str | None,
+    alarming: bool,
+    own_edit: bool = False,
 ) -> Trust:
     """The trust state of `skill`. `shipped` is the digest a bundled skill must have; `alarming` means that a scan of
-    its files has critical findings."""
+    its files has critical findings; `own_edit` that only its owner can have changed it since it was accepted."""
     if skill.bundled:
         if settings.verify and (skill.tree is None or skill.tree.sha256 != shipped):
             return Trust("changed", "it is not as it was shipped: install OpenClaw again", held=True)
@@ -60,6 +68,8 @@ def judge_trust(
     if accepted is None:
         return _new(skill, settings.trust, alarming)
     if settings.verify and accepted.tree_sha256 != skill.tree.sha256:
+        if own_edit and settings.trust == "tofu":
+            return Trust("changed", "you changed it; trusted from its next use on", by=accepted.approved_by)
         why = f"its files changed since it was accepted: openclaw skills diff {skill.name}"
         return Trust("changed", why, held=True, by=accepted.approved_by)
     return Trust("trusted", by=accepted.approved_by)
@@ -273,6 +283,8 @@ class SkillList(Struct, frozen=True, kw_only=True):
     """Skills hidden by another one of the same name."""
     collisions: tuple[Collision, ...] = ()
     diagnostics: tuple[SkillProblem, ...] = ()
+    edited: tuple[Skill, ...] = ()
+    """Changed by their owner and in use as they are now; nobody was told so yet."""
 
     @property
     def usable(self) -> tuple[ListedSkill, ...]:

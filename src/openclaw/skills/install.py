@@ -10,11 +10,11 @@ import io
 import os
 import re
 import secrets
-import shutil
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -22,23 +22,19 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
-from openclaw.security.install_scan import ScanFinding
+from openclaw.security.install import InstallReview, StagedPackage, placing, remove_package, stage
 from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.gate import command
 from openclaw.skills.manifest import Installer, Reference, SkillManifest, find_outside_references
-from openclaw.skills.record import Skill, Source
+from openclaw.skills.record import ORIGIN, RECORDS, Skill, Source
 from openclaw.skills.settings import DependencySettings
 from openclaw.skills.store import FILE, Inspect, read_manifest
 from openclaw.storage import atomic
-from openclaw.storage.archives import read_package, recover_swaps, swap, write_package
-from openclaw.storage.digests import Hasher, Unverifiable
-from openclaw.storage.locks import hold_lock
+from openclaw.storage.archives import read_package
+from openclaw.storage.digests import Hasher
 
 # Install and remove.
 
-RECORDS = ".openclaw"
-ORIGIN = "source-origin.json"
-_STAGING, _OLD, _LOCK = ".openclaw-staging-", ".openclaw-old-", ".openclaw-install.lock"
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 
 OriginKind = Literal["path", "git", "archive", "registry"]
@@ -55,40 +51,18 @@ class InstallOrigin(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     tree_sha256: str
 
 
-class StagedSkill(Struct, frozen=True, kw_only=True):
+class StagedSkill(StagedPackage, frozen=True, kw_only=True):
     """A skill unpacked and scanned, not yet installed."""
 
-    slug: str
     manifest: SkillManifest
-    directory: Path
-    """Its staging directory."""
-    target: Path
-    kind: OriginKind
-    spec: str
-    tree_sha256: str
-    files: int
-    findings: tuple[ScanFinding, ...] = ()
     outside: tuple[Reference, ...] = ()
-    replaces: bool = False
 
     @property
-    def critical(self) -> bool:
-        return any(finding.severity == "critical" for finding in self.findings)
+    def slug(self) -> str:
+        return self.name
 
 
-def no_objection(staged: StagedSkill) -> str:
-    return ""
-
-
-class SkillReview(Struct, frozen=True, kw_only=True):
-    """The reviewers of an install, in order; each returns a reason to stop, or an empty string."""
-
-    policy: Callable[[StagedSkill], str] = no_objection
-    """The operator's program."""
-    hooks: tuple[Callable[[StagedSkill], str], ...] = ()
-    """`before_install` of plugins."""
-    person: Callable[[StagedSkill], str] = no_objection
-    """The person who asked for the install."""
+SkillReview = InstallReview[StagedSkill]
 
 
 def slug_of(text: str) -> str:
@@ -114,11 +88,8 @@ def install(
 ) -> StagedSkill:
     """Installs the skill in `spec` below `root` and returns it. A failure leaves nothing behind."""
     with stage_skill(spec, root, inspect, slug, force) as ready:
-        for objects in (gatekeeper.policy, *gatekeeper.hooks, gatekeeper.person):
-            why = objects(ready)
-            if why:
-                raise InvalidRequest(f"{ready.slug} was not installed: {why}")
-        _put(ready, root, source, ledger, force, now, stamp)
+        gatekeeper.check(ready)
+        _put(ready, source, ledger, force, now, stamp)
         return ready
 
 
@@ -135,33 +106,12 @@ def stage_skill(
     target = root / name
     if target.exists() and not force:
         raise Conflict(f"{target} is already there: --force replaces it, --as gives another name")
-    directory = root / f"{_STAGING}{secrets.token_hex(6)}"
-    try:
-        write_package(directory, found)
-        tree = Hasher(float).tree(str(directory))  # at the time 0.0 no digest is cached
-        texts = {path: data for path, (data, _) in found.items()}
-        yield StagedSkill(
-            slug=name,
-            manifest=manifest,
-            directory=directory,
-            target=target,
-            kind="path" if spec.is_dir() else "archive",
-            spec=str(spec.resolve()),
-            tree_sha256=tree.sha256,
-            files=len(found),
-            findings=tuple(inspect(texts)),
-            outside=find_outside_references(manifest.body, manifest.body_line),
-            replaces=target.exists(),
-        )
-    except (OSError, Unverifiable) as error:
-        raise StateError(f"cannot stage the skill below {root}: {error}") from error
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    outside = find_outside_references(manifest.body, manifest.body_line)
+    with stage(StagedSkill, spec, target, found, inspect, manifest=manifest, outside=outside) as ready:
+        yield ready
 
 
-def _put(
-    ready: StagedSkill, root: Path, source: Source, ledger: AcceptedSkills, force: bool, now: float, stamp: str
-) -> None:
+def _put(ready: StagedSkill, source: Source, ledger: AcceptedSkills, force: bool, now: float, stamp: str) -> None:
     """Moves the staged directory into place and records that it was accepted."""
     origin = InstallOrigin(
         source=ready.kind, spec=ready.spec, slug=ready.slug, installed_at=stamp, tree_sha256=ready.tree_sha256
@@ -169,21 +119,11 @@ def _put(
     atomic.replace_file(
         ready.directory / RECORDS / ORIGIN, msgspec.json.format(msgspec.json.encode(origin), indent=2), 0o644
     )
-    with hold_lock(root / _LOCK, f"{root}"):
-        recover_swaps(root, _OLD)
-        if ready.target.exists() and not force:
-            raise Conflict(f"{ready.target} is already there: another install was quicker. --force replaces it")
-        swap(ready.directory, ready.target, root / f"{_OLD}{ready.slug}")
+    with placing(ready, force) as move:
+        move()
         ledger.accept(
             {os.path.realpath(ready.target): make_entry(_as_skill(ready, source), "install", round(now * 1000))}
         )
-
-
-def repair_interrupted(root: Path) -> None:
-    """Repairs an interrupted install under the lock, for readers that do not hold it."""
-    if any(root.glob(f"{_OLD}*")):
-        with hold_lock(root / _LOCK, f"{root}"):
-            recover_swaps(root, _OLD)
 
 
 def _as_skill(ready: StagedSkill, source: Source) -> Skill:
@@ -205,18 +145,7 @@ def _as_skill(ready: StagedSkill, source: Source) -> Skill:
 
 def remove(target: Path, root: Path, ledger: AcceptedSkills) -> None:
     """Removes an installed skill and its entry in the accepted skills."""
-    base = os.path.realpath(target)
-    with hold_lock(root / _LOCK, f"{root}"):
-        aside = root / f"{_STAGING}{secrets.token_hex(6)}"
-        try:
-            target.rename(aside)
-        except OSError as error:
-            raise StateError(f"cannot remove {target}: {error.strerror}") from error
-        ledger.forget(base)
-    if aside.is_symlink():
-        aside.unlink()
-    else:
-        shutil.rmtree(aside, ignore_errors=True)
+    remove_package(target, root, partial(ledger.forget, os.path.realpath(target)))
 
 
 def origin_of(base: Path) -> InstallOrigin | None:

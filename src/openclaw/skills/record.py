@@ -23,6 +23,10 @@ PRECEDENCE: tuple[Source, ...] = get_args(Source)
 
 BUNDLED: Source = "openclaw-bundled"
 
+RECORDS = ".openclaw"
+ORIGIN = "source-origin.json"
+"""In `RECORDS` of a skill that was installed: where it came from."""
+
 
 class Skill(Struct, frozen=True, kw_only=True):
     """One skill on disk."""

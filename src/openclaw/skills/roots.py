@@ -1,5 +1,7 @@
 """The directories to search for skills, highest precedence first."""
 
+import shutil
+from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
 
@@ -8,6 +10,7 @@ from msgspec import Struct
 from openclaw.skills.record import Source
 
 GROUP = "openclaw.skills"
+NPM_PREFIXES = ("NPM_CONFIG_PREFIX", "npm_config_prefix")
 
 
 class SkillRoot(Struct, frozen=True, kw_only=True):
@@ -76,6 +79,17 @@ def roots(places: SkillRoots) -> tuple[SkillRoot, ...]:
 def expand_path(text: str, home: Path, cwd: Path) -> Path:
     """Expands a path from the settings: `~` is `home`, relative paths start at `cwd`."""
     return home / text[2:] if text.startswith(("~/", "~\\")) else home if text == "~" else cwd / text
+
+
+def node_directories(home: Path, variables: Mapping[str, str]) -> tuple[Path, ...]:
+    """The skill directories of globally installed node packages: of bun, and of npm by its prefix or its program."""
+    named = (variables.get(name) for name in NPM_PREFIXES)
+    prefixes = [home / ".npm-global", *(Path(prefix) for prefix in named if prefix)]
+    node = shutil.which("node", path=variables.get("PATH"))
+    prefixes += [Path(node).resolve().parent.parent] if node else []
+    modules = [home / ".bun/install/global/node_modules", *(prefix / "lib/node_modules" for prefix in prefixes)]
+    found = (path for place in modules for pattern in ("[!.@]*/skills", "@*/*/skills") for path in place.glob(pattern))
+    return tuple(dict.fromkeys(path for path in sorted(found) if path.is_dir()))
 
 
 def package_directories() -> tuple[Path, ...]:

@@ -13,18 +13,18 @@ from typing import Any
 from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentsSettings, resolve_agent
-from openclaw.core.harness import Gate
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin, PromptText, make_origin
 from openclaw.core.tool import ApprovalRequest, Approver, Tool, ToolContext
 from openclaw.security import install_scan
+from openclaw.security.label_service import files_of_programs, labelled_files
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.catalog import catalog_text
 from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
 from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard, collect_variables
-from openclaw.skills.install import ORIGIN, RECORDS
-from openclaw.skills.roots import PluginDirectory, SkillRoots, expand_path, package_directories
+from openclaw.skills.record import ORIGIN, RECORDS
+from openclaw.skills.roots import PluginDirectory, SkillRoots, expand_path, node_directories, package_directories
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.store import ScanDependencies, SkillStore
 from openclaw.storage.digests import identity_at
@@ -81,7 +81,9 @@ class SkillService:
         self._is_set = is_set
         """Whether the configuration sets a path, for `requires.config`."""
         self._for: tuple[object, ...] = (None, None, None)
-        self.library = SkillStore(AcceptedSkills(state), install_scan.scan_files, now)
+        self.library = SkillStore(
+            AcceptedSkills(state), install_scan.scan_files, now, (labelled_files(state).of, files_of_programs(state).of)
+        )
         self._state = state
         self._home = home_dir
         self._now = now
@@ -96,7 +98,7 @@ class SkillService:
     @cached_property
     def _packages(self) -> tuple[Path, ...]:
         # Slow, and constant for the process.
-        return package_directories()
+        return (*package_directories(), *node_directories(self._home, self._variables.current))
 
     def places(self, workspace: Path, cwd: Path, given: tuple[Path, ...] = ()) -> SkillRoots:
         return SkillRoots(
@@ -184,6 +186,13 @@ class SkillService:
             self._looked[place] = last
         return last.skills
 
+    def told(self, skills: AgentSkills) -> None:
+        """Records that the owner was told of the changes to their own skills."""
+        self.library.ledger.told(skill.base_dir for skill in skills.edited)
+        for place, last in self._looked.items():
+            if last.skills is skills:
+                self._looked[place] = structs.replace(last, skills=structs.replace(skills, edited=()))
+
     def of(self, agent_id: str, workspace: Path) -> AgentSkills:
         """The skills of an agent as they are now, without accepting new ones."""
         return self.look(agent_id, workspace, workspace, first_use=False)
@@ -232,9 +241,8 @@ def _origins(item: ListedSkill) -> tuple[Origin, ...]:
 
 
 class SkillGate(Struct, frozen=True):
-    """A run's gate behind the skill guard: the guard judges a call first, then the wrapped gate."""
+    """Asks the skill guard about a call."""
 
-    gate: Gate
     guard: SkillGuard
     approver: Approver
 
@@ -243,13 +251,11 @@ class SkillGate(Struct, frozen=True):
             case GuardRefuses(why):
                 return why
             case GuardAsks(why):
-                refusal = await self._asked(tool, args, context, why)
-                if refusal is not None:
-                    return refusal
+                return await self._asked(tool, args, context, why)
             case GuardAllows(notes):
                 for note in notes:
                     log.warning("%s: %s", context.session_key, note)
-        return await self.gate.admit(tool, args, context)
+        return None
 
     async def _asked(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str) -> str | None:
         shown = args.get("command") or args.get("path") or args.get("url") or ""

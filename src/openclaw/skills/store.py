@@ -13,16 +13,16 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.errors import StateError
-from openclaw.core.text import sanitize_line
+from openclaw.core.text import Origin, sanitize_line
 from openclaw.security.install_scan import ScanFinding
 from openclaw.skills import gate
 from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.gate import AcceptedContent, JudgedSkill, ListedSkill, MachineFacts, SkillList, merge
 from openclaw.skills.manifest import Malformed, Reference, SkillManifest, find_outside_references, parse
-from openclaw.skills.record import BUNDLED, Skill, SkillProblem, Source
+from openclaw.skills.record import BUNDLED, ORIGIN, RECORDS, Skill, SkillProblem, Source
 from openclaw.skills.roots import SkillRoot, SkillRoots, bundled, roots
 from openclaw.skills.settings import LimitSettings, SkillsSettings
 from openclaw.storage.digests import (
@@ -265,6 +265,8 @@ log = logging.getLogger(__name__)
 DIGESTS = "digests.json"
 
 
+OriginsOf = Callable[..., tuple[Origin, ...]]
+"""The origins of untrusted text that was written to these paths; none when no run wrote any."""
 Inspect = Callable[[Mapping[str, bytes]], Sequence[ScanFinding]]
 """Scans files by path; a `critical` finding means that a person must review the skill."""
 
@@ -272,8 +274,11 @@ Inspect = Callable[[Mapping[str, bytes]], Sequence[ScanFinding]]
 class SkillStore:
     """Finds and judges skills, with caches; one per process."""
 
-    def __init__(self, ledger: AcceptedSkills, inspect: Inspect, now: Callable[[], float]) -> None:
+    def __init__(
+        self, ledger: AcceptedSkills, inspect: Inspect, now: Callable[[], float], origins_of: Sequence[OriginsOf] = ()
+    ) -> None:
         self.ledger = ledger
+        self._origins_of = origins_of
         self._inspect = inspect
         self._now = now
         self.hasher = Hasher(now)
@@ -327,7 +332,13 @@ class SkillStore:
                 log.info("%s", line)
         chosen = set(map(id, winners))
         shadowed = tuple(one for one in judged if id(one) not in chosen)
-        return SkillList(items=items, shadowed=shadowed, collisions=collisions, diagnostics=diagnostics)
+        untold = {base for base, entry in ledger.items() if entry.untold}
+        edited = tuple(
+            one.skill
+            for one in winners
+            if one.skill.base_dir in untold or (first_use and one.trust.state == "changed" and not one.trust.held)
+        )
+        return SkillList(items=items, shadowed=shadowed, collisions=collisions, diagnostics=diagnostics, edited=edited)
 
     def findings(self, skill: Skill) -> tuple[ScanFinding, ...]:
         """Scans the files of `skill`."""
@@ -345,19 +356,35 @@ class SkillStore:
             settings,
             shipped=shipped_digests().get(skill.name) if skill.bundled else None,
             alarming=entry is None and skill.owned and settings.trust == "tofu" and self._alarming(skill),
+            own_edit=entry is not None and self._is_own_edit(skill, entry),
         )
         if broken and not skill.bundled and settings.trust != "off":
             trust = gate.Trust("blocked", "what you accepted cannot be read; see openclaw skills check", held=True)
         return JudgedSkill(skill, trust)
+
+    def _is_own_edit(self, skill: Skill, entry: AcceptedContent) -> bool:
+        """Whether its owner changed a skill of the workspace, or a run that had read nothing from elsewhere."""
+        if skill.source != "openclaw-workspace" or skill.tree is None or entry.tree_sha256 == skill.tree.sha256:
+            return False
+        if entry.approved_by == "install" or Path(skill.base_dir, RECORDS, ORIGIN).exists():
+            return False  # somebody else wrote it
+        was, now = {*entry.files}, {*skill.tree.files}
+        changed = {os.path.join(skill.base_dir, file.path) for file in was ^ now}  # noqa: PTH118
+        # A file that is gone, or came by a rename, shows in the times of its directory.
+        places = {skill.base_dir, *changed, *map(os.path.dirname, changed)}
+        theirs = any(origins_of(*sorted(places)) for origins_of in self._origins_of)
+        return not theirs and not self._alarming(skill)
 
     def _first_use(self, judged: Sequence[JudgedSkill], settings: SkillsSettings) -> tuple[SkillProblem, ...]:
         if settings.trust == "off":
             return ()
         now = round(self._now() * 1000)
         fresh = {
-            one.skill.base_dir: make_entry(one.skill, "first-use", now)
+            one.skill.base_dir: structs.replace(
+                make_entry(one.skill, "first-use", now), untold=one.trust.state == "changed"
+            )
             for one in judged
-            if one.trust.state == "new" and not one.trust.held
+            if one.trust.state in ("new", "changed") and not one.trust.held
         }
         if not fresh:
             return ()
@@ -365,7 +392,7 @@ class SkillStore:
             self.ledger.accept(fresh)
         except StateError as error:
             return (SkillProblem(kind="trust", path=str(self.ledger.path), message=error.message),)
-        log.info("accepted on first use: %s", ", ".join(sorted(entry.name for entry in fresh.values())))
+        log.info("accepted as they are now: %s", ", ".join(sorted(entry.name for entry in fresh.values())))
         return ()
 
     def _alarming(self, skill: Skill) -> bool:

@@ -43,6 +43,13 @@ def is_alive(owner: Owner | None) -> bool:
     return owner is not None and _started(owner.pid) == owner.started
 
 
+def ended_in_order(owner: str) -> bool:
+    """Whether whoever had a row has put it down, or went with the whole machine: it did not die of its work."""
+    gone = Owner.parse(owner)
+    boot, tick, _ = (gone.started if gone is not None else "").partition("/")
+    return gone is None or bool(tick and boot != Owner.of_this_process().started.partition("/")[0])
+
+
 class OwnedRows:
     """The rows of `table` for which `in_work` holds, each under its `key`, as `me` may take and release them."""
 

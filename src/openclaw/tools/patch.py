@@ -304,7 +304,7 @@ class ApplyPatch(ChangingFileTool[PatchArgs]):
     spec = tool_spec(
         "apply_patch",
         "Apply patch",
-        "apply multi-file patches",
+        "multi-file patches",
         "Change several files with one patch: '*** Begin Patch', then sections '*** Add File: p' (lines with +), "
         "'*** Delete File: p', '*** Update File: p' (optional '*** Move to: q', hunks '@@ context' with lines "
         "prefixed by space, - or +), then '*** End Patch'.",

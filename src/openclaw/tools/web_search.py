@@ -1,12 +1,14 @@
 """The `web_search` tool: searches with Brave, SearXNG or DuckDuckGo."""
 
+import asyncio
+import importlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from html.parser import HTMLParser
 from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from msgspec import Struct, structs
@@ -25,7 +27,6 @@ T = TypeVar("T")
 # Engines.
 
 BRAVE = "https://api.search.brave.com/res/v1/web/search"
-DUCKDUCKGO = "https://html.duckduckgo.com/html/"
 _FRESH = {"day": "d", "week": "w", "month": "m", "year": "y"}
 
 
@@ -37,13 +38,16 @@ class WebResult(Struct, frozen=True, kw_only=True):
 
 
 Search = Callable[["WebSearchArgs"], Awaitable[list[WebResult]]]
+KeylessResults = Sequence[Mapping[str, Any]]
+KeylessSearch = Callable[[str, str, str | None, int], KeylessResults]
+"""Searches for a query, in a region, within a time (d, w, m, y) and for so many results."""
 
 
 def choose_engine(
     settings: SearchSettings,
     *,
     brave: str = BRAVE,
-    duckduckgo: str = DUCKDUCKGO,
+    duckduckgo: KeylessSearch | None = None,
     rules: AddressRules = AddressRules(),  # noqa: B008 (immutable)
 ) -> tuple[str, Search]:
     """The configured engine, by name; else the first usable one: Brave, SearXNG, DuckDuckGo."""
@@ -59,7 +63,7 @@ def choose_engine(
             trusted = AddressRules(allowed_hosts=(host,) if host else ())
             pages = PageFetcher(trusted, structs.replace(limits, max_redirects=0))
             return "searxng", partial(_search_searxng, pages, address)
-    return "duckduckgo", partial(_search_duckduckgo, PageFetcher(rules, limits), duckduckgo)
+    return "duckduckgo", partial(_search_duckduckgo, duckduckgo or partial(ask_duckduckgo, settings.timeout_seconds))
 
 
 async def _search_brave(
@@ -104,66 +108,41 @@ async def _search_searxng(pages: PageFetcher, address: str, wanted: "WebSearchAr
     ]
 
 
-async def _search_duckduckgo(pages: PageFetcher, address: str, wanted: "WebSearchArgs") -> list[WebResult]:
-    """Searches without a key, through the page for browsers without scripts."""
-    region = f"{wanted.country.lower()}-{(wanted.search_lang or 'en').lower()}" if wanted.country else ""
-    asked = {"q": wanted.query, "kl": region, "df": _FRESH.get(wanted.freshness, "")}
-    got = await pages.get(_with(address, asked))
-    if got.status != 200:
-        raise Unavailable(f"DuckDuckGo answered {got.status}: wait a while, or set up another engine.")
-    page = _Results()
-    page.feed(got.text)
-    page.close()
-    if not page.found and "anomaly" in got.text:
-        raise Unavailable("DuckDuckGo wants to see a person: wait a while, or set up another engine.")
-    return page.found
+async def _search_duckduckgo(keyless: KeylessSearch, wanted: "WebSearchArgs") -> list[WebResult]:
+    """Searches without a key."""
+    region = f"{wanted.country.lower()}-{(wanted.search_lang or 'en').lower()}" if wanted.country else "us-en"
+    rows = await asyncio.to_thread(keyless, wanted.query, region, _FRESH.get(wanted.freshness), wanted.count or 5)
+    return [
+        WebResult(title=" ".join(str(row.get("title") or "").split()), url=url, description=str(row.get("body") or ""))
+        for row in rows
+        if (url := str(row.get("href") or "")).startswith(("http://", "https://"))
+    ]
 
 
-class _Results(HTMLParser):
-    """Parses result titles, addresses and snippets."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.found: list[WebResult] = []
-        self._url = ""
-        self._part: list[str] | None = None
-        self._is_title = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        kinds = (given.get("class") or "").split()
-        if "result__a" in kinds:
-            self._url, self._part, self._is_title = _target(given.get("href") or ""), [], True
-        elif "result__snippet" in kinds and self.found:
-            self._part, self._is_title = [], False
-
-    def handle_data(self, data: str) -> None:
-        if self._part is not None:
-            self._part.append(data)
-
-    def handle_endtag(self, tag: str) -> None:
-        if self._part is None or tag not in ("a", "div", "td"):
-            return
-        words = " ".join("".join(self._part).split())
-        if self._is_title and self._url:
-            self.found.append(WebResult(title=words, url=self._url))
-        elif not self._is_title and self.found:
-            self.found[-1] = msgspec.structs.replace(self.found[-1], description=words)
-        self._part = None
-
-
-def _target(href: str) -> str:
-    """The address behind a link of the result page; none for advertisements."""
+def ask_duckduckgo(seconds: float, query: str, region: str, timelimit: str | None, count: int) -> KeylessResults:
+    """Asks DuckDuckGo through the library of the extra `search`."""
     try:
-        url = urlsplit(f"https:{href}" if href.startswith("//") else href)
-        hidden = parse_qs(url.query).get("uddg")
-    except ValueError:
-        return ""
-    if hidden:
-        href = hidden[0]
-    elif (url.hostname or "").endswith("duckduckgo.com"):
-        return ""
-    return href if href.startswith(("http://", "https://")) else ""
+        library = importlib.import_module("ddgs")
+        failures = importlib.import_module("ddgs.exceptions")
+    except ImportError as error:
+        raise Unavailable(
+            "searching without a key needs the extra search: pip install 'openclaw-py[search]'. "
+            "Or set BRAVE_API_KEY, or the address of a SearXNG instance in tools.web.search.baseUrl"
+        ) from error
+    try:
+        client = library.DDGS(timeout=max(1, round(seconds)))
+        rows: KeylessResults = client.text(
+            query, region=region, timelimit=timelimit, max_results=count, backend="duckduckgo"
+        )
+    except failures.RatelimitException as error:
+        raise Unavailable("DuckDuckGo wants to see a person: wait a while, or set up another engine.") from error
+    except failures.TimeoutException as error:
+        raise Unavailable(f"DuckDuckGo did not answer within {seconds:g} s.") from error
+    except failures.DDGSException as error:
+        if "no results" in str(error).lower():
+            return []
+        raise Unavailable("DuckDuckGo gave no answer: wait a while, or set up another engine.") from error
+    return rows
 
 
 class _BraveResult(Struct, frozen=True):

@@ -120,6 +120,8 @@ def _read(name: str, shown: str, real: str, about: os.stat_result) -> WorkspaceF
             data = stream.read(MAX_BYTES // 2)
             stream.seek(-(MAX_BYTES // 2), os.SEEK_END)
             rest = stream.read(MAX_BYTES // 2)
+    if b"\0" in data or b"\0" in rest:
+        return WorkspaceFile(name=name, path=shown, problem=f"{name} is not text; put a text file in its place")
     content, notes = _decode(data)
     raw_chars = None
     if rest:

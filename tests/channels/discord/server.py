@@ -15,9 +15,24 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
 
 TOKEN = "test.discord.token"
-BOT = {"id": "900", "username": "claw", "bot": True}
+BOT = {"id": "900", "username": "claw", "discriminator": "0", "avatar": None, "global_name": None, "bot": True}
 ADA, EVE = "7", "8"
 GUILD, CHANNEL, THREAD = "100", "200", "300"
+WHEN = "2026-11-01T00:00:00.000000+00:00"
+_OPEN = {"archived": False, "auto_archive_duration": 1440, "archive_timestamp": WHEN, "locked": False}
+_BLANK: dict[str, Any] = {
+    "timestamp": WHEN,
+    "edited_timestamp": None,
+    "tts": False,
+    "mention_everyone": False,
+    "mentions": [],
+    "mention_roles": [],
+    "attachments": [],
+    "embeds": [],
+    "pinned": False,
+    "components": [],
+}
+"""What every message has, also when there is nothing to say about it."""
 
 
 class Fault:
@@ -97,9 +112,10 @@ class DiscordServer:
             message = {
                 "id": self._next(),
                 "channel_id": channel or f"5{sender}",
-                "author": {"id": sender, "username": f"user{sender}"},
+                "author": _user(sender),
                 "content": text,
                 "type": 0,
+                **_BLANK,
                 **({"guild_id": GUILD, "member": {"nick": None}} if channel else {}),
                 **more,
             }
@@ -108,18 +124,21 @@ class DiscordServer:
             return str(message["id"])
 
     def presses(self, message_id: str, data: str, sender: str = ADA) -> None:
-        self._interacts(3, {"custom_id": data}, sender, message={"id": message_id, "channel_id": f"5{sender}"})
+        self._interacts(
+            3, {"custom_id": data, "component_type": 2}, sender, message=self._message(message_id, f"5{sender}")
+        )
 
     def chooses(self, name: str, text: str = "", sender: str = ADA) -> None:
         """Somebody takes a command from the menu."""
         options = [{"name": "text", "type": 3, "value": text}] if text else []
-        self._interacts(2, {"name": name, "options": options}, sender)
+        self._interacts(2, {"id": "801", "type": 1, "name": name, "options": options}, sender)
 
     def _interacts(self, kind: int, data: dict[str, Any], sender: str, **more: Any) -> None:
-        user = {"id": sender, "username": f"user{sender}"}
         with self.changed:
-            event = {"id": self._next(), "token": "itoken", "type": kind, "data": data, "user": user, **more}
-            self.happens("INTERACTION_CREATE", {"channel_id": f"5{sender}", **event})
+            event = {"id": self._next(), "token": "itoken", "type": kind, "data": data, "user": _user(sender), **more}
+            where = {"channel_id": f"5{sender}", "channel": {"id": f"5{sender}", "type": 1}}
+            about = {"application_id": "901", "version": 1, "authorizing_integration_owners": {}, "entitlements": []}
+            self.happens("INTERACTION_CREATE", {**where, **about, "attachment_size_limit": 10_000_000, **event})
 
     def happens(self, kind: str, data: Any) -> None:
         with self.changed:
@@ -158,7 +177,9 @@ class DiscordServer:
             self._sockets.append(socket)
         try:
             _send(socket, {"op": 10, "d": {"heartbeat_interval": self.heartbeat_ms}})
-            start = self._welcome(socket, json.loads(socket.recv()))
+            while (hello := json.loads(socket.recv()))["op"] == 1:  # a heart may beat before anybody says who they are
+                _send(socket, {"op": 11})
+            start = self._welcome(socket, hello)
             if start is None:
                 return
             threading.Thread(target=self._tell, args=(socket, start), daemon=True).start()
@@ -189,22 +210,27 @@ class DiscordServer:
         with self.changed:
             self._events = []
             guilds = [{"id": GUILD, "unavailable": True}]
-            ready = {"user": BOT, "session_id": name, "resume_gateway_url": self._address, "guilds": guilds}
-            self.happens("READY", {**ready, "application": {"id": "901"}})
+            ready = {"v": 10, "user": BOT, "session_id": name, "resume_gateway_url": self.address, "guilds": guilds}
+            self.happens("READY", {**ready, "private_channels": [], "application": {"id": "901", "flags": 0}})
             self.happens("GUILD_CREATE", self._guild())
             self.identified.append(data)
             self.changed.notify_all()
         return 0
 
     @property
-    def _address(self) -> str:
+    def address(self) -> str:
         return f"ws://127.0.0.1:{self._gateway.socket.getsockname()[1]}"
 
     def _guild(self) -> dict[str, Any]:
         last = {each["channel_id"]: each["id"] for each in self.messages}
         channel = {"id": CHANNEL, "type": 0, "name": "general", "last_message_id": last.get(CHANNEL)}
+        channel |= {"guild_id": GUILD, "position": 0, "permission_overwrites": []}
         thread = {"id": THREAD, "type": 11, "name": "plans", "parent_id": CHANNEL, "last_message_id": last.get(THREAD)}
-        return {"id": GUILD, "name": "Club", "channels": [channel], "threads": [thread]}
+        thread |= {"guild_id": GUILD, "owner_id": ADA, "message_count": 1, "member_count": 1, "thread_metadata": _OPEN}
+        members = [{"user": BOT, "roles": [], "joined_at": WHEN, "deaf": False, "mute": False, "flags": 0}]
+        everyone = {"id": GUILD, "name": "@everyone", "permissions": "2147483647", "position": 0, "color": 0}
+        about = {"owner_id": ADA, "roles": [everyone], "members": members, "member_count": 1, "unavailable": False}
+        return {"id": GUILD, "name": "Club", **about, "channels": [channel], "threads": [thread]}
 
     def _tell(self, socket: ServerConnection, start: int) -> None:
         place = start
@@ -228,21 +254,25 @@ class DiscordServer:
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
         match method, path.split("/"):
             case "GET", ["gateway", "bot"]:
-                return 200, {"url": self._address}
+                return 200, {"url": self.address}
             case "GET", ["users", "@me"]:
                 return 200, BOT
+            case "GET", ["oauth2", "applications", "@me"]:
+                about = {"description": "", "icon": None, "verify_key": "", "bot_public": True, "owner": _user(ADA)}
+                return 200, {"id": "901", "name": "claw", "bot_require_code_grant": False, "flags": 0, **about}
             case "POST", ["users", "@me", "channels"]:
-                if body["recipient_id"] not in (ADA, EVE):
+                name = str(body["recipient_id"])
+                if name not in (ADA, EVE):
                     return 400, {"code": 50033, "message": "Invalid Recipient(s)"}
-                return 200, {"id": f"5{body['recipient_id']}", "type": 1}
+                return 200, {"id": f"5{name}", "type": 1, "recipients": [_user(name)], "last_message_id": None}
             case "GET", ["channels", name]:
                 known = {each["id"]: each for each in (*self._guild()["channels"], *self._guild()["threads"])}
                 return (200, known[name]) if name in known else (404, {"code": 10003, "message": "Unknown Channel"})
             case "GET", ["channels", name, "messages"]:
-                after, most = int(query["after"][0]), int(query["limit"][0])
+                after, most = int(query.get("after", ["0"])[0]), int(query["limit"][0])
                 found = [each for each in self.messages if each["channel_id"] == name and int(each["id"]) > after]
-                bare = [{key: value for key, value in each.items() if key != "guild_id"} for each in found[:most]]
-                return 200, bare[::-1]
+                kept = [(each, each.keys() - {"guild_id", "files"}) for each in found[:most]]
+                return 200, [{key: each[key] for key in keys} for each, keys in kept][::-1]
             case "POST", ["channels", name, "messages"]:
                 return self._post(name, body)
             case "POST", ["channels", _, "typing"]:
@@ -256,8 +286,10 @@ class DiscordServer:
             case (("GET" | "PUT"), ["applications", "901", "commands"]):
                 self.commands = body if method == "PUT" else self.commands
                 return 200, self.commands
-            case "POST", ["interactions", _, "itoken", "callback"]:
+            case "POST", ["interactions", name, "itoken", "callback"]:
                 self.responses.append(body)
+                if query.get("with_response", [""])[0] in ("1", "true", "True"):
+                    return 200, {"interaction": {"id": name, "type": 3, "response_message_ephemeral": True}}
                 return 204, None
             case _:
                 return 404, {"code": 0, "message": f"404: Not Found {path}"}
@@ -281,11 +313,18 @@ class DiscordServer:
         nonce = body.get("nonce")
         if nonce and nonce in self._nonces:
             return 200, self._nonces[nonce]
-        message = {"id": self._next(), "channel_id": channel, "author": BOT, "type": 0, **body}
+        message = {**self._message(self._next(), channel), **body}
+        message["attachments"] = [
+            {"id": str(at), "filename": name, "size": len(content), "url": f"{self.url}/files/{at}", "proxy_url": ""}
+            for at, (name, content) in enumerate(body.get("files") or ())
+        ]
         self.messages.append(message)
         if nonce:
             self._nonces[nonce] = message
-        return 200, {**message, "files": None}
+        return 200, {key: value for key, value in message.items() if key != "files"}
+
+    def _message(self, name: str, channel: str) -> dict[str, Any]:
+        return {"id": name, "channel_id": channel, "author": BOT, "type": 0, "content": "", **_BLANK}
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self
@@ -314,7 +353,7 @@ class DiscordServer:
                     status, answer = 0, None
                     if fault is not None and fault.cut != "after":
                         status, answer = fault.status, {"message": "as told", "retry_after": fault.retry_after}
-                    elif self.headers.get("authorization") != f"Bot {TOKEN}":
+                    elif self.headers.get("authorization") != f"Bot {TOKEN}" and not path.startswith("interactions/"):
                         status, answer = 401, {"message": "401: Unauthorized", "code": 0}
                     else:
                         status, answer = server.answer(self.command, path, parse_qs(parts.query), body)
@@ -329,6 +368,8 @@ class DiscordServer:
 
             def _reply(self, status: int, content: bytes) -> None:
                 self.send_response(status)
+                if content:
+                    self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
@@ -337,6 +378,10 @@ class DiscordServer:
                 pass
 
         return Handler
+
+
+def _user(name: str) -> dict[str, Any]:
+    return {"id": name, "username": f"user{name}", "discriminator": "0", "avatar": None, "global_name": None}
 
 
 def _body(kind: str, raw: bytes) -> Any:

@@ -284,3 +284,21 @@ def test_the_last_lines_may_be_in_several_files(tmp_path: Path) -> None:
     place.path("2026-01-02").write_text("c\n")
     place.path("2026-01-02", 1).write_text("d\n")
     assert gateway_logs.last(place, 3) == ["b", "c", "d"]
+
+
+def test_a_line_that_repeats_is_limited_and_counted(tmp_path: Path) -> None:
+    now = 0.0
+    throttle = gateway_logs.LogThrottle(now=lambda: now)
+
+    def said(message: str, level: int = logging.WARNING) -> logging.LogRecord | None:
+        record = logging.LogRecord("openclaw.gateway", level, "", 0, message, (), None)
+        return record if throttle.filter(record) else None
+
+    assert sum(said("no descriptors") is not None for _ in range(1_000)) == gateway_logs.LIKE_LINES
+    assert said("something else") and said("no descriptors", logging.INFO)
+    now = gateway_logs.LIKE_SECONDS
+    again = said("no descriptors")
+    assert again is not None
+    assert gateway_logs.as_line(again, Redactor()).message == (
+        f"no descriptors ({1_000 - gateway_logs.LIKE_LINES} more like this were left out)"
+    )

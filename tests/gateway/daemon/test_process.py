@@ -3,10 +3,13 @@
 import http.client
 import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import msgspec
+import pytest
 from websockets.sync.client import connect
 
 from openclaw.gateway.process import lock_path, running_gateway
@@ -218,3 +221,18 @@ def test_secrets_of_the_environment_stay_out_of_the_log(launch: Launcher, opencl
     assert not list((openclaw_home.state / "logs").glob("*.log"))
     text = (openclaw_home.state / "my" / "own.log").read_text()
     assert "listens on" in text and "plum-tree" not in text
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+def test_the_variables_of_the_gateway_are_not_in_proc(launch: Launcher) -> None:
+    gateway = launch(environ={"SOME_API_KEY": "canary-4711"})
+    gateway.ready()
+    assert not Path(f"/proc/{gateway.pid}/environ").read_bytes().strip(b"\0")
+    code = "import os, subprocess; from openclaw.gateway.launch import hide_environment; hide_environment()\n"
+    code += (
+        "print(os.environ['K'], subprocess.run(['sh', '-c', 'echo $K; cat /proc/$PPID/environ'], capture_output=True))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"K": "canary"}, capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.startswith("canary") and done.stdout.count("canary") == 2, done.stdout

@@ -141,7 +141,7 @@ async def house(
             place.runs = runs
             how = HttpAuth(
                 secret=lambda: place.secret,
-                limiter=AuthLimiter(STRICT),
+                limiter=AuthLimiter(lambda: STRICT),
                 clock=clock,
                 address=lambda scope: (scope.get("client") or ("",))[0],
             )

@@ -1,6 +1,7 @@
 """What a turn may cost, counted and not timed: Python calls, database statements, trips to a thread."""
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -76,3 +77,27 @@ async def test_a_turn_stays_within_its_budget(openclaw_home: TemporaryHome, scri
         growth = (long.calls - short.calls) / 5 / (2 * 85)
         assert growth <= CALLS_FOR_A_MESSAGE, growth
         assert long.statements <= 5 * STATEMENTS, long.statements / 5
+
+
+async def test_a_turn_leaves_nothing_to_the_collector(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    """A cycle would keep the request, and with it every message that it quotes, until the next full collection."""
+    openclaw_home.use_model()
+    scripted_model.script(*(says("Nothing.") for _ in range(10)))
+    async with openclaw_home.assistant(scripted_model) as app:
+        for _ in range(5):
+            await ask(app, "What is there to do?")
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(5):
+                await ask(app, "What is there to do?")
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            kept = {type(each).__name__ for each in gc.garbage}
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+        assert not kept & {"ModelRequest", "ModelCall", "Task", "frame"}, kept

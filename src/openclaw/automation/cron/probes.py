@@ -1,7 +1,6 @@
 """Checks what a watch names: a file, a program, an address, a mailbox. No model is asked."""
 
 import asyncio
-import contextlib
 import imaplib
 import os
 import re
@@ -29,6 +28,7 @@ from openclaw.automation.cron.watch import (
 )
 from openclaw.core.clock import Clock, millis
 from openclaw.core.text import Origin, make_origin, merge_origins
+from openclaw.process.child import ask_program
 from openclaw.security.effects.reach import may_fetch
 from openclaw.security.external import sanitize_external_text
 
@@ -154,30 +154,21 @@ class WatchProbes:
 
     async def _command(self, watch: CommandWatch) -> WatchResult:
         try:
-            child = await asyncio.create_subprocess_exec(
-                *watch.argv,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
+            said = await ask_program(
+                watch.argv,
+                env=self._environ,
+                seconds=watch.timeout_seconds,
                 cwd=self._workspace,
-                env=dict(self._environ),
-                start_new_session=True,
+                merged=True,
             )
         except OSError as error:
             return WatchResult(make_fingerprint("cannot start", error.errno), f"it cannot start: {error.strerror}")
-        try:
-            async with asyncio.timeout(watch.timeout_seconds):
-                said, _ = await child.communicate()
-        except TimeoutError:
+        if said.why == "late":
             return WatchResult("", "no answer in time")
-        finally:
-            if child.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.pid, 9)
-                await child.wait()
-        text = said[:MOST_BYTES].decode(errors="replace")
+        text = said.out[:MOST_BYTES].decode(errors="replace")
         shown = sanitize_external_text(text.strip()[-SHOWN_CHARS:])
-        return WatchResult(make_fingerprint(child.returncode, text), f"exit code {child.returncode}\n{shown}".strip())
+        ended = "stopped, it prints too much" if said.why else f"exit code {said.code}"
+        return WatchResult(make_fingerprint(said.code, text), f"{ended}\n{shown}".strip())
 
 
 async def _address(watch: HttpWatch) -> WatchResult:

@@ -34,7 +34,7 @@ class InstallOptions(Struct, frozen=True, kw_only=True):
 
 
 def _target(ready: Staged) -> tuple[Literal["skill", "plugin"], str]:
-    return ("skill", ready.slug) if isinstance(ready, StagedSkill) else ("plugin", ready.manifest.id)
+    return ("skill" if isinstance(ready, StagedSkill) else "plugin", ready.name)
 
 
 def ask_policy(loaded: LoadedConfig, options: InstallOptions, ready: Staged) -> str:

@@ -24,12 +24,13 @@ from openclaw.cli.render import JSON, YES, confirm, note, now_ms, print_json, re
 from openclaw.config.live import LiveConfig
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.process.tasks import SystemClock
+from openclaw.security.install import repair_interrupted
 from openclaw.security.install_scan import scan_files
 from openclaw.skills import install as installing
 from openclaw.skills.accepted import make_entry
 from openclaw.skills.catalog import shorten_path
 from openclaw.skills.gate import ListedSkill, SkillVerdict, describe_step, steps_for
-from openclaw.skills.install import SkillReview, StagedSkill, lookalikes, origin_of, repair_interrupted, stage_skill
+from openclaw.skills.install import SkillReview, StagedSkill, lookalikes, origin_of, stage_skill
 from openclaw.skills.record import Source
 from openclaw.skills.service import AgentSkills, SkillService
 from openclaw.workspace.seed import workspace_of

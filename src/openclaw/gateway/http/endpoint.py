@@ -17,7 +17,7 @@ from openclaw.core.secret import Secret
 from openclaw.gateway.http import problems
 from openclaw.gateway.http.problems import HttpProblem
 from openclaw.protocol import scopes
-from openclaw.protocol.auth import AuthLimiter, secrets_equal
+from openclaw.protocol.auth import AuthLimiter, is_guess_proof, secrets_equal
 from openclaw.protocol.params import describe
 
 # Authentication.
@@ -58,7 +58,8 @@ class HttpAuth(Struct, frozen=True, kw_only=True):
 
     def _authenticate(self, request: Request, secret: Secret) -> None:
         address, now = self.address(request.scope), millis(self.clock)
-        if wait := self.limiter.wait_ms(address, now):
+        wait = self.limiter.wait_ms(address, now)
+        if wait and not is_guess_proof(secret):
             raise problems.locked_out(wait / 1000)
         scheme, _, value = request.headers.get("authorization", "").partition(" ")
         # Headers arrive as Latin-1; a password may be anything, and clients send it as UTF-8.
@@ -67,6 +68,8 @@ class HttpAuth(Struct, frozen=True, kw_only=True):
         if given and secrets_equal(given, secret):
             self.limiter.clear(address)
             return
+        if wait:
+            raise problems.locked_out(wait / 1000)
         if given:  # a request without a credential is not counted as a guess
             self.limiter.fail(address, now)
         raise problems.unauthorized()

@@ -1,26 +1,21 @@
-"""The child process of the local embedder: tokenizer, model, and the loop from standard input to standard output.
+"""The child process of the local embedder: tokenizer and model. It is asked with texts, and answers `EmbedAnswer`."""
 
-A request is one JSON line `{"texts": […]}`; the answer is one JSON line and, when it has vectors, their bytes as little
-endian 32-bit floats. The process ends at the end of its input, and when it has been idle for a while.
-"""
-
+import asyncio
 import gzip
 import hashlib
-import os
 import re
-import sys
-import threading
 import unicodedata
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+from openclaw.process.stdio_rpc import WorkerMessage, WorkerOutput, WorkerRequest, run_worker
 
 # The tokenizer.
 
@@ -118,14 +113,21 @@ BATCH_SIZE = 2
 """Batch size: on a CPU, larger batches cost memory and are no faster."""
 
 
-class EmbedRequest(Struct, frozen=True):
-    texts: tuple[str, ...]
+class ModelStart(Struct, frozen=True, kw_only=True):
+    """Which model to load, and how."""
+
+    path: str
+    digest: str
+    threads: int
 
 
-class EmbedAnswer(Struct, frozen=True, omit_defaults=True):
-    count: int = 0
+class EmbedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The vectors of the texts that were asked about, as little endian 32-bit floats one after the other."""
+
+    vectors: bytes = b""
     dims: int = DIMS
-    error: str = ""
+    problem: str = ""
+    """Why the model cannot be used."""
 
 
 class OnnxModel:
@@ -179,14 +181,6 @@ def _refusals() -> tuple[type[Exception], ...]:
     return tuple(getattr(state, name) for name in names if hasattr(state, name))
 
 
-def _start_timer(seconds: float) -> threading.Timer:
-    """Ends the process after `seconds`, unless the timer is cancelled."""
-    timer = threading.Timer(seconds, os._exit, (0,))
-    timer.daemon = True
-    timer.start()
-    return timer
-
-
 def load(path: Path, digest: str, threads: int) -> OnnxModel:
     """Loads the model in `path`; raises when the file's digest is wrong."""
     if digest and hashlib.sha256(path.read_bytes()).hexdigest() != digest:
@@ -194,35 +188,19 @@ def load(path: Path, digest: str, threads: int) -> OnnxModel:
     return OnnxModel(path, threads)
 
 
-def _write(answers: BinaryIO, answer: EmbedAnswer, data: bytes = b"") -> None:
-    answers.write(msgspec.json.encode(answer) + b"\n" + data)
-    answers.flush()
-
-
-def serve(model: OnnxModel, requests: BinaryIO, answers: BinaryIO, idle: float) -> None:
-    timer = _start_timer(idle)
-    while line := requests.readline():
-        timer.cancel()
-        texts = msgspec.json.decode(line, type=EmbedRequest).texts
-        _write(answers, EmbedAnswer(count=len(texts)), model.embed(texts))
-        timer = _start_timer(idle)
-
-
-def main(arguments: list[str]) -> int:
-    path, digest, threads, idle = arguments
-    answers = sys.stdout.buffer
+async def serve(start: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+    given, model, problem = msgspec.convert(start, ModelStart), None, ""
     try:
-        model = load(Path(path), digest, int(threads))
+        model = load(Path(given.path), given.digest, given.threads)
     except (ImportError, OSError, ValueError, RuntimeError) as error:
-        _write(answers, EmbedAnswer(error=str(error) or type(error).__name__))
-        return 1
-    _write(answers, EmbedAnswer())
-    with suppress(BrokenPipeError, KeyboardInterrupt):
-        serve(model, sys.stdin.buffer, answers, float(idle))
-    return 0
+        problem = str(error) or type(error).__name__
+    voice.say(WorkerMessage(ready=True))
+    while (ask := await questions.get()) is not None:
+        if ask.id and not ask.stop:
+            vectors = model.embed(msgspec.convert(ask.body, tuple[str, ...])) if model is not None else b""
+            answer = EmbedAnswer(vectors=vectors, problem=problem)
+            voice.say(WorkerMessage(id=ask.id, body=answer, over=model is None))
 
 
 if __name__ == "__main__":
-    code = main(sys.argv[1:])
-    sys.stdout = None  # the reader may be gone; nothing is left to flush
-    sys.exit(code)
+    run_worker(serve, bounded=False)

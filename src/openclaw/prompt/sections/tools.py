@@ -75,7 +75,7 @@ def tooling(facts: PromptFacts) -> Section | None:
     return section(
         "tooling",
         "## Tooling",
-        f"Your tools, after policy (names are case-sensitive; call them exactly as listed): {direct or 'none'}.",
+        f"Your tools, after policy (case-sensitive, exactly as listed): {direct or 'none'}.",
         "Without a schema here (`tool_describe` shows it, `tool_call` calls, `tool_search` finds):" if deferred else "",
         *_deferred_lines(deferred),
         "TOOLS.md does not decide which tools exist; it is the user's notes on external ones.",
@@ -119,8 +119,8 @@ def _guidance(facts: PromptFacts) -> Iterator[str]:
     names = tool_names(facts)
     if "cron" in names:
         yield (
-            "For later (check-backs, reminders, recurring work): `cron`, never sleep loops in `exec`, `yieldMs` tricks "
-            "or repeated `process` polling."
+            "Later (check-backs, reminders, recurring work): `cron`. No `exec` sleep loops, `yieldMs` tricks or "
+            "repeated `process` polling."
         )
     if names & {"exec", "process"}:
         wake = " Start a long one once: output or failure wakes you." if facts.completion_wake else ""

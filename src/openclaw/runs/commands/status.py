@@ -166,9 +166,12 @@ class StatusCommands:
             return CommandResult(msgspec.json.format(msgspec.json.encode(report), indent=1).decode())
         row = await self._index.get(key)
         used = row.context_tokens if row else None
+        situation = self._models.model_set(key.agent)
+        window = situation.model(situation.resolve(f"{report.provider}/{report.model}")).context_window
         if how == "list":
-            return CommandResult(render_list(report, session_tokens=used))
-        return CommandResult(render_detail(report, session_tokens=used, later=await self._later(key, report)))
+            return CommandResult(render_list(report, session_tokens=used, window=window))
+        later = await self._later(key, report)
+        return CommandResult(render_detail(report, session_tokens=used, window=window, later=later))
 
     async def _later(self, key: SessionKey, report: PromptReport) -> list[ChangeLine]:
         """What plugins changed in the last run, after its prompt was built."""

@@ -33,7 +33,7 @@ from openclaw.runs.events import liveness, run_result, terminal_receipt, termina
 from openclaw.runs.inbox import LastRoutes
 from openclaw.runs.prepare import TurnPreparer
 from openclaw.runs.queue import NO_OPTIONS, QueuePolicy
-from openclaw.runs.request import RunRequest, Submission
+from openclaw.runs.request import ReplyMode, RunRequest, Submission
 from openclaw.runs.rpc.chat import images_of
 from openclaw.runs.rpc.lend import OfferedSkills
 from openclaw.runs.toolset import DENIED, Toolset, find_tool, invoke_tool
@@ -325,7 +325,7 @@ class AgentParams(Params, frozen=True, kw_only=True):
     input_provenance: InputProvenance | None = None
     suppress_prompt_persistence: bool | None = None
     session_effects: Literal["visible", "internal"] | None = None
-    source_reply_delivery_mode: Literal["automatic", "message_tool_only"] | None = None
+    source_reply_delivery_mode: ReplyMode | None = None
     disable_message_tool: bool | None = None
     swarm_collector: bool | None = None
     swarm_output_schema: dict[str, Any] | None = None
@@ -482,6 +482,7 @@ async def _turn(sessions: SessionService, index: SessionIndex, routes: LastRoute
         place=params.cwd or "",
         channel=params.channel or "",
         reply_to=address,
+        reply_mode=params.source_reply_delivery_mode,
         extra=params.extra_system_prompt or "",
     )
 

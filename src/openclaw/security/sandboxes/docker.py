@@ -19,7 +19,7 @@ from msgspec import Struct
 import openclaw
 from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import RUNTIME, SANDBOX_HOME, TMP, Mount, RunningSandbox, SandboxLaunch, SandboxSpec
-from openclaw.process.child import start_subprocess
+from openclaw.process.child import ask_program
 from openclaw.security.sandboxes.bubblewrap import stamp
 
 ASK_SECONDS = 30.0
@@ -138,24 +138,11 @@ class Docker:
 
     async def _ask(self, *words: str, seconds: float = ASK_SECONDS) -> _Said:
         assert self._program is not None
-        process = await start_subprocess(
-            self._program,
-            *words,
-            env=self._environ,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            async with asyncio.timeout(seconds):
-                out, err = await process.communicate()
-        except TimeoutError:
+        # An engine without a daemon leaves a monitor behind for each container.
+        said = await ask_program((self._program, *words), env=self._environ, seconds=seconds, leave=True)
+        if said.code is None:
             return _Said(124, "", f"no answer for {seconds:g} seconds")
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        return _Said(process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace").strip())
+        return _Said(said.code, said.out.decode("utf-8", "replace"), said.err.decode("utf-8", "replace").strip())
 
 
 _PASSED = frozenset(
@@ -180,6 +167,8 @@ def creation(box: SandboxSpec, digest: str) -> list[str]:
         words += ["--cpus", f"{limits.cpus:g}"]
     if limits.files:
         words += ["--ulimit", f"nofile={limits.files}:{limits.files}"]
+    if limits.disk:
+        words += ["--ulimit", f"fsize={limits.disk}:{limits.disk}"]
     for name, value in {"HOME": SANDBOX_HOME, "LANG": "C.UTF-8", **box.env}.items():
         words += ["--env", f"{name}={value}"]
     for mount in (*_kept(box), *box.mounts):

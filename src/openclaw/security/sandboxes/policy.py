@@ -85,7 +85,8 @@ def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> SandboxRu
         setup=setup if isinstance(setup, str) else " && ".join(setup),
         limits=SandboxLimits(
             processes=512 if inner.pids_limit is None else inner.pids_limit,
-            memory=parse_size(inner.memory),
+            memory=SandboxLimits().memory if inner.memory is None else parse_size(inner.memory),
+            disk=SandboxLimits().disk if inner.disk is None else parse_size(inner.disk, "disk"),
             cpus=inner.cpus or 0.0,
         ),
         binds=inner.binds or (),
@@ -119,13 +120,13 @@ def _bad(key: str, why: str) -> ConfigError:
     return ConfigError(f"sandbox.{key} {why}", path=f"agents.defaults.sandbox.{key}")
 
 
-def parse_size(given: str | int | None) -> int:
+def parse_size(given: str | int, key: str = "memory") -> int:
     """Parses a size such as `1g` or `512m` into bytes."""
-    if given is None or isinstance(given, int):
-        return given or 0
+    if isinstance(given, int):
+        return given
     found = _SIZE.match(given.strip())
     if found is None:
-        raise ConfigError(f"{given!r} is not an amount of memory: write 512m or 2g", path="sandbox.docker.memory")
+        raise ConfigError(f"{given!r} is not an amount of {key}: write 512m or 2g", path=f"sandbox.docker.{key}")
     return int(float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " "))
 
 

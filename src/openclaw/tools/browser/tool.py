@@ -137,7 +137,7 @@ class BrowserTool(ArgsTool[dict[str, Any]]):
     spec = ToolSpec(
         name="browser",
         label="Browser",
-        summary="look at web pages and use them",
+        summary="see and use web pages",
         description=(
             "A real browser. open or navigate to a page, snapshot it (elements get refs such as e12), then act on "
             "refs: click, type, fill, press, select, wait. Take a new snapshot after the page changed. "

@@ -14,13 +14,12 @@ import msgspec
 from playwright.async_api import Error, async_playwright
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.process.group import descendants, kill
 from openclaw.process.stdio_rpc import (
     RequestLoop,
     WorkerMessage,
     WorkerOutput,
     WorkerRequest,
-    descendants,
-    kill,
     run_worker,
 )
 from openclaw.tools.browser.actions import Downloads, Tab, Tabs, element, perform

@@ -2,14 +2,10 @@
 
 import asyncio
 import hashlib
-import os
 import re
 import shutil
-import signal
 import time
-from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,7 +16,7 @@ from openclaw.core.secret import Secret
 from openclaw.core.settings import Live, cache_per_settings
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.models.settings import ModelsSettings
-from openclaw.process.child import start_subprocess
+from openclaw.process.child import ANSWER_BYTES, ask_program
 from openclaw.process.environment import safe_env
 from openclaw.tools.base import ArgsTool, json_output, param, tool_spec
 from openclaw.tools.settings import SpeechProviderSettings, TtsSettings
@@ -193,25 +189,17 @@ async def run_program(argv: Sequence[str], data: bytes, seconds: float, env: Map
     """What it prints; raises `Unavailable` with its own words when it fails or takes too long."""
     name = Path(argv[0]).name
     try:
-        child = await start_subprocess(
-            *argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=dict(env), start_new_session=True
-        )
+        said = await ask_program(argv, data, env=env, seconds=seconds)
     except OSError as error:
         raise Unavailable(f"{name} cannot be started: {error.strerror}") from error
-    try:
-        async with asyncio.timeout(seconds):
-            said, complaint = await child.communicate(data)
-    except TimeoutError:
-        raise Unavailable(f"{name} took longer than {seconds:g} s") from None
-    finally:
-        if child.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            await child.wait()
-    if child.returncode:
-        words = " ".join(complaint.decode(errors="replace").split())[-SHOWN_CHARS:]
-        raise Unavailable(f"{name} failed with code {child.returncode}: {words or 'without a word'}")
-    return said.decode(errors="replace")
+    if said.why == "late":
+        raise Unavailable(f"{name} took longer than {seconds:g} s")
+    if said.why:
+        raise Unavailable(f"{name} wrote more than {ANSWER_BYTES >> 20} MiB and was stopped")
+    if said.code:
+        words = " ".join(said.err.decode(errors="replace").split())[-SHOWN_CHARS:]
+        raise Unavailable(f"{name} failed with code {said.code}: {words or 'without a word'}")
+    return said.out.decode(errors="replace")
 
 
 # The tool.

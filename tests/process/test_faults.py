@@ -1,0 +1,59 @@
+"""A child process that goes wrong, for everybody who starts any: it is told, it ends, and nothing is left behind."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import DEVNULL
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from tests.process.users import FAULTS, ROOT, USERS, recorded
+
+pytestmark = pytest.mark.anyio
+DEADLINE = 300.0
+
+
+def alive(pids: set[int]) -> set[int]:
+    found = set()
+    for pid in pids:
+        try:
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                found.add(pid)
+        except psutil.Error:
+            pass
+    return found
+
+
+async def until_gone(pids: set[int]) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while alive(pids):
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("user", USERS)
+async def test_a_child_that_goes_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str, fault: str) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))  # put back afterwards
+    async with asyncio.timeout(DEADLINE):
+        assert await USERS[user](tmp_path, fault)
+    pids = recorded(tmp_path)
+    assert len(pids) >= (3 if fault == "forks" else 1)
+    await until_gone(pids)
+
+
+@pytest.mark.parametrize("user", USERS)
+async def test_a_child_ends_with_the_one_who_started_it_however_that_dies(tmp_path: Path, user: str) -> None:
+    argv = [sys.executable, "-m", "tests.process.users", user, str(tmp_path), "survives SIGTERM"]
+    parent = subprocess.Popen(argv, cwd=ROOT, stdout=DEVNULL, stderr=DEVNULL)  # noqa: ASYNC220 (asyncio would own it)
+    try:
+        async with asyncio.timeout(DEADLINE):
+            while not recorded(tmp_path):
+                assert parent.poll() is None
+                await asyncio.sleep(0.02)
+    finally:
+        parent.kill()
+        parent.wait()
+    await until_gone(recorded(tmp_path))
