@@ -208,7 +208,7 @@ def _date(words: Sequence[str]) -> bool:
 
 
 def _version(words: Sequence[str]) -> bool:
-    return len(words) == 1 and words[0] in ("--version", "-V", "-v", "version")
+    return len(words) == 1 and words[0] in ("--version", "-V")
 
 
 _ANY, _WORDS, _VERSION = _Form(), _Form(reads=False), _Form(fits=_version, reads=False)
@@ -393,9 +393,7 @@ _GRANTED: Mapping[str, Callable[[Sequence[str]], bool]] = {
     "git": _git,
     "tar": _packs,
     "sqlite3": _sqlite,
-    "npm": _verb(
-        *"ls list outdated view info show root prefix version -v --version".split(), flags="--depth --all -g --long"
-    ),
+    "npm": _verb(*"ls list outdated view info show root prefix -v --version".split(), flags="--depth --all -g --long"),
     "pip": _verb(*"list show freeze check --version -V".split(), flags="--outdated --format --user --local --files -f"),
     "apt": _verb(*"list show search policy --version".split(), flags="--installed --upgradable"),
     "apt-get": _verb("--version"),
