@@ -46,6 +46,11 @@ SCRIPTS = (".sh", ".bash", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".
 LARGEST = 256 * 1024 * 1024
 
 
+HOOKED = frozenset(
+    "commit merge checkout switch pull push rebase am cherry-pick revert stash worktree clone gc add".split()
+)
+"""What git runs hooks for."""
+
 # The identity of the programs and scripts in a command.
 
 
@@ -304,7 +309,8 @@ class ExecGate(Struct, kw_only=True):
         agent = self.approvals.read().agents.get(agent_id)
         grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
         # A repository whose settings run something makes git more than a reader, whatever was granted for git itself.
-        if security == "allowlist" and "git" in words_of(wish.command) and (runs := git_runs(wish.cwd, commits=True)):
+        words = words_of(wish.command) if security == "allowlist" else ()
+        if "git" in words and (runs := git_runs(wish.cwd, commits=not HOOKED.isdisjoint(words))):
             grants = [grant for grant in grants if (grant.arg_pattern or "").startswith("sha256:")]
             why = f"git would run something of this repository ({runs})"
         else:
@@ -413,8 +419,8 @@ class LabelGate(Struct, frozen=True):
     clock: Clock
     agreed: set[str] = field(default_factory=set)
     """What a person agreed to in this run: a tool and where it sends."""
-    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while a person is asked about a call that is not a command: the answer may settle the next one."""
+    asking: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    """By that, held while a person is asked: the answer may settle the next call of the same reply."""
 
     async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
         effects = tool.effects(args)
@@ -439,7 +445,7 @@ class LabelGate(Struct, frozen=True):
         if cause or tripped:
             context = structs.replace(context, origins=origins)
             intent = _intent(tool, actions, args)
-            async with self.asking:
+            async with self.asking[intent or context.call_id]:
                 if tripped or not intent or intent not in self.agreed:
                     refusal = await self.inner.ask_person(tool, args, context, _joined(cause, *tripped.values()))
             if refusal is None:

@@ -21,6 +21,7 @@ from openclaw.core.secret import REDACTED
 from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins, neutralise
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.security.effects.command_facts import leaves, look_harmless, protected_by, secret_in
+from openclaw.security.effects.forms import only_shows
 from openclaw.security.effects.intent import asked_for
 from openclaw.security.effects.opens import OpenWatch, names_in, others_directories
 from openclaw.security.effects.places import ProtectedPlaces, name_place
@@ -276,7 +277,8 @@ class RunLabels:
         """The protected place that a call would change, in words for the owner; empty when there is none."""
         command = args.get("command")
         if isinstance(command, str):
-            path, what = protected_by(command, command_directory(args, context), self._known.protected)
+            cwd, places = command_directory(args, context), self._known.protected
+            path, what = protected_by(command, cwd, places) if not only_shows(command, cwd, places.home) else ("", "")
             return f"{what} ({path})" if what else ""
         for path in sorted(tool.resources(args, context)):
             if path.startswith("/") and (what := name_place(path, self._known.protected)):
@@ -318,7 +320,8 @@ class RunLabels:
         addresses = [text for text in texts if "://" in text]
         if not safe:
             added = [composed_bytes(text, self._owner, self._public) for text in addresses]
-            if not added or None in added or len(addresses) != len(texts):
+            others = [text for text in texts if text not in addresses]
+            if not added or None in added or not is_safe_to_send({"": others}, self._given, public, self._owner):
                 return False
             self._composed += sum(each or 0 for each in added)
         # The owner's own addresses are his to ask for; those of a page may spell something out.

@@ -298,6 +298,17 @@ def harmless(command: str, cwd: str, home: str) -> HarmlessCommand | None:
     )
 
 
+def only_shows(command: str, cwd: str, home: str) -> bool:
+    """Whether a command line makes no file and changes none, whatever it reads."""
+    line = read_line(command, cwd, home) or []
+    for simple in line:
+        form = FORMS.get(simple.words[0].text)
+        touched = _touched(simple.words[0].text, form, simple.words[1:]) if form is not None else None
+        if touched is None or touched[1] or simple.writes or simple.words[0].text == "git":
+            return False
+    return bool(line)
+
+
 def _touched(name: str, form: _Form, words: Sequence[ShellWord]) -> tuple[list[str], list[str]] | None:
     """The files that one program reads and makes; None when its arguments do not fit the grammar."""
     texts = [word.text for word in words]
