@@ -126,7 +126,7 @@ def test_a_provider_that_does_not_exist_gets_a_guess(person: Person):
 
 
 def test_importing_the_command_is_light():
-    heavy = ("asyncio", "httpx2", "openclaw.gateway.app")
+    heavy = ("httpx2", "websockets", "openclaw.gateway.app")
     code = f"import sys, openclaw.cli.models\nprint([m for m in {heavy} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert ran.stdout.strip() == "[]"

@@ -4,6 +4,7 @@ import "./cron.js";
 import "./files.js";
 import "./logs.js";
 import "./memory.js";
+import "./models.js";
 import "./prompt.js";
 import "./sessions.js";
 import "./skills.js";

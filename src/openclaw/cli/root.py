@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 import click
 
-from openclaw.cli.main import NOUNS
+from openclaw.cli.main import NOUNS, TASKS
 from openclaw.core.errors import OpenClawError
 from openclaw.version import __version__
 
@@ -38,8 +38,9 @@ class Nouns(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in NOUNS.items()])
+        for task, nouns in TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(name, NOUNS[name][1]) for name in nouns.split()])
 
 
 @click.group(

@@ -119,7 +119,7 @@ class App:
             environment, self.audit, agents=live.agents, models=live.models, auth=live.auth, variables=live.variables
         )
         harness = AcpHarness(approver, live.variables, files_of_programs(state))
-        opener = open_provider or self._providers
+        self.open_provider = opener = open_provider or self._providers
         self.platforms: dict[tuple[str, str], Platform] = {}
         """The accounts on channels that we speak for now, by channel and account."""
         self.routes = ModelRoutes(

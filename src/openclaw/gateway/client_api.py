@@ -23,6 +23,7 @@ from openclaw.channels.questions import ChannelQuestions
 from openclaw.channels.status import ChannelReports
 from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.typing import TypingNotices
+from openclaw.config import model_setup
 from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
 from openclaw.config.settings import RateLimitSettings
@@ -102,9 +103,9 @@ log = logging.getLogger("openclaw.gateway")
 
 EVENTS = """
 agent chat config.changed connect.challenge cron device.pair.requested device.pair.resolved device.pair.setup.completed
-exec.approval.requested exec.approval.resolved health heartbeat plugins.changed presence session.long_running
-session.message session.recovery.completed session.recovery.requested session.stalled session.stuck sessions.changed
-shutdown tick
+exec.approval.requested exec.approval.resolved health heartbeat models.changed plugins.changed presence
+session.long_running session.message session.recovery.completed session.recovery.requested session.stalled
+session.stuck sessions.changed shutdown tick
 """.split()
 CAPABILITIES = ("published-model-catalog",)
 
@@ -336,6 +337,9 @@ class ClientApi:
         yield skills_rpc.skill_methods(sessions, app.workspaces, app.skills, editor, clock)
         yield skills_rpc.status_methods(sessions, app.home.state, app.workspaces, app.skills)
         yield config_rpc.config_methods(sessions, live, environment, bus)
+        opens, follows = app.open_provider, launch.background
+        connector = model_setup.ModelConnector(app.models, opens, editor, live, bus, clock, follows=follows)
+        yield model_setup.model_setup_methods(connector)
         yield security_rpc.approvals_methods(questions, app.approvals, str(granted), self.approvals.nobody_here)
         yield devices_rpc.devices_methods(self.pairing, self.connections, bus, clock, self._outside)
         yield audit_rpc.audit_methods(app.audit, partial(_prompt_texts, app), app.archive.witnessed)
@@ -442,7 +446,7 @@ class ClientApi:
                 default_agent_id=agent,
                 main_key=settings.session.main_key,
                 main_session_key=str(main),
-                model_configured=True,
+                model_configured=self._app.models.has_model(agent),
                 scope=settings.session.scope,
             ),
         )

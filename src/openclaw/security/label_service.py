@@ -19,7 +19,7 @@ from openclaw.security.gates import ExecGate, LabelGate
 from openclaw.security.labels import CircuitBreaker, build_table
 from openclaw.security.note_marks import note_origins
 from openclaw.security.redaction import Redactor
-from openclaw.security.run_labels import JobLabels, LabelContext, RunLabels
+from openclaw.security.run_labels import Egress, JobLabels, LabelContext, RunLabels
 from openclaw.security.settings import EgressBudget, SecuritySettings
 from openclaw.security.undo import MB, JournalBudget, UndoJournal
 from openclaw.workspace.files import ALWAYS, WHEN_PRESENT
@@ -63,6 +63,7 @@ class LabelService:
         self._real_state = os.path.realpath(state)
         self._config = os.path.realpath(config or state / "openclaw.json")
         self._reals: dict[Path, str] = {}
+        self._egress: dict[str, Egress] = {}
         self._places: dict[tuple[str, str], ProtectedPlaces] = {}
         self._live = settings
         self._configure(settings.current)
@@ -100,9 +101,12 @@ class LabelService:
         said: Sequence[Message] = (),
         path: str = os.defpath,
         egress: EgressBudget = EgressBudget(),  # noqa: B008 (immutable)
+        agent_id: str = "",
+        fresh: bool = True,
     ) -> RunLabels:
         """The labels of one run. `trusted` says whose words the workspace holds; `place` is a directory of the owner's
-        where he is, `boxes` where sandboxes keep their files, `path` where programs are."""
+        where he is, `boxes` where sandboxes keep their files, `path` where programs are. A run that is not `fresh`, because no
+        person asked for it, goes on with what the last one may still send out."""
         if self._settings is not self._live.current:
             self._configure(self._live.current)
         external = self._settings.external_content
@@ -117,6 +121,9 @@ class LabelService:
         # Workspace files that are part of the prompt bring their labels with them.
         listed = self.files.of(*(f"{reals[0]}/{name}" for name in (*ALWAYS, *WHEN_PRESENT)))
         notes = [note for name in ("MEMORY.md", "memory.md") if os.path.exists(note := f"{reals[0]}/{name}")]  # noqa: PTH110
+        spent = self._egress.get(agent_id)
+        if fresh or spent is None:
+            spent = self._egress[agent_id] = Egress(egress.requests, egress.bytes)
         protected = self._places.get((path, reals[0]))
         if protected is None:
             protected = self._places[path, reals[0]] = ProtectedPlaces(
@@ -140,8 +147,7 @@ class LabelService:
             redactor=self._redactor,
             jobs=self._jobs,
             protected=protected,
-            requests=egress.requests,
-            composed=egress.bytes,
+            egress=spent,
         )
         return RunLabels(known, origins=merge_origins(origins, listed, *map(note_origins, notes)), said=said)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from openclaw.core.messages import Assistant, Image, Message, Text, User
 from openclaw.core.sandbox import SANDBOX_HOME, RunsInSandbox, SandboxSpec, to_host_path, to_sandbox_path
@@ -162,6 +162,21 @@ class JobLabels(Struct):
             self.watch.close()
 
 
+class Egress(Struct):
+    """What was sent out since a person last asked for something, by the run and those it set to work."""
+
+    requests: int = 20
+    """Given addresses that may be fetched once untrusted text was read."""
+    bytes: int = 512
+    """Bytes that may be added to the addresses of sites the owner named."""
+    fetched: set[str] = field(default_factory=set)
+    composed: int = 0
+
+    @property
+    def within(self) -> bool:
+        return self.composed <= self.bytes and len(self.fetched) <= self.requests
+
+
 class LabelContext(Struct, frozen=True, kw_only=True):
     """What a run's labels depend on."""
 
@@ -173,10 +188,7 @@ class LabelContext(Struct, frozen=True, kw_only=True):
     jobs: dict[str, JobLabels]
     """What background commands have read, by name. Shared by all runs of the process."""
     protected: ProtectedPlaces = ProtectedPlaces()
-    requests: int = 20
-    """Given addresses that a run may fetch once it has read untrusted text."""
-    composed: int = 512
-    """Bytes that a run may add to the addresses of sites the owner named."""
+    egress: Egress
 
 
 class RunLabels:
@@ -193,8 +205,6 @@ class RunLabels:
         self._owner: list[str] = []
         self._servers: defaultdict[str, list[str]] = defaultdict(list)
         """What each tool server has said: it may be told that again."""
-        self._fetched: set[str] = set()
-        self._composed = 0
         self._vouched: set[str] = set()
         self._unheard = list(said)
         """Earlier messages, processed at the first call: most turns call nothing."""
@@ -323,11 +333,11 @@ class RunLabels:
             others = [text for text in texts if text not in addresses]
             if not added or None in added or not is_safe_to_send({"": others}, self._given, public, self._owner):
                 return False
-            self._composed += sum(each or 0 for each in added)
+            self._known.egress.composed += sum(each or 0 for each in added)
         # The owner's own addresses are his to ask for; those of a page may spell something out.
         if self.origins:
-            self._fetched |= {text for text in addresses if not any(text in said for said in self._owner)}
-        return self._composed <= self._known.composed and len(self._fetched) <= self._known.requests
+            self._known.egress.fetched |= {text for text in addresses if not any(text in said for said in self._owner)}
+        return self._known.egress.within
 
     def behind(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
         """The origins that may have caused a call that runs code: those read so far, and those of files it would

@@ -109,7 +109,9 @@ async def test_the_owner_allows_a_command_with_a_button(openclaw_home: Temporary
 
 async def test_a_button_works_after_a_kill(openclaw_home: TemporaryHome) -> None:
     with (
-        MockModelServer([calls("exec", command="install /dev/null clicked"), says("It waits."), says("Made it.")]) as model,
+        MockModelServer(
+            [calls("exec", command="install /dev/null clicked"), says("It waits."), says("Made it.")]
+        ) as model,
         TelegramServer() as telegram,
     ):
         configure(openclaw_home, model, telegram)

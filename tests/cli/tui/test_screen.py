@@ -310,7 +310,7 @@ def test_a_bare_openclaw_on_a_fresh_machine_opens_the_chat_and_tells_what_to_do(
     try:
         with terminal([], openclaw_home.environ, openclaw_home.root) as shown:
             screen = shown.until("No model is set up yet")
-            assert "openclaw onboard" in screen and "openclaw dashboard (http://127.0.0.1:" in screen
+            assert "openclaw models auth" in screen and "openclaw dashboard (http://127.0.0.1:" in screen
             assert "offline/offline" in screen
             shown.says("/exit")
             assert shown.until_it_ends() == 0

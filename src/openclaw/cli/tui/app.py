@@ -12,6 +12,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
+from openclaw.cli.home import shell_key_hint
 from openclaw.cli.screen import DECISIONS
 from openclaw.cli.tui.composer import MOST_IMAGES, CompletionList, Composer, attachment
 from openclaw.cli.tui.rows import ApprovalPrompt, Rows, TextItem
@@ -68,7 +69,9 @@ def welcome(address: str, *, offline: bool) -> str:
         f"In a browser: openclaw dashboard ({address.replace('ws', 'http', 1)}).",
     ]
     if offline:
-        lines.append("No model is set up yet; openclaw onboard does it with a few questions.")
+        lines.append("No model is set up yet: `openclaw models auth` in another terminal asks for a key and tries it.")
+        if hint := shell_key_hint():
+            lines.append(hint)
     return "\n".join(lines)
 
 
