@@ -105,7 +105,7 @@ class LabelService:
         fresh: bool = True,
     ) -> RunLabels:
         """The labels of one run. `trusted` says whose words the workspace holds; `place` is a directory of the owner's
-        where he is, `boxes` where sandboxes keep their files, `path` where programs are. A run that no person asked for,
+        where he is, `boxes` where sandboxes keep files, `path` where programs are. A run that no person asked for,
         so not a `fresh` one, goes on with what the last one may still send out."""
         if self._settings is not self._live.current:
             self._configure(self._live.current)
