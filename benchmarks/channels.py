@@ -18,14 +18,20 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing.server import MockModelServer
 from tests.channels.discord import server as discord
+from tests.channels.email import server as email
+from tests.channels.irc import server as irc
 from tests.channels.matrix import server as matrix
 from tests.channels.signal import server as signal
 from tests.channels.slack import server as slack
 from tests.channels.telegram import server as telegram
+from tests.channels.webhook import server as webhook
+from tests.channels.whatsapp import server as whatsapp
 from tests.e2e.gateway_process import GatewayProcess, cpu, pss
 from tests.test_start import READY
 
-PLATFORMS = ("telegram", "matrix", "discord", "slack", "signal")
+PLATFORMS = ("telegram", "matrix", "discord", "slack", "signal", "email", "whatsapp", "irc", "webhook")
+MOST_MIB = 2.0
+"""What an idle account may hold."""
 WARM = 5
 """Turns before anything is counted."""
 BATCHES = 3
@@ -40,12 +46,24 @@ class Servers:
         self.discord = stack.enter_context(discord.DiscordServer())
         self.slack = stack.enter_context(slack.SlackServer())
         self.signal = stack.enter_context(signal.SignalServer())
+        self.email = stack.enter_context(email.MailboxServer())
+        self.whatsapp: whatsapp.CloudApi = stack.enter_context(whatsapp.CloudApi())
+        self.irc = stack.enter_context(irc.IrcTestServer())
+        self.webhook: webhook.WebhookProgram = stack.enter_context(webhook.WebhookProgram())
 
     def section(self, name: str, bots: int = 1) -> dict[str, Any]:
         match name:
             case "telegram":
                 first, *others = [{"botToken": each.token, "apiRoot": each.url} for each in self.telegram[:bots]]
                 return {**first, "accounts": {f"a{at}": each for at, each in enumerate(others)}}
+            case "email":
+                return self.email.section
+            case "whatsapp":
+                return self.whatsapp.section
+            case "irc":
+                return {"server": self.irc.address, "nick": irc.NICK, "password": irc.PASSWORD}
+            case "webhook":
+                return {"secret": webhook.SECRET, "url": f"{self.webhook.url}/take"}
             case "matrix":
                 return {"homeserver": self.matrix.url, "accessToken": matrix.TOKEN, "autoJoin": "always"}
             case "signal":
@@ -63,6 +81,14 @@ class Servers:
                     each.called("getUpdates")
             case "matrix":
                 self.matrix.until(lambda: self.matrix.called("sync") >= 2)
+            case "email":
+                self.email.listened()
+            case "whatsapp":
+                self.whatsapp.until(lambda: self.whatsapp.looked)
+            case "irc":
+                self.irc.until(lambda: self.irc.connections)
+            case "webhook":
+                pass  # nobody is connected: it is called
             case "signal":
                 self.signal.until(lambda: self.signal.listeners)
             case "slack":
@@ -76,7 +102,8 @@ class Servers:
             each.calls.clear()
         self.matrix.calls.clear()
         self.discord.identified.clear()
-        self.slack.connections = self.signal.listeners = 0
+        self.slack.connections = self.signal.listeners = self.whatsapp.looked = 0
+        self.email.commands.clear()
 
 
 def configure(home: TemporaryHome, model: MockModelServer, channels: dict[str, Any]) -> None:
@@ -90,7 +117,7 @@ def running(model: MockModelServer, channels: dict[str, Any]) -> Iterator[tuple[
     with tempfile.TemporaryDirectory() as root:
         home = TemporaryHome(Path(root))
         configure(home, model, channels)
-        with GatewayProcess(home, fresh=True) as gateway:
+        with GatewayProcess(home) as gateway:
             assert gateway.process is not None
             yield gateway, gateway.process.pid
             gateway.stop()
@@ -141,17 +168,31 @@ def messages(model: MockModelServer, servers: Servers, turns: int) -> None:
 
 
 def accounts(model: MockModelServer, servers: Servers, many: int) -> None:
-    """Memory of accounts that only listen."""
-    print(f"\n{'idle accounts of telegram':<26} {'PSS MiB':>8} {'KiB an account':>18}")
-    one = 0.0
-    for bots in (1, many):
-        servers.forget()
-        with running(model, {"telegram": servers.section("telegram", bots)}) as (_, pid):
-            servers.connected("telegram", bots)
-            held = pss(pid)
-        one = one or held
-        each = f"{(held - one) * 1024 / (bots - 1):.0f}" if bots > 1 else ""
-        print(f"{bots:<26} {held:>8.1f} {each:>18}")
+    """Memory of accounts that only listen, of every platform."""
+    print(f"\n{'idle accounts':<26} {'PSS MiB':>8} {'KiB an account':>18}")
+    for name in PLATFORMS:
+        one = 0.0
+        for bots in (1, many):
+            section = servers.section(name, bots)
+            if name != "telegram":
+                section |= {"accounts": {f"a{at}": servers.section(name) for at in range(bots - 1)}}
+            with running(model, {name: section}) as (gateway, pid):
+                asyncio.run(all_connected(gateway, name, bots))
+                held = pss(pid)
+            one = one or held
+            each = (held - one) / (bots - 1) if bots > 1 else 0.0
+            print(f"{f'{bots} of {name}':<26} {held:>8.1f} {f'{each * 1024:.0f}' if bots > 1 else '':>18}")
+            assert each <= MOST_MIB, f"an idle account of {name} holds {each:.1f} MiB"
+
+
+async def all_connected(gateway: GatewayProcess, name: str, count: int) -> None:
+    async with gateway.client() as client, asyncio.timeout(300):
+        while True:
+            status = await client.call("channels.status", {})
+            found = status["channelAccounts"].get(name, [])
+            if sum(each["connected"] for each in found) >= count:
+                return
+            await asyncio.sleep(0.5)
 
 
 def starts(model: MockModelServer, servers: Servers, rounds: int) -> None:
@@ -187,7 +228,7 @@ def main() -> None:
     quick = "--quick" in sys.argv
     with ExitStack() as stack:
         model = stack.enter_context(MockModelServer([says("an answer of ten words or so, to be fair")]))
-        servers = Servers(stack, bots=6 if quick else 21)
+        servers = Servers(stack, bots=6 if quick else 11)
         messages(model, servers, 10 if quick else 30)
         accounts(model, servers, len(servers.telegram))
         starts(model, servers, 1 if quick else 3)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from openclaw.security.install_scan import scan_files
-from openclaw.security.label_service import labelled_files
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.catalog import catalog_text, compose, line_of
 from openclaw.skills.gate import MachineFacts
@@ -77,7 +76,7 @@ def main() -> None:
         later = time.time() + 3_600  # a file that has just changed is read again, which is not what is measured
 
         def library() -> SkillStore:
-            return SkillStore(AcceptedSkills(places.state), scan_files, lambda: later, labelled_files(places.state).of)
+            return SkillStore(AcceptedSkills(places.state), scan_files, lambda: later)
 
         began = time.perf_counter()
         library().look(places, settings, machine, first_use=True)

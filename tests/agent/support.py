@@ -76,7 +76,7 @@ class OneModel:
 def toolbox(*tools: Tool, limits: RepeatLimits | None = None, cap: int = 16_000, gate: Any = None) -> ToolRunner:
     context = ToolContext(call_id="", workspace=Path("/nowhere"))
     repeats = RepeatDetector(limits or RepeatLimits())
-    return ToolRunner(tools, context, gate or OpenGate(), FakeClock(), repeats=repeats, cap=cap)
+    return ToolRunner(tools, context, [gate or OpenGate()], FakeClock(), repeats=repeats, cap=cap)
 
 
 class Ran:

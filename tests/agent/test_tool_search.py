@@ -45,7 +45,7 @@ def runner(tmp_path: Any, *names: str, gate: Asked | None = None) -> ToolRunner:
     return ToolRunner(
         tools,
         ToolContext(call_id="", workspace=tmp_path),
-        gate or Asked(),
+        [gate or Asked()],
         FakeClock(),
         repeats=RepeatDetector(RepeatLimits()),
         cap=10_000,

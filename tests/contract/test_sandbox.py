@@ -14,7 +14,7 @@ from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import Mount, Sandbox, SandboxLaunch, SandboxLimits, SandboxSpec
 from openclaw.security.sandboxes.bubblewrap import Bubblewrap
 from openclaw.security.sandboxes.docker import Docker
-from openclaw.security.sandboxes.engines import build
+from openclaw.security.sandboxes.service import open_sandbox
 from openclaw.testing import FakeSandbox
 
 pytestmark = pytest.mark.anyio
@@ -141,7 +141,7 @@ class TestIsolation:
 async def test_without_any_program_nothing_runs_and_the_sentence_names_one(
     backend: str, box: SandboxSpec, tmp_path: Path
 ) -> None:
-    engine = build(backend, {"PATH": str(tmp_path)})
+    engine = open_sandbox(backend, {"PATH": str(tmp_path)})
     why = await engine.problem(box)
     assert "install" in why
     with pytest.raises(Unavailable):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw.security.install_scan import scan_files
-from openclaw.security.label_service import labelled_files
+from openclaw.security.label_service import files_of_programs, labelled_files
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
 from openclaw.skills.roots import SkillRoots
@@ -44,7 +44,10 @@ class Bench:
             path.mkdir(parents=True)
         self.time = max(path.stat().st_mtime for path in (self.home, self.cwd)) + LATER
         self.library = SkillStore(
-            AcceptedSkills(self.state), scan_files, lambda: self.time, labelled_files(self.state).of
+            AcceptedSkills(self.state),
+            scan_files,
+            lambda: self.time,
+            (labelled_files(self.state).of, files_of_programs(self.state).of),
         )
         self.bins: set[str] = set()
         self.env: set[str] = set()

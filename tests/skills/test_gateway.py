@@ -3,7 +3,7 @@
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig, load
+from openclaw.core.harness import Gate
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.process.environment import Home
 from openclaw.skills.service import SkillGate, SkillService
@@ -237,15 +238,23 @@ def test_without_watching_the_first_look_counts(tmp_path):
     assert home.look() is first
 
 
+async def admitted_by(gates: Sequence[Gate], tool: Any, args: Any, context: Any) -> str | None:
+    """What the first gate that objects says, asked in order as for every call."""
+    for gate in gates:
+        if (refusal := await gate.admit(tool, args, context)) is not None:
+            return refusal
+    return None
+
+
 @pytest.mark.parametrize(("decision", "admitted"), [("allow-once", ["read", "exec"]), ("deny", ["read"])])
 async def test_a_person_decides_about_what_a_skill_did_not_declare(tmp_path, decision, admitted):
     home = Installation(tmp_path, {"skills": {"permissions": "enforce"}})
     path = put(home.workspace / "skills" / "a", more="allowed-tools: read\n")
     behind, someone = Behind(), Someone(decision)
     home.look()
-    gate = SkillGate(behind, home.skills.guard(home.look()), someone)
-    assert await gate.admit(Reads(), {"path": str(path)}, home.context()) is None
-    refusal = await gate.admit(Runs(), {"command": "ls -l"}, home.context())
+    gates = (SkillGate(home.skills.guard(home.look()), someone), behind)
+    assert await admitted_by(gates, Reads(), {"path": str(path)}, home.context()) is None
+    refusal = await admitted_by(gates, Runs(), {"command": "ls -l"}, home.context())
     assert (refusal is None) == (decision == "allow-once")
     assert behind.admitted == admitted
     assert [request.command for request in someone.asked] == ["exec ls -l"]
@@ -256,7 +265,7 @@ async def test_a_skill_that_changed_is_refused_without_asking(tmp_path):
     home = Installation(tmp_path, {})
     path = put(home.workspace / "skills" / "a")
     home.look()
-    gate = SkillGate(Behind(), home.skills.guard(home.look()), Someone("allow-once"))
+    gate = SkillGate(home.skills.guard(home.look()), Someone("allow-once"))
     path.write_text(path.read_text() + "more")
     refusal = await gate.admit(Reads(), {"path": str(path)}, home.context())
     assert refusal is not None and refusal.startswith("Not read: SKILL.md of the skill a")

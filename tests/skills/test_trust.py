@@ -9,7 +9,7 @@ import pytest
 
 from openclaw.core.errors import StateError
 from openclaw.core.text import make_origin
-from openclaw.security.label_service import labelled_files
+from openclaw.security.label_service import files_of_programs, labelled_files
 from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.roots import node_directories
 from openclaw.skills.settings import SkillsSettings
@@ -99,13 +99,14 @@ def test_what_its_owner_edits_in_the_workspace_stays_in_use_with_a_new_version(b
     assert bench.look().edited == ()
 
 
-@pytest.mark.parametrize("how", ["written", "by a command", "deleted by a command"])
+@pytest.mark.parametrize("how", ["written", "by a command", "deleted by a command", "by another program"])
 def test_what_a_run_with_text_from_elsewhere_changed_waits_for_you(bench, how):
     put(bench.mine / "a")
     gone = bench.mine / "a" / "b.txt"
     gone.write_text("gone soon\n")
     bench.look()
-    files, origins = labelled_files(bench.state), (make_origin("external", "web_fetch https://example.org"),)
+    files = (files_of_programs if how == "by another program" else labelled_files)(bench.state)
+    origins = (make_origin("external", "web_fetch https://example.org"),)
     if how == "written":
         files.mark([str(edit(bench))], origins)
     else:

@@ -69,6 +69,7 @@ def test_a_bad_agent_id_is_an_error(tmp_path, bad):
 
 
 NAMES = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md", "BOOTSTRAP.md", "MEMORY.md")
+SHARED = tuple(name for name in NAMES if name not in ("USER.md", "MEMORY.md"))
 FILES = tuple(WorkspaceFile(name=name, path=f"/w/{name}", inode=f"1:{n}") for n, name in enumerate(NAMES))
 
 
@@ -81,8 +82,8 @@ def chosen(key: str, **more: object) -> list[str]:
     [
         ("agent:main:main", list(NAMES)),
         ("agent:main:telegram:direct:1", list(NAMES)),
-        ("agent:main:telegram:group:1", list(NAMES[:-1])),
-        ("agent:main:discord:channel:1", list(NAMES[:-1])),
+        ("agent:main:telegram:group:1", list(SHARED)),
+        ("agent:main:discord:channel:1", list(SHARED)),
         ("agent:main:subagent:1", ["AGENTS.md", "TOOLS.md"]),
         ("agent:main:cron:job:run:1", ["AGENTS.md", "TOOLS.md"]),
     ],

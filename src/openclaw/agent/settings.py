@@ -160,6 +160,9 @@ class AgentDefaults(Settings, frozen=True):
     bootstrap_total_max_chars: Annotated[int, doc("most characters of all workspace files in the prompt", ge=1)] = (
         60_000
     )
+    bootstrap_untrusted_max_chars: Annotated[
+        int, doc("most characters of one file of a workspace that is not trusted", ge=1)
+    ] = 4_000
     bootstrap_prompt_truncation_warning: Annotated[
         Literal["off", "once", "always"], doc("tell the model when files were shortened")
     ] = "always"

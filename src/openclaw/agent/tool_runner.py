@@ -76,7 +76,7 @@ class ToolRunner:
         self,
         tools: Sequence[Tool],
         context: ToolContext,
-        gate: Gate,
+        gates: Sequence[Gate],
         clock: Clock,
         *,
         repeats: RepeatDetector,
@@ -85,7 +85,7 @@ class ToolRunner:
         labels: LabelTracker | None = None,
         named_only: frozenset[str] = frozenset(),
     ) -> None:
-        """`named_only` are tools whose schema is not sent: see `tool_search`."""
+        """`gates` are asked in order about every call; `named_only` are tools whose schema is not sent."""
         self._tools = {tool.spec.name: tool for tool in tools}
         self.tools = tuple(self._tools.values())
         self.all_specs = tuple(tool.spec for _, tool in sorted(self._tools.items()))
@@ -96,7 +96,7 @@ class ToolRunner:
         if self._deferred is not None:
             self.specs = self._deferred.specs
         self._context = context
-        self._gate = gate
+        self._gates = gates
         self._labels = labels or NoLabels()
         self._clock = clock
         self._repeats = repeats
@@ -255,13 +255,13 @@ class ToolRunner:
         return structs.replace(plan, args=prepared.arguments)
 
     async def _call(self, plan: _Ready, context: ToolContext, steering: Steering) -> Output:
-        """Asks the gate, waits for the call's resources, and calls the tool."""
+        """Asks the gates, waits for the call's resources, and calls the tool."""
         context = structs.replace(context, origins=self._labels.origins)
         if isinstance(plan.tool, ChecksCalls):
             plan.tool.check(plan.args)
-        refusal = await self._gate.admit(plan.tool, plan.args, context)
-        if refusal is not None:
-            return Output.failed(refusal)
+        for gate in self._gates:
+            if (refusal := await gate.admit(plan.tool, plan.args, context)) is not None:
+                return Output.failed(refusal)
         async with AsyncExitStack() as alone:
             for resource in sorted(plan.tool.resources(plan.args, context)):
                 await alone.enter_async_context(self._busy.setdefault(resource, asyncio.Lock()))

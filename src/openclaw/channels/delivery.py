@@ -15,7 +15,7 @@ from functools import partial
 from msgspec import structs
 
 from openclaw.channels.chunking import cut_to_fit, measure, split_paragraphs
-from openclaw.channels.media_out import PUBLIC_MEDIA, OutgoingMedia, as_links
+from openclaw.channels.media_out import PUBLIC_MEDIA, OutgoingMedia, as_links, as_names
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
 from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.voice import VoiceNotes
@@ -30,7 +30,7 @@ from openclaw.core.channel import (
     TryLater,
     Unsure,
 )
-from openclaw.core.clock import Clock, millis
+from openclaw.core.clock import Backoff, Clock, millis
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.core.settings import Fixed, Live
 from openclaw.process.tasks import wait_first
@@ -39,7 +39,7 @@ from openclaw.tools.ask import without_list
 
 log = logging.getLogger("openclaw.channels")
 
-FIRST_RETRY, LONGEST_RETRY = 1.0, 300.0
+RETRIES = Backoff(1.0, 300.0)
 MOST_ATTEMPTS = 600
 """About two days of a platform that cannot be reached; then the message is held for the operator, never dropped."""
 MOST_DOUBLED = 5
@@ -185,6 +185,8 @@ class Sender:
     async def _send(self, entry: OutboxEntry, platform: Platform) -> None:
         if entry.run_id:
             entry = structs.replace(entry, message=as_links(entry.message))
+        if entry.message.media and not platform.facts.media_bytes:
+            entry = structs.replace(entry, message=as_names(entry.message))
         if entry.message.buttons:
             entry = structs.replace(entry, message=fit_buttons(entry.message, platform.facts))
         facts, message, chat = platform.facts, entry.message, _chat(entry.message.to)
@@ -270,8 +272,7 @@ class Sender:
         await self._outbox.postpone(entry, millis(self._clock) + round(wait * 1000), why)
 
     def _pause(self, entry: OutboxEntry) -> float:
-        tried = min(max(0, entry.attempts - len(entry.receipts) - 1), 20)
-        return min(LONGEST_RETRY, FIRST_RETRY * 2.0**tried) * (0.75 + self._jitter() / 2)
+        return RETRIES.after(entry.attempts - len(entry.receipts), self._jitter())
 
 
 def steps_of(entry: OutboxEntry, facts: ChannelFacts, preview: str | None = None) -> list[Outbound]:

@@ -40,7 +40,7 @@ from openclaw.core.channel import (
     TakesWebhooks,
     TryLater,
 )
-from openclaw.core.clock import Clock, millis
+from openclaw.core.clock import Backoff, Clock, millis
 from openclaw.core.errors import NotFound, OpenClawError, StateError, Unavailable
 from openclaw.process.tasks import supervise, wait_first
 from openclaw.protocol.events import EventBus
@@ -49,7 +49,7 @@ from openclaw.runs.settings import InboundSettings
 
 log = logging.getLogger("openclaw.channels")
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+RECONNECTS = Backoff(1.0, 60.0)
 LOOK_AGAIN = 30.0
 LEASE_PAUSE = 2.0
 """Seconds between two looks at an account that another process speaks for."""
@@ -288,7 +288,7 @@ class ChannelManager:
 
     async def _keep_connected(self, account: _Account, platform: Platform) -> None:
         """Connects again and again, with growing pauses, until the account is closed."""
-        name, pause = ":".join(account.name), FIRST_PAUSE
+        name, failures = ":".join(account.name), 1
         while True:
             began, asked = self._clock.now(), 0.0
             try:
@@ -305,8 +305,8 @@ class ChannelManager:
                 log.exception("channel %s failed", name)
                 account.lost("it failed; the log has the details")
             account.status.attempts += 1
-            pause = FIRST_PAUSE if self._clock.now() - began > LONGEST_PAUSE else min(2 * pause, LONGEST_PAUSE)
-            await self._clock.sleep(max(pause, asked))
+            failures = 1 if self._clock.now() - began > RECONNECTS.longest else failures + 1
+            await self._clock.sleep(max(RECONNECTS.after(failures), asked))
 
     async def take(self, name: AccountName, events: Sequence[Inbound], cursor: str | None) -> None:
         """Puts what an account heard on record; returns when it is safe."""
@@ -389,7 +389,7 @@ class ChannelManager:
             except Exception:
                 failures += 1
                 log.exception("channel %s: a message could not be dealt with", channel)
-            await self._clock.sleep(min(FIRST_PAUSE * 2 ** (failures + waits - 1), LONGEST_PAUSE))
+            await self._clock.sleep(RECONNECTS.after(failures + waits))
         else:
             log.error("channel %s: a message was dropped: it failed %d times", channel, failures + waits)
         await self._inbox.done(group)

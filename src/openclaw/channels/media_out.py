@@ -29,6 +29,12 @@ def as_links(message: Outbound) -> Outbound:
     return structs.replace(message, text="\n\n".join(filter(None, (message.text, *links))), media=files)
 
 
+def as_names(message: Outbound) -> Outbound:
+    """The message with the names of its files as text, for a platform that takes none."""
+    names = [f"[not sent here: {Path(media).name}]" for media in message.media]
+    return structs.replace(message, text="\n\n".join(filter(None, (message.text, *names))), media=())
+
+
 class OutgoingMedia:
     """Checks and fetches files for platforms."""
 

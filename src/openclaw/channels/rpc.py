@@ -18,6 +18,7 @@ from openclaw.channels.status import ChannelReports
 from openclaw.config.edit import Editor
 from openclaw.config.live import LiveConfig
 from openclaw.config.load import load
+from openclaw.config.schema import BUILT_IN_CHANNELS
 from openclaw.core.channel import Address, Outbound
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, Unavailable
@@ -72,6 +73,14 @@ class ChannelsAddParams(Params, frozen=True, kw_only=True):
     imap: NonEmpty | None = None
     smtp: NonEmpty | None = None
     user: NonEmpty | None = None
+    secret: NonEmpty | None = None
+    url: NonEmpty | None = None
+    phone_number_id: NonEmpty | None = None
+    app_secret: NonEmpty | None = None
+    verify_token: NonEmpty | None = None
+    server: NonEmpty | None = None
+    nick: NonEmpty | None = None
+    server_password: NonEmpty | None = None
     owner: NonEmpty | None = None
 
 
@@ -241,7 +250,8 @@ def account_methods(
         added = await add_account(name, given, loaded, editor, manager.probe)
         owners = loaded.config.commands.owner_allow_from
         if params.owner:
-            owners = (*owners, f"{name[0]}:{params.owner.strip().removeprefix(f'{name[0]}:')}")
+            who = BUILT_IN_CHANNELS[name[0]].normalise_sender(params.owner.strip().removeprefix(f"{name[0]}:"))
+            owners = (*owners, f"{name[0]}:{who}")
             await asyncio.to_thread(editor.set, "commands.ownerAllowFrom", list(dict.fromkeys(owners)))
         owned = any(each.startswith(f"{name[0]}:") for each in owners)
         setup, probe = SETUPS[name[0]], added.probe

@@ -118,6 +118,16 @@ class ChannelSettings(Settings, frozen=True):
         """What opens the account, or the file that has it; None when it is not configured."""
         return None
 
+    @property
+    def identity(self) -> str:
+        """Which account the credential opens, where several may have the same one."""
+        return ""
+
+    @staticmethod
+    def normalise_sender(name: str) -> str:
+        """A person's name as the platform writes it: names are compared exactly."""
+        return name.strip()
+
     def with_variables(self, variables: Mapping[str, str]) -> "ChannelSettings":
         """These settings, with what is not set taken from the environment."""
         return self

@@ -229,6 +229,77 @@ SETUPS = {
                 ),
             ),
         ),
+        ChannelSetup(
+            channel="whatsapp",
+            label="WhatsApp",
+            first="Make an app with WhatsApp on developers.facebook.com (docs/channels-whatsapp.md has the steps). "
+            "Copy the number's id, a system user's token and the app's secret. The gateway has to be reachable "
+            "over https.",
+            then="Enter https://YOUR-GATEWAY/whatsapp-webhook and the verify token on the app's page WhatsApp, "
+            "Configuration, subscribe to messages, and write to {name}.",
+            unowned="It answers with a command: run that here, and you are its owner.",
+            fields=(
+                SetupField(
+                    key="phoneNumberId", option="phone-number-id", label="Phone number ID", hint="not the number itself"
+                ),
+                SetupField(key="accessToken", option="access-token", label="Access token", secret=True, opens=True),
+                SetupField(key="appSecret", option="app-secret", label="App secret", secret=True),
+                SetupField(
+                    key="verifyToken",
+                    option="verify-token",
+                    label="Verify token",
+                    hint="make up a word; Meta repeats it",
+                    secret=True,
+                ),
+                SetupField(key="apiRoot", option="api-root", label="Address of another server", asked=False),
+                SetupField(
+                    key=OWNER, option="owner", label="Your own number", hint="such as +4915112345678", optional=True
+                ),
+            ),
+        ),
+        ChannelSetup(
+            channel="irc",
+            label="IRC",
+            first="Choose a nick for the assistant; where the network has accounts, register one for it.",
+            then="Write to {name}: /msg NICK hello.",
+            unowned="It answers with a command: run that here, and you are its owner.",
+            fields=(
+                SetupField(key="server", option="server", label="Server", hint="such as irc.libera.chat"),
+                SetupField(key="nick", option="nick", label="Nick"),
+                SetupField(
+                    key="password",
+                    option="password",
+                    label="Password of its account",
+                    hint="empty when it has none",
+                    secret=True,
+                    opens=True,
+                    optional=True,
+                ),
+                SetupField(
+                    key="serverPassword",
+                    option="server-password",
+                    label="Password of the server itself",
+                    secret=True,
+                    asked=False,
+                ),
+                SetupField(
+                    key=OWNER, option="owner", label="Your own account there", hint="or nick!user@host", asked=False
+                ),
+            ),
+        ),
+        ChannelSetup(
+            channel="webhook",
+            label="Webhook",
+            first="Make up a secret that your program and the assistant share: openssl rand -hex 24. Your program is "
+            "called at its address with what the assistant says (docs/channels-webhook.md).",
+            then="Let your program call https://YOUR-GATEWAY/webhook.",
+            unowned="Say who is the owner there: openclaw config set commands.ownerAllowFrom '[\"webhook:SENDER\"]'",
+            fields=(
+                SetupField(key="url", option="url", label="Address of your program"),
+                SetupField(key="secret", option="secret", label="Secret", secret=True, opens=True),
+                SetupField(key=OWNER, option="owner", label="Your own name there", asked=False),
+            ),
+        ),
     )
 }
 """The built-in channels, as the command line, onboarding and the web page ask for them."""
@@ -266,7 +337,8 @@ async def add_account(
         raise InvalidRequest(f"{account!r} is not a name of an account: small letters, digits, - and _")
     tried = _tried(name, given, loaded)
     for other, config in configured_accounts(loaded.config.channels, loaded.variables).items():
-        if other != name and other[0] == channel and config.credential == tried.credential:
+        same = config.credential == tried.credential and config.settings.identity == tried.settings.identity
+        if other != name and other[0] == channel and same:
             raise Conflict(f"that is the account {other[1]} already: two of the same would take each other's messages")
     probe = await probe_account(tried)
     dropped = dict.fromkeys(BUILT_IN_CHANNELS[channel].CREDENTIALS)

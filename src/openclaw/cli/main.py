@@ -47,6 +47,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "status": ("status", "What is set up here, in a few lines."),
     "system": ("cron", "Tell the running assistant what happened; heartbeats."),
     "tui": ("tui.chat", "The same as chat."),
+    "workspace": ("workspace", "Whose words the files of a directory are: status, trust."),
     "undo": ("runs", "Put files back as they were before a run changed them."),
 }
 """By noun: the module below `openclaw.cli` that has its command, called NOUN_command, and a line of help."""

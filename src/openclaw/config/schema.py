@@ -12,11 +12,14 @@ from openclaw.automation.settings import CronSettings, WebhookSettings
 from openclaw.budget.settings import BudgetSettings, RecordSettings
 from openclaw.channels.discord.settings import DiscordSettings
 from openclaw.channels.email.settings import EmailSettings
+from openclaw.channels.irc.settings import IrcSettings
 from openclaw.channels.matrix.settings import MatrixSettings
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
 from openclaw.channels.signal.settings import SignalSettings
 from openclaw.channels.slack.settings import SlackSettings
 from openclaw.channels.telegram.settings import TelegramSettings
+from openclaw.channels.webhook.settings import WebhookChannelSettings
+from openclaw.channels.whatsapp.settings import WhatsAppSettings
 from openclaw.config.settings import (
     DiagnosticsSettings,
     EnvSettings,
@@ -86,10 +89,13 @@ class Config(Settings, frozen=True):
 BUILT_IN_CHANNELS: dict[str, type[ChannelSettings]] = {
     "discord": DiscordSettings,
     "email": EmailSettings,
+    "irc": IrcSettings,
     "matrix": MatrixSettings,
     "signal": SignalSettings,
     "slack": SlackSettings,
     "telegram": TelegramSettings,
+    "webhook": WebhookChannelSettings,
+    "whatsapp": WhatsAppSettings,
 }
 """The sections of `channels` that have keys of their own; any other name is a plugin's channel."""
 

@@ -4,6 +4,8 @@ from datetime import UTC, datetime, tzinfo
 from typing import Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from msgspec import Struct
+
 
 class Clock(Protocol):
     def now(self) -> float:
@@ -31,3 +33,18 @@ def tell_time(now: float, zone: str, time_format: str = "auto") -> str:
     of_day = f"{there:%I:%M:%S %p}".removeprefix("0") if time_format == "12" else f"{there:%H:%M:%S}"
     offset = f"{there:%z}"
     return f"{there:%A %Y-%m-%d} {of_day} UTC{offset[:3]}:{offset[3:5]} ({zone or 'UTC'})"
+
+
+class Backoff(Struct, frozen=True):
+    """Each pause is twice the one before, from `first` up to `longest`."""
+
+    first: float
+    longest: float
+
+    def after(self, failures: int, jitter: float | None = None) -> float:
+        """How long to wait after so many failures in a row.
+
+        With `jitter`, a number between 0 and 1, a quarter less to a quarter more: lest all come back at once.
+        """
+        pause = min(self.longest, self.first * 2.0 ** min(max(0, failures - 1), 40))
+        return pause if jitter is None else pause * (0.75 + jitter / 2)

@@ -47,15 +47,31 @@ def redact(text: str, *secrets: Secret | None) -> str:
     return text
 
 
+_COPY = r"(?:[~.-]?(?:bak|backup|old|orig|save|swp|copy|\d{1,8}))?"
+"""What is put behind the name of a file to keep an earlier version."""
+_DATA = r"(?:ya?ml|json|toml|txt|env|ini|csv|xml|conf|cfg|properties)"
 _SECRET_NAMES = re.compile(
-    r"(?:^|/)(?:\.ssh|\.gnupg|\.aws|\.azure|\.kube|\.docker|\.password-store|credentials|keyrings)(?:/|$)"
-    r"|(?:^|/)(?:\.env(?:\.[\w.-]+)?|\.netrc|\.pgpass|\.git-credentials|\.npmrc|\.pypirc|id_[a-z0-9]+|[^/]*\.(?:pem|key|p12|pfx"
-    r"|kdbx|keystore|jks)|auth-profiles\.json|openclaw\.json[^/]*|device-auth\.json|identity\.json|[^/]*secrets?\.(?:ya?ml"
-    r"|json|toml|txt|env)|shadow|master\.key|wallet\.dat|environ)$",
+    # Directories.
+    r"(?:^|/)(?:\.ssh|\.gnupg|\.aws|\.azure|\.kube|\.docker|\.password-store|credentials|keyrings|\.config/(?:gh|gcloud|hub|op"
+    r"|doctl|rclone|pip)|\.terraform\.d|\.vault|\.oci|\.bluemix|\.chef|\.(?:mozilla|thunderbird)|(?:google-chrome|chromium"
+    r"|BraveSoftware)(?=/))(?:/|$)"
+    # Files.
+    r"|(?:^|/)(?:\.env(?:[.-][\w.-]+)?|[\w.-]+\.env|\.netrc|_netrc|\.pgpass|\.my\.cnf|\.mylogin\.cnf|\.git-credentials|\.npmrc|\.yarnrc"
+    r"|\.pypirc|\.gem/credentials|\.boto|\.s3cfg|\.htpasswd|\.vault-token|\.dockercfg|\.dockerconfigjson|\.rediscli_auth"
+    r"|\.\w*_history|id_(?:rsa|dsa|ecdsa|ed25519)\w*|id_[a-z0-9]+|ssh_host_\w+_key|[^/]*\.(?:pem|key|p12|pfx|p8|kdbx?|keystore|jks|ppk|asc|gpg"
+    r"|ovpn|tfstate|tfvars|agekey)|terraform\.tfstate\.\w+|auth-profiles\.json|openclaw\.json[^/]*|device-auth\.json|identity\.json"
+    rf"|(?:[\w.-]*[._-])?(?:secrets?|passwords?|passwd|credentials?|api[_-]?keys?|access[_-]?keys?|auth[_-]?tokens?|tokens?"
+    rf"|service[_-]?accounts?|client[_-]?secrets?)(?:[._-][\w.-]*)?\.{_DATA}"
+    r"|shadow|gshadow|master\.key|wallet\.dat|environ|wp-config\.php"
+    r"|(?:cookies|logins|key[34]|signons)\.(?:sqlite|db|json)|login data|cookies"
+    r"|hosts\.yml(?<=gh/hosts\.yml)|kubeconfig|credentials|\.credentials|gha-creds-\w+\.json|application_default_credentials\.json)"
+    rf"{_COPY}$",
     re.IGNORECASE,
 )
 _NOT_SECRET = re.compile(
-    r"(?:^|/)(?:\.env\.(?:example|sample|template)|id_[a-z0-9]+\.(?:md|txt|py|csv))$", re.IGNORECASE
+    r"(?:^|/)(?:[\w.-]*[.-](?:example|sample|template|dist|test|schema)(?:\.\w+)?|id_[a-z0-9]+\.(?:md|txt|py|csv)|[^/]*\.pub"
+    r"|tokens?\.txt(?<=vocab/tokens\.txt)|(?:design[_-]?)tokens?\.json|pub(?:lic)?[^/]*\.(?:pem|key|asc))$",
+    re.IGNORECASE,
 )
 
 

@@ -30,7 +30,7 @@ from openclaw.runs.turn import AutoReset, TurnRunner
 from openclaw.security.approvals import ApprovalFile
 from openclaw.security.audit_log import AuditLog
 from openclaw.security.gates import SessionAllowlist
-from openclaw.security.label_service import LabelService
+from openclaw.security.label_service import LabelService, files_of_programs
 from openclaw.security.sandboxes.service import SandboxService
 from openclaw.sessions.files import WriteLocks
 from openclaw.sessions.index import SessionIndex, SessionRow
@@ -118,7 +118,7 @@ class App:
         self.models = ModelService(
             environment, self.audit, agents=live.agents, models=live.models, auth=live.auth, variables=live.variables
         )
-        harness = AcpHarness(approver, live.variables)
+        harness = AcpHarness(approver, live.variables, files_of_programs(state))
         self.open_provider = opener = open_provider or self._providers
         self.platforms: dict[tuple[str, str], Platform] = {}
         """The accounts on channels that we speak for now, by channel and account."""

@@ -3,9 +3,10 @@
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from openclaw.agent.settings import default_agent
@@ -53,7 +54,7 @@ from openclaw.protocol.auth import AuthLimiter, AuthPolicy, RateLimits
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, SessionDefaults
 from openclaw.protocol.connection import GatewayAuthChanged
 from openclaw.protocol.frames import StateVersion
-from openclaw.protocol.rpc import MethodRegistry
+from openclaw.protocol.rpc import MethodRegistry, RpcMethod
 from openclaw.protocol.scopes import APPROVALS
 from openclaw.runs.approved import ApprovedCalls
 from openclaw.runs.commands.catalog import catalog
@@ -109,61 +110,25 @@ session.stuck sessions.changed shutdown tick
 CAPABILITIES = ("published-model-catalog",)
 
 
-class ClientApi:
-    """The parts that clients meet."""
+class ChannelParts:
+    """What people on channels meet: questions for approval, what they approved, the accounts and their state."""
 
     def __init__(
         self,
         launch: GatewayLaunch,
         app: App,
         services: Services,
-        own_methods: MethodRegistry,
-        projection: EventProjection,
         questions: PendingApprovals,
-        fanout: RunFanout,
-        counted: metrics.RunMetrics,
+        connections: Connections,
+        commands: SlashCommands,
+        queue: QueuePolicy,
     ) -> None:
-        runs, sessions, control = services.runs, services.sessions, services.control
-        automation, toolset = services.automation, services.toolset
-        self._figures = counted
-        self._launch = launch
-        self._app = app
-        self._services = services
-        self._fanout = fanout
-        self._questions = questions
-        self._started = millis(launch.clock)
-        self._boot = str(uuid.uuid4())
-        self._presence = Presence(launch.clock)
-        self._secret = launch.secret
-        self._proxy = launch.exposure.proxy
-        live, bus, clock, environment = app.live, app.bus, launch.clock, launch.environment
-        session_parts = (sessions, control, app.lifecycle, runs, app.models, app.index)
-        self._methods = plugins_rpc.AllMethods(own_methods, app.plugins)
-        self.pairing = DevicePairing(app.db)
-        self.histories = WorkspaceHistories(app.home.state, app.workspaces.of, partial(millis, clock))
-        limiter = AuthLimiter(lambda: _rate_limits(live.config.gateway.auth.rate_limit))
-        self.connections = Connections(bus, self._presence, clock)
-        self.sockets = WebSocketServer(
-            policy=self._policy,
-            registry=self._methods,
-            offer=self._offer,
-            snapshot=self._snapshot,
-            connections=self.connections,
-            devices=self.pairing,
-            limiter=limiter,
-            verify=signature.verify,
-            clock=clock,
-        )
-        editor = Editor(app.home, environment.environ)
-        queue = QueuePolicy(app.lifecycle, live.messages)
-        offered: lend_rpc.OfferedSkills = {}
-        restart = launch.control.restart if launch.background else None
-        commands = build_commands(app, services, questions, queue, editor, restart)
-
+        runs, sessions, toolset = services.runs, services.sessions, services.toolset
+        live, bus, clock = app.live, app.bus, launch.clock
         platforms = services.platforms
         typing = TypingNotices(platforms, services.publish, clock, live.agents)
         streams = ReplyStreams(services.outbox, platforms, services.publish, clock, live)
-        can_answer = partial(self.connections.has, APPROVALS)
+        can_answer = partial(connections.has, APPROVALS)
         self.approvals = ChannelApprovals(
             questions, services.inbox, services.outbox, platforms, bus, live, clock, can_answer
         )
@@ -203,7 +168,7 @@ class ClientApi:
             ChannelQuestions(sessions, services.inbox, services.outbox, platforms),
         )
         heard = ChannelInbox(app.db, clock)
-        self.channels = ChannelManager(
+        self.manager = ChannelManager(
             heard,
             services.outbox,
             history,
@@ -220,89 +185,62 @@ class ClientApi:
             services.voices,
         )
         connects = launch.background and not launch.safe
-        self.reports = ChannelReports(self.channels, services.outbox, live, app.plugins.channels, runs=connects)
-        granted = app.home.state / "exec-approvals.json"
-        connector = model_setup.ModelConnector(
-            app.models, app.open_provider, editor, live, bus, clock, follows=launch.background
+        self.reports = ChannelReports(self.manager, services.outbox, live, app.plugins.channels, runs=connects)
+
+
+class ClientApi:
+    """The parts that clients meet."""
+
+    def __init__(
+        self,
+        launch: GatewayLaunch,
+        app: App,
+        services: Services,
+        own_methods: MethodRegistry,
+        projection: EventProjection,
+        questions: PendingApprovals,
+        fanout: RunFanout,
+        counted: metrics.RunMetrics,
+    ) -> None:
+        self._figures = counted
+        self._launch = launch
+        self._app = app
+        self._services = services
+        self._fanout = fanout
+        self._questions = questions
+        self._started = millis(launch.clock)
+        self._boot = str(uuid.uuid4())
+        self._presence = Presence(launch.clock)
+        self._secret = launch.secret
+        self._proxy = launch.exposure.proxy
+        live, bus, clock, environment = app.live, app.bus, launch.clock, launch.environment
+        self._methods = plugins_rpc.AllMethods(own_methods, app.plugins)
+        self.pairing = DevicePairing(app.db)
+        self.histories = WorkspaceHistories(app.home.state, app.workspaces.of, partial(millis, clock))
+        limiter = AuthLimiter(lambda: _rate_limits(live.config.gateway.auth.rate_limit))
+        self.connections = Connections(bus, self._presence, clock)
+        self.sockets = WebSocketServer(
+            policy=self._policy,
+            registry=self._methods,
+            offer=self._offer,
+            snapshot=self._snapshot,
+            connections=self.connections,
+            devices=self.pairing,
+            limiter=limiter,
+            verify=signature.verify,
+            clock=clock,
         )
-        for group in (
-            gateway_rpc.system_methods(app, services, self.reports, self._presence, self._started),
-            runs_rpc.run_methods(
-                sessions,
-                app.lifecycle,
-                runs,
-                app.index,
-                app.workspaces,
-                live.agents,
-                commands,
-                queue,
-                offered,
-                services.outbox.routes,
-                app.archive,
-            ),
-            chat_rpc.chat_methods(
-                *session_parts,
-                app.workspaces,
-                app.plugins,
-                app.memories,
-                app.turns,
-                bus,
-                projection,
-                commands,
-                queue,
-                offered,
-            ),
-            sessions_rpc.sessions_methods(sessions, app.lifecycle, app.models, app.index, app.home.state, app.memories),
-            runs_rpc.session_methods(*session_parts, queue),
-            rpc.cron_methods(sessions, automation.scheduler, automation.heartbeats),
-            budget_rpc.usage_methods(sessions, app.db, app.budget),
-            gateway_rpc.subscriptions_methods(app, sessions, self.connections),
-            runs_rpc.agent_methods(
-                sessions,
-                app.models,
-                app.home.state,
-                app.home,
-                app.workspaces,
-                app.plugins,
-                toolset,
-                app.preparer,
-                live,
-                live.agents,
-                live.tools,
-                environment,
-            ),
-            lend_rpc.lend_methods(sessions, app.preparer, toolset),
-            lend_rpc.offer_methods(offered),
-            workspace_rpc.files_methods(app.workspaces, live.agents, self.histories),
-            memory_rpc.memory_methods(sessions, app.memories, clock),
-            sessions_rpc.transcript_methods(sessions, app.lifecycle, runs, app.index),
-            skills_rpc.skill_methods(sessions, app.workspaces, app.skills, editor, clock),
-            skills_rpc.status_methods(sessions, app.home.state, app.workspaces, app.skills),
-            config_rpc.config_methods(sessions, live, environment, bus),
-            model_setup.model_setup_methods(connector),
-            security_rpc.approvals_methods(questions, app.approvals, str(granted), self.approvals.nobody_here),
-            devices_rpc.devices_methods(self.pairing, self.connections, bus, clock, self._outside),
-            prompt_rpc.prompt_methods(
-                sessions,
-                app.archive,
-                live.agents,
-                partial(preview_next, app.preparer, toolset, services.outbox.routes, live),
-                live=launch.background,
-            ),
-            record_rpc.record_methods(sessions, app.db, app.budget.recorder, app.routes, app.models, live, clock),
-            audit_rpc.audit_methods(app.audit, partial(_prompt_texts, app), app.archive.witnessed),
-            mcp_rpc.mcp_methods(partial(_look_at_server, app)),
-            gateway_rpc.capability_methods(live.agents, partial(capabilities, app, app.toolset())),
-            plugins_rpc.plugins_methods(app.plugins),
-            plugins_rpc.install_methods(app.plugins, app.run_hooks.hooks, app.audit),
-            channels_rpc.account_methods(self.reports, self.channels, services.outbox, live, editor, clock),
-            channels_rpc.pairing_methods(self.reports, services.outbox, live, editor, app.home.state, clock),
-            channels_rpc.sending_methods(
-                services.tools.messages, services.tools.attachments, app.workspaces, live, runs=launch.background
-            ),
-        ):
-            for method in group:
-                own_methods.add(method)
+        editor = Editor(app.home, environment.environ)
+        queue = QueuePolicy(app.lifecycle, live.messages)
+        restart = launch.control.restart if launch.background else None
+        commands = build_commands(app, services, questions, queue, editor, restart)
+
+        parts = ChannelParts(launch, app, services, questions, self.connections, commands, queue)
+        self.approvals, self.approved = parts.approvals, parts.approved
+        self.channels, self.reports = parts.manager, parts.reports
+        groups = chain(self._run_methods(projection, commands, queue), self._other_methods(editor, questions))
+        for method in chain.from_iterable(groups):
+            own_methods.add(method)
         self.routes: list[BaseRoute] = []
         if launch.server is not None:
             # A gateway without a port does without the web server's packages.
@@ -319,6 +257,101 @@ class ClientApi:
                 own_methods,
                 self.channels,
             )
+
+    def _run_methods(
+        self, projection: EventProjection, commands: SlashCommands, queue: QueuePolicy
+    ) -> Iterator[list[RpcMethod]]:
+        """The methods about runs, chats and sessions."""
+        app, services, launch = self._app, self._services, self._launch
+        sessions, runs, toolset = services.sessions, services.runs, services.toolset
+        live, clock, environment = app.live, launch.clock, launch.environment
+        session_parts = (sessions, services.control, app.lifecycle, runs, app.models, app.index)
+        offered: lend_rpc.OfferedSkills = {}
+        yield runs_rpc.run_methods(
+            sessions,
+            app.lifecycle,
+            runs,
+            app.index,
+            app.workspaces,
+            live.agents,
+            commands,
+            queue,
+            offered,
+            services.outbox.routes,
+            app.archive,
+        )
+        yield chat_rpc.chat_methods(
+            *session_parts,
+            app.workspaces,
+            app.plugins,
+            app.memories,
+            app.turns,
+            app.bus,
+            projection,
+            commands,
+            queue,
+            offered,
+        )
+        yield sessions_rpc.sessions_methods(
+            sessions, app.lifecycle, app.models, app.index, app.home.state, app.memories
+        )
+        yield runs_rpc.session_methods(*session_parts, queue)
+        yield runs_rpc.agent_methods(
+            sessions,
+            app.models,
+            app.home.state,
+            app.home,
+            app.workspaces,
+            app.plugins,
+            toolset,
+            app.preparer,
+            live,
+            live.agents,
+            live.tools,
+            environment,
+        )
+        yield lend_rpc.lend_methods(sessions, app.preparer, toolset)
+        yield lend_rpc.offer_methods(offered)
+        yield sessions_rpc.transcript_methods(sessions, app.lifecycle, runs, app.index)
+        yield prompt_rpc.prompt_methods(
+            sessions,
+            app.archive,
+            live.agents,
+            partial(preview_next, app.preparer, toolset, services.outbox.routes, live),
+            live=launch.background,
+        )
+        yield record_rpc.record_methods(sessions, app.db, app.budget.recorder, app.routes, app.models, live, clock)
+
+    def _other_methods(self, editor: Editor, questions: PendingApprovals) -> Iterator[list[RpcMethod]]:
+        """The methods about everything else."""
+        app, services, launch = self._app, self._services, self._launch
+        sessions, automation = services.sessions, services.automation
+        live, bus, clock, environment = app.live, app.bus, launch.clock, launch.environment
+        granted = app.home.state / "exec-approvals.json"
+        yield gateway_rpc.system_methods(app, services, self.reports, self._presence, self._started)
+        yield rpc.cron_methods(sessions, automation.scheduler, automation.heartbeats)
+        yield budget_rpc.usage_methods(sessions, app.db, app.budget)
+        yield gateway_rpc.subscriptions_methods(app, sessions, self.connections)
+        yield workspace_rpc.files_methods(app.workspaces, live.agents, self.histories)
+        yield memory_rpc.memory_methods(sessions, app.memories, clock)
+        yield skills_rpc.skill_methods(sessions, app.workspaces, app.skills, editor, clock)
+        yield skills_rpc.status_methods(sessions, app.home.state, app.workspaces, app.skills)
+        yield config_rpc.config_methods(sessions, live, environment, bus)
+        opens, follows = app.open_provider, launch.background
+        connector = model_setup.ModelConnector(app.models, opens, editor, live, bus, clock, follows=follows)
+        yield model_setup.model_setup_methods(connector)
+        yield security_rpc.approvals_methods(questions, app.approvals, str(granted), self.approvals.nobody_here)
+        yield devices_rpc.devices_methods(self.pairing, self.connections, bus, clock, self._outside)
+        yield audit_rpc.audit_methods(app.audit, partial(_prompt_texts, app), app.archive.witnessed)
+        yield mcp_rpc.mcp_methods(partial(_look_at_server, app))
+        yield gateway_rpc.capability_methods(live.agents, partial(capabilities, app, app.toolset()))
+        yield plugins_rpc.plugins_methods(app.plugins)
+        yield plugins_rpc.install_methods(app.plugins, app.run_hooks.hooks, app.audit)
+        yield channels_rpc.account_methods(self.reports, self.channels, services.outbox, live, editor, clock)
+        yield channels_rpc.pairing_methods(self.reports, services.outbox, live, editor, app.home.state, clock)
+        yield channels_rpc.sending_methods(
+            services.tools.messages, services.tools.attachments, app.workspaces, live, runs=launch.background
+        )
 
     async def reload(self, change: Reload) -> None:
         """A changed configuration, section by section; what runs goes on with what it started with."""

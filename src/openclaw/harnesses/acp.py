@@ -21,12 +21,14 @@ from openclaw.core.messages import Assistant, Text, User
 from openclaw.core.provider import Endpoint, ModelRequest, Price, Provider
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
+from openclaw.core.text import make_origin
 from openclaw.core.tool import ApprovalRequest, Approver, Decision
 from openclaw.models.model_set import ModelSet, build_model_set
 from openclaw.models.profiles import Profiles
 from openclaw.models.registry import ModelCatalog
 from openclaw.models.settings import AuthSettings, ModelEntry, ModelsSettings, ProviderSettings
 from openclaw.process.worker import Worker, WorkerSpec
+from openclaw.security.file_labels import LabelledFiles
 from openclaw.tools.settings import AcpAgentSettings, AcpSettings
 
 INSTALL = "External agents need the extra `acp`: install it with: pip install 'openclaw-py[acp]'"
@@ -55,8 +57,11 @@ class AcpAgentSpec(Struct, frozen=True, kw_only=True):
 class AcpAgent:
     """A `Provider`: sends the last message to the program and streams what it answers."""
 
-    def __init__(self, spec: AcpAgentSpec, approver: Approver, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, spec: AcpAgentSpec, approver: Approver, environ: Mapping[str, str], files: LabelledFiles
+    ) -> None:
         self.spec = spec
+        self._files = files
         self._approver = approver
         role = WorkerSpec(
             name=f"the agent {spec.name}",
@@ -82,6 +87,7 @@ class AcpAgent:
         work.add_done_callback(lambda _: queue.put_nowait(None))
         questions: set[asyncio.Task[None]] = set()
         said: list[str] = []
+        began = await asyncio.to_thread(self._files.now)
         try:
             while (news := await queue.get()) is not None:
                 if "said" in news:
@@ -101,6 +107,8 @@ class AcpAgent:
             for task in (work, *questions):
                 task.cancel()
             await asyncio.gather(work, *questions, return_exceptions=True)
+            # Nobody knows what it has read: a skill that changed meanwhile is not taken for the owner's edit.
+            self._files.ran(began, self._files.now(), (make_origin("external", f"acp agent {self.spec.name}"),))
         model = request.model
         answer = Assistant(
             content=(Text("".join(said) or "(it said nothing)"),),
@@ -166,8 +174,9 @@ def choose_agent(settings: AcpSettings, named: str) -> str:
 class AcpHarness:
     """The external agents of this process, one for each conversation; whoever made it closes it."""
 
-    def __init__(self, approver: Approver, variables: Live[Mapping[str, str]]) -> None:
+    def __init__(self, approver: Approver, variables: Live[Mapping[str, str]], files: LabelledFiles) -> None:
         self._approver = approver
+        self._files = files
         self._variables = variables
         self._open: dict[SessionKey, AcpAgent] = {}
 
@@ -182,7 +191,7 @@ class AcpHarness:
         """The provider for a conversation; the same one while its settings stay the same."""
         known = self._open.get(spec.key)
         if known is None or known.spec != spec:
-            self._open[spec.key] = known = AcpAgent(spec, self._approver, self._variables.current)
+            self._open[spec.key] = known = AcpAgent(spec, self._approver, self._variables.current, self._files)
         return known
 
     async def close(self) -> None:

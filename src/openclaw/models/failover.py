@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field, structs
 
+from openclaw.core.clock import Backoff
 from openclaw.models.refs import ModelRef
 
 # Candidates and retries.
@@ -15,8 +16,7 @@ RATE_LIMIT_ATTEMPTS = 10
 TRANSIENT_RETRIES = 8
 TRANSIENT_WINDOW = 90.0
 """Transient failures are retried until this long after the last success."""
-FIRST_WAIT = 1.0
-LONGEST_WAIT = 30.0
+WAITS = Backoff(1.0, 30.0)
 LONGEST_RETRY_AFTER = 60.0
 """When a provider asks for a longer wait, failover goes on to the next candidate."""
 
@@ -86,7 +86,7 @@ def list_candidates(
 
 def backoff(nth: int, jitter: float, retry_after: float | None = None) -> float:
     """How long to wait before the `nth` retry, counted from 1."""
-    wait = min(FIRST_WAIT * 2.0 ** min(nth - 1, 10) + jitter, LONGEST_WAIT)
+    wait = min(WAITS.after(nth) + jitter, WAITS.longest)
     return max(wait, retry_after or 0.0)
 
 
@@ -169,6 +169,11 @@ FORGET_AFTER = DAY
 """Failures further apart than this do not count as a series."""
 
 _GENERIC = (30 * SECOND, MINUTE, 5 * MINUTE)
+_COOLDOWNS = {
+    "rate_limit": Backoff(30 * SECOND, DAY),
+    "billing": Backoff(10 * MINUTE, DAY),
+    "auth_permanent": Backoff(10 * MINUTE, HOUR),
+}
 
 # Failures of the request or the model: they put no cooldown on the credential.
 NO_COOLDOWN_REASONS = frozenset(
@@ -194,13 +199,8 @@ class CredentialStats(Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 def cooldown_ms(reason: str, nth: int) -> int:
     """The cooldown after the `nth` failure in a row for `reason`."""
-    doubled = 1 << min(max(nth, 1) - 1, 20)
-    if reason == "rate_limit":
-        return min(DAY, 30 * SECOND * doubled)
-    if reason == "billing":
-        return min(DAY, 10 * MINUTE * doubled)
-    if reason == "auth_permanent":
-        return min(HOUR, 10 * MINUTE * doubled)
+    if (growing := _COOLDOWNS.get(reason)) is not None:
+        return round(growing.after(nth))
     return _GENERIC[min(max(nth, 1), len(_GENERIC)) - 1]
 
 

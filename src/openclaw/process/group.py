@@ -10,7 +10,10 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from openclaw.core.clock import Backoff
+
 GRACE = 2.0
+LOOKS = Backoff(0.01, 0.1)
 
 
 def members(leader: int) -> set[int]:
@@ -120,13 +123,13 @@ def kill_leftovers(leader: int) -> None:
 async def _gone(leader: int, within: float) -> bool:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
-    pause = 0.01
+    looks = 0
     while members(leader):
         left = deadline - loop.time()
         if left <= 0:
             return False
-        await asyncio.sleep(min(pause, left))
-        pause = min(pause * 2, 0.1)
+        looks += 1
+        await asyncio.sleep(min(LOOKS.after(looks), left))
     return True
 
 

@@ -1,13 +1,14 @@
 """Running tasks: the system clock, work shielded from cancellation, timeouts, supervision."""
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from threading import Event
 from typing import Any, TypeVar
 
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Backoff, Clock
 from openclaw.core.errors import Unavailable
 
 
@@ -77,8 +78,7 @@ async def with_timeout(work: Coroutine[Any, Any, T], seconds: float, clock: Cloc
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
+RESTARTS = Backoff(1.0, 60.0)
 
 
 async def supervise_once(work: Awaitable[None], what: str) -> None:
@@ -91,12 +91,10 @@ async def supervise_once(work: Awaitable[None], what: str) -> None:
 
 async def supervise(start: Callable[[], Awaitable[None]], what: str, clock: Clock) -> None:
     """Runs a long-lived task; restarts it after a failure with growing delays. A normal return ends it."""
-    pause = FIRST_PAUSE
-    while True:
+    for failures in itertools.count(1):
         try:
             await start()
             return
         except Exception:
-            log.exception("%s failed; it is begun again in %g s", what, pause)
-        await clock.sleep(pause)
-        pause = min(pause * 2, LONGEST_PAUSE)
+            log.exception("%s failed; it is begun again in %g s", what, RESTARTS.after(failures))
+        await clock.sleep(RESTARTS.after(failures))

@@ -186,6 +186,8 @@ class PromptRequest(Struct, frozen=True, kw_only=True):
     """What the caller adds for this turn."""
     warned: tuple[str, ...] = ()
     """Signatures of the file cuts this session was already warned of."""
+    untrusted: bool = False
+    """The workspace may hold somebody else's words."""
     shared: bool = False
     """Others than the owner take part, so private notes are left out."""
     session_id: str = ""
@@ -282,7 +284,14 @@ def _build(what: PromptRequest, about: PromptMachine, inputs: _Inputs) -> BuiltP
         heartbeats=what.options.heartbeats,
         known=loaded,
     )
-    cut = budget.fit(found, FileBudget(per_file=defaults.bootstrap_max_chars, total=defaults.bootstrap_total_max_chars))
+    if what.untrusted:
+        found = tuple(structs.replace(file, label="external") for file in found)
+    limits = FileBudget(
+        per_file=defaults.bootstrap_max_chars,
+        total=defaults.bootstrap_total_max_chars,
+        untrusted=defaults.bootstrap_untrusted_max_chars,
+    )
+    cut = budget.fit(found, limits)
     warning = defaults.bootstrap_prompt_truncation_warning
     warned, seen = budget.should_warn(cut, warning, what.warned)
     schemas = sum(tool.chars for tool in what.sent)

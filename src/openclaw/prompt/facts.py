@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from openclaw.core.text import ContextFile, Label, PromptText, neutralise, sanitize_block, sanitize_line, utf16_length
+from openclaw.security.external import remove_control_tokens
 
 Mode = Literal["full", "minimal", "none"]
 
@@ -242,7 +243,8 @@ def clean(text: PromptText | None) -> str:
     """Cleans others' text: no hidden characters, no forged markers, trimmed."""
     if text is None:
         return ""
-    return neutralise("\n".join(line.rstrip() for line in sanitize_block(text.text).split("\n")).strip())
+    body = neutralise("\n".join(line.rstrip() for line in sanitize_block(text.text).split("\n")).strip())
+    return remove_control_tokens(body)
 
 
 def trust_level(label: Label) -> str:

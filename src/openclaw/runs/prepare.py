@@ -461,7 +461,8 @@ class TurnPreparer:
             self._label_service.know(secret for group in secrets for secret in group)
         return self._label_service.labels(
             self._facts_of(key.agent).workspace,
-            place=turn.place if turn else "",
+            trusted=self._workspaces.trust(key.agent).trusted,
+            place=turn.place if turn and turn.place and self._workspaces.trusts(turn.place) else "",
             boxes=self._sandboxes.root(self._sandboxes.rules(key.agent)) if self._sandboxes.is_boxed(key) else None,
             skills=skills.labels,
             origins=(*path_origins(session.known.path), *turn.origins) if turn and session else read,
@@ -528,7 +529,7 @@ class TurnPreparer:
                 accepts_images=sees_images and (model is None or "image" in model.input),
                 env={name: value.reveal() for name, value in skills.variables.items()},
             ),
-            SkillGate(gate, self._skills.guard(skills), self._approver),
+            (SkillGate(self._skills.guard(skills), self._approver), gate),
             self._clock,
             repeats=RepeatDetector(facts.repeats),
             cap=result_cap(model.context_window if model else LARGEST_WINDOW),
@@ -565,6 +566,7 @@ class TurnPreparer:
             external_agents=config.acp.enabled and bool(config.acp.agents),
             completion_wake=config.tools.exec.notify_on_exit,
             workspace=facts.workspace,
+            untrusted=not self._workspaces.trust(key.agent).trusted,
             skills=skills.prompt,
             model=model,
             default_model=self._models.model_set(facts.agent.id).default_name,

@@ -56,6 +56,11 @@ _ENCLOSED = compile_lazily(START + r"[^>]*>>>(.*?)<<<END_EXTERNAL_UNTRUSTED_CONT
 _LINES = compile_lazily(r"[\r\n\u2028\u2029]+")
 
 
+def remove_control_tokens(text: str) -> str:
+    """`text` without what a model could take for the frame of a conversation."""
+    return PLAIN_TOKENS.sub(REMOVED_TOKEN, text) if "<" in text or "[" in text else text
+
+
 def sanitize_external_text(text: str) -> str:
     """`text` without imitations of our markers, our notices or a model's control tokens."""
     cleaned = _TOKENS.sub(REMOVED_TOKEN, neutralise(sanitize_block(text)))

@@ -35,6 +35,11 @@ def labelled_files(state: Path) -> LabelledFiles:
     return LabelledFiles(state / "labels" / "files.jsonl")
 
 
+def files_of_programs(state: Path) -> LabelledFiles:
+    """When other programs worked in a workspace: their files carry no label, and are not the owner's either."""
+    return LabelledFiles(state / "labels" / "programs.jsonl")
+
+
 class LabelService:
     """Labels what a run reads and writes; one for the process."""
 
@@ -72,13 +77,15 @@ class LabelService:
         self,
         workspace: Path,
         *,
+        trusted: bool = True,
         place: str = "",
         boxes: Path | None = None,
         skills: Mapping[str, tuple[Origin, ...]] | None = None,
         origins: Sequence[Origin] = (),
         said: Sequence[Message] = (),
     ) -> RunLabels:
-        """The labels of one run. `place` is where the person is, `boxes` where sandboxes keep their files."""
+        """The labels of one run. `trusted` says whose words the workspace holds; `place` is a directory of the owner's
+        where he is, `boxes` where sandboxes keep their files."""
         if self._settings is not self._live.current:
             self._configure(self._live.current)
         external = self._settings.external_content
@@ -93,9 +100,12 @@ class LabelService:
         # Workspace files that are part of the prompt bring their labels with them.
         listed = self.files.of(*(f"{reals[0]}/{name}" for name in (*ALWAYS, *WHEN_PRESENT)))
         notes = [note for name in ("MEMORY.md", "memory.md") if os.path.exists(note := f"{reals[0]}/{name}")]  # noqa: PTH110
+        if not trusted:  # its files are in the prompt
+            origins = (*origins, make_origin("external", f"the workspace {workspace}, which is not trusted"))
+        trusted_roots = reals if trusted else reals[1:]
         known = LabelContext(
             files=self.files,
-            places=TrustedPaths(own=reals, untrusted=external.untrusted_paths, directories=skills or {}),
+            places=TrustedPaths(own=trusted_roots, untrusted=external.untrusted_paths, directories=skills or {}),
             journal=self._journal,
             redactor=self._redactor,
             jobs=self._jobs,

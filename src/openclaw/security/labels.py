@@ -136,9 +136,13 @@ def _writing(path: str, workspace: str) -> ActionKind:
 
 def _reading(path: str, named: Sequence[str]) -> ActionKind:
     """A secret file may be read when the owner named it."""
+    return "read" if is_named(path, named) else "read-secret"
+
+
+def is_named(path: str, named: Sequence[str]) -> bool:
+    """Whether the owner wrote the name of a file."""
     name = path.rpartition("/")[2]
-    asked = any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", said) for said in named)
-    return "read" if asked else "read-secret"
+    return any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", said) for said in named)
 
 
 _NETWORK = re.compile(

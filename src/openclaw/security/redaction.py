@@ -1,10 +1,13 @@
 """Redacts credentials from text and logs: known values, and strings with the shape of a credential."""
 
+import base64
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from math import log2
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 from msgspec import Struct, structs
 
@@ -68,6 +71,79 @@ def redact_credentials(text: str) -> str:
     return redact_shapes(_SHAPES.sub(REDACTED, _KEY_BLOCK.sub(REDACTED, text)))
 
 
+# Credentials in files and in what commands print, which nobody told us.
+
+_FOUND_PAIR = compile_lazily(
+    rf"""(?P<name>["']?\b{_WORD}["']?[ \t]{{0,8}}[=:][ \t]{{0,8}}["']?)"""
+    r"""(?P<value>[A-Za-z0-9+/_=.~-]{12,})(?=["'\s,;&)}\]]|\Z)""",
+    re.IGNORECASE,
+)
+_SUSPECT_LINE = compile_lazily(r"^.*(?:key|secret|passw|passphrase|credential|token).*$", re.IGNORECASE | re.MULTILINE)
+_FOUND_URL = compile_lazily(r"(?<=://)(?P<name>[^/?#\s@:]*:)(?P<value>[^/?#\s@]{6,})(?=@[\w\[])")
+_PLACEHOLDER = compile_lazily(
+    r"example|sample|dummy|changeme|placeholder|your[_-]?|redacted|xxxx|\*{3}|0{6}|1234567|abcdef|test", re.IGNORECASE
+)
+LEAST_ENTROPY = 3.0
+"""Bits for each character; words and repetitions have fewer, keys have more."""
+
+
+def entropy(text: str) -> float:
+    """Shannon's entropy of the characters of a text, in bits for each."""
+    counts = Counter(text).values()
+    return -sum(count / len(text) * log2(count / len(text)) for count in counts)
+
+
+def redact_found(text: str) -> str:
+    """`text` without what certainly is a credential: known shapes, key blocks, and random values beside such a word."""
+
+    def certain(found: re.Match[str]) -> str:
+        return found[0] if _is_placeholder(found[0]) else REDACTED
+
+    def random(found: re.Match[str]) -> str:
+        value = found["value"]
+        mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+        return f"{found['name']}{REDACTED}" if mixed and not _is_placeholder(value) else found[0]
+
+    text = _KEY_BLOCK.sub(REDACTED, text)
+    for shape in (_SHAPES, _LOOKS_SECRET):
+        text = shape.sub(certain, text)
+    text = _FOUND_URL.sub(random, text)
+    # The pattern of a pair is slow: only lines with such a word are searched.
+    return _SUSPECT_LINE.sub(lambda line: _FOUND_PAIR.sub(random, line[0]), text)
+
+
+def _is_placeholder(value: str) -> bool:
+    return REDACTED in value or _PLACEHOLDER.search(value) is not None or entropy(value) < LEAST_ENTROPY
+
+
+def encodings(value: str) -> set[str]:
+    """A value as it looks in other notations that a command makes of it: base64, hexadecimal, backwards."""
+    found = {value, quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1]}
+    if len(value) < LEAST_ENCODED:
+        return found
+    data = value.encode("utf-8", "surrogatepass")
+    found |= {data.hex(), data.hex().upper(), value[::-1]}
+    for before in range(3):
+        # In a longer text the value begins at any of three places of a group; what its neighbours change is left out.
+        whole = base64.b64encode(b"\0" * before + data).decode().rstrip("=")
+        core = whole[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
+        found |= {core, core.replace("+", "-").replace("/", "_")}
+    return found
+
+
+LEAST_ENCODED = 8
+
+
+def _alternation(values: Iterable[str]) -> str:
+    """A pattern of any of `values`, the longest first, by first character: most text is passed over at once."""
+    groups: dict[str, list[str]] = {}
+    for value in sorted(values, key=len, reverse=True):
+        # Programs that print other notations break lines and leave gaps.
+        gap = r"\s{0,2}" if len(value) >= LEAST_ENCODED else ""
+        groups.setdefault(value[0], []).append("".join(gap + re.escape(char) for char in value[1:]))
+    return "|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in groups.items())
+
+
 class Redactor:
     """Redacts credentials in text. Values are added as they become known and never returned."""
 
@@ -80,16 +156,14 @@ class Redactor:
         return f"Redactor({len(self._values)} values)"
 
     def know(self, secrets: Iterable[Secret]) -> None:
-        """Redacts these too from now on, also URL-encoded and JSON-escaped."""
+        """Redacts these too from now on, also as URLs, JSON, base64, hexadecimal and backwards."""
         values = set(self._values)
         for value in (secret.reveal() for secret in secrets):
             if len(value) >= LEAST_VALUE:
-                values |= {value, quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1]}
+                values |= encodings(value)
         if values == self._values:
             return
-        # The longest first, so that a value containing another is replaced as a whole.
-        ordered = sorted(values, key=len, reverse=True)
-        self._values, self.pattern = frozenset(values), re.compile("|".join(map(re.escape, ordered)))
+        self._values, self.pattern = frozenset(values), re.compile(_alternation(values))
 
     def known(self, text: str) -> str:
         """`text` without the known values; strings that only look like credentials stay."""
@@ -118,8 +192,11 @@ def secrets_in(value: Any) -> Iterator[Secret]:
 
 
 def secret_variables(environ: Mapping[str, str]) -> Iterator[Secret]:
-    """The variables whose names suggest a credential."""
+    """The variables whose names suggest a credential, and the logins in addresses of any name."""
     for name, value in environ.items():
+        for found in _FOUND_URL.finditer(value):
+            yield Secret(found["value"])
+            yield Secret(unquote(found["value"]))
         # `MAX_TOKENS=100000` is a number, and would match everywhere.
         if _SECRET_NAME.search(name) and len(value) >= LEAST_VALUE and not (value.isdecimal() and len(value) < 12):
             yield Secret(value)

@@ -33,6 +33,7 @@ from openclaw.security.labels import (
     CallFacts,
     actions_of,
     copied_origin,
+    is_named,
     is_safe_to_send,
     is_verbatim,
     is_verbatim_result,
@@ -40,7 +41,7 @@ from openclaw.security.labels import (
     message_origins,
 )
 from openclaw.security.note_marks import is_note, mark_note, note_origins
-from openclaw.security.redaction import Redactor
+from openclaw.security.redaction import Redactor, redact_found
 from openclaw.security.shell import parse_shell
 from openclaw.security.undo import UndoJournal
 from openclaw.security.undo_plan import FileBefore
@@ -219,9 +220,13 @@ class RunLabels:
         self._catch_up()
         effects, box = tool.effects(args), sandbox_of(tool, args)
         writes = Effects.WRITES_FILES in effects
+        changed = [path for path in tool.resources(args, context) if path.startswith("/")] if writes else []
+        reads = argument_paths(args, context, box) if Effects.READS_FILES in effects else []
+        # A patch names its files inside; moving a file gives its contents another name.
+        reads += [path for path in changed if Effects.READS_FILES in effects and os.path.lexists(path)]
         facts = CallFacts(
-            reads=argument_paths(args, context, box) if Effects.READS_FILES in effects else (),
-            writes=[path for path in tool.resources(args, context) if path.startswith("/")] if writes else (),
+            reads=reads,
+            writes=changed,
             workspace=command_directory({}, context, box) if writes else "",
             address_known=Effects.FETCHES not in effects
             or is_safe_to_send(args, self._given, self._public, self._owner),
@@ -257,13 +262,16 @@ class RunLabels:
         if Effects.RUNS_CODE in effects:
             command = args.get("command")
             if not isinstance(command, str):
-                return CallStart()
+                # What it runs may change any file, and does not say which.
+                return CallStart(at=await asyncio.to_thread(files.now) if self.origins else 0)
             self._known.journal.ran(context.run_id, context.session_key, command)
             timed = bool(self.origins) or may_fetch(command)
             return CallStart(at=await asyncio.to_thread(files.now) if timed else 0)
         if Effects.WRITES_FILES not in effects:
             return CallStart()
         paths = sorted(path for path in tool.resources(args, context) if path.startswith("/"))
+        if not paths:  # a plugin's tool does not say which
+            return CallStart(at=await asyncio.to_thread(files.now) if self.origins else 0)
         kept = await asyncio.to_thread(
             self._known.journal.keep, context.run_id, context.session_key, tool.spec.name, paths
         )
@@ -288,7 +296,7 @@ class RunLabels:
             self._known.files.ran(began.at, end, why)
         # A silent download labels the files it leaves; what the model reads of it is ours.
         found = () if output.own else brought
-        output = self._cleaned(tool, output, found)
+        output = self._cleaned(tool, args, context, output, found)
         if found:
             self._remember(output.text, found)
         if not output.own and is_verbatim_result(tool.spec.name, found):
@@ -347,8 +355,18 @@ class RunLabels:
                 mark_note(Path(path), journal.text_before(before), began.origins)
                 files.clear((path,))
 
-    def _cleaned(self, tool: Tool, output: Output, found: tuple[Origin, ...]) -> Output:
-        name = tool.spec.name
+    def _cleaned(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, output: Output, found: tuple[Origin, ...]
+    ) -> Output:
+        name, effects, command = tool.spec.name, tool.effects(args), args.get("command")
+        # What certainly is a credential in files and in command output is blotted out, unless the owner named the file.
+        blot = bool(effects & (Effects.READS_FILES | Effects.RUNS_CODE)) and Effects.FETCHES not in effects
+        if blot and self._owner:
+            box = sandbox_of(tool, args)
+            paths = [*output.touched, *argument_paths(args, context, box)]
+            if isinstance(command, str):
+                paths += command_files(command, command_directory(args, context, box), box)
+            blot = not any(is_named(path, self._owner) and not Path(path).is_dir() for path in paths)
         source: Source = name if name in SOURCE_NAMES else "unknown"
         content: list[Text | Image] = []
         for block in output.content:
@@ -357,6 +375,7 @@ class RunLabels:
                 continue
             known = self._known.redactor.pattern
             text = block.text if known is None else known.sub(REDACTED, block.text)
+            text = redact_found(text) if blot else text
             if output.enclosed:
                 content.append(Text(text))
             elif found and text.strip():

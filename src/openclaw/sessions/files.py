@@ -17,7 +17,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.core.clock import Clock, millis
+from openclaw.core.clock import Backoff, Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, SessionBusy, StateError
 from openclaw.core.messages import Image, Message, Text, Thinking, ToolCall, Usage
 from openclaw.sessions.transcript import (
@@ -319,8 +319,7 @@ class TranscriptFile:
 
 # Write locks.
 
-FIRST_WAIT = 0.01
-LONGEST_WAIT = 0.25
+WAITS = Backoff(0.01, 0.25)
 
 
 def lock_path(transcript: Path) -> Path:
@@ -345,7 +344,7 @@ class WriteLocks:
                 f"{writer} already holds the write lock of {transcript.name} and asked for it again", holder=writer
             )
         deadline = self._clock.now() + self._timeout
-        wait = FIRST_WAIT
+        tried = 0
         host = socket.gethostname()
         lock = KernelLock(path)
         while path in self._writers or not lock.take(
@@ -358,8 +357,8 @@ class WriteLocks:
                     "Wait for that run to end, or stop it, and try again.",
                     holder=str(who or ""),
                 )
-            await self._clock.sleep(min(wait, max(0.0, deadline - self._clock.now())))
-            wait = min(wait * 2, LONGEST_WAIT)
+            tried += 1
+            await self._clock.sleep(min(WAITS.after(tried), max(0.0, deadline - self._clock.now())))
         self._writers[path] = writer
         try:
             yield

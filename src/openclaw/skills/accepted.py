@@ -7,37 +7,28 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import unified_diff
 from pathlib import Path
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from openclaw.core.errors import StateError
 from openclaw.skills.gate import AcceptedContent, Approver
 from openclaw.skills.record import Skill
-from openclaw.storage.atomic import JsonFile, private_directory
+from openclaw.storage.accepted import AcceptedStore
+from openclaw.storage.atomic import private_directory
 from openclaw.storage.digests import TreeDigest, contents
-from openclaw.storage.locks import hold_lock
 
 FILE = "skills-trust.json"
 COPIES = "skills-trust"
 MAX_COPY = 1 << 20
 
 
-class _Document(Struct, frozen=True, kw_only=True):
-    version: int = 1
-    skills: Mapping[str, AcceptedContent] = field(default_factory=dict)
-
-
 class AcceptedSkills:
     """Stores accepted and refused skills, by the real path of their directory."""
 
     def __init__(self, state: Path) -> None:
-        self._file = JsonFile(state / FILE, _Document, "mend it, or move it away and accept your skills again")
-        self.path = self._file.path
+        otherwise = "mend it, or move it away and accept your skills again"
+        self._store = AcceptedStore(state / FILE, "skills", AcceptedContent, otherwise)
+        self.path, self.read = self._store.path, self._store.read
         self._copies = state / COPIES
-
-    def read(self) -> Mapping[str, AcceptedContent]:
-        """All entries; raises `StateError` when the file is unusable, and then nothing counts as accepted."""
-        document = self._file.read()
-        return document.skills if document is not None else {}
 
     def accept(self, accepted: Mapping[str, AcceptedContent]) -> None:
         """Records skills by directory, with copies of their files."""
@@ -103,10 +94,8 @@ class AcceptedSkills:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[dict[str, AcceptedContent]]:
-        with hold_lock(self.path.with_name(self.path.name + ".lock"), "the list of accepted skills"):
-            entries = dict(self.read())
+        with self._store.changing() as entries:
             yield entries
-            self._file.write(_Document(skills=dict(sorted(entries.items()))))
             self._sweep({file.sha256 for entry in entries.values() for file in entry.files})
 
     def _sweep(self, needed: set[str]) -> None:

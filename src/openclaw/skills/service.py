@@ -13,13 +13,12 @@ from typing import Any
 from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentsSettings, resolve_agent
-from openclaw.core.harness import Gate
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin, PromptText, make_origin
 from openclaw.core.tool import ApprovalRequest, Approver, Tool, ToolContext
 from openclaw.security import install_scan
-from openclaw.security.label_service import labelled_files
+from openclaw.security.label_service import files_of_programs, labelled_files
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.catalog import catalog_text
 from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
@@ -82,7 +81,9 @@ class SkillService:
         self._is_set = is_set
         """Whether the configuration sets a path, for `requires.config`."""
         self._for: tuple[object, ...] = (None, None, None)
-        self.library = SkillStore(AcceptedSkills(state), install_scan.scan_files, now, labelled_files(state).of)
+        self.library = SkillStore(
+            AcceptedSkills(state), install_scan.scan_files, now, (labelled_files(state).of, files_of_programs(state).of)
+        )
         self._state = state
         self._home = home_dir
         self._now = now
@@ -240,9 +241,8 @@ def _origins(item: ListedSkill) -> tuple[Origin, ...]:
 
 
 class SkillGate(Struct, frozen=True):
-    """A run's gate behind the skill guard: the guard judges a call first, then the wrapped gate."""
+    """Asks the skill guard about a call."""
 
-    gate: Gate
     guard: SkillGuard
     approver: Approver
 
@@ -251,13 +251,11 @@ class SkillGate(Struct, frozen=True):
             case GuardRefuses(why):
                 return why
             case GuardAsks(why):
-                refusal = await self._asked(tool, args, context, why)
-                if refusal is not None:
-                    return refusal
+                return await self._asked(tool, args, context, why)
             case GuardAllows(notes):
                 for note in notes:
                     log.warning("%s: %s", context.session_key, note)
-        return await self.gate.admit(tool, args, context)
+        return None
 
     async def _asked(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str) -> str | None:
         shown = args.get("command") or args.get("path") or args.get("url") or ""

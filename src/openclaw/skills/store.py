@@ -275,7 +275,7 @@ class SkillStore:
     """Finds and judges skills, with caches; one per process."""
 
     def __init__(
-        self, ledger: AcceptedSkills, inspect: Inspect, now: Callable[[], float], origins_of: OriginsOf
+        self, ledger: AcceptedSkills, inspect: Inspect, now: Callable[[], float], origins_of: Sequence[OriginsOf] = ()
     ) -> None:
         self.ledger = ledger
         self._origins_of = origins_of
@@ -372,7 +372,8 @@ class SkillStore:
         changed = {os.path.join(skill.base_dir, file.path) for file in was ^ now}  # noqa: PTH118
         # A file that is gone, or came by a rename, shows in the times of its directory.
         places = {skill.base_dir, *changed, *map(os.path.dirname, changed)}
-        return not self._origins_of(*sorted(places)) and not self._alarming(skill)
+        theirs = any(origins_of(*sorted(places)) for origins_of in self._origins_of)
+        return not theirs and not self._alarming(skill)
 
     def _first_use(self, judged: Sequence[JudgedSkill], settings: SkillsSettings) -> tuple[SkillProblem, ...]:
         if settings.trust == "off":

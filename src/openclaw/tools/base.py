@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.secret import REDACTED
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.tools.paths import lock_name, resolve_path
 
@@ -89,6 +90,15 @@ class ChangingFileTool(FileTool[A]):
     """A file tool that changes files: the call needs them for itself."""
 
     usual_effects = Effects.READS_FILES | Effects.WRITES_FILES
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        if REDACTED in json.dumps(dict(args), default=str):
+            # Written back, the mark would destroy the credential it stands for.
+            return Output.refused(
+                f"{REDACTED} stands for a credential that was not shown to you: leave its line alone, and change the"
+                " others with edit."
+            )
+        return await super().call(args, context)
 
     def changed(self, wanted: A) -> Sequence[str]:
         """The paths of the files that a call may change."""

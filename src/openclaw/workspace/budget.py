@@ -173,7 +173,7 @@ def select_files(
     Call it again after hooks, with the loaded files as `known`: private memory stays out of a shared session whatever
     name a hook gives it.
     """
-    private = {mark for file in (*known, *files) if _is_memory(file) for mark in (file.path, file.inode) if mark}
+    private = {mark for file in (*known, *files) if _is_private(file) for mark in (file.path, file.inode) if mark}
     return tuple(file for file in files if _allowed(file, kind, heartbeats, private))
 
 
@@ -185,11 +185,12 @@ def _allowed(file: WorkspaceFile, kind: Kind, heartbeats: bool, private: set[str
         return name == "heartbeat.md"
     if name == "heartbeat.md" and not heartbeats:
         return False
-    return kind == "direct" or not (_is_memory(file) or private & {file.path, file.inode})
+    return kind == "direct" or not (_is_private(file) or private & {file.path, file.inode})
 
 
-def _is_memory(file: WorkspaceFile) -> bool:
-    return "memory.md" in (_base(file.path), file.name.lower())
+def _is_private(file: WorkspaceFile) -> bool:
+    """What the assistant knows of its owner, which is nothing for guests."""
+    return bool({"memory.md", "user.md"} & {_base(file.path), file.name.lower()})
 
 
 def _base(path: str) -> str:

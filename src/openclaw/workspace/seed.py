@@ -20,6 +20,7 @@ from openclaw.core.settings import Live
 from openclaw.process.environment import Environment
 from openclaw.storage import atomic
 from openclaw.workspace.files import ALWAYS
+from openclaw.workspace.trust import DirectoryTrust, TrustStore
 
 
 def workspace_of(agents: AgentsSettings, agent_id: str, environment: Environment) -> Path:
@@ -42,6 +43,16 @@ def workspace_of(agents: AgentsSettings, agent_id: str, environment: Environment
     return other if other.is_dir() and not ours.is_dir() else ours
 
 
+def is_configured(agents: AgentsSettings, agent_id: str, environment: Environment) -> bool:
+    """Whether the configuration names an agent's workspace or leaves it to us; a variable of the moment does not."""
+    agent = resolve_agent(agents, agent_id)
+    named = agent.workspace or agents.defaults.workspace or not agent.is_default
+    return bool(named) or not environment.environ.get("OPENCLAW_WORKSPACE_DIR", "").strip()
+
+
+TRUST_SECONDS = 5.0
+
+
 class Workspaces:
     """Finds the workspace of each agent, and puts the starter files there the first time."""
 
@@ -52,6 +63,25 @@ class Workspaces:
         self._found: dict[str, Path] = {}
         self._found_for: AgentsSettings | None = None
         self._seeded: set[Path] = set()
+        self._trust = TrustStore(environment.home.state)
+        self._trusted: dict[str, tuple[int, float, DirectoryTrust]] = {}
+
+    def trust(self, agent_id: str) -> DirectoryTrust:
+        """Whether the words in the agent's workspace are the owner's; looked up again after a change or seconds."""
+        held = self._trusted.get(agent_id)
+        try:
+            said = self._trust.path.stat().st_mtime_ns
+        except OSError:
+            said = 0
+        if held is None or held[0] != said or abs(self._clock.now() - held[1]) > TRUST_SECONDS:
+            configured = is_configured(self._agents.current, agent_id, self._environment)
+            found = self._trust.trust(self.of(agent_id), configured=configured)
+            held = self._trusted[agent_id] = (said, self._clock.now(), found)
+        return held[2]
+
+    def trusts(self, directory: str) -> bool:
+        """Whether the words in a directory that somebody works in are his own."""
+        return self._trust.trust(Path(directory)).trusted
 
     def of(self, agent_id: str) -> Path:
         """The directory of the agent's files, with its starter files in it."""

@@ -204,8 +204,9 @@ def _imap_handler(box: MailboxServer) -> Any:
                 while not ended.is_set():
                     with box.changed:
                         box.changed.wait_for(lambda: len(box.mails) != self.known or ended.is_set(), 0.2)
-                    if len(box.mails) != self.known:
-                        self.tell_count()
+                    if len(box.mails) != self.known and not ended.is_set():
+                        with contextlib.suppress(OSError):  # the client is gone
+                            self.tell_count()
 
             thread = threading.Thread(target=tell)
             thread.start()

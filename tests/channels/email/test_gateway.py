@@ -134,10 +134,20 @@ async def test_a_kill_while_it_is_answered_and_a_new_numbering_lose_and_double_n
 def test_channels_add_tries_the_mailbox_and_keeps_what_works(openclaw_home: TemporaryHome) -> None:
     with MailboxServer() as box:
         section = box.section
-        options = ["--address", ADDRESS, "--imap", section["imap"], "--smtp", section["smtp"], "--owner", ADA]
+        options = [
+            "--address",
+            ADDRESS,
+            "--imap",
+            section["imap"],
+            "--smtp",
+            section["smtp"],
+            "--owner",
+            "Ada@ADA.test",
+        ]
         command = ["channels", "add", "email", *options, "--password", "-"]
         wrong = typed(openclaw_home)(*command, stdin="wrong\n")
         assert wrong.code and "does not accept the password of claw@claw.test" in wrong.err
         done = typed(openclaw_home)(*command, stdin=f"{PASSWORD}\n")
         assert f"Email: this is {ADDRESS}; tried, and saved." in done.out, done.err
+        assert f"email:{ADA}" in openclaw_home.config_path.read_text(), "as the platform writes it"
         assert f"Write a mail to {ADDRESS}." in done.out and PASSWORD not in done.out + done.err

@@ -170,6 +170,7 @@ class SignalServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # otherwise every answer would wait 40 ms for an acknowledgement
 
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)

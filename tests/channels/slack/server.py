@@ -396,6 +396,7 @@ class SlackServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # otherwise every answer would wait 40 ms for an acknowledgement
 
             def _any(self) -> None:
                 parts = urlsplit(self.path)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing.server import MockModelServer
+from openclaw.testing.server import MockModelServer, Pauses
 from tests.channels.slack.server import ADA, APP_TOKEN, BOT, CHANNEL, EVE, SIGNING, TOKEN, SlackServer
 from tests.commandline import typed
 from tests.e2e.gateway_process import GatewayProcess
@@ -75,6 +75,19 @@ async def test_a_thread_is_a_conversation_and_needs_one_mention(openclaw_home: T
             assert "plans for the party" in asked and "general" in asked
 
 
+async def test_an_answer_grows_in_one_message(openclaw_home: TemporaryHome) -> None:
+    begin, rest = "A long sentence about something that matters. " * 4, "**That** is all."
+    with MockModelServer([[says(begin), Pauses(), says(rest)]]) as model, SlackServer() as slack:
+        configure(openclaw_home, model, slack, streaming={"mode": "partial"})
+        with GatewayProcess(openclaw_home):
+            await until(slack, lambda: slack.connections)
+            slack.says("tell me")
+            (shown,) = await asyncio.to_thread(slack.hears, 1, DEADLINE)
+            model.go_on()
+            await until(slack, lambda: shown["text"].endswith("*That* is all."))
+            assert len(slack.sent) == 1 and slack.called("chat.update")
+
+
 async def test_an_approval_is_a_button_that_the_owner_presses(openclaw_home: TemporaryHome) -> None:
     run = calls("exec", command="touch done.txt")
     with MockModelServer([run, says("It is done.")]) as model, SlackServer() as slack:
@@ -113,6 +126,23 @@ async def test_slack_calls_the_gateway(openclaw_home: TemporaryHome) -> None:
             slack.chooses("/openclaw", "whoami")
             assert "Session agent:main:main" in (await hears(slack, 2))[1]
             await until(slack, lambda: (200, "/whoami") in slack.answers)
+
+
+async def test_two_apps_speak_each_for_itself(openclaw_home: TemporaryHome) -> None:
+    with (
+        MockModelServer([says("For the club."), says("For work.")]) as model,
+        SlackServer() as club,
+        SlackServer() as work,
+    ):
+        other = {"botToken": TOKEN, "appToken": APP_TOKEN, "apiRoot": work.url}
+        configure(openclaw_home, model, club, accounts={"work": other})
+        with GatewayProcess(openclaw_home):
+            for slack in (club, work):
+                await until(slack, lambda slack=slack: slack.connections)
+            club.says("hello")
+            assert await hears(club, 1) == ["For the club."]
+            work.says("hello")
+            assert await hears(work, 1) == ["For work."] and len(club.sent) == 1
 
 
 def test_it_is_added_by_command_with_both_tokens_tried(openclaw_home: TemporaryHome) -> None:

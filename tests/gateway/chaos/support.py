@@ -139,7 +139,7 @@ def _with_tools(app: App, tools: Sequence[Tool]) -> TurnRunner:
         async def prepare(self, turn: RunRequest, session: OpenedSession, toolset: Toolset) -> PreparedTurn:
             context = ToolContext(call_id="", workspace=app.workspaces.of("main"))
             repeats = RepeatDetector(RepeatLimits())
-            box = ToolRunner(tools, context, Anything(), app.clock, repeats=repeats, cap=16_000)
+            box = ToolRunner(tools, context, [Anything()], app.clock, repeats=repeats, cap=16_000)
             return structs.replace(await app.preparer.prepare(turn, session, toolset), tools=box)
 
     return TurnRunner(app.index, app.locks, app.clock, app.workspaces.of, Prepares())

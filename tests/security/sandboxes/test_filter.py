@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.sandbox import SandboxLimits, SandboxSpec
-from openclaw.security.sandboxes.bubblewrap import Bubblewrap
-from openclaw.security.sandboxes.seccomp import EAFNOSUPPORT, ENOSYS, EPERM, build_filter
+from openclaw.security.sandboxes.bubblewrap import EAFNOSUPPORT, ENOSYS, EPERM, Bubblewrap, build_filter
 
 ALLOW = 0x7FFF0000
 X86, ARM, I386 = 0xC000003E, 0xC00000B7, 0x40000003

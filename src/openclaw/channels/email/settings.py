@@ -101,6 +101,14 @@ class EmailSettings(ChannelSettings, frozen=True):
         return self.password if self.address else None
 
     @property
+    def identity(self) -> str:
+        return self.address or ""
+
+    @staticmethod
+    def normalise_sender(name: str) -> str:
+        return name.strip().lower()
+
+    @property
     def domain(self) -> str:
         return (self.address or "").rpartition("@")[2].lower()
 

@@ -13,7 +13,6 @@ from openclaw.config.settings import HttpEndpointsSettings
 from openclaw.core.secret import Secret
 from openclaw.gateway.app import App
 from openclaw.gateway.http import completions, embeddings, pages, problems, responses, tools
-from openclaw.gateway.http.channel_webhooks import ChannelWebhookRoutes
 from openclaw.gateway.http.embeddings import Embed
 from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint
 from openclaw.gateway.http.metrics import MetricFamily, render_metrics
@@ -21,7 +20,7 @@ from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.requests import HttpBackend
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.http.tools import PluginRoutes, ToolInvocation
-from openclaw.gateway.http.webhooks import WebhookEndpoint
+from openclaw.gateway.http.webhooks import ChannelWebhookRoutes, WebhookEndpoint
 from openclaw.gateway.server import ServerFront
 from openclaw.gateway.services import Services
 from openclaw.protocol import scopes

@@ -1,15 +1,19 @@
 """`/hooks/*`: webhooks, with a token of their own, small bodies, and all text labelled as external."""
 
 import asyncio
+import logging
 import secrets
 import uuid
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from msgspec import structs
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from openclaw.automation import webhooks
@@ -17,12 +21,15 @@ from openclaw.automation.heartbeat import DENIED_TOOLS
 from openclaw.automation.settings import WebhookSettings
 from openclaw.automation.transforms import WebhookTransforms
 from openclaw.automation.webhooks import AgentCall, WakeCall, check_agent, choose_session
+from openclaw.channels.manager import ChannelManager
+from openclaw.core.channel import ChannelWebhook, ChannelWebhookAnswer
 from openclaw.core.clock import millis
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import make_origin
 from openclaw.gateway.app import App
 from openclaw.gateway.http.endpoint import HttpAuth
+from openclaw.gateway.server import read_body
 from openclaw.gateway.services import Services
 from openclaw.protocol.auth import AuthLimiter, RateLimits, secrets_equal
 from openclaw.protocol.params import describe
@@ -262,3 +269,54 @@ def _problem(status: int, message: str, *, close: bool = False) -> Response:
 
 def _later(message: str, wait_ms: int) -> Response:
     return PlainTextResponse(message, 429, headers={"retry-after": str(max(1, -(-wait_ms // 1000)))})
+
+
+# Channels that are called.
+
+log = logging.getLogger("openclaw.gateway.http")
+
+BODY_BYTES = 1_000_000
+"""A platform's call holds text and the names of files, never files."""
+
+
+class ChannelWebhookRoutes(BaseRoute):
+    """Matches the paths of the accounts that are connected now."""
+
+    def __init__(self, channels: ChannelManager) -> None:
+        self._channels = channels
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        found = scope["type"] == "http" and self._channels.has_webhook(scope["path"])
+        return (Match.FULL, {}) if found else (Match.NONE, {})
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            answer = await self._answer(request)
+        except ClientDisconnect:
+            return
+        except HTTPException as error:
+            answer = ChannelWebhookAnswer(status=error.status_code)
+        except OpenClawError as error:
+            log.warning("%s: a platform's call could not be taken: %s", scope["path"], error.message)
+            answer = ChannelWebhookAnswer(status=503)
+        # A bug ends with its connection, and the platform calls again.
+        except Exception:
+            log.exception("%s failed", scope["path"])
+            answer = ChannelWebhookAnswer(status=500)
+        close = {"connection": "close"} if answer.status in (408, 413) else {}
+        text = answer.text or ("" if answer.status < 400 else HTTPStatus(answer.status).phrase)
+        await PlainTextResponse(text, answer.status, close)(scope, receive, send)
+
+    async def _answer(self, request: Request) -> ChannelWebhookAnswer:
+        if request.method not in ("GET", "POST"):
+            return ChannelWebhookAnswer(status=405)
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                body = await read_body(request, BODY_BYTES)
+        except TimeoutError:
+            return ChannelWebhookAnswer(status=408)
+        call = ChannelWebhook(
+            body=body, headers=dict(request.headers), method=request.method, query=dict(request.query_params)
+        )
+        return await self._channels.take_webhook(request.url.path, call)

@@ -3,18 +3,16 @@
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from openclaw.core.errors import StateError
 from openclaw.plugins.hooks.manifest import HookDirectory
-from openclaw.storage.atomic import JsonFile
+from openclaw.storage.accepted import AcceptedStore
 from openclaw.storage.digests import Identity, identity_of
-from openclaw.storage.locks import hold_lock
 
 FILE = "hooks-trust.json"
 MAX_FILES = 500
@@ -31,27 +29,17 @@ class AcceptedHook(Struct, frozen=True, kw_only=True, rename="camel"):
     approved_by: Literal["owner", "first-use"]
 
 
-class _Document(Struct, frozen=True, kw_only=True):
-    version: int = 1
-    hooks: Mapping[str, AcceptedHook] = field(default_factory=dict)
-
-
 class UnverifiableHook(ValueError):
     """A directory that cannot be digested safely; the text says why."""
 
 
-class AcceptedHooks:
-    """Accepted hooks by directory. Reading it again costs one `stat` while nothing changes."""
+class AcceptedHooks(AcceptedStore[AcceptedHook]):
+    """Accepted hooks by directory."""
 
     def __init__(self, state: Path) -> None:
-        self._file = JsonFile(state / FILE, _Document, "mend it, or move it away and enable your hooks again")
-        self.path = self._file.path
+        otherwise = "mend it, or move it away and enable your hooks again"
+        super().__init__(state / FILE, "hooks", AcceptedHook, otherwise)
         self._digests: dict[str, tuple[tuple[tuple[str, Identity], ...], str]] = {}
-
-    def read(self) -> Mapping[str, AcceptedHook]:
-        """Everything accepted; raises `StateError` when the file cannot be used, because then nothing is."""
-        document = self._file.read()
-        return document.hooks if document is not None else {}
 
     def accept(self, hook: HookDirectory, by: Literal["owner", "first-use"], now: int) -> AcceptedHook:
         """Records a hook as it is now; raises `StateError` when it cannot be digested."""
@@ -60,8 +48,8 @@ class AcceptedHooks:
         except UnverifiableHook as error:
             raise StateError(f"{hook.name} cannot be accepted: {error}") from error
         entry = AcceptedHook(name=hook.name, sha256=sha256, approved_at=now, approved_by=by)
-        with hold_lock(self.path.with_name(f"{FILE}.lock"), "the list of accepted hooks"):
-            self._file.write(_Document(hooks=dict(sorted({**self.read(), hook.directory: entry}.items()))))
+        with self.changing() as entries:
+            entries[hook.directory] = entry
         return entry
 
     def objection(self, hook: HookDirectory) -> str:

@@ -15,13 +15,24 @@ from msgspec import Struct
 
 from openclaw.agent.settings import AgentsSettings, agent_ids
 from openclaw.core.clock import Clock
-from openclaw.core.errors import ConfigError, InvalidRequest
+from openclaw.core.errors import ConfigError, InvalidRequest, Unavailable
 from openclaw.core.keys import SessionKey, normalise_agent, parse_session_key
-from openclaw.core.sandbox import AGENT_MOUNT, SANDBOX_HOME, BoundSandbox, Mount, Sandbox, SandboxSpec, to_sandbox_path
+from openclaw.core.sandbox import (
+    AGENT_MOUNT,
+    SANDBOX_HOME,
+    BoundSandbox,
+    Mount,
+    RunningSandbox,
+    Sandbox,
+    SandboxLaunch,
+    SandboxSpec,
+    to_sandbox_path,
+)
 from openclaw.core.settings import Live
 from openclaw.security import tool_policy
 from openclaw.security.sandboxes import policy
-from openclaw.security.sandboxes.engines import build as open_sandbox
+from openclaw.security.sandboxes.bubblewrap import INSTALL, Bubblewrap
+from openclaw.security.sandboxes.docker import Docker
 from openclaw.security.sandboxes.policy import PruneRules, SandboxRules, merge_prune_rules, prune_reason
 from openclaw.security.settings import AgentToolSettings, CommandsSettings
 from openclaw.security.tool_policy import (
@@ -34,6 +45,64 @@ from openclaw.security.tool_policy import (
     tool_settings,
 )
 from openclaw.tools.settings import ToolsSettings
+
+# Engines.
+
+
+def open_sandbox(backend: str, environ: Mapping[str, str]) -> Sandbox:
+    """The engine called `backend`."""
+    match backend:
+        case "process" | "bubblewrap" | "bwrap":
+            return Bubblewrap(environ)
+        case "docker" | "podman":
+            return Docker(environ, backend)
+    return AutoEngine([Bubblewrap(environ), Docker(environ), Docker(environ, "podman")])
+
+
+class AutoEngine:
+    """Tries engines in order, once; when none works it says what to install."""
+
+    def __init__(self, engines: Sequence[Sandbox]) -> None:
+        self._engines = engines
+        self._chosen: Sandbox | None = None
+
+    @property
+    def name(self) -> str:
+        return self._chosen.name if self._chosen else "auto"
+
+    async def problem(self, box: SandboxSpec) -> str:
+        if self._chosen is not None:
+            return await self._chosen.problem(box)
+        whys = []
+        for engine in self._engines:
+            why = await engine.problem(box)
+            if not why:
+                self._chosen = engine
+                return ""
+            whys.append(f"{engine.name}: {why}")
+        return f"No sandbox works here, so nothing is run. To mend it, {INSTALL}. ({' '.join(whys)})"
+
+    async def launch(
+        self, box: SandboxSpec, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
+    ) -> SandboxLaunch:
+        return await (await self._engine(box)).launch(box, argv, cwd=cwd, env=env, terminal=terminal)
+
+    async def python(self, box: SandboxSpec) -> str:
+        return await (await self._engine(box)).python(box)
+
+    async def _engine(self, box: SandboxSpec) -> Sandbox:
+        if self._chosen is None and (why := await self.problem(box)):
+            raise Unavailable(why)
+        assert self._chosen is not None
+        return self._chosen
+
+    async def standing(self, prefix: str) -> tuple[RunningSandbox, ...]:
+        return tuple([each for engine in self._engines for each in await engine.standing(prefix)])
+
+    async def discard(self, name: str) -> None:
+        for engine in self._engines:
+            await engine.discard(name)
+
 
 ATTACHMENTS = ".openclaw/attachments"
 

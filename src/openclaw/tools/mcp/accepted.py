@@ -1,40 +1,26 @@
 """The store of accepted MCP tools, `mcp-tools.json`; read again when another process changed it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
-from openclaw.storage.atomic import JsonFile
-from openclaw.storage.locks import hold_lock
-from openclaw.tools.mcp.schema import AcceptedServer, PinsDocument
+from openclaw.storage.accepted import AcceptedStore
+from openclaw.tools.mcp.schema import AcceptedServer
 
 FILE = "mcp-tools.json"
 
 
-class AcceptedMcpTools:
-    """One for the process. A file that cannot be read accepts nothing, and is reported."""
+class AcceptedMcpTools(AcceptedStore[AcceptedServer]):
+    """By server. One for the process. A file that cannot be read accepts nothing, and is reported."""
 
     def __init__(self, state: Path) -> None:
-        self._file = JsonFile(state / FILE, PinsDocument, "move it away, then the servers are accepted anew")
-        self.path = self._file.path
-
-    def read(self) -> Mapping[str, AcceptedServer]:
-        document = self._file.read()
-        return document.servers if document is not None else {}
+        super().__init__(state / FILE, "servers", AcceptedServer, "move it away, then the servers are accepted anew")
 
     def change(
         self, server: str, how: Callable[[AcceptedServer | None], AcceptedServer | None]
     ) -> AcceptedServer | None:
         """Replaces the record of one server by the result of `how`; None removes it."""
-        with hold_lock(self.path.with_name(f"{FILE}.lock"), "the list of accepted MCP tools"):
-            servers = dict(self.read())
-            was = servers.get(server)
-            new = how(was)
-            if new == was:
-                return new
-            if new is None:
-                servers.pop(server, None)
-            else:
+        with self.changing() as servers:
+            new = how(servers.pop(server, None))
+            if new is not None:
                 servers[server] = new
-            document = PinsDocument(servers=dict(sorted(servers.items())))
-            self._file.write(document)
             return new

@@ -109,11 +109,6 @@ class ToolChanges(Struct, frozen=True, kw_only=True):
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
 
 
-class PinsDocument(Struct, frozen=True, kw_only=True):
-    version: int = 1
-    servers: Mapping[str, AcceptedServer] = field(default_factory=dict)
-
-
 def digest(tool: OfferedTool) -> str:
     return hashlib.sha256(msgspec.json.encode(tool, order="deterministic")).hexdigest()
 

@@ -1,0 +1,77 @@
+"""`openclaw workspace`: whose words the files of a directory are."""
+
+from pathlib import Path
+
+import click
+
+from openclaw.agent.settings import agent_ids
+from openclaw.cli.home import read_home
+from openclaw.cli.render import JSON, print_json
+from openclaw.process.environment import Environment
+from openclaw.workspace.seed import is_configured, workspace_of
+from openclaw.workspace.trust import Said, TrustStore
+
+DIRECTORY = click.argument("directory", required=False, metavar="[DIR]")
+
+
+@click.group("workspace")
+def workspace_command() -> None:
+    """Whose words the files of a directory are: yours, or somebody else's."""
+
+
+@workspace_command.command("status")
+@DIRECTORY
+@JSON
+def status(directory: str | None, as_json: bool) -> None:
+    """Whether the workspaces (or DIR) are trusted, and why."""
+    rows = [_row(*each) for each in _places(directory)]
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        click.echo(f"{row['path']}: {'trusted' if row['trusted'] else 'untrusted'} ({row['why']})")
+        if not row["trusted"]:
+            click.echo("  its files count as somebody else's words; if they are yours:")
+            click.echo(f"  openclaw workspace trust {row['path']}")
+
+
+@workspace_command.command("trust")
+@DIRECTORY
+def trust(directory: str | None) -> None:
+    """Take the files of the workspace (or DIR) for your own words."""
+    _say(directory, "trusted")
+
+
+@workspace_command.command("untrust")
+@DIRECTORY
+def untrust(directory: str | None) -> None:
+    """Take them for somebody else's."""
+    _say(directory, "untrusted")
+
+
+def _places(directory: str | None) -> list[tuple[Path, bool]]:
+    """The directory that was named, or every agent's; with whether the configuration names it."""
+    environment = Environment.of_process()
+    agents = read_home()[1].config.agents
+    known = {
+        workspace_of(agents, agent_id, environment).resolve(): is_configured(agents, agent_id, environment)
+        for agent_id in agent_ids(agents)
+    }
+    if directory is None:
+        return list(known.items())
+    path = Path(directory).expanduser().resolve()
+    return [(path, known.get(path, False))]
+
+
+def _row(path: Path, configured: bool) -> dict[str, object]:
+    found = TrustStore(Environment.of_process().home.state).trust(path, configured=configured)
+    return {"path": str(path), "trusted": found.trusted, "why": found.why}
+
+
+def _say(directory: str | None, said: Said) -> None:
+    store = TrustStore(Environment.of_process().home.state)
+    for path, _ in _places(directory):
+        if not path.is_dir():
+            raise click.UsageError(f"{path} is not a directory")
+        store.set(path, said)
+        click.echo(f"{path}: {said}")
