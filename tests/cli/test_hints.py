@@ -65,7 +65,7 @@ def _strings(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def expand(text: str) -> Iterator[list[str]]:
-    """The command lines that a hint stands for: `add|remove` is two, what follows a pipe or a remark is none of ours."""
+    """The command lines that a hint stands for: `add|remove` is two; a pipe and a remark end ours."""
     line = _END.sub("", f"{text} ").strip().replace("[", "").replace("]", "")
     try:
         words = shlex.split(line)[1:]
@@ -78,7 +78,8 @@ def expand(text: str) -> Iterator[list[str]]:
 
 def problem(words: list[str]) -> str:
     """Why the real command line would not take these words; nothing when it would."""
-    context, command = click.Context(root, info_name="openclaw"), root
+    context: click.Context = click.Context(root, info_name="openclaw")
+    command: click.Command = root
     rest = words
     while isinstance(command, click.Group):
         parser = command.make_parser(context)

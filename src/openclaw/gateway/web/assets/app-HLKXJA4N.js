@@ -484,7 +484,7 @@ ${t.documentElement.outerHTML}
         </table></div>
         <h2>Models</h2>
         <div class="scroller"><table>
-          <thead><tr><th>Model</th><th>Reads</th><th class="number">Window</th><th></th></tr></thead>
+          <thead><tr><th>Model</th><th>Reads</th><th class="number">Window</th><th><span class="away">Tags</span></th></tr></thead>
           <tbody>${this.models.map(i=>c`<tr><td>${k(`${i.provider}/${i.id}`)}</td><td>${i.input.join(", ")}</td><td class="number">${V(i.contextWindow)}</td><td>${i.tags.join(", ")}</td></tr>`)}</tbody>
         </table></div>`,c`<button type="button" @click=${()=>{this.attempt(()=>this.load())}}>Refresh</button>`)}request(e){return c`<section class="approval">
       <h3>May this device come in?</h3>
