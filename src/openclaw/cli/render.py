@@ -1,12 +1,14 @@
 """Prints for commands: results on standard output, everything else on standard error. Also the options many share."""
 
 import json
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -36,9 +38,25 @@ def say(text: str = "", *, err: bool = False) -> None:
     click.echo(strip_unprintable(text), err=err)
 
 
+def fold(text: str, stream: TextIO) -> str:
+    """`text` with its lines broken between words where the terminal would break them; elsewhere as it is."""
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    lines = []
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        folded = textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+        )
+        lines += folded if len(line) > width else [line]
+    return "\n".join(lines)
+
+
 def note(message: str) -> None:
     """Prints a dim line on standard error."""
-    click.echo(click.style(message, dim=True) if sys.stderr.isatty() else message, err=True)
+    text = fold(message, sys.stderr)
+    click.echo(click.style(text, dim=True) if sys.stderr.isatty() else text, err=True)
 
 
 def confirm(question: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import click
 
-from openclaw.cli.render import note
+from openclaw.cli.render import fold, note
 from openclaw.core.events import CompactionEnded
 from openclaw.core.text import spell_out_invisible, strip_unprintable
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Decision
@@ -38,9 +38,10 @@ class TerminalApprover:
         click.echo(f"\nThe assistant wants to run, in {spell_out_invisible(request.cwd)}:", err=True)
         click.echo(f"\n    {spell_out_invisible(request.command)}\n", err=True)
         if request.why:
-            click.echo(f"Why you are asked: {spell_out_invisible(request.why)}", err=True)
+            click.echo(fold(f"Why you are asked: {spell_out_invisible(request.why)}", sys.stderr), err=True)
         for each in request.origins[:SOURCES]:
-            click.echo(f"  read before it: {spell_out_invisible(each.source)} ({each.label})", err=True)
+            line = f"  read before it: {spell_out_invisible(each.source)} ({each.label})"
+            click.echo(fold(line, sys.stderr), err=True)
         choice = "[y]es, [a]lways, [N]o" if request.standing else "[y]es, [N]o"
         click.echo(f"Run it? {choice}: ", nl=False, err=True)
         try:
