@@ -37,6 +37,7 @@ from openclaw.core.channel import (
     Unsure,
 )
 from openclaw.core.errors import InvalidRequest
+from openclaw.models.providers.http import certificates
 
 log = logging.getLogger("openclaw.channels")
 
@@ -71,7 +72,7 @@ class Signal:
         """Fills `_pending`; ends with `close`."""
         self._is_connected = False
         self._stirred = asyncio.Event()
-        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS)
+        self._http = httpx2.AsyncClient(verify=certificates(), timeout=ANSWER_SECONDS)
 
     # Hearing.
 

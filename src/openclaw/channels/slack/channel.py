@@ -48,6 +48,7 @@ from openclaw.core.channel import (
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
+from openclaw.models.providers.http import certificates
 
 log = logging.getLogger("openclaw.channels")
 
@@ -106,7 +107,7 @@ class Slack:
         self._rooms: dict[str, str] = {}
         self._directs: dict[str, str] = {}
         """The conversations with single people, by person."""
-        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS)
+        self._http = httpx2.AsyncClient(verify=certificates(), timeout=ANSWER_SECONDS)
 
     # Hearing.
 

@@ -33,6 +33,7 @@ from openclaw.core.channel import (
 )
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.secret import Secret
+from openclaw.models.providers.http import certificates
 from openclaw.protocol.auth import secrets_equal
 
 log = logging.getLogger("openclaw.channels")
@@ -71,7 +72,7 @@ class Telegram:
         self._webhook_secret = settings.webhook_secret or Secret(secrets.token_urlsafe(32))
         self._bot: BotIdentity | None = None
         proxy = settings.proxy.reveal() if settings.proxy else None
-        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS, proxy=proxy)
+        self._http = httpx2.AsyncClient(verify=certificates(), timeout=ANSWER_SECONDS, proxy=proxy)
 
     async def run(self, cursor: str | None, inbox: TakesEvents) -> None:
         self._bot = bot = wire.decode_bot(await self._ask("getMe", {}))

@@ -16,7 +16,6 @@ from openclaw.core.channel import (
     AccountClosed,
     AccountProbe,
     Action,
-    Address,
     ChannelFacts,
     ChannelWebhook,
     ChannelWebhookAnswer,
@@ -31,6 +30,7 @@ from openclaw.core.channel import (
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
+from openclaw.models.providers.http import certificates
 
 ANSWER_SECONDS = 30.0
 REFUSED = (400, 404, 405, 410, 413, 415, 422)
@@ -53,7 +53,7 @@ class WebhookChannel:
         self.facts: ChannelFacts = structs.replace(
             wire.FACTS, media_bytes=settings.media_max_mb * 1_000_000, actions=actions, buttons=settings.buttons
         )
-        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS)
+        self._http = httpx2.AsyncClient(verify=certificates(), timeout=ANSWER_SECONDS)
 
     @property
     def webhook_path(self) -> str:
@@ -88,10 +88,8 @@ class WebhookChannel:
 
     async def probe(self) -> AccountProbe:
         """Calls the other side with a message of the type `ping`."""
-        to = Address(channel=self.name, to="")
-        name, body = wire.encode_message(Outbound(to=to, text=""), [], self._clock.now())
         try:
-            await self._post(f"ping_{name}", body.replace(b'"message"', b'"ping"', 1))
+            await self._post(*wire.encode_ping(self._clock.now()))
         except Unsure as error:
             raise TryLater(error.message) from error
         except MessageRefused as error:

@@ -32,6 +32,7 @@ from openclaw.core.channel import (
 )
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
+from openclaw.models.providers.http import certificates
 from openclaw.protocol.auth import secrets_equal
 
 log = logging.getLogger("openclaw.channels")
@@ -58,7 +59,7 @@ class WhatsApp:
         self.facts: ChannelFacts = structs.replace(wire.FACTS, media_bytes=settings.media_max_mb * 1_000_000)
         self._last: dict[str, str] = {}
         """The last message of a person: a typing notice belongs to one."""
-        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS)
+        self._http = httpx2.AsyncClient(verify=certificates(), timeout=ANSWER_SECONDS)
 
     async def run(self, cursor: str | None, inbox: TakesEvents) -> None:
         """Meta calls us; we only look whether the token is good."""
