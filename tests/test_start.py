@@ -65,7 +65,7 @@ NOUN_BUDGET = 600
 """A noun's module imports what its commands use; the gateway itself is imported by those that start one."""
 LOOKING_BUDGET = 338
 GATEWAY_BUDGET = 659
-TURN_BUDGET = 784
+TURN_BUDGET = 788
 
 
 def modules_of(home: TemporaryHome, *lines: list[str]) -> tuple[list[str], list[str]]:

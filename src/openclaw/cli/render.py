@@ -39,7 +39,10 @@ def say(text: str = "", *, err: bool = False) -> None:
 
 
 def fold(text: str, stream: TextIO) -> str:
-    """`text` with its lines broken between words where the terminal would break them; elsewhere as it is."""
+    """`text` with its lines broken between words where the terminal would break them; elsewhere as it is.
+
+    Not for lines with a command: one that is broken cannot be copied.
+    """
     if not stream.isatty():
         return text
     width = shutil.get_terminal_size().columns
@@ -55,8 +58,7 @@ def fold(text: str, stream: TextIO) -> str:
 
 def note(message: str) -> None:
     """Prints a dim line on standard error."""
-    text = fold(message, sys.stderr)
-    click.echo(click.style(text, dim=True) if sys.stderr.isatty() else text, err=True)
+    click.echo(click.style(message, dim=True) if sys.stderr.isatty() else message, err=True)
 
 
 def confirm(question: str) -> bool:
