@@ -41,6 +41,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "prompt": ("prompt", "Build, explain and compare the system prompt."),
     "runs": ("runs", "Runs on record: show, replay, export."),
     "sandbox": ("security", "The boxes in which agents work: explain, list, renew."),
+    "security": ("gateway", "Look for dangerous settings and files, and mend them."),
     "sessions": ("sessions", "List, show and export conversations."),
     "setup": ("onboard", "Make the home and the workspace."),
     "skills": ("extensions.skills", "What the assistant can do beyond its tools: list, install, accept."),
