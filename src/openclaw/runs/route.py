@@ -1,5 +1,6 @@
 """The models of one run: who is asked, with which credential, and who comes next when that fails."""
 
+import logging
 import random
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -40,6 +41,8 @@ from openclaw.runs.request import RunRequest
 from openclaw.sessions.lifecycle import SessionPreferences
 from openclaw.tools.settings import AcpSettings
 from openclaw.workspace.seed import Workspaces
+
+log = logging.getLogger(__name__)
 
 NONSENSE_TRIES = 3
 """Three unreadable answers are most likely not a model at all."""
@@ -250,6 +253,8 @@ class ModelRoutes:
             model_set, opens = self._models.model_set(agent.id), self._open_provider
         requested = model_set.resolve(wanted) if wanted else None
         chain = model_set.chain(requested, strict=picked and requested is not None)
+        if requested is not None and requested not in chain:  # asked for by a plugin, not by a person
+            log.warning("%s is weaker than models.minTier allows, so %s answers", requested, chain[0])
         if meter.rules.limits and (requested is None or not picked):
             chain = await self._budget.chain(meter, model_set, chain)
 
