@@ -24,6 +24,7 @@ const PAGES: [page: string, label: string, method: string][] = [
   ["models", "Models", "models.setup"],
   ["logs", "Logs", "logs.tail"],
   ["system", "System", "health"],
+  ["security", "Security", "security.audit"],
 ];
 
 const KEYS: [string, string][] = [
@@ -209,6 +210,8 @@ class App extends Element {
         return html`<oc-config></oc-config>`;
       case "logs":
         return html`<oc-logs></oc-logs>`;
+      case "security":
+        return html`<oc-security></oc-security>`;
       case "system":
         return html`<oc-system></oc-system>`;
       default:

@@ -8,5 +8,6 @@ import "./models.js";
 import "./prompt.js";
 import "./sessions.js";
 import "./skills.js";
+import "./security.js";
 import "./system.js";
 import "./usage.js";

@@ -230,7 +230,7 @@ class ClientApi:
             verify=signature.verify,
             clock=clock,
         )
-        editor = Editor(app.home, environment.environ)
+        editor = Editor(app.home, environment.environ, "a client of the gateway")
         queue = QueuePolicy(app.lifecycle, live.messages)
         restart = launch.control.restart if launch.background else None
         commands = build_commands(app, services, questions, queue, editor, restart)
