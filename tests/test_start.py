@@ -65,7 +65,7 @@ NOUN_BUDGET = 600
 """A noun's module imports what its commands use; the gateway itself is imported by those that start one."""
 LOOKING_BUDGET = 340
 GATEWAY_BUDGET = 661
-TURN_BUDGET = 786
+TURN_BUDGET = 790
 
 
 def modules_of(home: TemporaryHome, *lines: list[str]) -> tuple[list[str], list[str]]:

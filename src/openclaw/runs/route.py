@@ -42,7 +42,7 @@ from openclaw.sessions.lifecycle import SessionPreferences
 from openclaw.tools.settings import AcpSettings
 from openclaw.workspace.seed import Workspaces
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("openclaw.models")
 
 NONSENSE_TRIES = 3
 """Three unreadable answers are most likely not a model at all."""
@@ -111,6 +111,7 @@ class FailoverRoute:
         nonsense = isinstance(error, BadResponse) and self._tries >= NONSENSE_TRIES
         if isinstance(step, Retry) and (unreachable or nonsense):
             step = NextCandidate() if self._chain else failover.StopTrying("it is not running, or is something else")
+        log.warning("%s failed (%s): %s", model.ref, error.reason, error.message)
         if self._spending is not None:
             self._spending.failed(model, self._credentials[0], error, given_up=not isinstance(step, Retry))
         match step:

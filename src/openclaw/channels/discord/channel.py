@@ -337,7 +337,7 @@ class Discord:
             raise MessageRefused("the file is not on a server of Discord's")
         if file.size > self.facts.media_bytes:
             raise MessageRefused(f"it has {file.size:,} bytes; channels.discord.mediaMaxMb allows fewer")
-        async with aclosing(stream_file(self._http, file.ref, "Discord", wire.failure)) as pieces:
+        async with aclosing(stream_file(self._http, file.ref, "Discord", failure=wire.failure)) as pieces:
             async for piece in pieces:
                 yield piece
 

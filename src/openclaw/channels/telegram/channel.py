@@ -31,7 +31,7 @@ from openclaw.core.channel import (
     TakesEvents,
     TryLater,
 )
-from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
 from openclaw.models.providers.http import certificates
 from openclaw.protocol.auth import secrets_equal
@@ -231,7 +231,7 @@ class Telegram:
         if not isinstance(path, str) or not path or path.startswith("/"):
             raise MessageRefused("Telegram's server hands out no address for it: is apiRoot a server in local mode?")
         url = f"{self._root}/file/bot{self._token.reveal()}/{quote(path)}"
-        async with aclosing(stream_file(self._http, url, "Telegram", _no_file)) as pieces:
+        async with aclosing(stream_file(self._http, url, "Telegram")) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -258,11 +258,6 @@ class Telegram:
         except InvalidRequest as error:
             why = f"Telegram answered {method} with {answer.status_code} and no JSON"
             raise unclear(why, sending and answer.status_code == 200) from error
-
-
-def _no_file(status: int, _body: bytes) -> OpenClawError:
-    kind = TryLater if status >= 500 or status == 429 else MessageRefused
-    return kind(f"Telegram answered {status} instead of the file")
 
 
 def _form(value: Any) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import mimetypes
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ import httpx2
 from msgspec import structs
 
 from openclaw.channels.accounts import AccountConfig, ChannelContext
+from openclaw.channels.http import stream_file, translate_errors
 from openclaw.channels.webhook import wire
 from openclaw.channels.webhook.settings import WebhookChannelSettings
 from openclaw.core.channel import (
@@ -112,13 +114,10 @@ class WebhookChannel:
         }
         where = urlsplit(url).netloc
         try:
-            answer = await self._http.post(url, content=body, headers=headers)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise TryLater(f"{where} could not be reached: {type(error).__name__}") from None
+            with translate_errors(where, sending=True):
+                answer = await self._http.post(url, content=body, headers=headers)
         except httpx2.InvalidURL as error:
             raise MessageRefused(f"channels.webhook.url is no address: {error}") from error
-        except httpx2.HTTPError as error:
-            raise Unsure(f"{where} did not answer: {type(error).__name__}") from None
         if answer.status_code < 300:
             return answer
         why = f"{where} answered {answer.status_code}"
@@ -132,15 +131,9 @@ class WebhookChannel:
         own, asked = urlsplit(self._url), urlsplit(file.ref)
         if (asked.scheme, asked.netloc) != (own.scheme, own.netloc):
             raise MessageRefused(f"its address is not on {own.scheme}://{own.netloc}, where channels.webhook.url is")
-        try:
-            async with self._http.stream("GET", file.ref) as answer:
-                if answer.status_code != 200:
-                    kind = TryLater if answer.status_code >= 500 or answer.status_code == 429 else MessageRefused
-                    raise kind(f"{own.netloc} answered {answer.status_code} instead of the file")
-                async for piece in answer.aiter_bytes():
-                    yield piece
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise TryLater(f"{own.netloc} did not hand out the file: {type(error).__name__}") from None
+        async with aclosing(stream_file(self._http, file.ref, own.netloc)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def close(self) -> None:
         await self._http.aclose()
