@@ -80,7 +80,7 @@ def test_no_command_shows_a_key(person: Person):
 def test_a_missing_key_is_named_with_everything_that_would_help(person: Person):
     person.configures({"agents": {"defaults": {"model": "anthropic/claude-sonnet-5-5"}}})
     said = person.runs("status").stdout
-    assert "no API key for anthropic: set ANTHROPIC_API_KEY" in said
+    assert "`openclaw models auth anthropic`" in said and "set ANTHROPIC_API_KEY" in said
     assert "models.providers.anthropic.apiKey" in said
 
 

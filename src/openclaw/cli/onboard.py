@@ -16,7 +16,7 @@ from openclaw.cli.channels import ask_fields, describe_added
 from openclaw.cli.client import call, gateway_up, given, web_address
 from openclaw.cli.extensions.plugins import PluginView
 from openclaw.cli.model_setup import CONNECT_SECONDS, ask_model
-from openclaw.cli.render import JSON, note, show
+from openclaw.cli.render import JSON, fold, note, show
 from openclaw.config.edit import Editor
 from openclaw.config.load import LoadedConfig, load
 from openclaw.core.errors import InvalidRequest, OpenClawError
@@ -102,14 +102,14 @@ def onboard_command(
         setup.set("agents.defaults.workspace", str(Path(workspace).expanduser().resolve()))
     setup.make_home()
     if ask:
-        click.echo("A few questions; Enter takes what stands in brackets. Ctrl-C leaves and keeps the answers.\n")
+        setup.say("A few questions; Enter takes what stands in brackets. Ctrl-C leaves and keeps the answers.\n")
     setup.choose_model(provider, model, key, ask=ask)
     setup.choose_name(name, ask=ask)
     setup.choose_channels(owners, ask=ask and not skip_channels)
     setup.choose_exec(exec_policy, ask=ask)
     setup.choose_autostart(autostart, ask=ask)
     ready = "\nReady. Talk here with `openclaw`, or in a browser with `openclaw dashboard`."
-    show({"ok": True, **setup.done}, ready, as_json)
+    show({"ok": True, **setup.done}, fold(ready, sys.stdout), as_json)
 
 
 class _Setup:
@@ -124,7 +124,7 @@ class _Setup:
 
     def say(self, text: str) -> None:
         if not self._quiet:
-            click.echo(text)
+            click.echo(fold(text, sys.stdout))
 
     def set(self, path: str, value: Any) -> None:
         self._environment.home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -209,7 +209,7 @@ class _Setup:
 
     def _connect_channel(self, setup: ChannelSetup) -> None:
         """Asks for a credential and tries it, until it opens the account or the person gives up."""
-        click.echo(f"   {setup.first} (Enter goes back)")
+        click.echo(fold(f"   {setup.first} (Enter goes back)", sys.stdout))
         while True:
             given = ask_fields(setup, {}, indent="   ")
             if not any(each.key in given for each in setup.fields if each.opens):
@@ -221,7 +221,7 @@ class _Setup:
                 click.echo(f"   {strip_unprintable(error.message.rstrip('.'))}. Nothing was kept.")
                 continue
             for line in describe_added(setup, answer):
-                click.echo(f"   {strip_unprintable(line)}")
+                click.echo(fold(f"   {strip_unprintable(line)}", sys.stdout))
             return
 
     # Commands.

@@ -291,6 +291,7 @@ class ClientApi:
             commands,
             queue,
             offered,
+            app.live.session,
         )
         yield sessions_rpc.sessions_methods(
             sessions, app.lifecycle, app.models, app.index, app.home.state, app.memories
@@ -507,7 +508,7 @@ def build_commands(
     )
     management = ManagementCommands(questions, editor, restart, live.commands)
     others = [part.handlers for part in (status, session, management)]
-    return SlashCommands(services.control, app.preparer, app.plugins, options, others)
+    return SlashCommands(services.control, app.preparer, app.plugins, options, others, live.session)
 
 
 async def _prompt_texts(app: App, run_id: str) -> list[str]:

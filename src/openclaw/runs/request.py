@@ -121,7 +121,7 @@ class RunRequest(Struct, frozen=True, kw_only=True):
 def reaches_person(turn: RunRequest) -> bool:
     """Whether somebody sees the answer of a turn who can reply to it in the same session."""
     key = turn.key
-    errand = key.is_cron or key.is_hook or key.is_subagent
+    errand = key.is_cron or key.is_hook or key.is_subagent or key.is_single
     return not errand and (turn.trigger == "user" or turn.reply_to is not None)
 
 

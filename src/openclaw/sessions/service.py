@@ -162,7 +162,7 @@ class SessionService:
             "displayName": preferences.label or _plain_title(row.title) or (key.rest if key.is_main else unnamed),
             "derivedTitle": row.title or None,
             "isMain": key.is_main,
-            "isBackground": key.is_cron or key.is_subagent or key.is_hook,
+            "isBackground": key.is_cron or key.is_subagent or key.is_hook or key.is_single,
             "visibility": "shared",
             "sharingRole": "admin",
             "permissionModePending": False,
