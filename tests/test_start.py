@@ -64,7 +64,7 @@ HELP_BUDGET = 110
 NOUN_BUDGET = 600
 """A noun's module imports what its commands use; the gateway itself is imported by those that start one."""
 LOOKING_BUDGET = 340
-GATEWAY_BUDGET = 661
+GATEWAY_BUDGET = 663
 TURN_BUDGET = 790
 
 
