@@ -59,7 +59,11 @@ class Post:
 async def test_a_stranger_gets_a_code_and_is_heard_once_the_owner_agrees(openclaw_home: TemporaryHome) -> None:
     (openclaw_home.workspace / "MEMORY.md").write_text("The safe's number is 4711.\n")
     (openclaw_home.workspace / "notes.txt").write_text("private\n")
-    script: list[Says | Calls] = [calls("exec", command="touch here"), says("Good day, Eve."), says("Good day, Ada.")]
+    script: list[Says | Calls] = [
+        calls("exec", command="install /dev/null here"),
+        says("Good day, Eve."),
+        says("Good day, Ada."),
+    ]
     with MockModelServer(script) as server:
         post = Post(openclaw_home, server, {}, "mailbox:ada")
         with GatewayProcess(openclaw_home) as gateway:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 import pytest
 
-from openclaw.cli.main import NOUNS
+from openclaw.cli.main import NOUNS, TASKS
 from openclaw.cli.root import root
 
 ROOT = Path(__file__).parents[2]
@@ -113,6 +113,10 @@ def test_every_hint_is_a_command_that_exists() -> None:
                 wrong.append(f"{hint.where}: {hint.text}\n    {why}")
     assert not wrong, "\n".join(wrong)
     assert len(hints) > 300, "the hints are not found any more"
+
+
+def test_every_noun_has_its_place_in_the_help() -> None:
+    assert sorted(" ".join(TASKS.values()).split()) == sorted(NOUNS)
 
 
 def test_commands_named_in_sentences_exist() -> None:

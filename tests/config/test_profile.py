@@ -84,3 +84,5 @@ async def test_a_weaker_model_is_refused_whoever_asks_for_it(openclaw_home: Temp
         assert [str(ref) for ref in models.chain()] == ["scripted/large"]
         with pytest.raises(InvalidRequest, match=r"scripted/tiny-8b is weaker than models\.minTier"):
             models.chain(models.resolve("scripted/tiny-8b"), strict=True)
+        # A plugin asks, a person does not insist: the model of the configuration answers.
+        assert [str(ref) for ref in models.chain(models.resolve("scripted/tiny-8b"))] == ["scripted/large"]

@@ -55,7 +55,7 @@ async def test_what_is_shown_of_an_answer_and_for_how_long(openclaw_home: Tempor
 
 
 async def test_questions_are_listed_and_answered_at_the_command_line(openclaw_home: TemporaryHome) -> None:
-    with MockModelServer([calls("exec", command="touch here"), says("It is there.")]) as model:
+    with MockModelServer([calls("exec", command="install /dev/null here"), says("It is there.")]) as model:
         openclaw_home.configure(model.settings())
 
         async def types(*words: str) -> str:
@@ -69,7 +69,7 @@ async def test_questions_are_listed_and_answered_at_the_command_line(openclaw_ho
                 while not (waiting := json.loads(await types("pending", "--json"))):
                     await asyncio.sleep(0.02)
                 (question,) = waiting
-                assert "touch here" in await types("pending")
+                assert "install /dev/null here" in await types("pending")
                 await types("resolve", question["id"], "allow-once")
                 while not (openclaw_home.workspace / "here").exists():
                     await asyncio.sleep(0.02)

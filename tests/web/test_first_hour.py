@@ -124,6 +124,56 @@ def test_every_control_is_on_the_screen(
             assert here.complaints == []
 
 
+def test_a_job_in_words_says_what_it_means_and_its_conversation_has_its_name(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
+    with MockModelServer([says("The news of today.")]) as server:
+        openclaw_home.configure(server.settings())
+        with site(openclaw_home, browser) as here:
+            page = here.open()
+            page.set_viewport_size({"width": 390, "height": 844})
+            open_page(page, here, "schedule")
+            page.click("text=New job")
+            page.fill("[name=words]", "whenever")
+            page.wait_for_selector(".job small >> text=not a time we understand")
+            page.fill("[name=words]", "weekdays at 7:30")
+            page.wait_for_selector(".job small >> text=Means: every weekday at 07:30")
+            assert page.evaluate(OFF_SCREEN) == []
+            page.fill("[name=name]", "Morning news")
+            page.fill("[name=asked]", "What is new?")
+            page.click(".job .primary")
+            page.wait_for_selector("td >> text=every weekday at 07:30")
+            page.click("[data-job] .actions summary")
+            page.click("[data-job] >> text=Run now")
+            page.wait_for_selector("[data-job] .good >> text=done")
+            open_page(page, here, "sessions")
+            page.wait_for_selector("td.name >> text=Morning news")
+            assert "cron:" not in page.text_content("oc-sessions")
+            assert here.complaints == []
+
+
+def test_a_key_is_typed_into_the_settings_as_it_is_and_never_shown(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
+    with MockModelServer([says("fine")]) as server:
+        openclaw_home.configure(server.settings())
+        with site(openclaw_home, browser) as here:
+            page = here.open()
+            open_page(page, here, "config")
+            page.click("oc-config .list >> text=models")
+            field = page.locator("[id='models.providers.mock.apiKey']")
+            assert field.get_attribute("type") == "password" and field.input_value() == ""
+            assert "REDACTED" not in page.content()
+            field.fill("sk-typed-as-it-is")
+            field.blur()
+            page.click("oc-config .primary")
+            page.wait_for_selector("text=Saved.")
+            written = json.loads(openclaw_home.config_path.read_text())
+            assert written["models"]["providers"]["mock"]["apiKey"] == "sk-typed-as-it-is"
+            assert "REDACTED" not in page.content() and "sk-typed" not in page.content()
+            assert here.complaints == []
+
+
 def open_page(page: Any, here: Site, name: str) -> None:
     page.evaluate(
         f"() => {{ history.pushState(null, '', {json.dumps('/' + name)}); dispatchEvent(new Event('place')); }}"

@@ -42,6 +42,8 @@ class Chat extends Element {
   private missed = false;
   private visiting = false;
   private seen = 0;
+  /** How tall the conversation was when it was last looked at. */
+  private tall = 0;
   private growth = new ResizeObserver(() => this.settle());
   /** Where the drawn rows end; at the newest when there is none. */
   private last: number | undefined;
@@ -293,8 +295,8 @@ class Chat extends Element {
     const scroller = this.querySelector(".talk");
     if (!scroller) return;
     if (this.stick && this.last === undefined) scroller.scrollTop = scroller.scrollHeight;
-    // What shrinks, such as an answered question, moves us up: nobody scrolled.
     this.seen = Math.min(this.seen, scroller.scrollTop);
+    this.tall = scroller.scrollHeight;
   }
 
   protected updated(): void {
@@ -308,8 +310,11 @@ class Chat extends Element {
 
   private look({ scrollTop, scrollHeight, clientHeight }: HTMLElement): void {
     const below = scrollHeight - scrollTop - clientHeight;
-    // Content that grows moves the end away from us; only a person moves us away from the end.
-    if (scrollTop < this.seen - 2) this.stick = false;
+    // Content that grows moves the end away from us, and what shrinks, such as an answered question, moves us up; only a
+    // person moves us away from the end.
+    const shrunk = scrollHeight < this.tall;
+    this.tall = scrollHeight;
+    if (scrollTop < this.seen - 2 && below > 2 && !shrunk) this.stick = false;
     else if (below < 60 && this.last === undefined) this.stick = true;
     this.seen = scrollTop;
     this.missed = this.loading;

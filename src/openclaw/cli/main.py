@@ -58,7 +58,7 @@ TASKS = {
     "Talk": "chat tui agent sessions message",
     "Let it work by itself": "cron system hooks",
     "What it knows and can do": "memory workspace skills plugins mcp agents",
-    "What it may do": "approvals exec-policy sandbox labels pairing devices",
+    "What it may do": "approvals exec-policy security sandbox labels pairing devices",
     "See what happened": "status runs prompt cost logs audit undo",
     "Keep it running": "gateway daemon dashboard config doctor health acp",
 }

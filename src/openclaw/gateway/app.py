@@ -82,7 +82,7 @@ class App:
         )
         zone = zone_of(config.agents.defaults.user_timezone or self.machine.timezone)
         self.budget = BudgetService(db, clock, zone, live.budget, live.record, live.commands)
-        self.label_service = LabelService(state, user_home, live.security, clock)
+        self.label_service = LabelService(state, user_home, live.security, clock, home.config)
         self.run_hooks = RunHooks(self.audit, approver, clock, self.machine.fence_id)
         self.hook_files = HookFiles(
             live.internal_hooks, live.agents, live.variables, live.is_set, environment, clock, zone, resting=safe

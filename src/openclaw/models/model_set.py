@@ -97,7 +97,7 @@ class ModelSet(Struct, frozen=True, kw_only=True, dict=True):
         if floor is None:
             return found
         kept = tuple(ref for ref in found if not is_below(tier_of(str(ref)), floor))
-        if not kept or (requested is not None and requested not in kept):
+        if not kept or (strict and requested not in kept):
             weak = requested or found[0]
             raise InvalidRequest(f"{weak} is weaker than models.minTier ({floor}): choose another model, or lower it")
         return kept

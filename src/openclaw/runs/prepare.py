@@ -468,6 +468,10 @@ class TurnPreparer:
             skills=skills.labels,
             origins=(*path_origins(session.known.path), *turn.origins) if turn and session else read,
             said=session.known.context.messages if session else (),
+            path=self._facts_of(key.agent).exec_gate.path,
+            egress=self._live.config.tools.web.egress_budget,
+            agent_id=key.agent,
+            fresh=turn is not None and turn.trigger == "user" and not (key.is_subagent or key.is_cron or key.is_hook),
         )
 
     def called_skill(self, agent_id: str, text: str, taken: Sequence[str], given: Sequence[str] = ()) -> str | None:

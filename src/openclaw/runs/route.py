@@ -254,6 +254,8 @@ class ModelRoutes:
             model_set, opens = self._models.model_set(agent.id), self._open_provider
         requested = model_set.resolve(wanted) if wanted else None
         chain = model_set.chain(requested, strict=picked and requested is not None)
+        if requested is not None and requested not in chain:  # asked for by a plugin, not by a person
+            log.warning("%s is weaker than models.minTier allows, so %s answers", requested, chain[0])
         if meter.rules.limits and (requested is None or not picked):
             chain = await self._budget.chain(meter, model_set, chain)
 

@@ -226,6 +226,15 @@ class ExternalContentSettings(Settings, frozen=True):
     ] = ()
 
 
+class EgressBudget(Settings, frozen=True):
+    """`tools.web.egressBudget`: what a run may send out once it has read text from elsewhere."""
+
+    requests: Annotated[int, doc("addresses of pages that a run fetches before you are asked", ge=0)] = 20
+    bytes: Annotated[
+        int, doc("bytes of path and query that a run adds to addresses of sites you named before you are asked", ge=0)
+    ] = 512
+
+
 class BreakerSettings(Settings, frozen=True):
     """`security.breaker`: pausing a run that does too much of what cannot be taken back."""
 

@@ -78,7 +78,7 @@ def test_it_says_who_answered_instead_and_says_it_again_later(openclaw_home: Tem
 
 
 def test_a_command_is_shown_as_it_is_and_runs_after_a_yes(openclaw_home: TemporaryHome) -> None:
-    command = "touch made\u202e && echo done"
+    command = "install /dev/null made\u202e && echo done"
     with (
         MockModelServer([calls("exec", command=command), says("ran it"), says("later")]) as server,
         gateway(openclaw_home, server),
@@ -86,14 +86,14 @@ def test_a_command_is_shown_as_it_is_and_runs_after_a_yes(openclaw_home: Tempora
     ):
         shown.says("make it")
         screen = shown.until("May this command run?")
-        assert "touch made⟨U+202E⟩ && echo done" in screen
+        assert "install /dev/null made⟨U+202E⟩ && echo done" in screen
         assert not list(openclaw_home.workspace.glob("made*"))
         shown.says("y")
         screen = shown.until("ran it")
         assert "May this command run?" not in screen and "✓ exec" in screen
         assert list(openclaw_home.workspace.glob("made*"))
         shown.presses("C-t")
-        shown.until(lambda text: "command: touch made" in text)
+        shown.until(lambda text: "command: install /dev/null made" in text)
 
 
 def test_always_is_offered_only_where_it_means_something(openclaw_home: TemporaryHome) -> None:
@@ -122,7 +122,7 @@ def composing(shown: Terminal) -> bool:
 
 def test_a_no_is_obeyed(openclaw_home: TemporaryHome) -> None:
     with (
-        MockModelServer([calls("exec", command="touch made"), says("as you wish")]) as server,
+        MockModelServer([calls("exec", command="install /dev/null made"), says("as you wish")]) as server,
         gateway(openclaw_home, server),
         chat(openclaw_home) as shown,
     ):
