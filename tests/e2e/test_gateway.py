@@ -308,6 +308,7 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "drop",
         "release",
         "start",
+        "connect",
         "stop",
         "logout",
         "forget",

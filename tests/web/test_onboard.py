@@ -11,7 +11,7 @@ from typing import Any
 import ptyprocess
 import pytest
 
-from openclaw.cli.onboard import with_name
+from openclaw.cli.setup.onboard import with_name
 from openclaw.gateway.process import running_gateway, stop
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import Answers, MockModelServer

@@ -18,7 +18,7 @@ from openclaw.core.settings import Live
 from openclaw.core.text import Origin
 from openclaw.process.environment import Home, local_timezone
 from openclaw.protocol.events import EventBus
-from openclaw.runs.hooks import RunHooks
+from openclaw.runs.hooks.runs import RunHooks
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.outbox import Outbox
 from openclaw.runs.queue import QueueRules

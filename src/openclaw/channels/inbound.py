@@ -49,8 +49,8 @@ from openclaw.core.text import Origin, make_origin, merge_origins, sanitize_line
 from openclaw.plugins.registry import PluginRegistry, start_plugins
 from openclaw.runs.commands.catalog import CommandRequest, CommandResult
 from openclaw.runs.commands.service import SlashCommands
+from openclaw.runs.hooks.messages import MessageHooks
 from openclaw.runs.inbox import Inbox
-from openclaw.runs.message_hooks import MessageHooks
 from openclaw.runs.outbox import FAILURE_REPLY, Outbox
 from openclaw.runs.queue import NO_OPTIONS, QueuePolicy
 from openclaw.runs.request import RunRequest

@@ -17,7 +17,7 @@ from openclaw.core.errors import Conflict, InvalidRequest, Unavailable
 from openclaw.core.keys import SessionKey
 from openclaw.core.sandbox import to_host_path, to_sandbox_path
 from openclaw.core.settings import Live
-from openclaw.runs.hooks import RunHooks
+from openclaw.runs.hooks.runs import RunHooks
 from openclaw.runs.outbox import Outbox
 from openclaw.security.sandboxes.service import SandboxService
 from openclaw.tools.paths import confine, missing_error, quote_path, resolve_links, resolve_path

@@ -86,8 +86,8 @@ def help_command(words: tuple[str, ...]) -> None:
 
 def _begin(ctx: click.Context) -> None:
     """Sets up the home, starts the gateway and prints its address; at a terminal it opens the chat."""
-    from openclaw.cli.onboard import start_home
     from openclaw.cli.render import note
+    from openclaw.cli.setup.onboard import start_home
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         click.echo(start_home())

@@ -22,7 +22,7 @@ from openclaw.process.environment import Environment, local_timezone
 from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.machine import detect_machine
 from openclaw.protocol.events import EventBus
-from openclaw.runs.hooks import RunHooks
+from openclaw.runs.hooks.runs import RunHooks
 from openclaw.runs.prepare import TurnPreparer
 from openclaw.runs.route import ModelRoutes
 from openclaw.runs.toolset import MachineTools, NoSessionTools, SessionTools, Toolset

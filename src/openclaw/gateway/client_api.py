@@ -70,7 +70,6 @@ from openclaw.runs.rpc import chat as chat_rpc
 from openclaw.runs.rpc import lend as lend_rpc
 from openclaw.runs.rpc import record as record_rpc
 from openclaw.runs.rpc.preview import preview_next
-from openclaw.security import audit_rpc
 from openclaw.security import rpc as security_rpc
 from openclaw.security.pending import PendingApprovals
 from openclaw.sessions import rpc as sessions_rpc
@@ -343,7 +342,7 @@ class ClientApi:
         yield model_setup.model_setup_methods(connector)
         yield security_rpc.approvals_methods(questions, app.approvals, str(granted), self.approvals.nobody_here)
         yield devices_rpc.devices_methods(self.pairing, self.connections, bus, clock, self._outside)
-        yield audit_rpc.audit_methods(app.audit, partial(_prompt_texts, app), app.archive.witnessed)
+        yield security_rpc.audit_methods(app.audit, partial(_prompt_texts, app), app.archive.witnessed)
         yield mcp_rpc.mcp_methods(partial(_look_at_server, app))
         yield gateway_rpc.capability_methods(live.agents, partial(capabilities, app, app.toolset()))
         yield plugins_rpc.plugins_methods(app.plugins)

@@ -23,8 +23,8 @@ from openclaw.plugins.registry import PluginRegistry, start_plugins
 from openclaw.process.tasks import supervise
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.rpc import MethodRegistry
-from openclaw.runs.call_hooks import ChildHooks
-from openclaw.runs.hooks import HookFileSubscriber, RunHooks
+from openclaw.runs.hooks.calls import ChildHooks
+from openclaw.runs.hooks.runs import HookFileSubscriber, RunHooks
 from openclaw.runs.projection import EventProjection
 from openclaw.runs.recovery import Diagnosis, StuckLimits, StuckMonitor, report_resumed
 from openclaw.runs.worker import RunService

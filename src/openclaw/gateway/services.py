@@ -22,9 +22,9 @@ from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Tool
 from openclaw.gateway.app import App
 from openclaw.gateway.logs import log_context
-from openclaw.runs.call_hooks import DeliveryTargets
 from openclaw.runs.control import SessionControl
 from openclaw.runs.events import RunEvent, RunPublisher
+from openclaw.runs.hooks.calls import DeliveryTargets
 from openclaw.runs.inbox import Inbox
 from openclaw.runs.outbox import Outbox
 from openclaw.runs.queue import Lanes, never_waited

@@ -40,11 +40,11 @@ from openclaw.prompt.builder import (
 )
 from openclaw.prompt.facts import NO_CONTRIBUTION, Elevated, Mode, SandboxFacts
 from openclaw.prompt.machine import PromptMachine
-from openclaw.runs.call_hooks import ModelHooks
 from openclaw.runs.chat_facts import Platforms, gather_chat
-from openclaw.runs.hooks import RunHooks
-from openclaw.runs.message_hooks import hook_context
-from openclaw.runs.request import ClientToolCall, RunRequest, TurnOptions, reaches_person
+from openclaw.runs.hooks.calls import ModelHooks
+from openclaw.runs.hooks.messages import hook_context
+from openclaw.runs.hooks.runs import RunHooks
+from openclaw.runs.request import ClientToolCall, RunRequest, TurnOptions, reaches_person, with_options
 from openclaw.runs.route import FailoverRoute, ModelRoutes
 from openclaw.runs.toolset import Toolset, exec_policies, exec_policy
 from openclaw.runs.turn import OpenedSession, PreparedTurn
@@ -93,18 +93,6 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     prompt_options: PromptOptions
     exec_gate: ExecGate
     repeats: RepeatLimits
-
-
-def with_options(preferences: SessionPreferences, chosen: TurnOptions, now: int) -> SessionPreferences:
-    """The preferences of a session for one turn, with what its message chooses."""
-    return msgspec.structs.replace(
-        preferences,
-        verbose_level=chosen.verbose or preferences.verbose_level,
-        reasoning_level=chosen.reasoning or preferences.reasoning_level,
-        trace_level=chosen.trace or preferences.trace_level,
-        elevated_level=chosen.elevated or preferences.elevated_level,
-        elevated_at=now if chosen.elevated else preferences.elevated_at,
-    )
 
 
 class TurnPreparer:

@@ -29,7 +29,7 @@ from openclaw.sessions.transcript import ConversationTotals, Leaf, interrupted_r
 
 if TYPE_CHECKING:
     from openclaw.plugins.hooks.points import ReplyMerged
-    from openclaw.runs.hooks import TurnHooks
+    from openclaw.runs.hooks.runs import TurnHooks
 
 
 STOPPED = "Stopped by the user before this call finished. Check whether it took effect before repeating it."

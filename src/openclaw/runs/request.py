@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from openclaw.core.channel import Address
 from openclaw.core.events import Trigger
@@ -14,6 +14,7 @@ from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.runs.inbox import InboxEntry, RunOutcome
 from openclaw.security.settings import Ask, Security
 from openclaw.sessions.index import SessionRow
+from openclaw.sessions.lifecycle import SessionPreferences
 from openclaw.sessions.transcript import TranscriptProblem
 
 Priority = Literal["foreground", "normal", "background"]
@@ -57,6 +58,18 @@ class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     elevated: str | None = None
     exec_security: Security | None = None
     exec_ask: Ask | None = None
+
+
+def with_options(preferences: SessionPreferences, chosen: TurnOptions, now: int) -> SessionPreferences:
+    """The preferences of a session for one turn, with what its message chooses."""
+    return structs.replace(
+        preferences,
+        verbose_level=chosen.verbose or preferences.verbose_level,
+        reasoning_level=chosen.reasoning or preferences.reasoning_level,
+        trace_level=chosen.trace or preferences.trace_level,
+        elevated_level=chosen.elevated or preferences.elevated_level,
+        elevated_at=now if chosen.elevated else preferences.elevated_at,
+    )
 
 
 ReplyMode = Literal["automatic", "message_tool_only"]

@@ -59,7 +59,7 @@ from openclaw.sessions.transcript import (
 )
 
 if TYPE_CHECKING:
-    from openclaw.runs.hooks import TurnHooks
+    from openclaw.runs.hooks.runs import TurnHooks
 
 
 class TurnPrepared(Struct, frozen=True):

@@ -1,6 +1,8 @@
-"""RPC methods for approvals, with their params, and the events about them."""
+"""RPC methods for approvals, with their params and the events about them; and for the audit log."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,10 +11,12 @@ from msgspec import Meta
 
 from openclaw.core.errors import NotFound
 from openclaw.protocol.events import EventBus
-from openclaw.protocol.params import NonEmpty, NoParams, Params
+from openclaw.protocol.params import NonEmpty, NoParams, Params, Positive
 from openclaw.protocol.rpc import Caller, MethodRefusal, RpcMethod
-from openclaw.protocol.scopes import ADMIN, APPROVALS
+from openclaw.protocol.scopes import ADMIN, APPROVALS, READ
 from openclaw.security.approvals import ApprovalFile
+from openclaw.security.audit import AuditEntry, digest
+from openclaw.security.audit_log import AuditLog
 from openclaw.security.pending import ApprovalOutcome, PendingApproval, PendingApprovals
 
 # Params.
@@ -187,3 +191,48 @@ def tell_asked(bus: EventBus, question: PendingApproval) -> None:
 def tell_resolved(bus: EventBus, question: PendingApproval, resolution: ApprovalOutcome) -> None:
     payload = {"id": resolution.id, "decision": resolution.decision, "resolvedBy": resolution.by, "ts": resolution.at}
     bus.publish("exec.approval.resolved", payload, question.request.session_key)
+
+
+# The audit log.
+
+_FENCED = re.compile(r"<<<([A-Z_]+) [^\n]*>>>\n(.*?)\n<<<END_\1 ", re.DOTALL)
+
+
+class AuditListParams(Params, frozen=True, kw_only=True):
+    """Params of `audit.list`: entries of one run or plugin; with `include_text` also what was put into prompts."""
+
+    run_id: NonEmpty | None = None
+    plugin: NonEmpty | None = None
+    limit: Positive = 50
+    include_text: bool = False
+
+
+def audit_methods(
+    audit: AuditLog,
+    prompt_texts: Callable[[str], Awaitable[list[str]]],
+    witnessed: Callable[[], Awaitable[Sequence[tuple[int, str]]]],
+) -> list[RpcMethod]:
+    """`prompt_texts` gives the recorded pieces of a run's prompt, `witnessed` the entries that prompts refer to."""
+
+    async def texts(entries: Sequence[AuditEntry]) -> dict[str, str]:
+        """The texts that entries put into prompts, by digest."""
+        runs = {entry.run_id for entry in entries if entry.run_id}
+        pieces = [piece for run_id in runs for piece in await prompt_texts(run_id)]
+        inside = [text for piece in pieces for _, text in _FENCED.findall(piece)]
+        return {digest(text): text for text in (*pieces, *(piece.strip() for piece in pieces), *inside)}
+
+    async def list_entries(params: AuditListParams, caller: Caller) -> Any:
+        entries = await asyncio.to_thread(audit.entries, params.run_id)
+        found = [entry for entry in entries if params.plugin in (None, entry.plugin)][: params.limit]
+        known = await texts(found) if params.include_text else {}
+        text = {each: {"text": text} for each, text in known.items()}
+        return {"entries": [{**msgspec.to_builtins(each), **text.get(each.after_sha256, {})} for each in found]}
+
+    async def verify(params: NoParams, caller: Caller) -> Any:
+        checked = await asyncio.to_thread(audit.verify, await witnessed())
+        return {"ok": not checked.problems, **msgspec.to_builtins(checked)}
+
+    return [
+        RpcMethod("audit.list", AuditListParams, list_entries, READ),
+        RpcMethod("audit.verify", NoParams, verify, READ),
+    ]

@@ -26,8 +26,8 @@ from openclaw.plugins.hooks import points
 from openclaw.plugins.hooks.points import HookRegistration
 from openclaw.plugins.settings import HookSettings
 from openclaw.process.tasks import SystemClock
-from openclaw.runs.call_hooks import ChildHooks
 from openclaw.runs.events import RunAccepted, RunPublisher
+from openclaw.runs.hooks.calls import ChildHooks
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, calls, says
 from tests.channels.fake_platform import Slate
 from tests.plugins.hooks.test_messages import place

@@ -15,8 +15,8 @@ from openclaw.channels.setup import SETUPS, ChannelSetup
 from openclaw.cli.channels import ask_fields, describe_added
 from openclaw.cli.client import call, gateway_up, given, web_address
 from openclaw.cli.extensions.plugins import PluginView
-from openclaw.cli.model_setup import CONNECT_SECONDS, ask_model
 from openclaw.cli.render import JSON, fold, note, show
+from openclaw.cli.setup.model_setup import CONNECT_SECONDS, ask_model
 from openclaw.config.edit import Editor
 from openclaw.config.load import LoadedConfig, load
 from openclaw.core.errors import InvalidRequest, OpenClawError

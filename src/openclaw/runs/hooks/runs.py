@@ -52,9 +52,9 @@ from openclaw.plugins.hooks.files import HookFiles
 from openclaw.plugins.hooks.points import HookChange, HookSource, PromptMerged, ReplyMerged
 from openclaw.prompt.builder import Additions, BuiltPrompt, apply, entry_to_change, with_changes
 from openclaw.prompt.report import ChangeLine
-from openclaw.runs.call_hooks import ModelHooks, ToolHooks
 from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
-from openclaw.runs.message_hooks import NO_REPLY, MessageHooks, hook_context
+from openclaw.runs.hooks.calls import ModelHooks, ToolHooks
+from openclaw.runs.hooks.messages import NO_REPLY, MessageHooks, hook_context
 from openclaw.runs.request import RecordedEvent, RunRequest
 from openclaw.security.audit import AuditEntry
 from openclaw.security.audit_log import AuditLog
