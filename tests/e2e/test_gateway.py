@@ -161,7 +161,7 @@ async def test_a_command_waits_for_a_click(openclaw_home: TemporaryHome) -> None
 
 
 async def test_an_unanswered_question_holds_up_no_other_conversation(openclaw_home: TemporaryHome) -> None:
-    first, second = (calls("exec", command=f"touch {name}") for name in ("first", "second"))
+    first, second = (calls("exec", command=f"install /dev/null {name}") for name in ("first", "second"))
     with MockModelServer([first, second, says("made it")]) as server:
         openclaw_home.configure(server.settings())
         with GatewayProcess(openclaw_home) as gateway:
@@ -172,13 +172,13 @@ async def test_an_unanswered_question_holds_up_no_other_conversation(openclaw_ho
                     seen = await collect(client, lambda name, data: name == "exec.approval.requested")
                     asked[seen[-1][1]["request"]["command"]] = seen[-1][1]["id"]
                 waiting = await client.call("exec.approval.list", {})
-                assert [row["id"] for row in waiting] == [asked["touch first"], asked["touch second"]]
-                answer = {"id": asked["touch second"], "decision": "allow-once"}
+                assert [row["id"] for row in waiting] == [asked["install /dev/null first"], asked["install /dev/null second"]]
+                answer = {"id": asked["install /dev/null second"], "decision": "allow-once"}
                 await client.call("exec.approval.resolve", answer)
                 seen = await collect(client, lambda name, data: name == "chat" and data["state"] == "final")
                 assert seen[-1][1]["runId"] == "two"
                 waiting = await client.call("exec.approval.list", {})
-                assert [row["id"] for row in waiting] == [asked["touch first"]]
+                assert [row["id"] for row in waiting] == [asked["install /dev/null first"]]
     assert (openclaw_home.workspace / "second").exists()
     assert not (openclaw_home.workspace / "first").exists()
 

@@ -99,7 +99,7 @@ def test_a_command_is_shown_as_it_is_and_runs_after_a_yes(openclaw_home: Tempora
 def test_always_is_offered_only_where_it_means_something(openclaw_home: TemporaryHome) -> None:
     script: list[Any] = [
         calls("exec", command="python3 -c 'print(6*7)'"),
-        calls("exec", command="uname -s"),
+        calls("exec", command="install /dev/null made"),
         says("done"),
     ]
     with (
@@ -111,7 +111,7 @@ def test_always_is_offered_only_where_it_means_something(openclaw_home: Temporar
         screen = shown.until("May this command run?")
         assert "Allow once (y)" in screen and "Always (a)" not in screen
         shown.says("y")
-        shown.until("uname -s")
+        shown.until("install /dev/null made")
         shown.until("Always (a)")
 
 
