@@ -172,7 +172,10 @@ async def test_an_unanswered_question_holds_up_no_other_conversation(openclaw_ho
                     seen = await collect(client, lambda name, data: name == "exec.approval.requested")
                     asked[seen[-1][1]["request"]["command"]] = seen[-1][1]["id"]
                 waiting = await client.call("exec.approval.list", {})
-                assert [row["id"] for row in waiting] == [asked["install /dev/null first"], asked["install /dev/null second"]]
+                assert [row["id"] for row in waiting] == [
+                    asked["install /dev/null first"],
+                    asked["install /dev/null second"],
+                ]
                 answer = {"id": asked["install /dev/null second"], "decision": "allow-once"}
                 await client.call("exec.approval.resolve", answer)
                 seen = await collect(client, lambda name, data: name == "chat" and data["state"] == "final")

@@ -30,15 +30,15 @@ def texts(heard: Heard) -> list[str]:
 
 async def test_a_person_says_yes_and_it_runs_where_and_as_they_were_shown(openclaw_home: TemporaryHome) -> None:
     approver = ScriptedApprover("allow-once")
-    heard = await runs(openclaw_home, approver, "pwd && echo hello")
+    heard = await runs(openclaw_home, approver, "pwd && shuf -e hello")
     assert texts(heard) == [f"{openclaw_home.workspace}\nhello"]
     assert [(request.command, request.cwd) for request in approver.asked] == [
-        ("pwd && echo hello", str(openclaw_home.workspace))
+        ("pwd && shuf -e hello", str(openclaw_home.workspace))
     ]
 
 
 async def test_a_person_says_no_and_nothing_runs(openclaw_home: TemporaryHome) -> None:
-    heard = await runs(openclaw_home, ScriptedApprover("deny"), "touch made")
+    heard = await runs(openclaw_home, ScriptedApprover("deny"), "install /dev/null made")
     assert texts(heard) == ["Not run: the user said no. Do not try to get round it; ask what to do instead."]
     assert heard.results[0].is_error
     assert heard.text == "ok"
@@ -47,12 +47,12 @@ async def test_a_person_says_no_and_nothing_runs(openclaw_home: TemporaryHome) -
 
 async def test_always_is_asked_once_even_after_a_restart(openclaw_home: TemporaryHome) -> None:
     approver = ScriptedApprover("allow-always", "deny")
-    first = await runs(openclaw_home, approver, "echo hello", "echo hello")
-    again = await runs(openclaw_home, approver, "echo hello", "echo hello you")
+    first = await runs(openclaw_home, approver, "shuf -e hello", "shuf -e hello")
+    again = await runs(openclaw_home, approver, "shuf -e hello", "shuf -e hello you")
     assert texts(first) == ["hello", "hello"]
     assert texts(again)[0] == "hello"
     assert texts(again)[1].startswith("Not run: the user said no")
-    assert [request.command for request in approver.asked] == ["echo hello", "echo hello you"]
+    assert [request.command for request in approver.asked] == ["shuf -e hello", "shuf -e hello you"]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ async def test_always_is_asked_once_even_after_a_restart(openclaw_home: Temporar
         ({"security": "full", "ask": "always"}, "hello", 1),
         (
             {"ask": "off"},
-            "Not run: not on the allowlist (echo is not on the allowlist), and tools.exec.ask is off.",
+            "Not run: not on the allowlist (shuf is not on the allowlist), and tools.exec.ask is off.",
             0,
         ),
     ],
@@ -73,21 +73,21 @@ async def test_the_settings_decide(
     openclaw_home: TemporaryHome, settings: dict[str, Any], answer: str, asked: int
 ) -> None:
     approver = ScriptedApprover("allow-once")
-    assert texts(await runs(openclaw_home, approver, "echo hello", **settings)) == [answer]
+    assert texts(await runs(openclaw_home, approver, "shuf -e hello", **settings)) == [answer]
     assert len(approver.asked) == asked
 
 
 async def test_without_anybody_to_ask_it_does_not_run_and_says_how_it_could(openclaw_home: TemporaryHome) -> None:
-    heard = await runs(openclaw_home, TerminalApprover(), "echo hello")
+    heard = await runs(openclaw_home, TerminalApprover(), "shuf -e hello")
     assert texts(heard)[0].startswith(
-        "Not run: echo is not on the allowlist, and nobody is at a terminal to approve it"
+        "Not run: shuf is not on the allowlist, and nobody is at a terminal to approve it"
     )
     assert "tools.exec.security" in texts(heard)[0]
 
 
 async def test_a_broken_approvals_file_stops_the_command_and_not_the_assistant(openclaw_home: TemporaryHome) -> None:
     (openclaw_home.state / "exec-approvals.json").write_text("{")
-    heard = await runs(openclaw_home, ScriptedApprover("allow-once"), "echo hello")
+    heard = await runs(openclaw_home, ScriptedApprover("allow-once"), "shuf -e hello")
     assert "exec-approvals.json cannot be read" in texts(heard)[0]
     assert heard.text == "ok"
 

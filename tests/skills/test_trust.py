@@ -112,7 +112,7 @@ def test_what_a_run_with_text_from_elsewhere_changed_waits_for_you(bench, how):
     else:
         began = files.now()
         gone.unlink() if how.startswith("deleted") else edit(bench)
-        files.ran(began, files.now(), origins)
+        files.ran(began, files.end(), origins)
     item = bench.one("a")
     assert item.trust.state == "changed" and item.trust.held and not item.verdict.eligible
     assert bench.look().edited == ()

@@ -103,7 +103,10 @@ def test_a_command_waits_for_a_click_and_shows_what_is_hidden_in_it(
 
 @pytest.mark.parametrize(
     ("command", "offered"),
-    [("touch made", ["deny", "allow-once", "allow-always"]), ("python3 -c 'print(1)'", ["deny", "allow-once"])],
+    [
+        ("install /dev/null made", ["deny", "allow-once", "allow-always"]),
+        ("python3 -c 'print(1)'", ["deny", "allow-once"]),
+    ],
 )
 def test_always_is_offered_where_it_means_something(
     openclaw_home: TemporaryHome, browser: SharedBrowser, command: str, offered: list[str]

@@ -40,7 +40,7 @@ def test_answers_stay_whole_the_view_follows_and_a_failure_is_said_once(
 ) -> None:
     refused = Answers(401, '{"error": {"message": "bad key"}}')
     told = "It is Linux. " + "more " * 300
-    with MockModelServer([says(LONG), calls("exec", command="uname -s"), says(told), refused]) as server:
+    with MockModelServer([says(LONG), calls("exec", command="shuf -e Linux"), says(told), refused]) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:
             page = here.open()

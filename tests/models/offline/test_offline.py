@@ -141,19 +141,19 @@ async def test_it_names_the_skills_in_the_workspace(here: Here, openclaw_home: T
 
 
 async def test_it_runs_a_quoted_command_when_a_person_approves(here: Here) -> None:
-    assert await here.says("run `echo 'a  b'`") == "`echo 'a  b'` says:\n```\na  b\n```"
-    assert await here.says("run ``echo `echo deep` ``") == "`` echo `echo deep` `` says:\n```\ndeep\n```"
+    assert await here.says("run `shuf -e 'a  b'`") == "`shuf -e 'a  b'` says:\n```\na  b\n```"
+    assert await here.says("run ``shuf -e `echo deep` ``") == "`` shuf -e `echo deep` `` says:\n```\ndeep\n```"
     assert [(request.command, request.cwd) for request in here.approver.asked] == [
-        ("echo 'a  b'", str(here.place)),
-        ("echo `echo deep`", str(here.place)),
+        ("shuf -e 'a  b'", str(here.place)),
+        ("shuf -e `echo deep`", str(here.place)),
     ]
 
 
 async def test_it_does_not_run_what_nobody_approved(openclaw_home: TemporaryHome) -> None:
     environment = Environment(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=openclaw_home.workspace)
     async with open_app(environment, clock=FakeClock(), approver=ScriptedApprover("deny")) as app:
-        heard = await ask(app, "run `touch made`")
-    assert heard.text.startswith("`touch made` did not succeed:\nNot run: the user said no.")
+        heard = await ask(app, "run `install /dev/null made`")
+    assert heard.text.startswith("`install /dev/null made` did not succeed:\nNot run: the user said no.")
     assert not (openclaw_home.workspace / "made").exists()
 
 
