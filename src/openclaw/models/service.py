@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from openclaw.agent.settings import AgentsSettings, ResolvedAgent, resolve_agent
+from openclaw.agent.settings import AgentsSettings, ResolvedAgent, agent_ids, default_agent, resolve_agent
 from openclaw.core.errors import StateError
 from openclaw.core.provider import Model, ThinkingLevel
 from openclaw.core.settings import Live
@@ -17,6 +17,7 @@ from openclaw.models import discover, registry, thinking
 from openclaw.models.failover import CredentialStats
 from openclaw.models.model_set import ModelSet, build_model_set
 from openclaw.models.profiles import ProfileStore
+from openclaw.models.runtime import ChosenRuntime, choose_runtime
 from openclaw.models.settings import AuthSettings, ModelsSettings
 from openclaw.process.environment import Environment
 from openclaw.security.audit import AuditChange
@@ -101,6 +102,13 @@ class ModelService:
         self._addresses = ModelAddresses(self._state, audit)
         self._sets: dict[str, ModelSet] = {}
         self._sets_for: tuple[Any, ...] = ()
+
+    def runtime(self, agent_id: str, model: Model, session: str | None = None) -> ChosenRuntime:
+        """What carries out a turn with `model`; `session` is what the session chose."""
+        agents = self._agents.current
+        if agent_id not in agent_ids(agents):  # it was taken out of the configuration; its sessions are still there
+            agent_id = default_agent(agents)
+        return choose_runtime(self._models.current, resolve_agent(self._agents.current, agent_id).entry, model, session)
 
     def model_set(self, agent_id: str) -> ModelSet:
         """The models as this agent sees them."""

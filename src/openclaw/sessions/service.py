@@ -14,7 +14,6 @@ from openclaw.core.provider import Model
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin
 from openclaw.models import thinking
-from openclaw.models.model_set import ModelSet
 from openclaw.models.service import ModelService
 from openclaw.protocol.events import EventBus
 from openclaw.sessions.files import LoadedTranscript, load
@@ -30,8 +29,9 @@ _OPTIONAL = ("label thinkingLevel verboseLevel reasoningLevel parentSessionKey s
 """Preferences that a row has only when they are set."""
 
 
-def defaults_to_json(situation: ModelSet) -> dict[str, Any]:
+def defaults_to_json(models: ModelService, agent_id: str) -> dict[str, Any]:
     """The values of sessions without preferences."""
+    situation = models.model_set(agent_id)
     chosen = situation.model(situation.default)
     return {
         "modelProvider": chosen.provider,
@@ -40,7 +40,7 @@ def defaults_to_json(situation: ModelSet) -> dict[str, Any]:
         "thinkingLevels": [{"id": level, "label": level} for level in thinking.supported_levels(chosen)],
         "thinkingDefault": "medium" if chosen.reasoning else "off",
         "modelConfigured": True,
-        "agentRuntime": {"id": "openclaw", "source": "default"},
+        "agentRuntime": models.runtime(agent_id, chosen).shown,
     }
 
 
@@ -146,7 +146,7 @@ class SessionService:
             "sharingRole": "admin",
             "permissionModePending": False,
             "effectiveQueueMode": preferences.queue_mode or "steer",
-            "agentRuntime": {"id": "openclaw", "source": "default"},
+            "agentRuntime": self._models.runtime(row.agent_id, default, preferences.agent_runtime).shown,
             "abortedLastRun": row.status == "killed",
             "systemSent": row.messages > 0,
             "pinned": preferences.pinned,
