@@ -295,7 +295,11 @@ class ModelRoutes:
             agent_id=turn.key.agent,
             session_id=session_id,
             workspace=str(self._workspaces.of(turn.key.agent)),
-            layers=route_layers(built.prompt.sections, heartbeat=turn.trigger == "heartbeat"),
+            layers=route_layers(
+                built.prompt.sections,
+                native=built.facts.sandbox is None and any(tool.name == "read" for tool in built.facts.tools),
+                heartbeat=turn.trigger == "heartbeat",
+            ),
         )
         return self._codex.turn(session, route)
 

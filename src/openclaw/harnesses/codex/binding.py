@@ -65,9 +65,16 @@ def unheard(binding: ThreadBinding, messages: Sequence[Message]) -> tuple[User, 
         return None
     later = said[binding.count :]
     last = max((place for place, each in enumerate(later) if isinstance(each, Assistant)), default=-1)
-    if any(isinstance(each, Assistant) and each.api != API for each in later):
-        return None
+    for place, each in enumerate(later):
+        # What a turn had said when it broke off has no api; it is Codex's own if nobody spoke since.
+        own = isinstance(each, User) or each.api == API or (not each.api and not _spoke(later[:place]))
+        if not own:
+            return None
     return tuple(each for each in later[last + 1 :] if isinstance(each, User))
+
+
+def _spoke(messages: Sequence[Message]) -> bool:
+    return any(isinstance(message, User) for message in messages)
 
 
 class ThreadBindings:

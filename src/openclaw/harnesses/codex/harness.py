@@ -332,7 +332,7 @@ class CodexTurn:
         server = self._server = await self._harness.server(session.agent_id, self._program, self._route)
         bindings = self._harness.bindings(session.agent_id)
         known = await asyncio.to_thread(bindings.get, session.session_id)
-        tools_now, instructions = digest(tools_to_json(tools.specs)), digest(session.layers.developer)
+        tools_now, instructions = digest(tools_to_json(tools.specs)), instructions_digest(session.layers)
         if known is not None and (known.tools, known.instructions) == (tools_now, instructions):
             asked = unheard(known, job.messages)
             if asked is not None and await self._resumed(server, known.thread_id):
@@ -534,6 +534,11 @@ def usage_less(usage: Usage, booked: Usage) -> Usage:
     """What of `usage` was not booked yet; its price is looked up again."""
     names = ("input", "output", "cache_read", "cache_write", "total_tokens")
     return Usage(**{name: getattr(usage, name) - getattr(booked, name) for name in names})
+
+
+def instructions_digest(layers: CodexLayers) -> str:
+    """Of everything that only a new thread takes over."""
+    return digest([layers.developer, layers.agents_file, layers.native])
 
 
 def _call(frame: Frame) -> ToolCall:

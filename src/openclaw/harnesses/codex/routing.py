@@ -41,10 +41,12 @@ class CodexLayers(Struct, frozen=True, kw_only=True):
     """Put before what is asked."""
     agents_file: bool = True
     """Whether Codex reads AGENTS.md itself."""
+    native: bool = True
+    """Whether Codex may look at files, which it does without asking (AGENTS.md, `view_image`)."""
 
 
-def route_layers(sections: Sequence[Section], *, heartbeat: bool = False) -> CodexLayers:
-    """Distributes the sections of our prompt."""
+def route_layers(sections: Sequence[Section], *, native: bool = True, heartbeat: bool = False) -> CodexLayers:
+    """Distributes the sections of our prompt; a Codex that is not `native` reads no file itself, AGENTS.md included."""
     developer, context = [OWN_TOOLS], list[str]()
     collaboration, turn = list[str](), list[str]()
     agents_file = False
@@ -52,7 +54,7 @@ def route_layers(sections: Sequence[Section], *, heartbeat: bool = False) -> Cod
     for section in sections:
         name = section.id.rpartition("/")[2].lower() if section.id.startswith("file:") else ""
         text = section.rendered
-        if name == "agents.md" and trust_level(section.label) != "untrusted":
+        if name == "agents.md" and native and trust_level(section.label) != "untrusted":
             agents_file = True
         elif name == "heartbeat.md":
             if heartbeat and section.text.strip():
@@ -61,7 +63,7 @@ def route_layers(sections: Sequence[Section], *, heartbeat: bool = False) -> Cod
             (collaboration if recalls else turn).append(MEMORY if recalls else text)
         elif name == "bootstrap.md":
             turn.append(text)
-        elif name in PERSONA or section.id in ("skills", "memory"):
+        elif name in (*PERSONA, "agents.md") or section.id in ("skills", "memory"):
             collaboration.append(text)
         elif section.stable:
             developer.append(text)
@@ -73,6 +75,7 @@ def route_layers(sections: Sequence[Section], *, heartbeat: bool = False) -> Cod
         context="\n".join(context),
         turn="\n".join(turn),
         agents_file=agents_file,
+        native=native,
     )
 
 
@@ -93,6 +96,7 @@ def _name(tool: ToolSpec) -> str:
 def thread_params(layers: CodexLayers, tools: Sequence[ToolSpec], *, model: str, workspace: str) -> dict[str, Any]:
     """The parameters of `thread/start`."""
     return {
+        **({} if layers.native else {"environments": []}),
         "cwd": workspace,
         "model": model,
         "modelProvider": "openclaw",
