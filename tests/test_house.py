@@ -123,3 +123,20 @@ def test_no_module_reads_the_environment_when_imported() -> None:
                 continue
             text = ast.unparse(statement)
             assert "os.environ" not in text and "getenv" not in text, f"{path}: {text}"
+
+
+ONE_OF_EACH = {
+    "create_subprocess_exec(": ("process/child.py",),
+    "subprocess.Popen(": ("process/child.py", "gateway/process.py"),  # the latter starts the daemon, which outlives us
+    "os.killpg(": ("process/child.py", "process/group.py"),
+    "httpx2.PoolTimeout": ("channels/http.py", "models/providers/http.py"),
+}
+"""What is done in one place, and where that is."""
+
+
+@pytest.mark.parametrize("what", ONE_OF_EACH)
+def test_there_is_one_of_each(what: str) -> None:
+    ours = [path for path in FILES if "bundled" not in path.parts]  # the scripts of bundled skills run by themselves
+    found = [str(path.relative_to(SRC)) for path in ours if what in path.read_text(encoding="utf-8")]
+    elsewhere = sorted(set(found) - set(ONE_OF_EACH[what]))
+    assert found and not elsewhere, f"{what} belongs to {ONE_OF_EACH[what]}: use that in {elsewhere}"

@@ -217,9 +217,10 @@ async def test_a_long_result_is_cut_and_says_by_how_much() -> None:
 
 
 async def test_a_tool_goes_by_its_other_name_too() -> None:
-    tool = FakeTool("exec")
-    await play(ScriptedModel(calls("Bash", what="x"), says("ok")), toolbox(tool))
-    assert tool.calls == [{"what": "x"}]
+    for name, other in (("exec", "Bash"), ("image", "view_image")):
+        tool = FakeTool(name)
+        await play(ScriptedModel(calls(other, what="x"), says("ok")), toolbox(tool))
+        assert tool.calls == [{"what": "x"}]
 
 
 # What people add while the run is busy.

@@ -141,6 +141,60 @@ async def test_a_prompt_that_gives_orders_is_held_back(
         assert scripted_model.requests == [] and beats(here) == [("skipped", "prompt-held-back")]
 
 
+@pytest.mark.parametrize("light", [False, True])
+async def test_a_light_heartbeat_is_given_its_list_alone(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel, light: bool
+) -> None:
+    scripted_model.script(says("HEARTBEAT_OK"), says("hello"))
+    (openclaw_home.workspace / "SOUL.md").write_text("You speak in rhymes.\n")
+    (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk\n")
+    settings = {"heartbeat": {"every": "30m", "lightContext": light}}
+    async with place(openclaw_home, scripted_model, defaults=settings) as here:
+        await here.pass_time(1_800, step=300)
+        (openclaw_home.workspace / "HEARTBEAT.md").write_text("")
+        await here.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hi"))
+        await here.runs.wait("r1", 60)
+    beat, talk = (request.system.text for request in scripted_model.requests)
+    assert ("rhymes" in beat) is not light and "look at the disk" in beat and "rhymes" in talk
+
+
+async def test_a_heartbeat_apart_knows_nothing_of_the_conversation_and_tells_its_alerts_there(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(
+        says("hello"), says("HEARTBEAT_OK"), says("The disk is full."), says("Two files are large."), says("It rang.")
+    )
+    (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk\n")
+    settings = {"heartbeat": {"every": "30m", "isolatedSession": True}}
+    async with place(openclaw_home, scripted_model, defaults=settings) as here:
+        await here.runs.submit(RunRequest(run_id="r1", key=MAIN, text="my secret"))
+        await here.pass_time(2 * 1_800, step=300)
+        await here.runs.submit(RunRequest(run_id="r2", key=MAIN, text="why?"))
+        await here.runs.wait("r2", 60)
+        _, *looks, talk = scripted_model.requests
+        assert [len(look.messages) for look in looks] == [1, 1] and "look at the disk" in looks[0].system.text
+        assert [each.text for each in talk.messages] == ["my secret", "hello", "The disk is full.", "why?"]
+        shown = [each.payload for each in here.notices if each.event == "chat" and each.payload["state"] == "final"]
+        assert sum("disk is full" in str(each) for each in shown if each["sessionKey"] == str(MAIN)) == 1
+
+        # What happened in the conversation is told in it.
+        (openclaw_home.workspace / "HEARTBEAT.md").write_text("")
+        await here.heartbeats.add_event(MAIN, "the bell rang", "next-heartbeat")
+        await here.pass_time(2_400, step=300)
+        assert here.said()[-1] == "It rang." and "the bell rang" in here.said()[-2]
+
+
+async def test_how_long_an_acknowledgement_may_be_is_a_setting(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("HEARTBEAT_OK all is fine"), says("HEARTBEAT_OK fine"))
+    short = {"heartbeat": {"every": "30m", "ackMaxChars": 5}}
+    async with place(openclaw_home, scripted_model, defaults=short) as here:
+        (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk")
+        await here.pass_time(2 * 1_800, step=300)
+        assert [status for status, _ in beats(here) if status != "skipped"] == ["shown", "ok-token"]
+
+
 async def test_acknowledgements_leave_the_conversation_as_it_was(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:

@@ -167,8 +167,12 @@ async def test_code_of_the_owner_decides_what_a_call_becomes(openclaw_home: Temp
         {"match": {"path": "new"}, "transform": {"module": "issues.py"}},
         {"match": {"path": "out"}, "transform": {"module": "../../openclaw.json", "sha256": digest}},
     ]
-    openclaw_home.configure({"hooks": {"enabled": True, "token": TOKEN, "mappings": mappings}})
+    named = {"allowRequestSessionKey": True, "allowedSessionKeyPrefixes": ["hook:"]}
+    openclaw_home.configure({"hooks": {"enabled": True, "token": TOKEN, "mappings": mappings, **named}})
     with GatewayProcess(openclaw_home) as gateway:
+        asked = {"message": "x", "waitForCompletion": True}
+        assert post(gateway, "/hooks/agent", {**asked, "sessionKey": "hook:mine"})[0] == 200
+        assert post(gateway, "/hooks/agent", {**asked, "sessionKey": "main"})[0] == 400
         status, answer, _ = post(gateway, "/hooks/issues", {"action": "opened", "title": "Leak"})
         assert status == 200
         async with gateway.client() as client:

@@ -66,7 +66,7 @@ async def test_what_only_waited_and_what_nobody_reads_is_not_announced(
 ) -> None:
     async with place(openclaw_home, scripted_model, fires=False) as here:
         await resumed(here, ResumedRun(run_id="r1", session_key=str(MAIN), text="x"))
-        for rest in ("cron:j:run:r", "hook:h", "subagent:s", "boot:b"):
+        for rest in ("cron:j:run:r", "hook:h", "subagent:s", "boot:b", "heartbeat:h"):
             key = SessionKey("main", rest)
             await resumed(here, ResumedRun(run_id=rest, session_key=str(key), begun=True, given_up="gone"))
             assert await here.app.system_events.waiting(key) == [] and here.said(str(key)) == []

@@ -63,7 +63,7 @@ def test_only_conversations_of_single_runs_are_disposable() -> None:
     def key(rest: str) -> SessionKey:
         return SessionKey("main", rest)
 
-    assert is_single_run(key("cron:j1:run:r1")) and is_single_run(key("boot:r1"))
+    assert is_single_run(key("cron:j1:run:r1")) and is_single_run(key("boot:r1")) and is_single_run(key("heartbeat:r1"))
     assert not any(is_single_run(key(rest)) for rest in ("main", "cron:j1", "telegram:direct:1", "bootstrap", "hook:x"))
 
 

@@ -194,6 +194,7 @@ async def test_a_run_that_has_written_there_itself_is_not_announced_again(
     ("settings", "told"),
     [
         ({}, {"ada": ["Hello.", "News."]}),
+        ({"isolatedSession": True}, {"ada": ["Hello.", "News."]}),
         ({"target": "none"}, {"ada": ["Hello."]}),
         ({"target": "slate", "to": "club"}, {"ada": ["Hello."], "club": ["News."]}),
         ({"directPolicy": "block"}, {"ada": ["Hello."]}),

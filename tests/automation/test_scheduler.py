@@ -127,6 +127,44 @@ async def test_what_was_missed_and_asks_a_model_waits_until_the_start_is_over(
     assert len(scripted_model.requests) == 2
 
 
+async def test_many_missed_jobs_start_one_after_the_other(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    clock = FakeClock(START)
+    async with place(openclaw_home, scripted_model, clock=clock, fires=False) as here:
+        note = {"text": "x", "everyMs": 3_600_000, "wakeMode": "next-heartbeat"}
+        jobs = [await here.scheduler.book.add({**note, "name": str(number)}) for number in range(8)]
+    await clock.advance(7_300)
+    began = clock.now()
+    async with place(openclaw_home, scripted_model, clock=clock, configured=True) as here:
+        waits: list[float] = []
+        for count in range(1, 9):
+            while sum(bool(here.of(job.id, "started")) for job in jobs) < count:
+                await here.quiet()
+                if sum(bool(here.of(job.id, "started")) for job in jobs) < count:
+                    await clock.advance(1)
+            waits.append(clock.now() - began)
+    assert waits[:6] == [waits[0]] * 6 and [round(each - waits[0]) for each in waits[6:]] == [5, 10]
+
+
+async def test_recurring_jobs_that_were_missed_can_be_left_out(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("NO_REPLY"))
+    clock = FakeClock(START)
+    skips = {"skipMissedJobs": True}
+    async with place(openclaw_home, scripted_model, clock=clock, fires=False, cron=skips) as here:
+        job = await here.scheduler.book.add({"message": "check my mail", "everyMs": 3_600_000})
+    await clock.advance(7_300)
+    async with place(openclaw_home, scripted_model, clock=clock, configured=True) as here:
+        await here.pass_time(600)
+        assert scripted_model.requests == []
+        (run,) = (await here.scheduler.store.runs(job.id))[0]
+        assert run.result is not None and run.result.status == "skipped" and "missed" in (run.result.error or "")
+        await here.pass_time(3_600)
+        assert len(scripted_model.requests) == 1
+
+
 async def test_a_job_with_watches_costs_nothing_until_one_changes(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 async def test_the_answer_comes_after_a_kill_and_runs_what_was_shown(openclaw_home: TemporaryHome) -> None:
     script: list[Says | Calls] = [
-        calls("exec", command="echo 4711 > kept.txt; cat kept.txt"),
+        calls("exec", command="echo 4711 | dd of=kept.txt status=none; cat kept.txt"),
         says("It waits for you."),
         says("Good day."),
         says("It is done."),
@@ -23,7 +23,7 @@ async def test_the_answer_comes_after_a_kill_and_runs_what_was_shown(openclaw_ho
         with GatewayProcess(openclaw_home) as gateway:
             post.writes("ada", "keep the number")
             question = await post.hears("ada")
-            assert "echo 4711 > kept.txt; cat kept.txt" in question
+            assert "echo 4711 | dd of=kept.txt status=none; cat kept.txt" in question
             once = next(line for line in question.splitlines() if line.endswith("allow-once"))
             # Nobody answers for a while: the run goes on, and who writes next is served.
             assert await post.hears("ada") == "It waits for you."

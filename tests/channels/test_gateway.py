@@ -59,7 +59,11 @@ class Post:
 async def test_a_stranger_gets_a_code_and_is_heard_once_the_owner_agrees(openclaw_home: TemporaryHome) -> None:
     (openclaw_home.workspace / "MEMORY.md").write_text("The safe's number is 4711.\n")
     (openclaw_home.workspace / "notes.txt").write_text("private\n")
-    script: list[Says | Calls] = [calls("exec", command="touch here"), says("Good day, Eve."), says("Good day, Ada.")]
+    script: list[Says | Calls] = [
+        calls("exec", command="install /dev/null here"),
+        says("Good day, Eve."),
+        says("Good day, Ada."),
+    ]
     with MockModelServer(script) as server:
         post = Post(openclaw_home, server, {}, "mailbox:ada")
         with GatewayProcess(openclaw_home) as gateway:
@@ -338,3 +342,29 @@ async def test_plugins_take_messages_revise_answers_and_choose_where_results_go(
         assert not list((post.root / "outbox").glob("*.txt"))
         listed = run(openclaw_home, "audit", "list").stdout
         assert "env.LD_PRELOAD" in listed and "origin" in listed
+
+
+async def test_a_job_that_is_asked_for_in_a_chat_answers_in_that_chat(openclaw_home: TemporaryHome) -> None:
+    job = {"schedule": {"kind": "at", "at": "20m"}, "sessionTarget": "isolated"}
+    count = {**job, "name": "sheep", "payload": {"kind": "agentTurn", "message": "count the sheep"}}
+    tea = {**job, "name": "tea", "sessionTarget": "main", "payload": {"kind": "systemEvent", "text": "Reminder: tea"}}
+    script: list[Any] = [
+        [calls("cron", action="add", job=count), calls("cron", action="add", job=tea)],
+        says("Noted."),
+        says("Hello."),
+        says("All sheep are here."),
+        says("Tea!"),
+    ]
+    with MockModelServer(script) as server:
+        post = Post(openclaw_home, server, {"groups": {"club": {}}, "groupAllowFrom": []}, "mailbox:ada")
+        with GatewayProcess(openclaw_home) as gateway:
+            post.writes("club@ada", "@bot in twenty minutes, please")
+            assert await post.hears("club") == "Noted."
+            post.writes("ada", "hello")  # she goes on elsewhere
+            assert await post.hears("ada") == "Hello."
+            async with gateway.client() as client:
+                jobs = {each["name"]: each for each in (await client.call("cron.list", {}))["jobs"]}
+                for name, answer in (("sheep", "All sheep are here."), ("tea", "Tea!")):
+                    await client.call("cron.run", {"id": jobs[name]["id"], "mode": "force"})
+                    assert await post.hears("club") == answer
+        assert not list((post.root / "outbox").glob("*.txt"))

@@ -31,12 +31,12 @@ async def test_parts_of_an_answer_arrive_while_the_rest_is_written(openclaw_home
 
 
 async def test_the_owner_is_asked_in_text_and_answers_with_a_command(openclaw_home: TemporaryHome) -> None:
-    with MockModelServer([calls("exec", command="touch clicked"), says("Made it.")]) as server:
+    with MockModelServer([calls("exec", command="install /dev/null clicked"), says("Made it.")]) as server:
         post = Post(openclaw_home, server, {}, "mailbox:ada")
         with GatewayProcess(openclaw_home):
             post.writes("ada", "make it")
             question = await post.hears("ada")
-            assert "touch clicked" in question and "allow-always" in question
+            assert "install /dev/null clicked" in question and "allow-always" in question
             command = next(line for line in question.splitlines() if line.endswith("allow-once"))
             post.writes("ada", command)
             heard = {await post.hears("ada") for _ in range(3)}
@@ -46,12 +46,12 @@ async def test_the_owner_is_asked_in_text_and_answers_with_a_command(openclaw_ho
 
 
 async def test_a_group_does_not_see_the_question(openclaw_home: TemporaryHome) -> None:
-    with MockModelServer([calls("exec", command="touch clicked"), says("Never mind.")]) as server:
+    with MockModelServer([calls("exec", command="install /dev/null clicked"), says("Never mind.")]) as server:
         post = Post(openclaw_home, server, HEARD, "mailbox:ada")
         with GatewayProcess(openclaw_home):
             post.writes("club@ada", "@bot make it")
             question = await post.hears("ada")
-            assert "touch clicked" in question
+            assert "install /dev/null clicked" in question
             assert await post.hears("club") == "That needs my owner's approval; the owner is asked."
             post.writes("ada", next(line for line in question.splitlines() if line.endswith("deny")))
             assert await post.hears("club") == "Never mind."

@@ -33,7 +33,7 @@ async def shows(person: int, words: str, before: str = "") -> str:
 
 
 async def test_a_question_answered_elsewhere_is_closed_at_the_terminal(openclaw_home: TemporaryHome) -> None:
-    model = ScriptedModel(calls("exec", command="touch wanted"), says("done"))
+    model = ScriptedModel(calls("exec", command="install /dev/null wanted"), says("done"))
     async with chat_window(openclaw_home, model) as chat, chat.connect() as client:
         with terminal() as person:
             asking = asyncio.create_task(ask(client, {"message": "do it"}, as_json=False, limit=0))
@@ -47,7 +47,7 @@ async def test_a_question_answered_elsewhere_is_closed_at_the_terminal(openclaw_
 
 
 async def test_a_run_that_goes_on_leaves_the_line_to_answer_with(openclaw_home: TemporaryHome) -> None:
-    model = ScriptedModel(calls("exec", command="touch wanted"), says("It waits."), says("It is done."))
+    model = ScriptedModel(calls("exec", command="install /dev/null wanted"), says("It waits."), says("It is done."))
     async with chat_window(openclaw_home, model, clock=QuickClock()) as chat, chat.connect() as client:
         with terminal() as person:
             asking = asyncio.create_task(ask(client, {"message": "do it"}, as_json=False, limit=0))

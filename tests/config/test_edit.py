@@ -110,7 +110,7 @@ def test_five_older_versions_are_kept(editor, home):
         editor.set("logging.file", f"/{number}")
     texts = [json.loads(home.config.with_name("openclaw.json" + name).read_text()) for name in BACKUPS]
     assert [text["logging"]["file"] for text in texts] == ["/6", "/5", "/4", "/3", "/2"]
-    assert all(path.stat().st_mode & 0o777 == 0o600 for path in home.state.iterdir())
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in home.state.iterdir() if path.is_file())
 
 
 def test_a_change_to_what_is_no_longer_there_is_a_conflict(editor, home, write):
@@ -321,12 +321,12 @@ FULL_DISK = textwrap.dedent("""
 def test_a_full_disk_leaves_the_old_file_and_its_backups(home, write):
     write("{logging: {level: 'info'}}")
     Editor(home, {}).set("logging.level", "debug")
-    before = {path.name: path.read_bytes() for path in home.state.iterdir()}
+    before = {path.name: path.read_bytes() for path in home.state.iterdir() if path.is_file()}
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(home.state)], capture_output=True, text=True, timeout=120
     )
     assert "the disk is full; nothing was changed" in done.stdout, done.stderr
-    assert {path.name: path.read_bytes() for path in home.state.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in home.state.iterdir() if path.is_file()} == before
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

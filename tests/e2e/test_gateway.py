@@ -143,14 +143,14 @@ async def test_tools_for_devices_are_not_offered_while_no_device_can_serve_them(
 
 
 async def test_a_command_waits_for_a_click(openclaw_home: TemporaryHome) -> None:
-    with MockModelServer([calls("exec", command="touch clicked"), says("made it")]) as server:
+    with MockModelServer([calls("exec", command="install /dev/null clicked"), says("made it")]) as server:
         openclaw_home.configure(server.settings())
         with GatewayProcess(openclaw_home) as gateway:
             async with gateway.client() as client:
                 await client.call("chat.send", {"sessionKey": "main", "message": "go", "idempotencyKey": "r1"})
                 seen = await collect(client, lambda name, data: name == "exec.approval.requested")
                 question = seen[-1][1]
-                assert question["request"]["command"] == "touch clicked"
+                assert question["request"]["command"] == "install /dev/null clicked"
                 assert [row["id"] for row in await client.call("exec.approval.list", {})] == [question["id"]]
                 await client.call("exec.approval.resolve", {"id": question["id"], "decision": "allow-once"})
                 await collect(client, lambda name, data: name == "chat" and data["state"] == "final")

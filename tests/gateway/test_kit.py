@@ -92,7 +92,7 @@ async def test_driving_passes_on_a_failure() -> None:
 async def test_an_approver_without_a_script_says_no(openclaw_home: TemporaryHome) -> None:
     approver = ScriptedApprover()
     openclaw_home.use_model()
-    model = ScriptedModel(calls("exec", command="ls"), says("ok"))
+    model = ScriptedModel(calls("exec", command="sleep 0"), says("ok"))
     async with openclaw_home.assistant(model, approver=approver) as app:
         heard = await ask(app, "go")
     assert heard.results[0].text.startswith("Not run: the user said no")

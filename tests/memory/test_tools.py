@@ -40,6 +40,13 @@ async def test_results_say_where_how_well_and_from_what(house: House):
         assert document["provider"] == "hash" and document["citations"] == "auto"
 
 
+async def test_without_notes_nothing_is_waited_for(house: House):
+    async with house.opened(provider="hash") as memory:
+        await memory.sync()
+        document = await searched(memory, house, query="zanzibar")
+        assert document["results"] == [] and "being made" not in str(document)
+
+
 async def test_a_group_sees_no_paths_behind_the_snippet(house: House):
     house.write("memory/a.md", "zanzibar\n")
     async with house.opened() as memory:

@@ -63,7 +63,8 @@ def test_a_missing_key_says_exactly_where_it_could_be():
     with pytest.raises(AuthFailed) as error:
         list_credentials(facts(), Keyring(environ={}), NOW)
     for part in (
-        "no API key for anthropic: set ANTHROPIC_API_KEY or ANTHROPIC_OAUTH_TOKEN",
+        "no API key for anthropic: `openclaw models auth anthropic`",
+        "set ANTHROPIC_API_KEY or ANTHROPIC_OAUTH_TOKEN",
         "models.providers.anthropic.apiKey",
         "https://platform.claude.com",
     ):

@@ -164,7 +164,7 @@ def test_a_job_is_made_run_changed_switched_off_and_deleted(
             page.wait_for_selector(".page > .problem")
             page.fill("[name=expr]", "30 7 * * 1-5")
             page.click(".job .primary")
-            row.locator("text=30 7 * * 1-5").wait_for()
+            row.locator("text=every weekday at 07:30").wait_for()
             row.locator(".actions summary").click()
             row.locator("text=Switch off").click()
             row.locator("td >> text=switched off").wait_for()

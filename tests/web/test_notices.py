@@ -7,6 +7,7 @@ import pytest
 
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing.server import Answers, Hangs, MockModelServer
+from tests.e2e.test_command_line import run
 from tests.web.support import SharedBrowser, say, site, wait_idle
 
 pytestmark = pytest.mark.system
@@ -61,3 +62,28 @@ def test_the_page_says_that_a_restart_came_between(openclaw_home: TemporaryHome,
             page.reload()
             page.wait_for_selector(f"article.assistant .notice >> text={RESTARTED}")
             assert page.locator("article.user").count() == 1
+
+
+def test_what_the_assistant_says_by_itself_is_seen_on_an_open_page_once(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
+    with MockModelServer([says("Hello."), says("Somebody is at the door."), says("All sheep are here.")]) as server:
+        openclaw_home.configure(server.settings())
+        with site(openclaw_home, browser) as here:
+            page = here.open()
+            say(page, "hello")
+            page.wait_for_selector("article.assistant >> text=Hello.")
+            wait_idle(page)
+            assert run(openclaw_home, "system", "event", "--text", "the bell rang", "--mode", "now").returncode == 0
+            page.wait_for_selector("article.assistant >> text=Somebody is at the door.")
+            job = ("--every", "1d", "-m", "count the sheep", "--name", "sheep")
+            assert run(openclaw_home, "cron", "add", *job).returncode == 0
+            assert run(openclaw_home, "cron", "run", "sheep").returncode == 0
+            page.wait_for_selector("article.assistant >> text=All sheep are here.")
+            wait_idle(page)
+            for text in ("Hello.", "Somebody is at the door.", "All sheep are here."):
+                assert page.locator("article.assistant", has_text=text).count() == 1, text
+            page.reload()
+            page.wait_for_selector("article.assistant >> text=All sheep are here.")
+            assert page.locator("article.assistant", has_text="Somebody is at the door.").count() == 1
+            assert here.complaints == []

@@ -96,7 +96,7 @@ def test_five_questions_at_most_and_the_key_is_seen_nowhere(openclaw_home: Tempo
     with MockModelServer([Answers(401, '{"error": {"message": "bad key"}}'), says("ready")]) as server:
         openclaw_home.configure(provider(server))
         person = Terminal(openclaw_home, "onboard")
-        person.until("number, name or provider/model")
+        person.until("number, name, provider/model or address")
         person.types("mine/small\n")
         person.until("key for mine")
         person.types("sk-a-wrong-secret-altogether\n")
@@ -112,7 +112,7 @@ def test_five_questions_at_most_and_the_key_is_seen_nowhere(openclaw_home: Tempo
         person.types("\n")
         assert person.ends() == 0, person.seen
     assert "secret" not in person.seen.replace("your rights", "")
-    assert "mine/small answers" in person.seen
+    assert "mine/small answers: ready" in person.seen
     assert json.loads(openclaw_home.config_path.read_text())["agents"]["defaults"]["model"] == "mine/small"
     assert parse((openclaw_home.workspace / "IDENTITY.md").read_text()).name == "Clawdia"
     profiles = openclaw_home.state / "agents" / "main" / "agent" / "auth-profiles.json"
@@ -152,7 +152,7 @@ def owners(home: TemporaryHome) -> list[str]:
 def test_who_you_are_on_a_channel_is_asked_when_a_plugin_brings_one(openclaw_home: TemporaryHome) -> None:
     with_mailbox(openclaw_home)
     person = Terminal(openclaw_home, "onboard")
-    person.until("number, name or provider/model")
+    person.until("number, name, provider/model or address")
     person.types("\n")
     person.until("What shall the assistant be called?")
     person.types("\n")
@@ -177,7 +177,7 @@ def test_a_telegram_token_is_pasted_and_tried_at_once(openclaw_home: TemporaryHo
     with TelegramServer() as telegram:
         openclaw_home.configure({"channels": {"telegram": {"apiRoot": telegram.url}}})
         person = Terminal(openclaw_home, "onboard")
-        person.until("number, name or provider/model")
+        person.until("number, name, provider/model or address")
         person.types("\n")
         person.until("What shall the assistant be called?")
         person.types("\n")
@@ -207,7 +207,7 @@ def test_a_telegram_token_is_pasted_and_tried_at_once(openclaw_home: TemporaryHo
 def test_without_a_channel_onboarding_says_in_a_line_how_to_get_one(openclaw_home: TemporaryHome) -> None:
     openclaw_home.configure({})
     person = Terminal(openclaw_home, "onboard")
-    person.until("number, name or provider/model")
+    person.until("number, name, provider/model or address")
     person.types("\n")
     person.until("What shall the assistant be called?")
     person.types("\n")

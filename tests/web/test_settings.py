@@ -84,7 +84,11 @@ def test_a_new_person_is_told_how_to_get_a_model_and_settings_fit_a_phone(
         page = here.open()
         page.wait_for_selector(".empty >> text=No model is set up yet")
         page.set_viewport_size({"width": 390, "height": 800})
-        page.click(".empty a")
+        page.click(".empty >> text=Connect a model")
+        page.wait_for_selector("oc-models >> text=No model yet")
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+        page.click("text=Menu")
+        page.click("nav a[href$='/config']")
         page.click("oc-config .list >> text=tools")
         box = page.locator("[id='tools.profile']").bounding_box()
         assert box is not None and box["y"] < 500, "the fields are there without scrolling past every section"

@@ -11,6 +11,7 @@ class Approvals extends Element {
   declare sessionKey: string;
   declare questions: Json[];
   declare problem: string;
+  private names = new Map<string, string>();
 
   constructor() {
     super();
@@ -23,6 +24,7 @@ class Approvals extends Element {
     this.hear("hello", () => void this.load());
     this.hear("exec.approval.requested", (question) => {
       this.questions = [...this.questions.filter((each) => each.id !== question.id), question];
+      void this.name();
     });
     this.hear("exec.approval.resolved", ({ id }) => {
       this.questions = this.questions.filter((each) => each.id !== id);
@@ -33,9 +35,18 @@ class Approvals extends Element {
   private async load(): Promise<void> {
     try {
       this.questions = await gateway.call("exec.approval.list");
+      await this.name();
     } catch (error) {
       this.problem = (error as Error).message;
     }
+  }
+
+  /** Learns what the conversations are called that ask something. */
+  private async name(): Promise<void> {
+    if (this.questions.every((each) => each.request.sessionKey === this.sessionKey || this.names.has(each.request.sessionKey))) return;
+    const { sessions } = await gateway.call("sessions.list", { limit: 1000 });
+    this.names = new Map(sessions.map((row: Json) => [row.key, row.displayName]));
+    this.requestUpdate();
   }
 
   private async answer(id: string, decision: string): Promise<void> {
@@ -54,7 +65,7 @@ class Approvals extends Element {
     const others = [...new Set(this.questions.filter((each) => !mine.includes(each)).map((each) => String(each.request.sessionKey ?? "")))];
     return html`${mine.map((each) => this.question(each))}
     ${others.length
-      ? html`<p class="hint">Other conversations wait for your word: ${others.map((key) => html`<a href=${address("chat", key || "main")}>${oneLine(key, 60)}</a> `)}</p>`
+      ? html`<p class="hint">Other conversations wait for your word: ${others.map((key) => html`<a href=${address("chat", key || "main")}>${oneLine(this.names.get(key) ?? key, 60)}</a> `)}</p>`
       : nothing}
     ${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}`;
   }

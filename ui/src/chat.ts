@@ -18,14 +18,18 @@ const PAGE = 80;
 const LEAP = 500;
 /** Rows on the page at the same time; the others are remembered, not drawn. */
 const WINDOW = 200;
+/** Whole answers, as they were given: the most that the gateway gives. */
+const WHOLE = { maxChars: 500_000, maxBytes: 8_000_000 };
 const AWAY = "waits for the connection";
 
 class Chat extends Element {
-  static properties = { key: {}, session: { state: true }, problem: { state: true }, find: { state: true }, editing: { state: true }, unfolded: { state: true } };
+  static properties = { key: {}, session: { state: true }, problem: { state: true }, find: { state: true }, dragged: { state: true }, editing: { state: true }, unfolded: { state: true } };
   declare key: string;
   declare session: Json;
   declare problem: string;
   declare find: boolean;
+  /** A file is over the page. */
+  declare dragged: boolean;
   /** The message that is sent again; what follows it is taken back then. */
   declare editing: string;
   declare unfolded: boolean;
@@ -38,6 +42,8 @@ class Chat extends Element {
   private missed = false;
   private visiting = false;
   private seen = 0;
+  /** How tall the conversation was when it was last looked at. */
+  private tall = 0;
   private growth = new ResizeObserver(() => this.settle());
   /** Where the drawn rows end; at the newest when there is none. */
   private last: number | undefined;
@@ -50,6 +56,10 @@ class Chat extends Element {
     super.connectedCallback();
     this.hear("hello", () => void this.load());
     this.hear("gap", () => void this.load());
+    for (const name of ["models.changed", "config.changed"]) this.hear(name, () => this.offline && void this.load());
+    this.listenTo(window, "dragenter", (event: DragEvent) => (this.dragged = event.dataTransfer?.types.includes("Files") ?? false));
+    this.listenTo(window, "dragleave", (event: DragEvent) => event.relatedTarget === null && (this.dragged = false));
+    this.listenTo(window, "drop", (event: DragEvent) => this.dropped(event));
     this.hear("agent", (payload) => this.mine(payload) && this.change(() => this.talk.agent(payload)));
     this.hear("chat", (payload) => this.mine(payload) && this.told(payload));
     this.hear("session.message", (payload) => this.mine(payload) && this.change(() => this.talk.recorded(payload)));
@@ -114,7 +124,7 @@ class Chat extends Element {
       await gateway.call("sessions.subscribe", {});
       await gateway.call("sessions.messages.subscribe", { key });
       talk.asking();
-      const history = await gateway.call("chat.startup", { sessionKey: key, limit: PAGE });
+      const history = await gateway.call("chat.startup", { sessionKey: key, limit: PAGE, ...WHOLE });
       if (talk !== this.talk) return;
       const { problem } = talk;
       talk.load(history, anew);
@@ -152,7 +162,7 @@ class Chat extends Element {
     this.loading = true;
     const { talk } = this;
     try {
-      const page = await gateway.call("chat.history", { sessionKey: talk.key, limit, offset: talk.nextOffset, ...(limit > PAGE ? { maxBytes: 8_000_000 } : {}) });
+      const page = await gateway.call("chat.history", { sessionKey: talk.key, limit, offset: talk.nextOffset, ...WHOLE });
       const before = talk.rows.length;
       const end = this.last ?? before;
       talk.page(page);
@@ -253,6 +263,16 @@ class Chat extends Element {
     this.requestUpdate();
   }
 
+  private dropped(event: DragEvent): void {
+    this.dragged = false;
+    const files = [...(event.dataTransfer?.files ?? [])];
+    if (files.length && !document.querySelector("dialog[open]")) void this.composer?.attach(files);
+  }
+
+  private get composer(): (HTMLElement & { put(text: string): void; attach(files: Iterable<File>): Promise<void> }) | null {
+    return this.querySelector("oc-composer");
+  }
+
   private async stop(): Promise<void> {
     await this.attempt(() => gateway.call("chat.abort", { sessionKey: this.talk.key }));
   }
@@ -273,7 +293,10 @@ class Chat extends Element {
 
   private settle(): void {
     const scroller = this.querySelector(".talk");
-    if (scroller && this.stick && this.last === undefined) scroller.scrollTop = scroller.scrollHeight;
+    if (!scroller) return;
+    if (this.stick && this.last === undefined) scroller.scrollTop = scroller.scrollHeight;
+    this.seen = Math.min(this.seen, scroller.scrollTop);
+    this.tall = scroller.scrollHeight;
   }
 
   protected updated(): void {
@@ -287,8 +310,11 @@ class Chat extends Element {
 
   private look({ scrollTop, scrollHeight, clientHeight }: HTMLElement): void {
     const below = scrollHeight - scrollTop - clientHeight;
-    // Content that grows moves the end away from us; only a person moves us away from the end.
-    if (scrollTop < this.seen - 2) this.stick = false;
+    // Content that grows moves the end away from us, and what shrinks, such as an answered question, moves us up; only a
+    // person moves us away from the end.
+    const shrunk = scrollHeight < this.tall;
+    this.tall = scrollHeight;
+    if (scrollTop < this.seen - 2 && below > 2 && !shrunk) this.stick = false;
     else if (below < 60 && this.last === undefined) this.stick = true;
     this.seen = scrollTop;
     this.missed = this.loading;
@@ -331,9 +357,10 @@ class Chat extends Element {
           ${repeat(rows, (row) => row.id, (row) => rowView(talk, row, this.acts))} ${talk.said.map(saidView)}
           ${busy ? streaming(talk) : nothing} ${talk.pending.map((each) => waiting(each, busy, this.acts))}
           <oc-approvals .sessionKey=${talk.key}></oc-approvals>
-          ${talk.problem || this.problem ? html`<p class="problem" role="alert">${talk.problem || this.problem}</p>` : nothing}
+          ${this.trouble()}
         </div>
       </div>
+      ${this.dragged ? html`<p class="drop" role="status">Drop it to attach it to your message</p>` : nothing}
       ${this.last === undefined ? nothing : html`<button type="button" class="latest" @click=${this.latest}>To the newest message</button>`}
       ${this.plan()}
       ${this.editing
@@ -345,8 +372,19 @@ class Chat extends Element {
   private welcome() {
     return html`<p class="empty">Nothing has been said here yet. Write a message below.</p>
       ${this.offline
-        ? html`<p class="empty">No model is set up yet. In a terminal, <code>openclaw onboard</code> sets one up with a few questions; or put a key under <a href=${address("config")}>Settings</a>, models, providers.</p>`
+        ? html`<div class="empty"><p>No model is set up yet, so only a few things work.</p><p><a class="button" href=${address("models")}>Connect a model</a></p></div>`
         : nothing}`;
+  }
+
+  /** What went wrong, said once: a failed answer on record says it already. */
+  private trouble() {
+    const { talk } = this;
+    const last = talk.rows.at(-1)?.message;
+    const told = last?.errorMessage && last.errorMessage === talk.problem;
+    const text = (told ? "" : talk.problem) || this.problem;
+    const failed = talk.problem && !talk.live;
+    return html`${text ? html`<p class="problem" role="alert">${text}</p>` : nothing}
+    ${failed && gateway.offers("models.setup") ? html`<p class="hint"><a href=${address("models")}>Try the model, or connect another one</a></p>` : nothing}`;
   }
 
   /** The plan, for as long as there is something left to do. */
@@ -365,7 +403,7 @@ class Chat extends Element {
 
   private edit(text: string, id: string): void {
     this.editing = id;
-    this.querySelector<HTMLElement & { put(text: string): void }>("oc-composer")?.put(text);
+    this.composer?.put(text);
   }
 }
 customElements.define("oc-chat", Chat);

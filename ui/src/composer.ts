@@ -13,13 +13,15 @@ const MOST_IMAGES = 8;
 const MOST_FILES = 10;
 
 class Composer extends Element {
-  static properties = { key: {}, busy: { type: Boolean }, waiting: { type: Number }, attached: { state: true }, problem: { state: true }, commands: { state: true } };
+  static properties = { key: {}, busy: { type: Boolean }, waiting: { type: Number }, attached: { state: true }, problem: { state: true }, commands: { state: true }, at: { state: true } };
   declare key: string;
   declare busy: boolean;
   declare waiting: number;
   declare attached: Attached[];
   declare problem: string;
   declare commands: Json[];
+  /** Which of the commands is chosen. */
+  declare at: number;
   private known: Json[] | undefined;
 
   constructor() {
@@ -29,6 +31,7 @@ class Composer extends Element {
     this.attached = [];
     this.problem = "";
     this.commands = [];
+    this.at = 0;
   }
 
   private get area(): HTMLTextAreaElement {
@@ -54,6 +57,7 @@ class Composer extends Element {
   }
 
   protected updated(changed: Map<string, unknown>): void {
+    if (changed.has("at")) this.querySelector(`#command-${this.at}`)?.scrollIntoView({ block: "nearest" });
     if (!changed.has("key")) return;
     this.area.value = sessionStorage.getItem(`openclaw.draft:${this.key}`) ?? "";
     this.attached = [];
@@ -66,7 +70,7 @@ class Composer extends Element {
 
   private submit(): void {
     const text = this.area.value.trim();
-    if (!text && !this.attached.length) return;
+    if ((!text || text === "/") && !this.attached.length) return;
     const { attached } = this;
     this.attached = [];
     this.commands = [];
@@ -84,7 +88,8 @@ class Composer extends Element {
     this.keep();
     this.fit();
     const text = this.area.value;
-    if (!/^\/[a-z]*$/.test(text)) {
+    this.at = 0;
+    if (!/^\/[a-z-]*$/.test(text)) {
       this.commands = [];
       return;
     }
@@ -94,17 +99,28 @@ class Composer extends Element {
   }
 
   private pressed(event: KeyboardEvent): void {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-      event.preventDefault();
-      this.submit();
-    } else if (event.key === "Tab" && this.commands.length) {
-      event.preventDefault();
-      this.put(`/${this.commands[0]!.name} `);
+    const chosen = this.commands[this.at];
+    if (event.isComposing) return;
+    if (event.key === "Enter" && !event.shiftKey) {
+      // A command that is only begun is completed; one that stands there whole is sent.
+      if (chosen && this.area.value !== `/${chosen.name}`) this.choose(chosen);
+      else this.submit();
+    } else if (event.key === "Tab" && chosen) this.choose(chosen);
+    else if (event.key === "ArrowDown" && chosen) this.at = (this.at + 1) % this.commands.length;
+    else if (event.key === "ArrowUp" && chosen) this.at = (this.at + this.commands.length - 1) % this.commands.length;
+    else if (event.key === "Escape" && chosen) {
+      event.stopPropagation();
       this.commands = [];
-    }
+    } else return;
+    event.preventDefault();
   }
 
-  private async attach(files: Iterable<File>): Promise<void> {
+  private choose(command: Json): void {
+    this.commands = [];
+    this.put(`/${command.name} `);
+  }
+
+  async attach(files: Iterable<File>): Promise<void> {
     this.problem = "";
     for (const file of files) {
       const name = file.name || "pasted image";
@@ -128,23 +144,18 @@ class Composer extends Element {
     }
   }
 
-  private dropped(event: DragEvent): void {
-    event.preventDefault();
-    void this.attach([...(event.dataTransfer?.files ?? [])]);
-  }
-
   render() {
-    return html`<form class="composer" @submit=${(event: Event) => (event.preventDefault(), this.submit())} @drop=${this.dropped} @dragover=${(event: Event) => event.preventDefault()}>
+    return html`<form class="composer" @submit=${(event: Event) => (event.preventDefault(), this.submit())}>
       ${this.commands.length
-        ? html`<ul class="commands" aria-label="Commands">${this.commands.map((each) => html`<li><button type="button" @click=${() => (this.put(`/${each.name} `), (this.commands = []))}><b>/${each.name}</b> ${each.description}</button></li>`)}</ul>`
+        ? html`<ul class="commands" id="commands" role="listbox" aria-label="Commands">${this.commands.map((each, place) => html`<li id="command-${place}" role="option" aria-selected=${place === this.at} @mousedown=${(event: Event) => (event.preventDefault(), this.choose(each))}><b>/${each.name}</b> ${each.description}</li>`)}</ul>`
         : nothing}
       ${this.attached.length
         ? html`<div class="images">${this.attached.map((each, place) => html`<button type="button" title="Remove" aria-label="Remove ${each.name}" @click=${() => (this.attached = this.attached.filter((_, other) => other !== place))}>${IMAGES.includes(each.kind) ? html`<img src=${each.content} alt="" />` : html`<span class="chip"><span aria-hidden="true">📎</span> ${oneLine(each.name, 40)}</span>`}</button>`)}</div>`
         : nothing}
-      ${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}
+      ${this.problem ? html`<p class="problem" role="alert">${this.problem} <button type="button" class="quiet" aria-label="Close" @click=${() => (this.problem = "")}>×</button></p>` : nothing}
       <div class="row">
         <label class="attach" title="Attach images and files"><input type="file" multiple @change=${(event: Event) => this.chosen(event)} /><span aria-hidden="true">+</span><span class="away">Attach images and files</span></label>
-        <textarea rows="1" placeholder="Message" aria-label="Message" @input=${() => void this.typed()} @keydown=${this.pressed} @paste=${this.pasted}></textarea>
+        <textarea rows="1" placeholder="Message" aria-label="Message" aria-controls="commands" aria-activedescendant=${this.commands.length ? `command-${this.at}` : nothing} @input=${() => void this.typed()} @keydown=${this.pressed} @paste=${this.pasted}></textarea>
         ${this.busy ? html`<button type="button" class="stop" @click=${() => this.dispatchEvent(new Event("stop"))} title="Stop (Escape)">Stop</button>` : nothing}
         <button type="submit" class="primary">${this.busy ? "Add" : "Send"}</button>
       </div>

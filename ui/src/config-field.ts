@@ -3,6 +3,8 @@
 import { html, nothing } from "lit";
 import type { Json } from "./gateway.js";
 
+/** What the gateway shows of a secret that is there. */
+const HIDDEN = "__OPENCLAW_REDACTED__";
 const SECRET = /token|password|secret|apikey/i;
 
 /** The control of a setting; `put` is told of a new value, and of nothing when it is emptied. */
@@ -30,7 +32,7 @@ export function control(raw: Json, name: string, id: string, value: Json, put: (
   }
   if (node.type === "string") {
     const secret = node.sensitive || SECRET.test(name);
-    return html`<input id=${id} type=${secret ? "password" : "text"} autocomplete="off" .value=${value ?? ""} @change=${(event: Event) => typed(event, String)} />`;
+    return html`<input id=${id} type=${secret ? "password" : "text"} autocomplete="off" placeholder=${value === HIDDEN ? "is set; type to replace it" : nothing} .value=${value === HIDDEN ? "" : (value ?? "")} @change=${(event: Event) => typed(event, String)} />`;
   }
   if (words(node) && (value == null || (Array.isArray(value) && value.every((each) => typeof each === "string")))) {
     const lines: string[] = value ?? [];

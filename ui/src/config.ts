@@ -49,7 +49,10 @@ class Config extends Page {
       return { ...this.resolve(this.schema.$defs[String($ref).split("/").pop()!]), ...own };
     }
     const options = node?.anyOf?.filter((each: Json) => each.type !== "null") ?? [];
-    if (options.length === 1) return { ...this.resolve(options[0]), ...node, anyOf: undefined };
+    if (options.length === 1) {
+      const only = this.resolve(options[0]);
+      return { ...only, ...node, anyOf: only.anyOf };
+    }
     return node ?? {};
   }
 

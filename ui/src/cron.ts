@@ -4,6 +4,7 @@ import { html, nothing } from "lit";
 import { gateway, type Json } from "./gateway.js";
 import { jobForm, written } from "./job-form.js";
 import { ask, Page } from "./page.js";
+import { address } from "./place.js";
 import { ago, dollars, oneLine, whenText } from "./text.js";
 
 const RUNS = 20;
@@ -48,7 +49,7 @@ class Cron extends Page {
     const { id } = this.form;
     const given = new FormData(event.target as HTMLFormElement);
     await this.act(async () => {
-      const job = written(given);
+      const job = await written(given);
       if (id) await gateway.call("cron.update", { id, patch: job, expectedConfigRevision: this.form.configRevision });
       else await gateway.call("cron.add", job);
       this.form = undefined;
@@ -112,7 +113,7 @@ class Cron extends Page {
     return html`<h2>Heartbeat</h2>
       <p>${agents.length
         ? agents.map((each: Json) => html`<span>${each.agentId} looks every ${each.every}${each.nextAtMs ? html`, next ${moment(each.nextAtMs)}` : nothing}. </span>`)
-        : "No agent looks by itself: set agents.defaults.heartbeat.every."}
+        : html`No agent looks by itself. <a href=${address("config")}>Settings</a>, agents, defaults, heartbeat: “every” says how often, such as 30m.`}
         ${enabled ? nothing : html`<b>Heartbeats are switched off until the gateway starts again.</b>`}</p>
       ${last ? html`<p class="hint">Last: ${ago(last.ts)}, ${last.status}${last.reason ? ` (${last.reason})` : ""}${last.preview ? html`: ${oneLine(last.preview, 200)}` : nothing}</p>` : nothing}
       <div class="buttons">

@@ -1,4 +1,4 @@
-// What `openclaw doctor` finds, with what can be done about it: a command to run, or a repair after its plan was read.
+// What `openclaw doctor` and `openclaw security audit` find, with what can be done about it: a command to run, or a repair after its plan was read.
 
 import { html, nothing } from "lit";
 import { Element } from "./element.js";
@@ -10,6 +10,9 @@ import { visible } from "./text.js";
 const WORDS: Record<string, string> = { critical: "critical", warn: "warning", info: "for your information" };
 
 class Doctor extends Element {
+  protected check = "doctor.check";
+  protected mend = "doctor.repair";
+  protected fine = "Nothing is wrong with this installation.";
   static properties = { report: { state: true }, problem: { state: true }, told: { state: true } };
   declare report: Json;
   declare problem: string;
@@ -22,8 +25,8 @@ class Doctor extends Element {
     if (gateway.state === "ready") void this.look();
   }
 
-  private async look(method = "doctor.check", params: Json = {}): Promise<boolean> {
-    if (!gateway.offers("doctor.check")) return false;
+  private async look(method = this.check, params: Json = {}): Promise<boolean> {
+    if (!gateway.offers(this.check)) return false;
     try {
       this.report = await gateway.call(method, params);
       this.problem = "";
@@ -42,14 +45,14 @@ class Doctor extends Element {
   private async repair(found: Json): Promise<void> {
     this.told = "";
     if ((await ask(`This will: ${visible(found.plan)}.`, { yes: "Repair" })) === null) return;
-    if (await this.look("doctor.repair", { checkId: found.checkId, plan: found.plan })) this.told = `Done: ${found.plan}.`;
+    if (await this.look(this.mend, { checkId: found.checkId, plan: found.plan })) this.told = `Done: ${found.plan}.`;
   }
 
   render() {
     if (!this.report) return this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing;
     const found: Json[] = this.report.findings;
     return html`${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}
-      ${found.length ? html`<ul class="findings">${found.map((each) => this.finding(each))}</ul>` : html`<p class="good">Nothing is wrong with this installation.</p>`}
+      ${found.length ? html`<ul class="findings">${found.map((each) => this.finding(each))}</ul>` : html`<p class="good">${this.fine}</p>`}
       <p><button type="button" @click=${() => void this.again()}>Check again</button> <span class="hint" role="status">${this.told}</span></p>`;
   }
 
@@ -65,3 +68,11 @@ class Doctor extends Element {
   }
 }
 customElements.define("oc-doctor", Doctor);
+
+// What `openclaw security audit` finds: dangerous settings and files, each with its reason.
+class Audit extends Doctor {
+  protected check = "security.audit";
+  protected mend = "security.audit.repair";
+  protected fine = "Nothing here is dangerous.";
+}
+customElements.define("oc-audit", Audit);

@@ -1,7 +1,7 @@
 // The form of a job, and what is written in it as the gateway wants to hear it.
 
 import { html, nothing, type TemplateResult } from "lit";
-import type { Json } from "./gateway.js";
+import { gateway, type Json } from "./gateway.js";
 
 const UNITS = [
   [60_000, "minutes"],
@@ -10,7 +10,7 @@ const UNITS = [
 ] as const;
 
 export function jobForm(job: Json, save: (event: SubmitEvent) => void, cancel: () => void): TemplateResult {
-  const schedule = job.schedule ?? { kind: "cron" };
+  const schedule = job.schedule ?? { kind: "" };
   const every = schedule.everyMs ?? 3_600_000;
   const [unit] = UNITS.findLast(([size]) => every % size === 0) ?? UNITS[0];
   const own = job.payload ? job.payload.kind === "agentTurn" : true;
@@ -27,6 +27,8 @@ export function jobForm(job: Json, save: (event: SubmitEvent) => void, cancel: (
     </label>
     <fieldset>
       <legend>When?</legend>
+      <label class="choice"><input type="radio" name="kind" value="words" ?checked=${!job.schedule} /> in words</label>
+      <label class="wide">When <input name="words" placeholder="every morning at 8, tomorrow 8am, weekdays at 7:30" @input=${meant} @focus=${picked} /><small role="status"></small></label>
       <label class="choice"><input type="radio" name="kind" value="cron" ?checked=${schedule.kind === "cron"} /> by the calendar</label>
       <label>Cron expression <input name="expr" placeholder="30 7 * * 1-5" .value=${schedule.expr ?? "0 8 * * *"} /></label>
       <label>Time zone <input name="tz" .value=${zone} /></label>
@@ -41,13 +43,31 @@ export function jobForm(job: Json, save: (event: SubmitEvent) => void, cancel: (
   </form>`;
 }
 
+/** Chooses the kind of time that somebody begins to write. */
+function picked(event: Event): void {
+  (event.target as HTMLElement).closest("fieldset")!.querySelector<HTMLInputElement>('[value="words"]')!.checked = true;
+}
+
+/** Shows what the words mean before they are saved. */
+async function meant(event: Event): Promise<void> {
+  const input = event.target as HTMLInputElement;
+  const shown = input.parentElement!.querySelector("small")!;
+  const text = input.value.trim();
+  const told = text ? await parsed(text, String(new FormData(input.form!).get("tz") ?? "")).then((found) => `Means: ${found.meaning}`, (error: Error) => error.message) : "";
+  if (input.value.trim() === text) shown.textContent = told;
+}
+
+function parsed(text: string, tz: string): Promise<Json> {
+  return gateway.call("cron.parse", { text, tz: tz.trim() || Intl.DateTimeFormat().resolvedOptions().timeZone });
+}
+
 /** What the form says. */
-export function written(form: FormData): Json {
+export async function written(form: FormData): Promise<Json> {
   const text = (name: string) => String(form.get(name) ?? "").trim();
   const main = text("where") === "main";
   return {
     name: text("name"),
-    schedule: schedule(text),
+    schedule: text("kind") === "words" ? (await parsed(text("words"), text("tz"))).schedule : schedule(text),
     sessionTarget: main ? "main" : "isolated",
     wakeMode: "now",
     payload: main ? { kind: "systemEvent", text: text("asked") } : { kind: "agentTurn", message: text("asked") },

@@ -21,8 +21,10 @@ const PAGES: [page: string, label: string, method: string][] = [
   ["channels", "Channels", "channels.available"],
   ["usage", "Usage", "sessions.usage"],
   ["config", "Settings", "config.get"],
+  ["models", "Models", "models.setup"],
   ["logs", "Logs", "logs.tail"],
   ["system", "System", "health"],
+  ["security", "Security", "security.audit"],
 ];
 
 const KEYS: [string, string][] = [
@@ -31,7 +33,7 @@ const KEYS: [string, string][] = [
   ["Alt+N", "a new conversation"],
   ["Enter Shift+Enter", "send, a new line"],
   ["Escape", "stop the assistant, leave a search or an edit"],
-  ["/ Tab", "complete a command"],
+  ["/ ↑ ↓ Tab", "choose and complete a command"],
   ["Ctrl+/", "search this conversation"],
   ["Ctrl+S", "save a file or a note"],
   ["?", "this list"],
@@ -66,6 +68,8 @@ class App extends Element {
     this.listenTo(window, "popstate", move);
     this.listenTo(window, "place", move);
     this.listenTo(document, "click", (event: MouseEvent) => follow(event));
+    // A file that misses its place must not take the browser away from the page.
+    for (const name of ["dragover", "drop"]) this.listenTo(window, name, (event: DragEvent) => carries(event) && event.preventDefault());
     this.listenTo(window, "keydown", (event: KeyboardEvent) => this.typed(event));
     this.hear("state", () => this.requestUpdate());
     this.hear("hello", () => void this.list());
@@ -196,6 +200,8 @@ class App extends Element {
         return html`<oc-skills></oc-skills>`;
       case "schedule":
         return html`<oc-cron></oc-cron>`;
+      case "models":
+        return html`<oc-models></oc-models>`;
       case "channels":
         return html`<oc-channels></oc-channels>`;
       case "usage":
@@ -204,6 +210,8 @@ class App extends Element {
         return html`<oc-config></oc-config>`;
       case "logs":
         return html`<oc-logs></oc-logs>`;
+      case "security":
+        return html`<oc-security></oc-security>`;
       case "system":
         return html`<oc-system></oc-system>`;
       default:
@@ -259,6 +267,11 @@ async function trade(code: string): Promise<string | undefined> {
   const told = await answer.json();
   if (!answer.ok) throw new Error(told.error?.message ?? "the link could not be used");
   return told.token ?? undefined;
+}
+
+/** Whether something is dragged that the browser would open. */
+function carries(event: DragEvent): boolean {
+  return event.dataTransfer?.types.includes("Files") ?? false;
 }
 
 /** Links within the page do not load it again. */

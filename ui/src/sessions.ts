@@ -63,7 +63,7 @@ class Sessions extends Page {
         <div class="scroller">
           <table>
             <thead>
-              <tr><th>Name</th><th>Used</th><th>Model</th><th class="number">Tokens in / out</th><th class="number">Cost</th><th><span class="away">Actions</span></th></tr>
+              <tr><th>Name</th><th>Used</th><th class="model">Model</th><th class="number tokens">Tokens in / out</th><th class="number">Cost</th><th><span class="away">Actions</span></th></tr>
             </thead>
             <tbody>
               ${shown.map(({ row, depth }) => this.row(row, depth))}
@@ -78,15 +78,15 @@ class Sessions extends Page {
   private row(row: Json, depth: number) {
     const act = (label: string, work: () => Promise<void>) => html`<button type="button" class="quiet" @click=${(event: Event) => ((event.currentTarget as HTMLElement).closest("details")!.open = false, void work())}>${label}</button>`;
     return html`<tr data-key=${row.key}>
-      <td class="name depth-${Math.min(depth, 4)}"><a href=${address("chat", row.key)}>${oneLine(row.displayName)}</a><small title=${visible(row.key)}>${visible(row.key)}</small></td>
+      <td class="name depth-${Math.min(depth, 4)}" title=${visible(row.key)}><a href=${address("chat", row.key)}>${oneLine(row.displayName)}</a></td>
       <td class="when">${row.hasActiveRun ? html`<span class="dot"></span> now` : ago(row.updatedAt)}</td>
-      <td class="when">${oneLine(row.model ?? "", 40)}</td>
-      <td class="number">${tokens(row.inputTokens)} / ${tokens(row.outputTokens)}</td>
+      <td class="when model">${oneLine(row.model ?? "", 40)}</td>
+      <td class="number tokens">${tokens(row.inputTokens)} / ${tokens(row.outputTokens)}</td>
       <td class="number">${dollars(row.estimatedCostUsd)}</td>
       <td>
         <details class="actions"><summary aria-label="Actions for ${oneLine(row.displayName, 40)}">⋯</summary>
           <div>
-            ${act("Rename", () => this.rename(row))} ${act("Start anew", () => this.reset(row))} ${act("Delete", () => this.discard(row))}
+            ${act("Copy its key", () => navigator.clipboard.writeText(row.key))} ${act("Rename", () => this.rename(row))} ${act("Start anew", () => this.reset(row))} ${act("Delete", () => this.discard(row))}
             ${act("Export as page", () => this.export(row, "html"))} ${act("Export as Markdown", () => this.export(row, "md"))} ${act("Export as JSON", () => this.export(row, "json"))}
           </div>
         </details>

@@ -84,7 +84,7 @@ class System extends Page {
         </table></div>
         <h2>Models</h2>
         <div class="scroller"><table>
-          <thead><tr><th>Model</th><th>Reads</th><th class="number">Window</th><th></th></tr></thead>
+          <thead><tr><th>Model</th><th>Reads</th><th class="number">Window</th><th><span class="away">Tags</span></th></tr></thead>
           <tbody>${this.models.map((each) => html`<tr><td>${oneLine(`${each.provider}/${each.id}`)}</td><td>${each.input.join(", ")}</td><td class="number">${tokens(each.contextWindow)}</td><td>${each.tags.join(", ")}</td></tr>`)}</tbody>
         </table></div>`,
       html`<button type="button" @click=${() => void this.attempt(() => this.load())}>Refresh</button>`,

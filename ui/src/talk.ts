@@ -41,6 +41,8 @@ export interface Live {
   text: string;
   thinking: string;
   note: string;
+  /** How often the model was asked in vain. */
+  failed?: number;
 }
 
 export interface Said {
@@ -174,7 +176,9 @@ export class Talk {
       if (data.phase === "end" || data.phase === "error") return;
       const live = this.begin(runId);
       if (data.phase === "fallback_step") {
-        this.live = { ...live, text: "", thinking: "", note: `${data.provider}/${data.model}: ${data.error}` };
+        const failed = (live.failed ?? 0) + 1;
+        const again = data.retryInMs ? ` Trying again in ${Math.ceil(data.retryInMs / 1000)} s (attempt ${failed + 1}).` : "";
+        this.live = { ...live, text: "", thinking: "", failed, note: `${data.provider}/${data.model}: ${data.error}${again}` };
       } else if (data.phase === "model") this.live = { ...live, note: "" };
     } else if (stream === "assistant") {
       const live = this.begin(runId);

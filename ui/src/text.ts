@@ -48,9 +48,19 @@ export function save(name: string, kind: string, text: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
+/** The common cron expressions in words, the others as they are. */
+function calendar(expr: string): string {
+  const found = /^(\d{1,2}) (\d{1,2}) \* \* (\*|1-5|[0-6](?:,[0-6])*)$/.exec(expr);
+  if (!found) return expr;
+  const days = found[3] === "*" ? "day" : found[3] === "1-5" ? "weekday" : found[3]!.split(",").map((day) => DAYS[Number(day)]).join(" and ");
+  return `every ${days} at ${found[2]!.padStart(2, "0")}:${found[1]!.padStart(2, "0")}`;
+}
+
 /** A job's schedule in words. */
 export function whenText(schedule: { kind: string; expr?: string; tz?: string; everyMs?: number; at?: string }): string {
-  if (schedule.kind === "cron") return `${schedule.expr}${schedule.tz ? ` (${schedule.tz})` : ""}`;
+  if (schedule.kind === "cron") return `${calendar(schedule.expr!)}${schedule.tz ? ` (${schedule.tz})` : ""}`;
   if (schedule.kind === "at") return new Date(schedule.at!).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   if (schedule.kind !== "every") return schedule.kind;
   for (const [size, unit] of [[86_400_000, "day"], [3_600_000, "hour"], [60_000, "minute"], [1000, "second"]] as const) {

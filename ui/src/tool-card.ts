@@ -32,7 +32,7 @@ class ToolCard extends Element {
       ${open
         ? html`${plan ? html`<ol class="steps">${plan.map((each) => html`<li class=${each.status}>${visible(each.step)}</li>`)}</ol>` : edits.length ? edits.map((each) => diffView(each.path, each.lines)) : html`<pre class="args" tabindex="0">${written(this.args)}</pre>`}
             ${child ? html`<p class="child"><a href=${address("chat", child)}>Open the sub-agent's conversation</a></p>` : nothing}
-            ${this.output && !plan ? html`<pre class="output" tabindex="0" aria-label="output">${visible(this.output.slice(-SHOWN))}</pre>` : nothing}`
+            ${this.output && !plan ? html`<pre class="output" tabindex="0" aria-label="output">${visible(unwrapped(this.output).slice(-SHOWN))}</pre>` : nothing}`
         : nothing}
     </details>`;
   }
@@ -43,6 +43,13 @@ class ToolCard extends Element {
   }
 }
 customElements.define("oc-tool", ToolCard);
+
+const ENVELOPE = /(?:SECURITY NOTICE:[^\n]*\n(?:- [^\n]*\n)*\s*)?<<<EXTERNAL_UNTRUSTED_CONTENT[^>]*>>>\n([\s\S]*?)\n?<<<END_EXTERNAL_UNTRUSTED_CONTENT[^>]*>>>/g;
+
+/** What a tool gave, without the words around text from elsewhere that are meant for the model. */
+function unwrapped(output: string): string {
+  return output.replace(ENVELOPE, (_, inside: string) => inside.replace(/^(?:[A-Z][a-z]+: [^\n]*\n)*---\n/, ""));
+}
 
 function brief(args: Json): string {
   const first = args?.command ?? args?.path ?? args?.pattern ?? args?.query ?? args?.url ?? "";

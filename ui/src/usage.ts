@@ -67,7 +67,7 @@ class Usage extends Page {
     const sessions = this.found.sessions.filter((each: Json) => each.usage);
     return this.frame(
       "Usage",
-      html`<p class="figures"><b>${dollars(totals.totalCost)}</b> <span>${tokens(totals.totalTokens)} tokens</span> <span>${percent(totals.cacheRead, totals.input + totals.cacheRead + totals.cacheWrite)} of what was read came from a cache</span></p>
+      html`<p class="figures"><b>${cost(totals)}</b> <span>${tokens(totals.totalTokens)} tokens</span> <span>${percent(totals.cacheRead, totals.input + totals.cacheRead + totals.cacheWrite)} of what was read came from a cache</span></p>
         ${totals.missingCostEntries ? html`<p class="hint">${totals.missingCostEntries} calls have no price: their model's prices are not known. Set models.providers.….models[].cost to count them.</p>` : nothing}
         ${this.chart(days)}
         <h2>Models</h2>
@@ -111,11 +111,17 @@ class Usage extends Page {
     const counted = rows.some(([, count]) => count !== null);
     return html`<div class="scroller"><table>
       <thead><tr><th>${title}</th>${counted ? html`<th class="number">Calls</th>` : nothing}<th class="number">Read</th><th class="number">From cache</th><th class="number">Written</th><th class="number">Cost</th></tr></thead>
-      <tbody>${rows.map(([name, count, sum]) => html`<tr><td>${name}</td>${counted ? html`<td class="number">${count}</td>` : nothing}<td class="number">${tokens(sum.input + sum.cacheWrite)}</td><td class="number">${tokens(sum.cacheRead)}</td><td class="number">${tokens(sum.output)}</td><td class="number">${dollars(sum.totalCost)}</td></tr>`)}</tbody>
+      <tbody>${rows.map(([name, count, sum]) => html`<tr><td>${name}</td>${counted ? html`<td class="number">${count}</td>` : nothing}<td class="number">${tokens(sum.input + sum.cacheWrite)}</td><td class="number">${tokens(sum.cacheRead)}</td><td class="number">${tokens(sum.output)}</td><td class="number">${cost(sum)}</td></tr>`)}</tbody>
     </table></div>`;
   }
 }
 customElements.define("oc-usage", Usage);
+
+/** What was spent, as far as prices are known: unknown is not free. */
+function cost(sum: Json): string {
+  if (!sum.missingCostEntries) return dollars(sum.totalCost);
+  return sum.totalCost ? `${dollars(sum.totalCost)} and more` : "unknown";
+}
 
 /** Every day from the first to the last; on most nothing happened. */
 function filled(first: string, last: string, daily: Json[]): Json[] {

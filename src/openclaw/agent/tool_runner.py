@@ -23,7 +23,7 @@ from openclaw.core.tool import ApprovalPending, ChecksCalls, Output, Tool, ToolC
 log = logging.getLogger(__name__)
 
 SKIPPED = "Skipped to process an incoming message."
-ALIASES = {"bash": "exec", "apply-patch": "apply_patch"}
+ALIASES = {"bash": "exec", "apply-patch": "apply_patch", "view_image": "image"}
 
 
 class _Ready(Struct, frozen=True):

@@ -13,7 +13,9 @@ from openclaw.core.channel import Address, Platform
 from openclaw.core.clock import Clock, millis, tell_time
 from openclaw.core.errors import Unavailable
 from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Assistant, Text
 from openclaw.core.settings import Live
+from openclaw.core.text import Origin
 from openclaw.process.environment import Home, local_timezone
 from openclaw.protocol.events import EventBus
 from openclaw.runs.hooks import RunHooks
@@ -93,6 +95,13 @@ class AutomationContext(Struct, frozen=True, kw_only=True):
         if section is not None and address.to in section.of(address.account).groups:
             return False
         return not await self.outbox.routes.is_group(address)
+
+    async def say(self, key: SessionKey, text: str, writer: str, origins: tuple[Origin, ...] = ()) -> None:
+        """Says something in a conversation as the assistant, with the labels of what it was made from."""
+        message = Assistant(
+            content=(Text(text),), provider="openclaw", model="cron", timestamp=self.now, origins=origins
+        )
+        await self.sessions.injected(key, await self.turns.inject(key, message, writer))
 
     @property
     def zone(self) -> str:

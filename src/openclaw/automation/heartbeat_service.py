@@ -188,6 +188,10 @@ class HeartbeatService:
         try:
             settings = self.enrolled().get(key.agent) or HeartbeatSettings()
             pulse, looks_now, memory = await self._collect(key, settings, reason, woken=woken)
+            apart = settings.isolated_session and not woken
+            if apart and pulse.events:  # what happened is told where it happened, in a turn of its own
+                self.wake(key, reason)
+                pulse = structs.replace(pulse, events=())
             while isinstance(verdict := heartbeat.decide(pulse), WaitBeat):
                 if not pulse.events:
                     verdict = SkipBeat(verdict.reason)
@@ -259,10 +263,13 @@ class HeartbeatService:
                 self._record(began, "skipped", "dm-blocked")
                 return
         young = self._context.now - memory.last_text_at < heartbeat.DUPLICATE_MS
-        rules = AlertRules(ack_chars=settings.ack_max_chars, said_before=memory.last_text if young else "")
+        before = memory.last_text if young else ""
+        rules = AlertRules(ack_chars=settings.ack_max_chars, said_before=before, light=settings.light_context)
+        run_id = str(uuid.uuid4())
+        apart = settings.isolated_session and not pulse.woken
         turn = RunRequest(
-            run_id=str(uuid.uuid4()),
-            key=key,
+            run_id=run_id,
+            key=SessionKey(key.agent, f"heartbeat:{run_id}") if apart else key,
             text="\n\n".join(parts),
             model=settings.model,
             timeout=settings.timeout_seconds or min(every or LONGEST_RUN, LONGEST_RUN),
@@ -287,6 +294,9 @@ class HeartbeatService:
             self._record(began, "skipped" if repeated else quiet, "duplicate" if repeated else "")
             return
         await self._keep(key.agent, structs.replace(memory, last_at=now, last_text=alert.text, last_text_at=now))
+        if apart:
+            said = "\n".join((alert.text, *(f"MEDIA:{each}" for each in alert.media)))
+            await self._context.say(key, said, run_id, await self._context.sessions.origins(turn.key))
         if address is None:
             self._record(began, "shown", "no-route", alert.text)
         else:

@@ -52,6 +52,10 @@ class HeartbeatSettings(Settings, frozen=True):
     direct_policy: Annotated[
         Literal["allow", "block"], doc("whether alerts may go to a direct chat, or only to groups")
     ] = "allow"
+    light_context: Annotated[bool, doc("of the workspace files it is given HEARTBEAT.md alone")] = False
+    isolated_session: Annotated[
+        bool, doc("each look is a conversation of its own, without what was said before; alerts stand in the main one")
+    ] = False
     tools: Annotated[ToolLimits, doc("which tools a heartbeat has")] = ToolLimits()
     watch: Annotated[HeartbeatWatch, doc("ask the model only when one of these changed")] = HeartbeatWatch()
 

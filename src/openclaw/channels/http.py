@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import httpx2
 
-from openclaw.core.channel import TryLater, Unsure
+from openclaw.core.channel import MessageRefused, TryLater, Unsure
 from openclaw.core.errors import OpenClawError
 
 
@@ -36,16 +36,20 @@ async def stream_file(
     http: httpx2.AsyncClient,
     url: str,
     service: str,
-    failure: Callable[[int, bytes], OpenClawError],
     *,
+    failure: Callable[[int, bytes], OpenClawError] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[bytes, None]:
-    """A file, piece by piece; `failure` says what another status than 200 means, with the body that came."""
+    """A file, piece by piece; `failure` says what another status than 200 means, where a platform has its own words."""
     try:
         async with http.stream("GET", url, headers=headers) as answer:
-            if answer.status_code != 200:
-                raise failure(answer.status_code, await answer.aread())
+            status = answer.status_code
+            if status != 200 and failure is not None:
+                raise failure(status, await answer.aread())
+            if status != 200:
+                kind = TryLater if status >= 500 or status == 429 else MessageRefused
+                raise kind(f"{service} answered {status} instead of the file")
             async for piece in answer.aiter_bytes():
                 yield piece
-    except httpx2.HTTPError as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise TryLater(f"{service} did not hand out the file: {type(error).__name__}") from None

@@ -155,7 +155,7 @@ SETUPS = {
             channel="email",
             label="Email",
             first="Make a mailbox for the assistant, and where the provider has them an app password for it.",
-            then="Write a mail to {name}.",
+            then="Write a mail to {name}. If no answer comes, openclaw channels logs email says why.",
             unowned="First say who you are: openclaw config set commands.ownerAllowFrom '[\"email:you@example.com\"]'",
             fields=(
                 SetupField(key="address", option="address", label="Its address", hint="such as claw@example.com"),

@@ -109,7 +109,9 @@ def _call_to_json(call: CallRow) -> dict[str, Any]:
 
 def _sum_row(name: str, part: SpendSum) -> tuple[Any, ...]:
     prompt = part.input + part.cache_read + part.cache_write
-    return name, part.calls, tokens(prompt), tokens(part.output), dollars(part.total_cost), part.missing or ""
+    # Unknown is not free: a sum of nothing but unknown prices is no amount.
+    cost = "unknown" if part.missing and not part.total_cost else dollars(part.total_cost)
+    return name, part.calls, tokens(prompt), tokens(part.output), cost, part.missing or ""
 
 
 @asynccontextmanager

@@ -52,7 +52,8 @@ def _credential_options(function: F) -> F:
     for option, each in reversed(fields.items()):
         of = [other.label for other in SETUPS.values() if any(one.option == option for one in other.fields)]
         what = f"{each.label}{'; - reads it from standard input' if each.secret else ''}."
-        help_line = f"{' and '.join(of)}: {what[0].lower()}{what[1:]}"
+        names = "All" if len(of) == len(SETUPS) else " and ".join(filter(None, (", ".join(of[:-1]), of[-1])))
+        help_line = f"{names}: {what[0].lower()}{what[1:]}"
         function = click.option(f"--{option}", metavar="TEXT", help=help_line)(function)
     return function
 

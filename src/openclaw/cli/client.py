@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from openclaw.cli.home import NOT_RUNNING
+from openclaw.cli.home import NOT_RUNNING, lacks_model, shell_key_hint
 from openclaw.cli.render import note, print_json, say
 from openclaw.cli.screen import RunScreen, TerminalApprover, interruptible
 from openclaw.core.errors import OpenClawError, StateError
@@ -106,6 +106,8 @@ async def ask(
     """Sends one message, with `skills` from elsewhere, and shows what comes; gives the exit code."""
     if skills:
         await client.call("skills.offer", {"paths": list(skills)})
+    if lacks_model(client.hello) and (hint := shell_key_hint()):
+        note(hint)
     began = time.monotonic()
     params = {"idempotencyKey": str(uuid.uuid4()), **params}
     screen = RunScreen(params["idempotencyKey"], live=not as_json)

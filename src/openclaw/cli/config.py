@@ -1,6 +1,7 @@
 """`openclaw config`: read, change and check the configuration file."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -11,12 +12,13 @@ from openclaw.cli.render import print_json, show
 from openclaw.config import tree as config_tree
 from openclaw.config.check import ConfigProblem
 from openclaw.config.check import lookup as look_up
-from openclaw.config.edit import ConfigChange
+from openclaw.config.edit import RECORDED_AS, ConfigChange, open_log
 from openclaw.config.load import analyse_text, problems_of, read
 from openclaw.config.schema import json_schema
 from openclaw.config.source import parse, parse_value
 from openclaw.config.tree import format_path
 from openclaw.core.errors import ConfigError, InvalidRequest, NotFound
+from openclaw.process.environment import Environment
 
 NEXT_START = "A running gateway takes the new values up by itself; everything else uses them at its next start."
 PROTECTED = ("agents.defaults.models", "agents.entries", "models.providers", "plugins.entries", "auth.profiles")
@@ -180,6 +182,23 @@ def _refuse_loss(parts: tuple[str | int, ...], current: Any, new: Any) -> None:
         raise InvalidRequest(
             f"{format_path(parts)} would lose {', '.join(lost)}: add --merge to keep them or --replace if that is meant"
         )
+
+
+@config_command.command("log")
+@click.option("--limit", type=int, default=50, show_default=True, help="The last so many changes.")
+@JSON
+def log_command(limit: int, as_json: bool) -> int:
+    """Who changed which settings, and when. Exits with 1 when the record was altered."""
+    log = open_log(Environment.of_process().home)
+    entries = log.entries(limit=limit, plugin=RECORDED_AS)
+    problems = log.verify().problems
+    document = {"ok": not problems, "problems": list(problems), "changes": msgspec.to_builtins(entries)}
+    times = [datetime.fromtimestamp(entry.at / 1000, UTC).astimezone() for entry in entries]
+    lines = [
+        f"{at:%Y-%m-%d %H:%M}  {entry.note}: {entry.field or '-'}" for at, entry in zip(times, entries, strict=True)
+    ]
+    show(document, [*(lines or ["no change is on record"]), *(f"altered: {problem}" for problem in problems)], as_json)
+    return 1 if problems else 0
 
 
 def _default_hint(path: str) -> str:

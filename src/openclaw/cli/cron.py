@@ -1,7 +1,7 @@
 """`openclaw cron` and `openclaw system`: scheduled jobs, system events, heartbeats."""
 
-import os
 import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -11,9 +11,11 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from openclaw.automation.cron.schedule import CronSchedule, Schedule, load_zone, next_fires, parse_duration, parse_time
+from openclaw.automation.cron.schedule import AtSchedule, Schedule, load_zone, next_fires, parse_duration
+from openclaw.automation.cron.words import describe_schedule, parse_schedule
 from openclaw.cli.client import call, call_running, given, with_client
-from openclaw.cli.render import JSON, ago, dollars, now_ms, say, shorten, show, table, when
+from openclaw.cli.home import read_home
+from openclaw.cli.render import JSON, YES, ago, dollars, now_ms, say, shorten, show, table, when
 from openclaw.core.errors import Unavailable
 from openclaw.gateway.process import running_gateway
 from openclaw.process.environment import Environment, local_timezone
@@ -38,10 +40,12 @@ def cron_command() -> None:
 def _job_options(function: F) -> F:
     """The options that describe a job."""
     options = [
-        click.option("--at", metavar="WHEN", help="Once: an ISO date, or a time from now such as 20m."),
+        click.option("--at", metavar="WHEN", help="Once: tomorrow 8am, monday at 9, 20m, or an ISO date."),
         click.option("--every", metavar="DURATION", help="Again and again: 90s, 20m, 2h, 1d."),
-        click.option("--cron", "expr", metavar="EXPR", help="By the calendar: five fields, or six with seconds."),
-        click.option("--tz", metavar="ZONE", help="IANA time zone for --cron, and for --at without one."),
+        click.option(
+            "--cron", "expr", metavar="WHEN", help="By the calendar: every morning at 8, or a cron expression."
+        ),
+        click.option("--tz", metavar="ZONE", help="IANA time zone of the times; yours when left out."),
         click.option("--exact", is_flag=True, help="Do not spread jobs that start on the full hour."),
         click.option("--stagger", metavar="DURATION", help="Spread the start over this long."),
         click.option("--name", metavar="TEXT", help="A name."),
@@ -88,15 +92,19 @@ def _job_options(function: F) -> F:
 
 
 @cron_command.command("add")
-@click.argument("words", nargs=-1, metavar='["EXPR" "PROMPT"]')
+@click.argument("words", nargs=-1, metavar='["WHEN" "PROMPT"]')
 @_job_options
 @click.option("--disabled", is_flag=True, help="Do not switch it on yet.")
+@YES
 @JSON
-def add(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Add a job: openclaw cron add "0 7 * * *" "Summarise my day"."""
+def add(words: tuple[str, ...], yes: bool, as_json: bool, **options: Any) -> None:
+    """Add a job: openclaw cron add "every morning at 8" "Summarise my day".
+
+    WHEN is in words or a cron expression. What it means is shown before it is saved.
+    """
     if words:
         if len(words) != 2 or options["expr"] or options["message"]:
-            raise click.UsageError('give a cron expression and a prompt: openclaw cron add "0 7 * * *" "…"')
+            raise click.UsageError('say when and what: openclaw cron add "every morning at 8" "…"')
         options["expr"], options["message"] = words
     job = _job(options)
     if "schedule" not in job:
@@ -105,11 +113,15 @@ def add(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
         raise click.UsageError("say what: --message or --system-event")
     if options["disabled"]:
         job["enabled"] = False
+    meaning = describe_schedule(msgspec.convert(job["schedule"], Schedule), _zone(options), now_ms())
+    if sys.stdin.isatty() and not (yes or as_json):
+        say(meaning)
+        click.confirm("Add it?", default=True, abort=True)
     payload = job["payload"]
     text = " ".join(str(payload.get("message") or payload.get("text")).split())
     target = "main" if payload["kind"] == "systemEvent" else "isolated"
     made = call("cron.add", {"wakeMode": "now", "name": shorten(text, 60), "sessionTarget": target, **job})
-    show(made, [f"added {made['id']}  {made['name']}", _next_line(made)], as_json)
+    show(made, [f"added {made['id']}  {made['name']}", f"when      {meaning}", _next_line(made)], as_json)
 
 
 @cron_command.command("edit")
@@ -140,7 +152,7 @@ def list_jobs(everything: bool, as_json: bool) -> None:
                 return jobs
 
     jobs = with_client(every_page)
-    none = 'no jobs: add one with openclaw cron add "0 7 * * *" "…"'
+    none = 'no jobs: add one with openclaw cron add "every morning at 8" "…"'
     show({"jobs": jobs}, table(list(map(_row, jobs)), ["id", "name", "schedule", "next", "last"], empty=none), as_json)
 
 
@@ -239,7 +251,7 @@ def list_runs(job: str | None, limit: int, as_json: bool) -> None:
 @cron_command.command("next")
 @click.argument("job", required=False)
 @click.option("-n", "--count", type=click.IntRange(1, 1000), default=5, show_default=True)
-@click.option("--cron", "expr", metavar="EXPR", help="Of this expression, without a job.")
+@click.option("--cron", "expr", metavar="WHEN", help="Of this expression, or of these words, without a job.")
 @click.option("--tz", metavar="ZONE", help="Its time zone.")
 @JSON
 def next_(job: str | None, count: int, expr: str | None, tz: str | None, as_json: bool) -> None:
@@ -248,7 +260,7 @@ def next_(job: str | None, count: int, expr: str | None, tz: str | None, as_json
         raise click.UsageError("name a job, or give an expression with --cron")
     zone = load_zone(tz) if tz else None
     if expr is not None:
-        times = list(next_fires(CronSchedule(expr=expr, tz=tz or _local_zone()), now_ms(), count=count))
+        times = list(next_fires(parse_schedule(expr, tz or local_zone(), now_ms()), now_ms(), count=count))
     else:
         found = call("cron.get", {"id": job})
         first = found.get("nextRunAtMs") if found["enabled"] else None
@@ -296,13 +308,15 @@ def _schedule_of(options: dict[str, Any]) -> dict[str, Any] | None:
     if sum(options[name] is not None for name in ("at", "every", "expr")) > 1:
         raise click.UsageError("give one of --at, --every and --cron")
     if options["at"] is not None:
-        at = parse_time(options["at"], options["tz"], now=now_ms())
-        return {"kind": "at", "at": datetime.fromtimestamp(at / 1000, UTC).isoformat()}
+        once = parse_schedule(options["at"], _zone(options), now_ms())
+        if not isinstance(once, AtSchedule):
+            raise click.UsageError(f"{options['at']!r} comes again and again: use --cron for it")
+        return {"kind": "at", "at": once.at}
     if options["every"] is not None:
         return {"kind": "every", "everyMs": parse_duration(options["every"])}
     if options["expr"] is None:
         return None
-    schedule: dict[str, Any] = {"kind": "cron", "expr": options["expr"], "tz": options["tz"] or _local_zone()}
+    schedule: dict[str, Any] = msgspec.to_builtins(parse_schedule(options["expr"], _zone(options), now_ms()))
     if options["exact"] or options["stagger"]:
         schedule["staggerMs"] = 0 if options["exact"] else parse_duration(options["stagger"])
     return schedule
@@ -331,8 +345,14 @@ def _watches(options: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _local_zone() -> str:
-    return local_timezone(os.environ) or "UTC"
+def local_zone() -> str:
+    """The person's zone: as configured, else the machine's."""
+    environment, loaded = read_home()
+    return loaded.config.agents.defaults.user_timezone or local_timezone(environment.environ) or "UTC"
+
+
+def _zone(options: dict[str, Any]) -> str:
+    return load_zone(options["tz"]).key if options["tz"] else local_zone()
 
 
 def _schedule(schedule: dict[str, Any]) -> str:

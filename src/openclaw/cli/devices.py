@@ -36,7 +36,7 @@ def _tables(waiting: list[dict[str, Any]], paired: list[dict[str, Any]]) -> Iter
         rows = [(each["deviceId"][:16], _who(each), ago(_approved_at(each), now), _scopes(each)) for each in paired]
         yield table(rows, ("device", "name", "approved", "may"))
     if not waiting and not paired:
-        yield "No device has come yet. `openclaw dashboard` lets a browser in; `openclaw tui --url` asks for it."
+        yield "No device has come yet. `openclaw dashboard` lets a browser in; `openclaw tui --url URL` asks for it."
 
 
 @devices_command.command("setup-code")

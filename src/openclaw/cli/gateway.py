@@ -325,6 +325,43 @@ def doctor_command(fix: bool, yes: bool, as_json: bool) -> int:
     return 1 if counts["critical"] else 0
 
 
+# `openclaw security`.
+
+
+@click.group("security")
+def security_command() -> None:
+    """Look for dangerous settings and files."""
+
+
+@security_command.command("audit")
+@click.option("--deep", is_flag=True, help="Read the workspaces too, verify the record, and try the running gateway.")
+@click.option("--fix", is_flag=True, help="Take rights of others away, and unset dangerous settings.")
+@JSON
+def audit_command(deep: bool, fix: bool, as_json: bool) -> int:
+    """What is dangerous here, why, and the command that mends it. Exits with 1 when something critical remains."""
+    from openclaw.gateway import doctor
+    from openclaw.gateway.audit.service import audit
+
+    environment = Environment.of_process()
+    context = doctor.collect_context(environment)
+    findings = audit(context, deep=deep)
+    repaired: list[tuple[doctor.DoctorFinding, str]] = []
+    if fix:
+        repaired = list(doctor.repair(findings))
+        context = doctor.collect_context(environment)
+        findings = audit(context, deep=deep)
+    if not as_json:
+        for finding, error in repaired:
+            plan = finding.fix.plan if finding.fix else ""
+            click.echo(f"failed: {plan}: {error}" if error else f"done: {plan}")
+        _print_findings(findings)
+    counts = doctor.summary(findings)
+    done = [{"checkId": finding.id, "error": error or None} for finding, error in repaired]
+    told = f"{counts['critical']} critical, {counts['warn']} warnings, {counts['info']} for your information."
+    show({**doctor.report(context, findings), "repaired": done}, [told], as_json)
+    return 1 if counts["critical"] else 0
+
+
 def _print_findings(findings: "Sequence[DoctorFinding]") -> None:
     if not findings:
         click.echo("Everything is fine.")

@@ -12,11 +12,12 @@ from openclaw.version import __version__
 NOUNS: dict[str, tuple[str, str]] = {
     "acp": ("gateway", "Serve the assistant to an editor (ACP)."),
     "agent": ("runs", "Send one message to the assistant and print its answer."),
-    "audit": ("prompt", "What plugins changed, and whether the record of it is whole."),
     "agents": ("agents", "List, add and change agents."),
     "approvals": ("security", "Answer questions about commands; take back what was allowed for good."),
+    "audit": ("prompt", "What plugins changed, and whether the record of it is whole."),
     "chat": ("tui.chat", "Talk to the assistant in this terminal."),
     "channels": ("channels", "Where people talk to the assistant: connect Telegram and others, see how they do."),
+    "completion": ("completion", "Complete commands with Tab in your shell."),
     "config": ("config", "Read and change the configuration."),
     "cron": ("cron", "Jobs that run by the clock: add, list, change, run."),
     "cost": ("budget", "What calls to models cost, by model, agent, session or day."),
@@ -33,13 +34,14 @@ NOUNS: dict[str, tuple[str, str]] = {
     "mcp": ("extensions.mcp", "Servers that lend us tools (MCP), and our tools for other programs."),
     "memory": ("memory", "Search the notes the assistant keeps."),
     "message": ("message", "Write to people on connected channels: send, edit, react, delete."),
-    "models": ("models", "Which models there are and which one answers."),
+    "models": ("models", "Connect a model, choose one, see which answers."),
     "onboard": ("onboard", "Set the assistant up with a few questions."),
     "pairing": ("channels", "People who ask to be heard on a channel: list, approve, remove."),
     "plugins": ("extensions.plugins", "What others wrote for the assistant, as code: list, install, check."),
     "prompt": ("prompt", "Build, explain and compare the system prompt."),
     "runs": ("runs", "Runs on record: show, replay, export."),
     "sandbox": ("security", "The boxes in which agents work: explain, list, renew."),
+    "security": ("gateway", "Look for dangerous settings and files, and mend them."),
     "sessions": ("sessions", "List, show and export conversations."),
     "setup": ("onboard", "Make the home and the workspace."),
     "skills": ("extensions.skills", "What the assistant can do beyond its tools: list, install, accept."),
@@ -50,6 +52,17 @@ NOUNS: dict[str, tuple[str, str]] = {
     "undo": ("runs", "Put files back as they were before a run changed them."),
 }
 """By noun: the module below `openclaw.cli` that has its command, called NOUN_command, and a line of help."""
+
+TASKS = {
+    "Begin": "onboard setup models channels completion",
+    "Talk": "chat tui agent sessions message",
+    "Let it work by itself": "cron system hooks",
+    "What it knows and can do": "memory workspace skills plugins mcp agents",
+    "What it may do": "approvals exec-policy security sandbox labels pairing devices",
+    "See what happened": "status runs prompt cost logs audit undo",
+    "Keep it running": "gateway daemon dashboard config doctor health acp",
+}
+"""The nouns by what a person wants to do."""
 
 
 def main() -> None:

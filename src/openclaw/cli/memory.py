@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from openclaw.memory.evaluate import ASKED, EvalMetrics, ask, compare, compute_m
 from openclaw.memory.index import MemoryIndex
 from openclaw.memory.service import open_memory, parse_citation
 from openclaw.memory.settings import MemorySearchSettings
+from openclaw.models.failover import format_duration
 from openclaw.process.tasks import SystemClock
 from openclaw.protocol.client import GatewayClient
 
@@ -197,21 +199,30 @@ def _sync(agent: str | None, quiet: bool, *, force: bool = False) -> dict[str, A
         if part["last"]:
             parts.append({name: value for name, value in part.items() if name != "last"})
         elif progress is not None:
-            progress(part["done"], part["total"])
+            progress(STAGES[part["stage"]], part["done"], part["total"])
 
     call_in_parts("memory.index", given(agentId=agent, force=force), take)
     return parts[0]
 
 
-def _progress(quiet: bool) -> Callable[[int, int], None] | None:
-    """A callback that prints progress on one line; None when quiet."""
+STAGES = {"notes": "reading notes", "vectors": "computing what they mean"}
+"""What is done, by the name of the stage."""
+
+
+def _progress(quiet: bool) -> Callable[[str, int, int], None] | None:
+    """A callback that prints what is done on one line, how far it is and how long it takes; None when quiet."""
     if quiet or not sys.stderr.isatty():
         return None
+    began: dict[str, float] = {}
 
-    def show(done: int, total: int) -> None:
+    def show(what: str, done: int, total: int) -> None:
+        start = began.setdefault(what, time.monotonic())
         if total > 20 and (done % 10 == 0 or done == total):
-            width = 30 * done // total
-            click.echo(f"\r[{'#' * width}{'.' * (30 - width)}] {done}/{total}", nl=done == total, err=True)
+            width = 20 * done // total
+            left = (time.monotonic() - start) / max(1, done) * (total - done)
+            rest = "" if done == total or not done else f", {format_duration(left)} left"
+            line = f"{what} [{'#' * width}{'.' * (20 - width)}] {done}/{total}{rest}"
+            click.echo(f"\r{line:<79}", nl=done == total, err=True)
 
     return show
 

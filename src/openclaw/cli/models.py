@@ -1,30 +1,34 @@
-"""`openclaw models`: list models, and show which one would answer now."""
+"""`openclaw models`: list models, show which one would answer now, connect others."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
 
-from openclaw.agent import settings
-from openclaw.cli.home import read_home
+from openclaw.cli import model_setup
+from openclaw.cli.client import connect_running
+from openclaw.cli.home import read_home, shell_key_hint
+from openclaw.cli.model_home import load_model_set, local_servers
 from openclaw.cli.render import JSON, note, now_ms, show, table
-from openclaw.config.schema import Config
 from openclaw.core.errors import AuthFailed
-from openclaw.core.keys import DEFAULT_AGENT
-from openclaw.models import credentials, profiles, registry
-from openclaw.models.discover import Probe, probe_servers
-from openclaw.models.model_set import ModelSet, build_model_set
-from openclaw.models.profiles import Profiles, ProfileStore
+from openclaw.gateway.process import running_gateway
+from openclaw.models import credentials
+from openclaw.models.discover import Probe
+from openclaw.models.model_set import ModelSet
 from openclaw.models.refs import ModelRef
 from openclaw.models.registry import is_private_address
-from openclaw.process.environment import Home
+from openclaw.process.environment import Environment, Home
 
 
 @click.group("models")
 def models_command() -> None:
     """Which models there are, and which one would answer now."""
+
+
+for command in (model_setup.auth, model_setup.add, model_setup.choose, model_setup.test):
+    models_command.add_command(command)
 
 
 @models_command.command("list")
@@ -57,6 +61,8 @@ def status(as_json: bool, probe: bool) -> None:
     """Which model would answer now and why, and where each key comes from."""
     home, found, served = _here()
     report = status_report(home.config, found)
+    if running_gateway(home.state) is not None:
+        report["gateway"] = asyncio.run(_ask_gateway())
     if probe:
         report["local"] = [
             {"provider": item.provider, "address": item.address, "model": item.model} for item in served()
@@ -64,26 +70,12 @@ def status(as_json: bool, probe: bool) -> None:
     show(report, _status_lines(report), as_json)
 
 
-def load_model_set(
-    config: Config, environ: Mapping[str, str], home: Home, probe: Probe, stored: Profiles | None = None
-) -> ModelSet:
-    """The models as the default agent sees them, with its keys or those in `stored`."""
-    agent = settings.resolve_agent(config.agents, settings.default_agent(config.agents))
-    if stored is None:
-        folders = dict.fromkeys(home.state / "agents" / name / "agent" for name in (DEFAULT_AGENT, agent.id))
-        shared, *own = (ProfileStore.of_agent(folder).load() for folder in folders)
-        stored = profiles.merge(shared, own[0]) if own else shared
-    return build_model_set(
-        config.models,
-        registry.load(),
-        environ=environ,
-        probe=probe,
-        auth=config.auth,
-        stored=stored,
-        primary=agent.primary,
-        fallbacks=agent.fallbacks,
-        aliases=agent.aliases,
-    )
+async def _ask_gateway() -> dict[str, str]:
+    """The model that answers through the running gateway, whose environment is its own."""
+    async with connect_running(Environment.of_process()) as client:
+        found = await client.call("models.setup", {})
+        hint = "" if found["configured"] else shell_key_hint()
+        return {"model": found["model"], "why": found["why"], "hint": hint}
 
 
 def model_rows(found: ModelSet, served: Probe, provider: str | None = None) -> list[dict[str, Any]]:
@@ -164,8 +156,14 @@ def status_report(config_path: Path, found: ModelSet) -> dict[str, Any]:
 def _status_lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"Model      {report['resolvedDefault']}  ({report['why']})"
     if report["resolvedDefault"] == "offline/offline":
-        yield "           It only explains how to set up a real one: set a key such as OPENAI_API_KEY or"
-        yield "           ANTHROPIC_API_KEY, or start Ollama, LM Studio, llama.cpp or vLLM on this machine."
+        yield "           It only explains how to set up a real one: openclaw models auth asks for a key and tries it,"
+        yield "           openclaw models add ADDRESS takes a server of yours, and Ollama, LM Studio, llama.cpp or vLLM"
+        yield "           on this machine is found when it is started."
+    there = report.get("gateway") or {}
+    if there and there["model"] != report["resolvedDefault"]:
+        yield f"Gateway    {there['model']}  ({there['why']}): the one that runs answers with this"
+    if there.get("hint"):
+        yield f"           {there['hint']}"
     yield f"Fallbacks  {', '.join(report['fallbacks']) or 'none'}"
     aliases = (f"{alias} = {ref}" for alias, ref in report["aliases"].items())
     yield f"Aliases    {', '.join(aliases) or 'none'}"
@@ -188,15 +186,10 @@ def _status_lines(report: Mapping[str, Any]) -> Iterator[str]:
             yield "  no model server answers"
 
 
-def local_servers(environ: Mapping[str, str]) -> Probe:
-    """Asks the model servers of this machine, once and only when needed; none where that is switched off."""
-    return tuple if environ.get("OPENCLAW_NO_LOCAL_MODELS") else cache(probe_servers)
-
-
 def _here() -> tuple[Home, ModelSet, Probe]:
     """The models of this home; local servers are probed once, and only when needed."""
-    served = cache(probe_servers)
     environment, loaded = read_home()
+    served = local_servers(environment.environ)
     home = environment.home
     for problem in (*loaded.issues, *loaded.warnings):
         note(f"{home.config}: {problem}")

@@ -1,10 +1,8 @@
 """`openclaw onboard` and `openclaw setup`: at most five questions, and the assistant is ready. Safe to run again."""
 
-import asyncio
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +13,19 @@ from openclaw.agent.settings import agent_ids, default_agent
 from openclaw.channels.accounts import configured_accounts
 from openclaw.channels.setup import SETUPS, ChannelSetup
 from openclaw.cli.channels import ask_fields, describe_added
-from openclaw.cli.client import call, gateway_up, web_address
+from openclaw.cli.client import call, gateway_up, given, web_address
 from openclaw.cli.extensions.plugins import PluginView
-from openclaw.cli.models import load_model_set, local_servers
-from openclaw.cli.render import JSON, note, now_ms, show
+from openclaw.cli.model_setup import CONNECT_SECONDS, ask_model
+from openclaw.cli.render import JSON, fold, note, show
 from openclaw.config.edit import Editor
 from openclaw.config.load import LoadedConfig, load
-from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError
-from openclaw.core.keys import DEFAULT_AGENT
-from openclaw.core.messages import User
-from openclaw.core.provider import Model, ModelRequest, ThinkingLevel
 from openclaw.core.secret import Secret
 from openclaw.core.text import strip_unprintable
 from openclaw.gateway.process import running_gateway
 from openclaw.gateway.status import service_manager
-from openclaw.models.model_set import ModelSet
-from openclaw.models.profiles import AuthProfile, ProfileStore
-from openclaw.models.providers import ProviderPool
-from openclaw.models.refs import ModelRef
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
-from openclaw.runs.route import FailoverRoute
 from openclaw.storage import atomic
 from openclaw.workspace import files
 from openclaw.workspace.seed import SeedResult, ensure, workspace_of
@@ -113,14 +102,14 @@ def onboard_command(
         setup.set("agents.defaults.workspace", str(Path(workspace).expanduser().resolve()))
     setup.make_home()
     if ask:
-        click.echo("A few questions; Enter takes what stands in brackets. Ctrl-C leaves and keeps the answers.\n")
+        setup.say("A few questions; Enter takes what stands in brackets. Ctrl-C leaves and keeps the answers.\n")
     setup.choose_model(provider, model, key, ask=ask)
     setup.choose_name(name, ask=ask)
     setup.choose_channels(owners, ask=ask and not skip_channels)
     setup.choose_exec(exec_policy, ask=ask)
     setup.choose_autostart(autostart, ask=ask)
     ready = "\nReady. Talk here with `openclaw`, or in a browser with `openclaw dashboard`."
-    show({"ok": True, **setup.done}, ready, as_json)
+    show({"ok": True, **setup.done}, fold(ready, sys.stdout), as_json)
 
 
 class _Setup:
@@ -135,7 +124,7 @@ class _Setup:
 
     def say(self, text: str) -> None:
         if not self._quiet:
-            click.echo(text)
+            click.echo(fold(text, sys.stdout))
 
     def set(self, path: str, value: Any) -> None:
         self._environment.home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -148,87 +137,22 @@ class _Setup:
     # Model and key.
 
     def choose_model(self, provider: str | None, model: str | None, key: Secret | None, *, ask: bool) -> None:
-        models = self._models()
         if provider or model or key:
-            ref = models.resolve(model) if model else None
-            provider = provider or (ref.provider if ref else None)
-            if provider is None:
+            if provider is None and model is None:
                 raise InvalidRequest("say whose key it is: --auth-choice anthropic, for example")
-            if problem := self._adopt(provider, ref, key):
-                raise InvalidRequest(f"{problem}. Nothing was kept; --skip-health keeps it without trying")
-        elif ask:
-            self._ask_model(models)
-        found = self._models()
-        self.done |= {"model": str(found.default), "why": found.pick.why}
-        self.say(f"   {found.default} answers ({found.pick.why}).\n")
-
-    def _ask_model(self, models: ModelSet) -> None:
-        """Asks for a model until one answers or the person skips it."""
-        now = now_ms()
-        known = [facts for facts in models.registry.providers if facts.default_model and facts.id != "offline"]
-        click.echo("1. Which model shall answer?")
-        click.echo(f"   [Enter] as it is: {models.default} ({models.pick.why})")
-        names = [f"{facts.id}{' (has a key)' if models.has_key(facts.id, now) else ''}" for facts in known]
-        click.echo(_columns(names))
-        while True:
-            typed = click.prompt("   number, name or provider/model", default="", show_default=False).strip()
-            if not typed:
-                return
-            named = next((facts.id for facts in known if facts.id == typed.lower()), None)
-            if typed.isdecimal() and 0 < int(typed) <= len(known):
-                named = known[int(typed) - 1].id
+            chosen = given(provider=provider, model=model, apiKey=key.reveal() if key else None)
             try:
-                ref = None if named else models.resolve(typed)
+                call("models.connect", {**chosen, "check": self._check}, timeout=CONNECT_SECONDS)
             except OpenClawError as error:
-                click.echo(f"   {error.message}")
-                continue
-            if self._ask_key(models, ref.provider if ref else str(named), ref, now):
-                return
-
-    def _ask_key(self, models: ModelSet, provider: str, ref: ModelRef | None, now: int) -> bool:
-        has = models.has_key(provider, now)
-        hint = "Enter keeps the one that is there" if has else "Enter goes back"
-        typed = click.prompt(f"   key for {provider} ({hint})", default="", show_default=False, hide_input=True).strip()
-        if not typed and not has:
-            return False
-        problem = self._adopt(provider, ref, Secret(typed) if typed else None)
-        if problem:
-            click.echo(f"   {problem}. Nothing was kept.")
-        return not problem
-
-    def _adopt(self, provider: str, ref: ModelRef | None, key: Secret | None) -> str:
-        """Tries the model and saves key and choice when it answers; otherwise gives what is wrong."""
-        trial = self._models(provider, key)
-        facts = trial.registry.provider(provider)
-        ref = ref or trial.resolve(f"{facts.id}/{facts.default_model}")
-        if self._check:
-            self.say(f"   asking {ref.key} …")
-            if problem := asyncio.run(try_model(trial, ref, SystemClock())):
-                return problem.rstrip(".")
-        if key is not None:
-            self._store().put(f"{facts.id}:default", facts.id, key)
-        self.set("agents.defaults.model", ref.key)
-        return ""
-
-    def _store(self) -> ProfileStore:
-        return ProfileStore.of_agent(self._environment.home.state / "agents" / DEFAULT_AGENT / "agent")
+                raise InvalidRequest(f"{error.message}; --skip-health keeps it without trying") from error
+        elif ask:
+            ask_model(call("models.setup"), check=self._check, title="1. Which model shall answer?")
+        found = call("models.setup")
+        self.done |= {"model": found["model"], "why": found["why"]}
+        self.say(f"   {found['model']} answers ({found['why']}).\n")
 
     def _load(self) -> LoadedConfig:
         return load(self._environment.home, self._environment.environ)
-
-    def _models(self, provider: str | None = None, key: Secret | None = None) -> ModelSet:
-        """The models as configured, or with another key."""
-        loaded = self._load()
-        stored = self._store().load()
-        if provider is not None and key is not None:
-            profile = f"{provider}:default"
-            stored = msgspec.structs.replace(
-                stored,
-                profiles={**stored.profiles, profile: AuthProfile(provider=provider, secret=key)},
-                order={**stored.order, provider: (profile,)},
-            )
-        probe = local_servers(self._environment.environ)
-        return load_model_set(loaded.config, loaded.variables, self._environment.home, probe, stored)
 
     # Name.
 
@@ -285,7 +209,7 @@ class _Setup:
 
     def _connect_channel(self, setup: ChannelSetup) -> None:
         """Asks for a credential and tries it, until it opens the account or the person gives up."""
-        click.echo(f"   {setup.first} (Enter goes back)")
+        click.echo(fold(f"   {setup.first} (Enter goes back)", sys.stdout))
         while True:
             given = ask_fields(setup, {}, indent="   ")
             if not any(each.key in given for each in setup.fields if each.opens):
@@ -297,7 +221,7 @@ class _Setup:
                 click.echo(f"   {strip_unprintable(error.message.rstrip('.'))}. Nothing was kept.")
                 continue
             for line in describe_added(setup, answer):
-                click.echo(f"   {strip_unprintable(line)}")
+                click.echo(fold(f"   {strip_unprintable(line)}", sys.stdout))
             return
 
     # Commands.
@@ -339,19 +263,6 @@ def _choose(typed: str, names: Sequence[str]) -> str | None:
     if typed.isdecimal() and 0 < int(typed) <= len(names):
         return names[int(typed) - 1]
     return typed if typed in names else None
-
-
-def _columns(names: list[str]) -> str:
-    """Numbered names in columns, so that the question fits a small screen."""
-    cells = [f"{place:>2} {name}" for place, name in enumerate(names, 1)]
-    rows = -(-len(cells) // 3)
-    columns = [cells[start : start + rows] for start in range(0, len(cells), rows)]
-    widths = [max(map(len, column)) for column in columns]
-    lines = []
-    for row in range(rows):
-        shown = [column[row].ljust(width) for column, width in zip(columns, widths, strict=True) if row < len(column)]
-        lines.append(f"   {'   '.join(shown)}".rstrip())
-    return "\n".join(lines)
 
 
 def with_name(text: str, name: str) -> str:
@@ -429,42 +340,3 @@ def setup_command(workspace: str | None, as_json: bool) -> None:
             note(line)
     lines.append('Say hello: openclaw agent --message "hello"')
     show({"stateDir": str(home.state), "workspaces": msgspec.to_builtins(made)}, lines, as_json)
-
-
-# Trying a model.
-
-SECONDS = 30.0
-QUESTION = "Answer with the single word: ready"
-
-
-def _no_thinking(model: Model) -> ThinkingLevel:
-    return "off"
-
-
-async def try_model(models: ModelSet, ref: ModelRef, clock: Clock, seconds: float = SECONDS) -> str:
-    """Sends one question to `ref`; gives why it does not answer, or nothing."""
-    providers = ProviderPool()
-    try:
-        async with asyncio.timeout(seconds):
-            route = FailoverRoute(
-                models,
-                (ref,),
-                open_provider=providers,
-                clock=clock,
-                thinking=_no_thinking,
-                run_timeout=seconds,
-                jitter=float,
-            )
-            attempt = route.attempt
-            question = User(content=QUESTION, timestamp=millis(clock))
-            asked = ModelRequest(model=attempt.model, messages=(question,), max_tokens=64)
-            async with aclosing(attempt.provider.stream(asked)) as events:  # type: ignore[type-var]
-                async for _ in events:
-                    return ""
-            return f"{ref.key} gave an empty answer"
-    except TimeoutError:
-        return f"{ref.key} has not answered within {seconds:.0f} s"
-    except OpenClawError as error:
-        return error.message
-    finally:
-        await providers.close()

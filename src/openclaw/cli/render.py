@@ -1,12 +1,14 @@
 """Prints for commands: results on standard output, everything else on standard error. Also the options many share."""
 
 import json
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -34,6 +36,24 @@ def show(document: Any, text: str | Iterable[str], as_json: bool) -> None:
 def say(text: str = "", *, err: bool = False) -> None:
     """Prints text that may come from elsewhere, without control sequences."""
     click.echo(strip_unprintable(text), err=err)
+
+
+def fold(text: str, stream: TextIO) -> str:
+    """`text` with its lines broken between words where the terminal would break them; elsewhere as it is.
+
+    Not for lines with a command: one that is broken cannot be copied.
+    """
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    lines = []
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        folded = textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+        )
+        lines += folded if len(line) > width else [line]
+    return "\n".join(lines)
 
 
 def note(message: str) -> None:

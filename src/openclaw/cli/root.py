@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 import click
 
-from openclaw.cli.main import NOUNS
+from openclaw.cli.main import NOUNS, TASKS
 from openclaw.core.errors import OpenClawError
 from openclaw.version import __version__
 
@@ -22,6 +22,8 @@ class Nouns(click.Group):
         return list(NOUNS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "help":
+            return help_command
         if cmd_name not in NOUNS:
             return None
         module = importlib.import_module(f"openclaw.cli.{NOUNS[cmd_name][0]}")
@@ -31,15 +33,16 @@ class Nouns(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in NOUNS and not args[0].startswith("-"):
+        if args and args[0] not in (*NOUNS, "help") and not args[0].startswith("-"):
             near = get_close_matches(args[0], NOUNS, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise click.UsageError(f"there is no command {args[0]!r}.{hint} See openclaw --help.", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in NOUNS.items()])
+        for task, nouns in TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(name, NOUNS[name][1]) for name in nouns.split()])
 
 
 @click.group(
@@ -72,6 +75,13 @@ def root(
         logging.basicConfig(level=known[log_level.lower()], stream=sys.stderr, format=shape)
     if ctx.invoked_subcommand is None:
         _begin(ctx)
+
+
+@click.command("help")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+def help_command(words: tuple[str, ...]) -> None:
+    """Show what a command does: openclaw help cron add."""
+    root.main(args=[*words, "--help"], prog_name="openclaw", standalone_mode=False)
 
 
 def _begin(ctx: click.Context) -> None:

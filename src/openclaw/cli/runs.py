@@ -26,6 +26,7 @@ from openclaw.cli.render import (
     when,
 )
 from openclaw.cli.screen import DEFAULT_TIMEOUT
+from openclaw.cli.workspace import tell_of_checkout
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import strip_unprintable
 from openclaw.process.tasks import SystemClock
@@ -86,6 +87,7 @@ def agent_command(
         message = os.fsencode(message).decode(errors="replace")
     if not message or not message.strip():
         raise click.UsageError('say something: openclaw agent --message "…"')
+    tell_of_checkout()
     params = given(message=message, cwd=str(Path.cwd()), **chosen)
     limit = DEFAULT_TIMEOUT if timeout is None else timeout
     asking = partial(ask, params=params, as_json=as_json, limit=limit, skills=skill_directories(skills))

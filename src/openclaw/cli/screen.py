@@ -1,15 +1,17 @@
 """What a person at a terminal sees of a run: the answer as it comes, tool calls quietly, questions about commands."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, Protocol
 
 import click
 
-from openclaw.cli.render import note
+from openclaw.cli.render import fold, note
 from openclaw.core.events import CompactionEnded
 from openclaw.core.text import spell_out_invisible, strip_unprintable
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Decision
@@ -36,9 +38,10 @@ class TerminalApprover:
         click.echo(f"\nThe assistant wants to run, in {spell_out_invisible(request.cwd)}:", err=True)
         click.echo(f"\n    {spell_out_invisible(request.command)}\n", err=True)
         if request.why:
-            click.echo(f"Why you are asked: {spell_out_invisible(request.why)}", err=True)
+            click.echo(fold(f"Why you are asked: {spell_out_invisible(request.why)}", sys.stderr), err=True)
         for each in request.origins[:SOURCES]:
-            click.echo(f"  read before it: {spell_out_invisible(each.source)} ({each.label})", err=True)
+            line = f"  read before it: {spell_out_invisible(each.source)} ({each.label})"
+            click.echo(fold(line, sys.stderr), err=True)
         choice = "[y]es, [a]lways, [N]o" if request.standing else "[y]es, [N]o"
         click.echo(f"Run it? {choice}: ", nl=False, err=True)
         try:
@@ -75,6 +78,23 @@ async def _typed() -> str:
     return sys.stdin.readline()
 
 
+class MarkdownPrinter(Protocol):
+    """Prints Markdown that grows, block by block."""
+
+    def add(self, text: str) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def _markdown_printer() -> MarkdownPrinter | None:
+    """Renders answers at a terminal; what goes into a pipe or a file stays as the model wrote it."""
+    if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb" or find_spec("rich") is None:
+        return None
+    from openclaw.cli.tui.text import TerminalMarkdown  # with rich, which is not always installed
+
+    return TerminalMarkdown()
+
+
 class RunScreen:
     """Puts the events of one run on the terminal; without `live`, only what went wrong on the way."""
 
@@ -89,6 +109,7 @@ class RunScreen:
         self._between = False
         """A message is complete, and nothing of the next one has come."""
         self._arguments: dict[str, str] = {}
+        self._markdown = _markdown_printer() if live else None
 
     def take(self, payload: Mapping[str, Any]) -> None:
         """Shows one `agent` event; those of other runs are left out."""
@@ -114,13 +135,18 @@ class RunScreen:
                 self._lifecycle(data)
 
     def close_line(self) -> None:
+        if self._markdown is not None:
+            self._markdown.end()
         if self._line_open:
             click.echo()
             self._line_open = False
 
     def show(self, text: str) -> None:
         """What was said without a run: the answer to a command."""
-        if self._live:
+        if self._markdown is not None:
+            self._markdown.add(text)
+            self._markdown.end()
+        elif self._live:
             click.echo(strip_unprintable(text))
 
     def notice(self, text: str) -> None:
@@ -132,7 +158,9 @@ class RunScreen:
         if self._between and self.streamed:
             text = text.removeprefix(GAP)
         self._between, self.streamed = False, True
-        if self._live and text:
+        if self._markdown is not None:
+            self._markdown.add(text)
+        elif self._live and text:
             click.echo(strip_unprintable(text), nl=False)
             sys.stdout.flush()
             self._line_open = not text.endswith("\n")

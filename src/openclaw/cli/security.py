@@ -1,6 +1,7 @@
 """`openclaw approvals`, `exec-policy`, `labels` and `sandbox`: who may run what, and where."""
 
 import asyncio
+import difflib
 import os
 import re
 import secrets
@@ -21,6 +22,7 @@ from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig
 from openclaw.core.errors import InvalidRequest, NotFound, Unavailable
 from openclaw.core.keys import DEFAULT_AGENT, normalise_agent, parse_session_key
+from openclaw.core.text import strip_unprintable
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.toolset import USUAL, exec_policy
@@ -92,6 +94,30 @@ def set_document(source: str | None, stdin: bool, base_hash: str | None) -> None
         raise InvalidRequest(f"that is not a JSON object: {error}") from error
     _approvals().put(document, base_hash, now_ms())
     click.echo("the approvals are set")
+
+
+@approvals_command.command("review")
+@click.option("--accept", is_flag=True, help="The file holds as it is.")
+@click.option("--reject", is_flag=True, help="Put the file back as it was.")
+def approvals_review(accept: bool, reject: bool) -> None:
+    """Look at a change of the approvals that another program made; until then it allows nothing."""
+    file = _approvals()
+    if not file.is_changed():
+        click.echo("Nobody has changed the approvals behind us.")
+        return
+    before, after = file.versions()
+    for line in difflib.unified_diff(before.splitlines(), after.splitlines(), "accepted", "as it is", lineterm=""):
+        click.echo(strip_unprintable(line))
+    if accept == reject:
+        if accept:
+            raise click.UsageError("give --accept or --reject, not both")
+        accept = click.confirm("Did you make this change, and shall it hold?")
+    if accept:
+        file.accept()
+        click.echo("accepted")
+    elif reject or click.confirm("Put the file back as it was?"):
+        file.reject()
+        click.echo("put back")
 
 
 @approvals_command.group("allowlist")

@@ -10,7 +10,7 @@ import click
 
 from openclaw.agent.settings import agent_ids, default_agent
 from openclaw.cli.home import NOT_RUNNING, read_home
-from openclaw.cli.models import load_model_set, local_servers
+from openclaw.cli.model_home import load_model_set, local_servers
 from openclaw.cli.render import JSON, ago, facts, note, now_ms, show
 from openclaw.config.load import load
 from openclaw.core.errors import ConfigError, OpenClawError

@@ -1,17 +1,28 @@
 """`openclaw workspace`: whose words the files of a directory are."""
 
+import sys
 from pathlib import Path
 
 import click
 
 from openclaw.agent.settings import agent_ids
 from openclaw.cli.home import read_home
-from openclaw.cli.render import JSON, print_json
+from openclaw.cli.render import JSON, note, print_json
 from openclaw.process.environment import Environment
 from openclaw.workspace.seed import is_configured, workspace_of
 from openclaw.workspace.trust import Said, TrustStore
 
 DIRECTORY = click.argument("directory", required=False, metavar="[DIR]")
+
+
+def tell_of_checkout() -> None:
+    """Says so once a message when the directory at the terminal holds somebody else's words."""
+    if not sys.stderr.isatty():
+        return
+    ((path, configured),) = _places(".")
+    found = TrustStore(Environment.of_process().home.state).trust(path, configured=configured)
+    if not found.trusted:
+        note(f"files here count as somebody else's words: {found.why} (openclaw workspace trust .)")
 
 
 @click.group("workspace")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -14,6 +14,10 @@ from openclaw.config.load import ConfigAnalysis, ConfigSource, InvalidConfig, an
 from openclaw.config.source import parse
 from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, NotFound
 from openclaw.process.environment import Home
+from openclaw.security.audit import AuditChange, digest
+
+if TYPE_CHECKING:
+    from openclaw.security.audit_log import AuditLog
 
 GUARDED_BYTES = 512
 """A file smaller than this may shrink without being treated as an accident."""
@@ -43,9 +47,15 @@ class Editor:
     and `Conflict` is raised. Without it the change applies to whatever is there.
     """
 
-    def __init__(self, home: Home, environ: Mapping[str, str]) -> None:
+    def __init__(self, home: Home, environ: Mapping[str, str], who: str = "command line") -> None:
+        """`who` changes it, for the record."""
         self.home = home
         self.environ = environ
+        self._who = who
+
+    def by(self, who: str) -> "Editor":
+        """The same editor in somebody else's hands."""
+        return Editor(self.home, self.environ, who)
 
     def get(self, path: str = "") -> Any:
         """The redacted value at `path`; everything without a path."""
@@ -195,6 +205,7 @@ class Editor:
     ) -> ConfigChange:
         data = text.encode()
         if not dry_run:
+            record_change(self.home, self._who, "edit", changed, before.text, text)
             files.replace(self.home.config, data, backup=before.text.encode() if before.exists else None)
         return ConfigChange(
             path=self.home.config,
@@ -204,6 +215,33 @@ class Editor:
             warnings=warnings,
             written=not dry_run,
         )
+
+
+LOGGED_CHARS = 400
+RECORDED_AS = "config"
+
+
+def open_log(home: Home) -> "AuditLog":
+    """The record of changes. Its writer brings asyncio along, which who only reads settings does without."""
+    from openclaw.process.tasks import SystemClock
+    from openclaw.security.audit_log import AuditLog
+
+    return AuditLog(home.state, SystemClock())
+
+
+def record_change(home: Home, who: str, how: str, changed: tuple[str, ...], before: str, after: str) -> None:
+    """Puts a change on record before it is made: who, which settings, digests of the file; never a value."""
+    paths = ", ".join(changed)
+    paths = paths if len(paths) <= LOGGED_CHARS else f"{paths[:LOGGED_CHARS]}…"
+    change = AuditChange(plugin=RECORDED_AS, hook=how, field=paths, before=before, after=after, note=who)
+    open_log(home).append([change])
+
+
+def record_found(home: Home, changed: tuple[str, ...], text: str) -> None:
+    """Records a change that somebody made in the file itself, unless it is on record already."""
+    last = next(iter(open_log(home).entries(limit=1, plugin=RECORDED_AS)), None)
+    if last is None or last.after_sha256 != digest(text):
+        record_change(home, "somebody, in the file itself", "file", changed, "", text)
 
 
 def _rewrite(text: str, edits: list[tree.TreeEdit], wanted: Any) -> tuple[str, tuple[ConfigProblem, ...]]:

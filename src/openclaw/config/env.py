@@ -1,7 +1,6 @@
 """Environment variables for the configuration: their sources, and `${NAME}` in the file."""
 
 import re
-import subprocess
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -161,18 +160,16 @@ def shell_wanted(data: Any, environ: Mapping[str, str]) -> float:
 
 def from_login_shell(names: Collection[str], environ: Mapping[str, str], timeout: float) -> dict[str, str]:
     """The values of `names` in the login shell; empty when it does not answer in time."""
+    from openclaw.process.child import ask_program_blocking  # brings asyncio, and few homes ask their shell
+
     try:
-        # The names are never part of the command: the shell prints everything and we pick.
-        done = subprocess.run(
-            [environ.get("SHELL") or "/bin/sh", "-l", "-c", "env -0"],
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=timeout,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        # The names are never part of the command: the shell prints everything and we pick. What a profile starts in the
+        # background (an agent for keys) stays, and is not waited for.
+        shell = [environ.get("SHELL") or "/bin/sh", "-l", "-c", "env -0"]
+        said = ask_program_blocking(shell, env=environ, seconds=timeout, leave=True)
+    except OSError:
         return {}
-    pairs = (entry.partition("=") for entry in done.stdout.decode("utf-8", "replace").split("\0"))
+    if said.why:
+        return {}
+    pairs = (entry.partition("=") for entry in said.out.decode("utf-8", "replace").split("\0"))
     return {name: value for name, _, value in pairs if name in names and value}

@@ -21,6 +21,7 @@ from openclaw.core.errors import ConfigError
 from openclaw.core.secret import REDACTED, Secret
 from openclaw.core.settings import SecretRef
 from openclaw.process.environment import Home
+from openclaw.security.profiles import apply_profile
 
 KEY = "$include"
 MAX_DEPTH = 10
@@ -257,6 +258,7 @@ def analyse_text(text: str, home: Home, environ: Mapping[str, str], *, ask_shell
     raw = parse(text, str(home.config))
     resolved = resolve_includes(raw, home.config, environ)
     moved = migrate(resolved.data)
+    moved = structs.replace(moved, data=apply_profile(moved.data))
     dotenv, warnings = _dotenv(home)
     variables = env.merge_variables(environ, dotenv)
     variables = env.merge_variables(variables, env.own_vars(moved.data, variables))

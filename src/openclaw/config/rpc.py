@@ -61,6 +61,10 @@ class ConfigSchemaLookupParams(Params, frozen=True, kw_only=True):
     path: Annotated[str, Meta(min_length=1, max_length=1024, pattern=r"^[A-Za-z0-9_./\[\]\-*]+$")]
 
 
+def _who(caller: Caller) -> str:
+    return f"{caller.display_name or caller.client_id} ({caller.remote_ip or 'this machine'})"
+
+
 CHANGED = "config changed since last load; re-run config.get and retry"
 
 
@@ -102,12 +106,13 @@ def config_methods(
     async def patch(params: ConfigPatchParams, caller: Caller) -> Any:
         change = _object(params.raw)
         with writing(params.base_hash):
-            done = editor.patch(change, replace_paths=params.replace_paths or (), base_hash=params.base_hash)
+            changing = editor.by(_who(caller))
+            done = changing.patch(change, replace_paths=params.replace_paths or (), base_hash=params.base_hash)
         return publish(done)
 
     async def apply(params: ConfigSetParams, caller: Caller) -> Any:
         with writing(params.base_hash):
-            done = editor.apply(params.raw, base_hash=params.base_hash)
+            done = editor.by(_who(caller)).apply(params.raw, base_hash=params.base_hash)
         return publish(done)
 
     async def schema(params: NoParams, caller: Caller) -> Any:

@@ -77,7 +77,7 @@ class ConfigTool(SimpleTool):
         self.spec = config_spec(updates=update is not None)
         self._update = update
         self._home = environment.home
-        self._editor = Editor(environment.home, environment.environ)
+        self._editor = Editor(environment.home, environment.environ, "the assistant, with its gateway tool")
         self._restart = restart
 
     def effects(self, args: Mapping[str, Any]) -> Effects:

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -49,9 +50,10 @@ def is_stop_word(text: str) -> bool:
     return bare.strip().lower() in ABORT_WORDS
 
 
-def may_be_command(text: str) -> bool:
+def may_be_command(text: str, triggers: Iterable[str]) -> bool:
     """Whether there may be a command in a message at all."""
-    return "/" in text or is_stop_word(text)
+    named = tuple(map(str.casefold, triggers))
+    return "/" in text or is_stop_word(text) or text.lstrip().casefold().startswith(named)
 
 
 def parse_command(text: str) -> SlashCommand | None:
@@ -64,6 +66,16 @@ def parse_command(text: str) -> SlashCommand | None:
         return None
     name = NAMES.get(match.group(1).lower())
     return SlashCommand(name, match.group(2).strip()) if name else None
+
+
+def parse_trigger(text: str, triggers: Iterable[str]) -> SlashCommand | None:
+    """The command of a message that is, or begins with, a word of the owner's choice for a new conversation."""
+    message = text.strip()
+    for trigger in triggers:
+        size = len(trigger)
+        if message[:size].casefold() == trigger.casefold() and not message[size : size + 1].strip():
+            return SlashCommand("new", message[size:].strip())
+    return None
 
 
 def is_whole_command(text: str) -> bool:

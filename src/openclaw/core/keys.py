@@ -20,7 +20,9 @@ _PLAIN = re.compile(r"[a-z0-9_.@+-]{1,128}\Z")
 ChatKind = Literal["direct", "group", "channel", "room"]
 _KINDS = ("direct", "group", "channel", "room")
 # First segments that are not a channel: an id follows them, never a kind of chat.
-NO_CHANNEL = frozenset(("cron", "hook", "subagent", "acp", "node", "boot", "explicit", "dashboard", "agent"))
+NO_CHANNEL = frozenset(
+    ("cron", "hook", "subagent", "acp", "node", "boot", "heartbeat", "explicit", "dashboard", "agent")
+)
 
 _THREAD = re.compile(r"(.+):thread:(.+)\Z", re.IGNORECASE | re.ASCII | re.DOTALL)
 # A Signal group id is one segment; a Matrix room id contains colons and extends to the end.
@@ -75,6 +77,11 @@ class SessionKey(Struct, frozen=True, dict=True):
     @cached_property
     def is_hook(self) -> bool:
         return self.rest.startswith("hook:")
+
+    @cached_property
+    def is_single(self) -> bool:
+        """Whether it is for one run that nobody asked for: of BOOT.md, or a heartbeat that is kept apart."""
+        return self.rest.startswith(("boot:", "heartbeat:"))
 
     @cached_property
     def is_group(self) -> bool:

@@ -82,7 +82,7 @@ class App:
         )
         zone = zone_of(config.agents.defaults.user_timezone or self.machine.timezone)
         self.budget = BudgetService(db, clock, zone, live.budget, live.record, live.commands)
-        self.label_service = LabelService(state, user_home, live.security, clock)
+        self.label_service = LabelService(state, user_home, live.security, clock, home.config)
         self.run_hooks = RunHooks(self.audit, approver, clock, self.machine.fence_id)
         self.hook_files = HookFiles(
             live.internal_hooks, live.agents, live.variables, live.is_set, environment, clock, zone, resting=safe
@@ -119,7 +119,7 @@ class App:
             environment, self.audit, agents=live.agents, models=live.models, auth=live.auth, variables=live.variables
         )
         harness = AcpHarness(approver, live.variables, files_of_programs(state))
-        opener = open_provider or self._providers
+        self.open_provider = opener = open_provider or self._providers
         self.platforms: dict[tuple[str, str], Platform] = {}
         """The accounts on channels that we speak for now, by channel and account."""
         self.routes = ModelRoutes(

@@ -23,6 +23,7 @@ from openclaw.channels.questions import ChannelQuestions
 from openclaw.channels.status import ChannelReports
 from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.typing import TypingNotices
+from openclaw.config import model_setup
 from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
 from openclaw.config.settings import RateLimitSettings
@@ -102,9 +103,9 @@ log = logging.getLogger("openclaw.gateway")
 
 EVENTS = """
 agent chat config.changed connect.challenge cron device.pair.requested device.pair.resolved device.pair.setup.completed
-exec.approval.requested exec.approval.resolved health heartbeat plugins.changed presence session.long_running
-session.message session.recovery.completed session.recovery.requested session.stalled session.stuck sessions.changed
-shutdown tick
+exec.approval.requested exec.approval.resolved health heartbeat models.changed plugins.changed presence
+session.long_running session.message session.recovery.completed session.recovery.requested session.stalled
+session.stuck sessions.changed shutdown tick
 """.split()
 CAPABILITIES = ("published-model-catalog",)
 
@@ -229,7 +230,7 @@ class ClientApi:
             verify=signature.verify,
             clock=clock,
         )
-        editor = Editor(app.home, environment.environ)
+        editor = Editor(app.home, environment.environ, "a client of the gateway")
         queue = QueuePolicy(app.lifecycle, live.messages)
         restart = launch.control.restart if launch.background else None
         commands = build_commands(app, services, questions, queue, editor, restart)
@@ -290,6 +291,7 @@ class ClientApi:
             commands,
             queue,
             offered,
+            app.live.session,
         )
         yield sessions_rpc.sessions_methods(
             sessions, app.lifecycle, app.models, app.index, app.home.state, app.memories
@@ -336,6 +338,9 @@ class ClientApi:
         yield skills_rpc.skill_methods(sessions, app.workspaces, app.skills, editor, clock)
         yield skills_rpc.status_methods(sessions, app.home.state, app.workspaces, app.skills)
         yield config_rpc.config_methods(sessions, live, environment, bus)
+        opens, follows = app.open_provider, launch.background
+        connector = model_setup.ModelConnector(app.models, opens, editor, live, bus, clock, follows=follows)
+        yield model_setup.model_setup_methods(connector)
         yield security_rpc.approvals_methods(questions, app.approvals, str(granted), self.approvals.nobody_here)
         yield devices_rpc.devices_methods(self.pairing, self.connections, bus, clock, self._outside)
         yield audit_rpc.audit_methods(app.audit, partial(_prompt_texts, app), app.archive.witnessed)
@@ -442,7 +447,7 @@ class ClientApi:
                 default_agent_id=agent,
                 main_key=settings.session.main_key,
                 main_session_key=str(main),
-                model_configured=True,
+                model_configured=self._app.models.has_model(agent),
                 scope=settings.session.scope,
             ),
         )
@@ -503,7 +508,7 @@ def build_commands(
     )
     management = ManagementCommands(questions, editor, restart, live.commands)
     others = [part.handlers for part in (status, session, management)]
-    return SlashCommands(services.control, app.preparer, app.plugins, options, others)
+    return SlashCommands(services.control, app.preparer, app.plugins, options, others, live.session)
 
 
 async def _prompt_texts(app: App, run_id: str) -> list[str]:

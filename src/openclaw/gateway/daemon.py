@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, structs
 
+from openclaw.config.edit import record_found
 from openclaw.config.load import LoadedConfig, save_last_good
 from openclaw.config.settings import ConnectionLimitSettings, GatewaySettings
 from openclaw.core.errors import OpenClawError, StateError
@@ -266,6 +267,7 @@ class _Life:
         settings = reload.loaded.config.gateway
         names = ", ".join(reload.changed)
         mode = settings.reload.mode
+        await self._record(reload)
         if reload.kind == "none":
             log.debug("config changed, nothing to do: %s", names)
         elif mode == "restart" or (reload.kind == "restart" and mode != "hot"):
@@ -296,6 +298,13 @@ class _Life:
             await asyncio.to_thread(save_last_good, self._environment.home, loaded)
         except OpenClawError as error:
             log.warning("the configuration could not be kept as the last good one: %s", error.message)
+
+    async def _record(self, reload: Reload) -> None:
+        """Puts a change that was made in the file itself on record."""
+        try:
+            await asyncio.to_thread(record_found, self._environment.home, reload.changed, reload.loaded.text)
+        except OpenClawError as error:
+            log.warning("a change of the configuration could not be recorded: %s", error.message)
 
     async def _drain(self, drain: Callable[[float], Awaitable[None]]) -> None:
         """Waits for work to end; cancels what is left after the time limit or a second stop."""

@@ -158,7 +158,8 @@ def configuration(scene: DoctorContext) -> Iterator[DoctorFinding]:
             if good is not None and good.exists:
                 backup = f"{home.config.name}.bak"
                 plan = f"put the last configuration that worked back (the present file is kept as {backup})"
-                apply = partial(Editor(home, scene.environment.environ).apply, good.text, allow_clobber=True)
+                editor = Editor(home, scene.environment.environ, "doctor --fix")
+                apply = partial(editor.apply, good.text, allow_clobber=True)
                 fix = DoctorFix(plan, apply)
         detail = "\n".join(map(str, scene.problems))
         yield DoctorFinding("config.invalid", "critical", f"{home.config} cannot be used", detail, advice, fix)

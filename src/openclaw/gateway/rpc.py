@@ -103,6 +103,12 @@ class DoctorRepairParams(Params, frozen=True, kw_only=True):
     plan: NonEmpty
 
 
+class SecurityAuditParams(Params, frozen=True, kw_only=True):
+    """Params of `security.audit`, an extension of ours."""
+
+    deep: bool | None = None
+
+
 class HealthParams(Params, frozen=True, kw_only=True):
     """Params of `health`."""
 
@@ -176,6 +182,12 @@ def system_methods(
     async def repair(params: DoctorRepairParams, caller: Caller) -> Any:
         return await asyncio.to_thread(_examine, app.environment, params)
 
+    async def audit_security(params: SecurityAuditParams, caller: Caller) -> Any:
+        return await asyncio.to_thread(_audit, app.environment, deep=bool(params.deep))
+
+    async def repair_security(params: DoctorRepairParams, caller: Caller) -> Any:
+        return await asyncio.to_thread(_audit, app.environment, params)
+
     async def tail_log(params: LogsTailParams, caller: Caller) -> Any:
         path = newest(logs) or state_dir / "logs" / "openclaw.log"
         limit, max_bytes = params.limit or TAIL_LINES, params.max_bytes or TAIL_BYTES
@@ -192,6 +204,8 @@ def system_methods(
         RpcMethod("logs.tail", LogsTailParams, tail_log, READ),
         RpcMethod("doctor.check", NoParams, check, READ),
         RpcMethod("doctor.repair", DoctorRepairParams, repair, ADMIN),
+        RpcMethod("security.audit", SecurityAuditParams, audit_security, READ),
+        RpcMethod("security.audit.repair", DoctorRepairParams, repair_security, ADMIN),
     ]
 
 
@@ -201,6 +215,17 @@ def _examine(environment: Environment, agreed: DoctorRepairParams | None = None)
         doctor.apply_repair(doctor.run_checks(doctor.collect_context(environment)), agreed.check_id, agreed.plan)
     scene = doctor.collect_context(environment)
     return doctor.report(scene, doctor.run_checks(scene))
+
+
+def _audit(environment: Environment, agreed: DoctorRepairParams | None = None, *, deep: bool = False) -> dict[str, Any]:
+    """What `openclaw security audit` finds, after a repair that was agreed to."""
+    # Here, because nobody asks for it most of the time, and it reads every part's settings.
+    from openclaw.gateway.audit.service import audit
+
+    if agreed is not None:
+        doctor.apply_repair(audit(doctor.collect_context(environment)), agreed.check_id, agreed.plan)
+    scene = doctor.collect_context(environment)
+    return doctor.report(scene, audit(scene, deep=deep))
 
 
 async def snapshot(app: App, services: Services, channels: ChannelReports, *, probe: bool = False) -> dict[str, Any]:

@@ -149,6 +149,7 @@ def _by_itself(
         yield "approvals on channels", api.approvals.keep
     yield "stuck sessions", _stuck_monitor(app.live, clock, services.runs, questions, bus).keep
     yield "notes", app.memories.follow
+    yield "keys and model servers", partial(app.models.watch, bus, clock)
 
 
 async def _start_plugins(plugins: PluginRegistry, hooks: RunHooks, port: int) -> None:

@@ -200,7 +200,8 @@ class MemoryIndex:
         known = await self._read(IndexFile.identity)
         ready = known is not None and known.vector_dims and known.same_model(wanted)
         if not ready and not choice.strict:
-            return None, "the vectors are still being made", False
+            empty = await self._read(IndexFile.empty)
+            return None, "there are no notes yet" if empty else "the vectors are still being made", False
         try:
             # A provider that was named is asked in any case: when it fails, that is why there are no vectors.
             vector = await vectors.query(asked, known.vector_dims if known is not None and ready else 0)

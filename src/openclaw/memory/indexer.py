@@ -187,7 +187,7 @@ class Indexer:
             await self._do(writer.set_all_vectors, [number for number, _ in batch], made)
             done += len(batch)
             if progress:
-                progress(done, max(total, done))
+                progress(done, max(total, done), "vectors")
             if self._look_again():
                 await self._words(writer)
         return True

@@ -134,16 +134,16 @@ def memory_methods(sessions: KeyResolver, memories: MemoryService, clock: Clock)
 
     async def index(params: MemoryIndexParams, caller: Caller) -> AsyncIterator[Any]:
         agent, memory = memory_of(params.agent_id)
-        loop, steps = asyncio.get_running_loop(), asyncio.Queue[tuple[int, int] | None]()
+        loop, steps = asyncio.get_running_loop(), asyncio.Queue[tuple[int, int, str] | None]()
 
-        def step(done: int, total: int) -> None:  # from the thread that reads the notes, too
-            loop.call_soon_threadsafe(steps.put_nowait, (done, total))
+        def step(done: int, total: int, stage: str) -> None:  # from the thread that reads the notes, too
+            loop.call_soon_threadsafe(steps.put_nowait, (done, total, stage))
 
         syncing = asyncio.create_task(memory.sync(force=params.force, grown=True, progress=step), name="memory:index")
         syncing.add_done_callback(lambda _: steps.put_nowait(None))
         try:
             while (at := await steps.get()) is not None:
-                yield {"agentId": agent, "done": at[0], "total": at[1], "last": False}
+                yield {"agentId": agent, "done": at[0], "total": at[1], "stage": at[2], "last": False}
             report, now = await syncing, await memory.status()
         finally:
             syncing.cancel()

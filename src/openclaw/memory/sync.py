@@ -43,7 +43,7 @@ class SyncReport(Struct, frozen=True, kw_only=True):
     stopped: bool = False
 
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int, str], None]
 
 
 class SyncRequest(Struct, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ def update(writer: IndexWriter, plan: SyncPlan, stop: Event, now: int, request: 
             _commit(writer, pending)
             began = monotonic()
         if progress:
-            progress(done, len(work))
+            progress(done, len(work), "notes")
     _commit(writer, pending)
     if not stop.is_set():
         _remove(writer, gone, now)

@@ -76,7 +76,7 @@ def is_indexed(session_key: str) -> bool:
         key = parse_session_key(session_key)
     except InvalidRequest:
         return False
-    return not (key.is_cron or key.is_subagent or key.is_hook or key.is_acp)
+    return not (key.is_cron or key.is_subagent or key.is_hook or key.is_acp or key.is_single)
 
 
 def may_see(owner: str, asking: str) -> bool:

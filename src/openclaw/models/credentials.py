@@ -91,11 +91,9 @@ def unusable(facts: ProviderFacts, keyring: Keyring, now: int) -> tuple[Unusable
 def missing_key_message(facts: ProviderFacts, unusable: Sequence[UnusableCredential] = ()) -> str:
     """The error text for a provider without a key: what is wrong and which setting or variable to set."""
     names = " or ".join(facts.env)
-    ways = [f"set {names}"] if names else []
-    ways += [
-        f"set models.providers.{facts.id}.apiKey in the configuration",
-        "keep it as a profile in the agent's auth-profiles.json",
-    ]
+    ways = [f"`openclaw models auth {facts.id}` asks for one and tries it"]
+    ways += [f"set {names}"] if names else []
+    ways.append(f"set models.providers.{facts.id}.apiKey in the configuration")
     text = f"no API key for {facts.id}: {', or '.join(ways)}"
     if facts.key_url:
         text += f" (keys are made at {facts.key_url})"

@@ -8,10 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
+from openclaw.core.errors import AuthFailed, BadResponse, NetworkFailed
+from openclaw.core.secret import Secret
 from openclaw.models.refs import split_profile
 from openclaw.models.registry import OFFLINE, ModelRegistry, ProviderFacts, is_cloud_id
 
@@ -19,6 +22,8 @@ ANSWER_SECONDS = 0.3
 """Timeout for connecting and for each read; a closed port on this machine refuses at once."""
 ALL_SECONDS = 1.0
 """Total time for one server, however slowly it answers."""
+SERVER_SECONDS = 10.0
+"""For a server that a person named."""
 MAX_BYTES = 1 << 20
 MAX_ID_CHARS = 300
 
@@ -172,6 +177,29 @@ def probe_servers(servers: Sequence[LocalServer] = SERVERS) -> tuple[LocalModel,
     for question in asked:
         question.give_up()
     return tuple(served for question in asked for served in question.found)
+
+
+def list_served(base_url: str, key: Secret | None = None) -> tuple[str, ...]:
+    """The chat models that an OpenAI-compatible server at `base_url` offers; raises when it is none."""
+    parts = urlsplit(base_url.strip().rstrip("/"))
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    headers = {"Accept": "application/json", **({"Authorization": f"Bearer {key.reveal()}"} if key else {})}
+    try:
+        connection = kind(parts.hostname or "", parts.port, timeout=SERVER_SECONDS)
+        try:
+            connection.request("GET", f"{parts.path}/models", headers=headers)
+            with connection.getresponse() as response:
+                status, body = response.status, response.read(MAX_BYTES + 1)
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise NetworkFailed(f"nothing answers at {base_url}: {error or type(error).__name__}") from error
+    if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
+        raise AuthFailed(f"{base_url} wants a key, or another one (HTTP {status})")
+    found = read_models(LocalServer("server", 0, ""), body) if len(body) <= MAX_BYTES else ()
+    if status != http.client.OK or not found:
+        raise BadResponse(f"{base_url}/models is no list of models (HTTP {status}): most addresses end in /v1")
+    return tuple(each.model for each in found)
 
 
 class _Question(threading.Thread):

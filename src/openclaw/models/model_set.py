@@ -14,6 +14,7 @@ from openclaw.models.profiles import Profiles
 from openclaw.models.refs import ModelNames, ModelRef
 from openclaw.models.registry import ModelCatalog, ModelRegistry
 from openclaw.models.settings import AuthSettings, ModelsSettings
+from openclaw.models.tiers import Tier, is_below, tier_of
 
 
 class ModelSet(Struct, frozen=True, kw_only=True, dict=True):
@@ -32,6 +33,8 @@ class ModelSet(Struct, frozen=True, kw_only=True, dict=True):
     fallbacks: tuple[ModelRef, ...] = ()
     context_tokens: int | None = None
     """The most of any model's window that is used."""
+    min_tier: Tier | None = None
+    """Weaker models are refused."""
 
     def resolve(self, text: str) -> ModelRef:
         """The model that a typed reference, alias or bare name stands for."""
@@ -84,11 +87,20 @@ class ModelSet(Struct, frozen=True, kw_only=True, dict=True):
 
     def chain(self, requested: ModelRef | None = None, *, strict: bool = False) -> tuple[ModelRef, ...]:
         """The candidate models of a turn, in order; `strict` when the user picked this very model."""
-        if requested is None:
-            return self._default_chain
-        if strict:
-            return (requested,)
-        return failover.list_candidates(requested, primary=self.default, fallbacks=self.fallbacks)
+        if requested is not None and strict:
+            found: tuple[ModelRef, ...] = (requested,)
+        elif requested is not None:
+            found = failover.list_candidates(requested, primary=self.default, fallbacks=self.fallbacks)
+        else:
+            found = self._default_chain
+        floor = self.min_tier
+        if floor is None:
+            return found
+        kept = tuple(ref for ref in found if not is_below(tier_of(str(ref)), floor))
+        if not kept or (strict and requested not in kept):
+            weak = requested or found[0]
+            raise InvalidRequest(f"{weak} is weaker than models.minTier ({floor}): choose another model, or lower it")
+        return kept
 
     def model(self, ref: ModelRef) -> Model:
         found = self._models.get(ref)
@@ -159,6 +171,7 @@ def build_model_set(
         primary=primary,
         fallbacks=tuple(_configured(f"fallback {place}", name, book) for place, name in enumerate(fallbacks, 1)),
         context_tokens=context_tokens,
+        min_tier=models.min_tier,
     )
 
 

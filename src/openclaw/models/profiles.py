@@ -128,6 +128,14 @@ class ProfileStore:
         profiles = {name: _profile(entry) for name, entry in file.profiles.items()}
         return Profiles(profiles=profiles, order=file.order, stats=file.usage_stats)
 
+    def stamp(self) -> tuple[int, ...]:
+        """Another one whenever the file has changed."""
+        try:
+            about = self.path.stat()
+        except OSError:
+            return ()
+        return about.st_mtime_ns, about.st_size, about.st_ino
+
     def put(
         self, profile_id: str, provider: str, secret: Secret, kind: Literal["api_key", "token"] = "api_key"
     ) -> None:

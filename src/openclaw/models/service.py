@@ -10,21 +10,29 @@ from urllib.parse import urlsplit
 from msgspec import structs
 
 from openclaw.agent.settings import AgentsSettings, ResolvedAgent, agent_ids, default_agent, resolve_agent
-from openclaw.core.errors import StateError
+from openclaw.core.clock import Clock
+from openclaw.core.errors import ConfigError, StateError
+from openclaw.core.keys import DEFAULT_AGENT
 from openclaw.core.provider import Model, ThinkingLevel
+from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
 from openclaw.models import discover, registry, thinking
 from openclaw.models.failover import CredentialStats
 from openclaw.models.model_set import ModelSet, build_model_set
-from openclaw.models.profiles import ProfileStore
+from openclaw.models.profiles import AuthProfile, Profiles, ProfileStore, merge
+from openclaw.models.registry import OFFLINE
 from openclaw.models.runtime import ChosenRuntime, choose_runtime
-from openclaw.models.settings import AuthSettings, ModelsSettings
+from openclaw.models.settings import AuthSettings, ModelsSettings, ProviderSettings
 from openclaw.process.environment import Environment
+from openclaw.protocol.events import EventBus
 from openclaw.security.audit import AuditChange
 from openclaw.security.audit_log import AuditLog
 from openclaw.storage.atomic import JsonFile
 
 log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""How often a gateway looks for keys, and without a model for a model server on this machine."""
 
 
 class ModelAddresses:
@@ -80,6 +88,11 @@ def _host(url: str | None) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{port}"
 
 
+def key_profile(provider: str) -> str:
+    """The profile that the key of a provider is kept in."""
+    return f"{provider}:default"
+
+
 class ModelService:
     """The model set of each agent, its thinking levels and the stats of its credentials."""
 
@@ -102,6 +115,9 @@ class ModelService:
         self._addresses = ModelAddresses(self._state, audit)
         self._sets: dict[str, ModelSet] = {}
         self._sets_for: tuple[Any, ...] = ()
+        self._keys_seen: dict[str, tuple[int, ...]] = {}
+        """By agent: the state of the profile files its set was built from."""
+        self._served: tuple[discover.LocalModel, ...] | None = None
 
     def runtime(self, agent_id: str, model: Model, session: str | None = None) -> ChosenRuntime:
         """What carries out a turn with `model`; `session` is what the session chose."""
@@ -116,22 +132,65 @@ class ModelService:
         if not self._sets_for or any(one is not other for one, other in zip(now, self._sets_for, strict=True)):
             self._sets, self._sets_for = {}, now
         if agent_id not in self._sets:
-            agents, models, auth, variables = now
-            self._addresses.settle(models)
-            agent = resolve_agent(agents, agent_id)
-            self._sets[agent_id] = build_model_set(
-                models,
-                registry.load(),
-                environ=variables,
-                probe=self._probe,
-                auth=auth,
-                stored=self._profiles(agent_id).load(),
-                primary=agent.primary,
-                fallbacks=agent.fallbacks,
-                aliases=agent.aliases,
-                context_tokens=agents.defaults.context_tokens,
-            )
+            self._addresses.settle(now[1])
+            self._keys_seen[agent_id] = self._stamps(agent_id)
+            self._sets[agent_id] = self._build(agent_id, now[1], self._stored(agent_id))
         return self._sets[agent_id]
+
+    def has_model(self, agent_id: str) -> bool:
+        """Whether a model can answer; the offline responder is none."""
+        try:
+            return self.model_set(agent_id).default.provider != OFFLINE
+        except ConfigError:
+            return False
+
+    def _build(self, agent_id: str, models: ModelsSettings, stored: Profiles, primary: str | None = None) -> ModelSet:
+        agent = resolve_agent(self._agents.current, agent_id)
+        return build_model_set(
+            models,
+            registry.load(),
+            environ=self._variables.current,
+            probe=self.local_models,
+            auth=self._auth.current,
+            stored=stored,
+            primary=primary or agent.primary,
+            fallbacks=() if primary else agent.fallbacks,
+            aliases=agent.aliases,
+            context_tokens=self._agents.current.defaults.context_tokens,
+        )
+
+    def trial_set(
+        self,
+        agent_id: str,
+        providers: Mapping[str, ProviderSettings],
+        keys: Mapping[str, Secret],
+    ) -> ModelSet:
+        """The models with further providers and keys that are not kept yet; the keys come before those that are."""
+        stored = self._stored(agent_id)
+        new = {key_profile(name): AuthProfile(provider=name, secret=key) for name, key in keys.items()}
+        order = {**stored.order, **{name: (key_profile(name),) for name in keys}}
+        models = self._models.current
+        return self._build(
+            agent_id,
+            structs.replace(models, providers={**models.providers, **providers}),
+            structs.replace(stored, profiles={**stored.profiles, **new}, order=order),
+            # A default that does not work must not keep a person from choosing one that does.
+            primary=f"{OFFLINE}/{OFFLINE}",
+        )
+
+    def store_key(self, provider: str, key: Secret) -> None:
+        """Keeps a key for all agents."""
+        self._profiles(DEFAULT_AGENT).put(key_profile(provider), provider, key)
+        self._sets.clear()
+
+    def _stamps(self, agent_id: str) -> tuple[int, ...]:
+        """Changes with the profile files: another process may store a key while this one runs."""
+        return (*self._profiles(DEFAULT_AGENT).stamp(), *self._profiles(agent_id).stamp())
+
+    def _stored(self, agent_id: str) -> Profiles:
+        """The profiles of an agent over those of the main one, which all agents share."""
+        own = self._profiles(agent_id).load()
+        return own if agent_id == DEFAULT_AGENT else merge(self._profiles(DEFAULT_AGENT).load(), own)
 
     def thinking(
         self, model: Model, asked: str | None, agent: ResolvedAgent, session: str | None = None
@@ -158,7 +217,8 @@ class ModelService:
         store = self._profiles(agent_id)
         try:
             await asyncio.to_thread(store.update, profile_id, change, good_for=good_for)
-            stored = await asyncio.to_thread(store.load)
+            seen = self._stamps(agent_id)
+            stored = await asyncio.to_thread(self._stored, agent_id)
         except StateError as error:
             log.warning("%s", error.message)
             return
@@ -166,8 +226,36 @@ class ModelService:
         if known is not None:
             keyring = structs.replace(known.keyring, stored=stored)
             self._sets[agent_id] = structs.replace(known, keyring=keyring)
+            self._keys_seen[agent_id] = seen
+
+    def local_models(self) -> tuple[discover.LocalModel, ...]:
+        """What the model servers of this machine offered when they were last asked; asks the first time."""
+        if self._served is None:
+            self._served = self._probe()
+        return self._served
 
     def _probe(self) -> tuple[discover.LocalModel, ...]:
         if self._environment.environ.get("OPENCLAW_NO_LOCAL_MODELS"):
             return ()
         return discover.probe_servers()
+
+    async def look_for_servers(self) -> bool:
+        """Asks the model servers of this machine again; gives whether what they offer has changed."""
+        before = self.local_models()
+        self._served = await asyncio.to_thread(self._probe)
+        if self._served == before:
+            return False
+        self._sets.clear()
+        return True
+
+    async def watch(self, bus: EventBus, clock: Clock) -> None:
+        """Takes up keys that another process stored, and model servers started later, while there is no model."""
+        looks = not self._environment.environ.get("OPENCLAW_NO_LOCAL_MODELS")
+        while True:
+            stale = [agent for agent in self._sets if self._keys_seen[agent] != self._stamps(agent)]
+            for agent in stale:
+                del self._sets[agent]
+            offline = looks and any(known.default.provider == OFFLINE for known in self._sets.values())
+            if (offline and await self.look_for_servers()) or stale:
+                bus.publish("models.changed", {})
+            await clock.sleep(LOOK_SECONDS)

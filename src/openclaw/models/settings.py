@@ -8,6 +8,7 @@ from msgspec import Meta, field
 from openclaw.core.provider import Compat, ModelApi, Price
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Settings, doc
+from openclaw.models.tiers import Tier
 
 RuntimeId = Literal["openclaw", "codex", "auto"]
 InputKind = Literal["text", "image", "audio", "video"]
@@ -67,6 +68,9 @@ class ModelsSettings(Settings, frozen=True):
 
     mode: Annotated[Literal["merge", "replace"], doc("merge with the built-in catalog, or replace it")] = "merge"
     providers: Annotated[Mapping[str, ProviderSettings], doc("providers by id")] = field(default_factory=dict)
+    min_tier: Annotated[
+        Tier | None, doc("weaker models are refused, whoever asks for one: small, standard or frontier, by their names")
+    ] = None
 
 
 class AuthProfileSettings(Settings, frozen=True):

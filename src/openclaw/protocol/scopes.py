@@ -67,11 +67,12 @@ def is_wrong_role(error: object) -> bool:
 
 _TO_READERS = """
 agent board.changed board.command chat chat.send_timing chat.side_result config.changed
-controlUi.sessionPullRequests.changed cron mentions.changed node.hostStats node.presence node.runnerInventory.changed
-plugins.changed plugins.controlUi.changed portal.changed presence progressCard.changed session.long_running
-session.message session.observer session.operation session.recovery.completed session.recovery.requested
-session.sharing session.sharing.evidence session.stalled session.stuck session.suggestion session.tool session.typing
-sessions.catalog.host sessions.changed skills.changed talk.event task task.suggestion ui.command users.prefs.changed
+controlUi.sessionPullRequests.changed cron mentions.changed models.changed node.hostStats node.presence
+node.runnerInventory.changed plugins.changed plugins.controlUi.changed portal.changed presence progressCard.changed
+session.long_running session.message session.observer session.operation session.recovery.completed
+session.recovery.requested session.sharing session.sharing.evidence session.stalled session.stuck session.suggestion
+session.tool session.typing sessions.catalog.host sessions.changed skills.changed talk.event task task.suggestion
+ui.command users.prefs.changed
 voicewake.changed voicewake.routing.changed
 """.split()
 _TO_APPROVERS = """

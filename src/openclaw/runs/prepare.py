@@ -468,6 +468,10 @@ class TurnPreparer:
             skills=skills.labels,
             origins=(*path_origins(session.known.path), *turn.origins) if turn and session else read,
             said=session.known.context.messages if session else (),
+            path=self._facts_of(key.agent).exec_gate.path,
+            egress=self._live.config.tools.web.egress_budget,
+            agent_id=key.agent,
+            fresh=turn is not None and turn.trigger == "user" and not (key.is_subagent or key.is_cron or key.is_hook),
         )
 
     def called_skill(self, agent_id: str, text: str, taken: Sequence[str], given: Sequence[str] = ()) -> str | None:
@@ -562,6 +566,7 @@ class TurnPreparer:
         return PromptRequest(
             key=key,
             shared=is_shared(key, config.commands.owner_allow_from),
+            light=turn.alert is not None and turn.alert.light,
             sandbox=self._sandbox_facts(key, elevated) if self._sandboxes.is_boxed(key) else None,
             sandbox_mode=self._sandboxes.rules(key.agent).mode,
             external_agents=config.acp.enabled and bool(config.acp.agents),

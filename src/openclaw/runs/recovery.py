@@ -187,7 +187,7 @@ async def report_resumed(
 
 def _of_people(key: SessionKey) -> bool:
     """Jobs, hooks and sub-agents report to their own; nobody reads along there."""
-    return not (key.is_cron or key.is_hook or key.is_subagent or key.rest.startswith("boot:"))
+    return not (key.is_cron or key.is_hook or key.is_subagent or key.is_single)
 
 
 def _line(taken: ResumedRun) -> str:

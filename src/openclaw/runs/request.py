@@ -44,6 +44,8 @@ class AlertRules(Struct, frozen=True, kw_only=True):
     """An acknowledgement with at most this much beside it is none."""
     said_before: str = ""
     """The last alert, while it is too young to be repeated."""
+    light: bool = False
+    """Of the workspace files it is given HEARTBEAT.md alone."""
 
 
 class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -119,7 +121,7 @@ class RunRequest(Struct, frozen=True, kw_only=True):
 def reaches_person(turn: RunRequest) -> bool:
     """Whether somebody sees the answer of a turn who can reply to it in the same session."""
     key = turn.key
-    errand = key.is_cron or key.is_hook or key.is_subagent
+    errand = key.is_cron or key.is_hook or key.is_subagent or key.is_single
     return not errand and (turn.trigger == "user" or turn.reply_to is not None)
 
 

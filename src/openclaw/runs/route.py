@@ -1,5 +1,6 @@
 """The models of one run: who is asked, with which credential, and who comes next when that fails."""
 
+import logging
 import random
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -46,6 +47,8 @@ from openclaw.workspace.seed import Workspaces
 
 if TYPE_CHECKING:
     from openclaw.harnesses.codex.harness import CodexHarness
+
+log = logging.getLogger("openclaw.models")
 
 NONSENSE_TRIES = 3
 """Three unreadable answers are most likely not a model at all."""
@@ -114,6 +117,7 @@ class FailoverRoute:
         nonsense = isinstance(error, BadResponse) and self._tries >= NONSENSE_TRIES
         if isinstance(step, Retry) and (unreachable or nonsense):
             step = NextCandidate() if self._chain else failover.StopTrying("it is not running, or is something else")
+        log.warning("%s failed (%s): %s", model.ref, error.reason, error.message)
         if self._spending is not None:
             self._spending.failed(model, self._credentials[0], error, given_up=not isinstance(step, Retry))
         match step:
@@ -263,6 +267,8 @@ class ModelRoutes:
             model_set, opens = self._models.model_set(agent.id), self._open_provider
         requested = model_set.resolve(wanted) if wanted else None
         chain = model_set.chain(requested, strict=picked and requested is not None)
+        if requested is not None and requested not in chain:  # asked for by a plugin, not by a person
+            log.warning("%s is weaker than models.minTier allows, so %s answers", requested, chain[0])
         if meter.rules.limits and (requested is None or not picked):
             chain = await self._budget.chain(meter, model_set, chain)
 

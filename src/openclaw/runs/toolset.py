@@ -146,6 +146,7 @@ def exec_policies(settings: ExecSettings, agents: Sequence[AgentEntry]) -> dict[
 
 DENIED = (
     "exec",
+    "process",
     "spawn",
     "shell",
     "fs_write",

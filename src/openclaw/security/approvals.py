@@ -19,6 +19,7 @@ from openclaw.storage import atomic
 from openclaw.storage.locks import Holder, KernelLock
 
 LOCK_SECONDS = 5.0
+REVIEW = "openclaw approvals review"
 
 
 # The approvals file.
@@ -54,15 +55,77 @@ class _Allowed(Struct):
     id: str = ""
 
 
+class _Accepted(Struct, frozen=True, kw_only=True):
+    """The document as we, or the owner, last left it. While it is being changed both versions count."""
+
+    digests: tuple[str, ...]
+    document: str = ""
+
+
 class ApprovalFile:
-    """Reads and extends the file; concurrent changes by others are kept."""
+    """Reads and extends the file; concurrent changes by others are kept.
+
+    Rules that another program put there count only once the owner has looked (`openclaw approvals review`).
+    """
 
     def __init__(self, path: Path, lock_seconds: float = LOCK_SECONDS) -> None:
         self._path = path
+        self._accepted_path = path.parent / "state" / "approvals-accepted.json"
         self._lock_seconds = lock_seconds
 
     def read(self) -> ApprovalsDocument:
-        return self._checked(self._raw())
+        """The rules that hold: where the file was changed behind us, what both versions allow."""
+        document, accepted = self._checked(self._raw()), self._accepted()
+        if self._digest() in accepted.digests:
+            return document
+        before = msgspec.json.decode(accepted.document or "{}", type=dict[str, Any])
+        return _narrower(document, self._checked(before))
+
+    def is_changed(self) -> bool:
+        """Whether another program changed the file since we, or the owner, left it."""
+        return self._digest() not in self._accepted().digests
+
+    def versions(self) -> tuple[str, str]:
+        """The document as it was last accepted, and as it is."""
+        return self._accepted().document, self._text()
+
+    def accept(self) -> None:
+        """The owner has looked: the file holds as it is."""
+        self._checked(self._raw())
+        self._accept(_Accepted(digests=(self._digest(),), document=self._text()))
+
+    def reject(self) -> None:
+        """Puts the file back as it was last accepted."""
+        accepted = self._accepted()
+        if accepted.document:
+            atomic.replace_file(self._path, accepted.document.encode())
+        else:
+            self._path.unlink(missing_ok=True)
+        self.accept()
+
+    def _text(self) -> str:
+        try:
+            return self._path.read_text()
+        except FileNotFoundError:
+            return ""
+
+    def _digest(self) -> str:
+        return hashlib.sha256(self._text().encode()).hexdigest()
+
+    def _accepted(self) -> _Accepted:
+        """What was accepted; a home that knows nothing of it yet is taken as it is."""
+        try:
+            return msgspec.json.decode(self._accepted_path.read_bytes(), type=_Accepted)
+        except FileNotFoundError:
+            first = _Accepted(digests=(self._digest(),), document=self._text())
+            self._accept(first)
+            return first
+        except (OSError, msgspec.DecodeError):
+            return _Accepted(digests=())
+
+    def _accept(self, accepted: _Accepted) -> None:
+        self._accepted_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        atomic.replace_file(self._accepted_path, msgspec.json.encode(accepted))
 
     @property
     def hash(self) -> str:
@@ -126,7 +189,14 @@ class ApprovalFile:
             raw = self._raw()
             self._checked(raw)
             yield raw
-            atomic.replace_file(self._path, msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n")
+            written = msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n"
+            if self.is_changed():
+                raise StateError(f"{self._path} was changed by another program: look at it with {REVIEW}")
+            # Accepted before it is there, so that no reader finds a version that nobody has accepted.
+            digest = hashlib.sha256(written).hexdigest()
+            self._accept(_Accepted(digests=(self._digest(), digest), document=written.decode()))
+            atomic.replace_file(self._path, written)
+            self._accept(_Accepted(digests=(digest,), document=written.decode()))
 
     def _raw(self) -> dict[str, Any]:
         """The whole document, in the current format."""
@@ -157,6 +227,35 @@ class ApprovalFile:
 
     def _unusable(self, error: Exception) -> StateError:
         return StateError(f"{self._path} cannot be read ({error}): mend it, or move it away")
+
+
+_SECURITY = ("full", "allowlist", "deny")
+_ASKING = ("off", "on-miss", "always")
+
+
+def _narrower(one: ApprovalsDocument, other: ApprovalsDocument) -> ApprovalsDocument:
+    """What both documents allow."""
+    agents: dict[str, StoredAgentApprovals] = {}
+    for name in {*one.agents, *other.agents}:
+        here, there = one.agents.get(name), other.agents.get(name)
+        known = {(*_what(entry), entry.get("identity")) for entry in (there.allowlist if there else ())}
+        listed = here.allowlist if here else ()
+        agents[name] = StoredAgentApprovals(
+            **_stricter(here, there),
+            allowlist=tuple(entry for entry in listed if (*_what(entry), entry.get("identity")) in known),
+        )
+    return ApprovalsDocument(defaults=_Policy(**_stricter(one.defaults, other.defaults)), agents=agents)
+
+
+def _stricter(one: _Policy | None, other: _Policy | None) -> dict[str, Any]:
+    both = [each for each in (one, other) if each is not None]
+    security = [each.security for each in both if each.security]
+    ask = [each.ask for each in both if each.ask]
+    return {
+        "security": max(security, key=_SECURITY.index, default=None),
+        "ask": max(ask, key=_ASKING.index, default=None),
+        "ask_fallback": "deny",
+    }
 
 
 def _is_meant(entry: Mapping[str, Any], wanted: str) -> bool:

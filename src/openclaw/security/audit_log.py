@@ -77,13 +77,15 @@ class AuditLog:
             self._end = (path, size, head)
         return tuple(entries)
 
-    def entries(self, run_id: str | None = None, limit: int | None = None) -> list[AuditEntry]:
-        """The entries, the latest first; of one run (given by its id or a prefix of it), or all."""
+    def entries(self, run_id: str | None = None, limit: int | None = None, plugin: str = "") -> list[AuditEntry]:
+        """The entries, the latest first; of one run (given by its id or a prefix of it), of one plugin, or all."""
         found: list[AuditEntry] = []
         for path in reversed(self._files()):
             for line in reversed(_lines(path)):
                 entry = parse_entry(line)
-                if entry is not None and (run_id is None or entry.run_id.startswith(run_id)):
+                if entry is None or (plugin and entry.plugin != plugin):
+                    continue
+                if run_id is None or entry.run_id.startswith(run_id):
                     found.append(entry)
                     if limit is not None and len(found) >= limit:
                         return found

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from openclaw.security.effects.forms import beyond_grammar
 from openclaw.security.settings import Ask, ExecMode, Security
 from openclaw.security.shell import CommandSegment, UnclearCommand, find_inline_code, parse_shell
 
@@ -126,13 +127,18 @@ def _miss(
             pinned = grant.arg_pattern is not None and grant.arg_pattern.startswith((_ARGV_PIN, _COMMAND_PIN))
             if not _is_the_same(grant, segment.argv, identify):
                 why = f"{segment.argv[0]}, or the script it is given, is not what it was when it was allowed"
-            elif strict and not pinned and (more := find_inline_code(segment.argv, path)):
+            elif strict and not pinned and (more := _more_than(segment.argv, path)):
                 why = more
             else:
                 break
         else:
             return why
     return None
+
+
+def _more_than(argv: Sequence[str], path: str) -> str:
+    """Why a grant for a whole program does not cover these arguments; empty when it does."""
+    return find_inline_code(argv, path) or beyond_grammar(argv, path)
 
 
 def _is_the_same(grant: ExecGrant, words: Sequence[str], identify: Identify) -> bool:

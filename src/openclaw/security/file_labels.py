@@ -6,6 +6,7 @@ in which a command ran that may have fetched some; files changed in that span ge
 
 import fnmatch
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -14,11 +15,12 @@ from msgspec import Struct, field
 
 from openclaw.core.text import Origin, make_origin, merge_origins
 
-CODE = frozenset(
-    ".py .sh .bash .zsh .js .mjs .cjs .ts .rb .pl .php .lua .mk .ps1 .bat .go .rs .java .c .h .cpp .toml .cfg .yml "
-    ".yaml".split()
+RUN_BY_NAME = frozenset(
+    "makefile gnumakefile justfile dockerfile package.json tox.ini .envrc rakefile gemfile conftest.py setup.py "
+    "setup.cfg "
+    "pyproject.toml noxfile.py sitecustomize.py usercustomize.py build.rs build.gradle pom.xml cmakelists.txt "
+    "compose.yaml docker-compose.yml .pre-commit-config.yaml vite.config.js webpack.config.js jest.config.js".split()
 )
-RUN_BY_NAME = frozenset("makefile gnumakefile justfile dockerfile package.json tox.ini .envrc rakefile gemfile".split())
 
 
 class LabelledFile(Struct, frozen=True, omit_defaults=True):
@@ -50,9 +52,12 @@ class LabelledFiles:
         self._append(LabelledFile(path=path) for path in paths if path in here)
 
     def now(self) -> int:
-        """The current time by the clock that also stamps files."""
-        self._append((LabelledFile(),))
-        return self._path.stat().st_mtime_ns
+        """The current time by the clock that stamps files: never later than the stamp of a change after it."""
+        return time.clock_gettime_ns(getattr(time, "CLOCK_REALTIME_COARSE", time.CLOCK_REALTIME))
+
+    def end(self) -> int:
+        """The current time, never earlier than the stamp of a change before it."""
+        return time.time_ns()
 
     def ran(self, start: int, end: int, origins: Sequence[Origin]) -> None:
         """Records a command that ran between two moments and may have written untrusted text."""
@@ -70,16 +75,14 @@ class LabelledFiles:
             found += [origins for start, end, origins in self._spans if start <= changed <= end]
         return merge_origins(*found)
 
-    def code_below(self, directory: str) -> tuple[Origin, ...]:
-        """The origins of listed files below `directory` that a program may run or load implicitly."""
+    def loaded_below(self, directory: str) -> list[str]:
+        """The listed files below `directory` that a builder or interpreter loads by their name alone."""
         root = directory.rstrip("/") + "/"
-        return merge_origins(
-            *(
-                origins
-                for path, origins in self._current().items()
-                if path.startswith(root) and _is_code(path) and os.path.lexists(path)
-            )
-        )
+        return [
+            path
+            for path in self._current()
+            if path.startswith(root) and path.rpartition("/")[2].lower() in RUN_BY_NAME and os.path.lexists(path)
+        ]
 
     def all(self) -> dict[str, tuple[Origin, ...]]:
         return dict(self._current())
@@ -134,11 +137,6 @@ class LabelledFiles:
             return file.read(1) != b"\n"
 
 
-def _is_code(path: str) -> bool:
-    name = path.rpartition("/")[2].lower()
-    return name in RUN_BY_NAME or Path(name).suffix in CODE
-
-
 # Labels by location.
 
 VENDORED = frozenset(
@@ -153,6 +151,8 @@ class TrustedPaths(Struct, frozen=True, kw_only=True):
 
     own: Sequence[str] = ()
     """The owner's directories: the workspace, the current directory, configured trusted paths."""
+    package: str = ""
+    """The one of them that is ours, where others put nothing."""
     untrusted: Sequence[str] = ()
     """Glob patterns below them of files that others wrote."""
     directories: Mapping[str, tuple[Origin, ...]] = field(default_factory=dict)

@@ -21,7 +21,9 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import StateError
 from openclaw.core.text import ActionKind
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Approver, Effects, Tool, ToolContext
-from openclaw.security.approvals import ApprovalFile
+from openclaw.security.approvals import REVIEW, ApprovalFile
+from openclaw.security.effects.command_facts import git_runs, loaded_by
+from openclaw.security.effects.intent import targets
 from openclaw.security.exec_policy import (
     Allow,
     AskPerson,
@@ -44,6 +46,11 @@ SCRIPTS = (".sh", ".bash", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".
 LARGEST = 256 * 1024 * 1024
 
 
+HOOKED = frozenset(
+    "commit merge checkout switch pull push rebase am cherry-pick revert stash worktree clone gc add".split()
+)
+"""What git runs hooks for."""
+
 # The identity of the programs and scripts in a command.
 
 
@@ -56,19 +63,23 @@ def digest_programs(words: Sequence[str], cwd: str, resolve: Callable[[str], str
             continue
         if digest := _digest(Path(path)):
             parts.append(f"{path}\0{digest}")
+            # What a script loads from its own tree is part of it.
+            parts += [f"{near}\0{_digest(near, any_file=True)}" for near in loaded_by(Path(path))]
+    if words and words[0].rpartition("/")[2] == "git" and (runs := git_runs(cwd, commits=True)):
+        parts.append(f"git\0{runs}")
     if not parts:
         return ""
     return "sha256:" + hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _digest(path: Path) -> str:
-    """The digest of an executable or script; empty for anything else."""
+def _digest(path: Path, *, any_file: bool = False) -> str:
+    """The digest of an executable or script, or of `any_file`; empty for anything else."""
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
             return ""
         runs = about.st_mode & 0o111 or path.suffix.lower() in SCRIPTS
-        if not runs:
+        if not (runs or any_file):
             return ""
         if about.st_size > LARGEST:  # too large to hash; size and time are almost as good
             return f"{about.st_size}:{about.st_mtime_ns}:{about.st_ino}"
@@ -152,9 +163,21 @@ class ExecGate(Struct, kw_only=True):
     """By session key, held while a request of that conversation is open; dropped with its last waiter."""
 
     async def admit(
-        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str = "", bulk: str = ""
+        self,
+        tool: Tool,
+        args: Mapping[str, Any],
+        context: ToolContext,
+        cause: str = "",
+        bulk: str = "",
+        *,
+        place: str = "",
+        harmless: bool = False,
     ) -> str | None:
-        """A `cause` asks a person even if the allowlist permits the call; `bulk` also if it was settled before."""
+        """A `cause` asks a person even if the allowlist permits the call; `bulk` also if it was settled before.
+
+        A protected `place` is asked about each time. A `harmless` command needs no place on the allowlist.
+        """
+        bulk = _joined(place, bulk)
         effects = tool.effects(args)
         if Effects.RUNS_CODE not in effects:
             return None
@@ -169,24 +192,34 @@ class ExecGate(Struct, kw_only=True):
         if not cwd.is_dir():
             return f"Not run: {cwd} is not a directory."
         wish = _Command(command=_visible(args), cwd=str(cwd.resolve()), path=self.path, limits=_own_limits(args))
-        ruling = self._despite(wish, context, leaving, cause, bulk)
+        ruling = self._despite(wish, context, leaving, cause, bulk, harmless)
         if not isinstance(ruling, AskPerson):
             return _refusal(ruling)
         # One request per conversation at a time, since the last answer may have settled this one. Other conversations
         # do not wait: an unanswered request must not block them.
         async with self.asking.setdefault(context.session_key, asyncio.Lock()):
-            ruling = self._despite(wish, context, leaving, cause, bulk)
+            ruling = self._despite(wish, context, leaving, cause, bulk, harmless)
             if not isinstance(ruling, AskPerson):
                 return _refusal(ruling)
             plain = not (cause or bulk or leaving)
-            return await self._asked(tool, wish, ruling.why, context, plain=plain, labelled=bool(cause))
+            return await self._asked(
+                tool, wish, ruling.why, context, plain=plain, labelled=bool(cause), once=bool(place)
+            )
 
-    def _despite(self, wish: _Command, context: ToolContext, leaving: bool, cause: str, bulk: str) -> Ruling:
+    def is_open(self, agent_id: str, args: Mapping[str, Any]) -> bool:
+        """Whether commands run without any question: `full`, and nobody asked."""
+        return self._limits(agent_id, _own_limits(args)) == ("full", "off")
+
+    def _despite(
+        self, wish: _Command, context: ToolContext, leaving: bool, cause: str, bulk: str, harmless: bool
+    ) -> Ruling:
         """The allowlist's ruling, unless there is a cause to ask anyway."""
         limits = self._limits(context.agent_id, wish.limits)
         if leaving:  # the owner let this session leave its sandbox, and still approves each command
             limits = stricter(limits, ("allowlist", "on-miss"))
         ruling = self._rule(wish, context.agent_id, *limits)
+        if harmless and limits[0] != "deny" and limits[1] != "always":
+            ruling = Allow("it only reads, or makes files that may be made")
         if isinstance(ruling, Deny):
             return ruling
         listed = bool(cause) and self._is_listed(wish, context.agent_id)
@@ -275,21 +308,33 @@ class ExecGate(Struct, kw_only=True):
     def _rule(self, wish: _Command, agent_id: str, security: Security, ask: Ask) -> Ruling:
         agent = self.approvals.read().agents.get(agent_id)
         grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
-        return decide(
+        # A repository whose settings run something makes git more than a reader, whatever was granted for git itself.
+        words = words_of(wish.command) if security == "allowlist" else ()
+        if "git" in words and (runs := git_runs(wish.cwd, commits=not HOOKED.isdisjoint(words))):
+            grants = [grant for grant in grants if (grant.arg_pattern or "").startswith("sha256:")]
+            why = f"git would run something of this repository ({runs})"
+        else:
+            why = ""
+        ruling = decide(
             wish.command, wish.cwd, security, ask, grants, wish.resolve, self.safe_bins, wish.identify, self.strict
         )
+        if security == "allowlist" and self.approvals.is_changed():
+            why = _joined(why, f"exec-approvals.json was changed by another program: look at it with {REVIEW}")
+        return AskPerson(_joined(ruling.why, why)) if why and isinstance(ruling, AskPerson) else ruling
 
     def _is_listed(self, wish: _Command, agent_id: str) -> bool:
         return isinstance(self._rule(wish, agent_id, "allowlist", "off"), Allow)
 
     async def _asked(
-        self, tool: Tool, wish: _Command, why: str, context: ToolContext, *, plain: bool, labelled: bool
+        self, tool: Tool, wish: _Command, why: str, context: ToolContext, *, plain: bool, labelled: bool, once: bool
     ) -> str | None:
+        """Asks about a command; an answer of `once` is good for this time only."""
         seen = wish.exact()
         # What "always" would grant; nothing for code in an argument.
         grants = grants_for(
             wish.command, wish.cwd, wish.resolve, partial(secrets.token_hex, 4), wish.identify, self.strict
         )
+        grants = () if once or self.approvals.is_changed() else grants
         why = f"{why}. {ALWAYS_NOTE}" if labelled and grants else why
         answer = await self._answer(
             tool, context, why, wish.command, wish.cwd, identity=seen.identity, standing=bool(grants)
@@ -358,46 +403,121 @@ def _own_limits(args: Mapping[str, Any]) -> tuple[Security, Ask]:
 
 SENDING: frozenset[ActionKind] = frozenset({"send", "fetch-composed"})
 IRREVERSIBLE = SENDING | {"delete"}
+WISHED: frozenset[ActionKind] = frozenset({"send", "schedule"})
+"""What is not asked about when the owner's own words ask for it."""
 
 
 class LabelGate(Struct, frozen=True):
-    """Applies the label policy and the circuit breaker to every call, then the exec gate."""
+    """Applies protected places, the label policy and the circuit breaker to every call, then the exec gate."""
 
     inner: ExecGate
     labels: RunLabels
     table: Table
+    open_table: Table
+    """The table where commands run without a question."""
     breaker: CircuitBreaker
     clock: Clock
+    agreed: set[str] = field(default_factory=set)
+    """What a person agreed to in this run: a tool and where it sends."""
+    asking: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    """By that, held while a person is asked: the answer may settle the next call of the same reply."""
 
     async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
         effects = tool.effects(args)
-        runs = Effects.RUNS_CODE in effects
-        actions = self.labels.actions(tool, args, context)
-        behind = self.labels.behind(tool, args, context) if runs else self.labels.origins
-        context = structs.replace(context, origins=behind)
-        ruling = labels_decide(actions, behind, self.table)
+        if Effects.RUNS_CODE in effects:
+            return await self._admit_command(tool, args, context, effects)
+        actions, origins = self.labels.actions(tool, args, context), self.labels.origins
+        # What the owner asked for in his own words, to whom he named, is his.
+        if origins and not WISHED.isdisjoint(actions) and self.labels.is_wished(tool, args):
+            actions = tuple(action for action in actions if action not in WISHED)
+        open_policy = bool(origins) and self.inner.is_open(context.agent_id, {})
+        ruling = labels_decide(actions, origins, self.open_table if open_policy else self.table)
+        irreversible = not IRREVERSIBLE.isdisjoint(actions)
+        if isinstance(ruling, Allow) and not irreversible:
+            return None
         if isinstance(ruling, Deny):
-            return f"Not done: {ruling.why}. It is refused by the table of labels (security.externalContent)."
-        cause = ruling.why if isinstance(ruling, AskPerson) else ""
-        if cause and (asked := self.labels.asked_by(" ".join(strings(args)))):
-            cause = f"{cause}. The text that seems to ask for it is from {asked}"
-        counts = _counts(actions, args, runs=runs) if runs or not IRREVERSIBLE.isdisjoint(actions) else {}
-        now = self.clock.now()
-        tripped = {kind: why for kind, count in counts.items() if (why := self.breaker.tripped(kind, count, now))}
+            return _refused_by_table(ruling)
+        counts = _counts(actions, args, runs=False) if irreversible else {}
+        tripped = self._tripped(counts)
+        place = self.labels.place_of(tool, args, context) if "configure" in actions else ""
+        cause = self._cause(ruling, args, place)
+        refusal = None
+        if cause or tripped:
+            context = structs.replace(context, origins=origins)
+            intent = _intent(tool, actions, args)
+            async with self.asking[intent or context.call_id]:
+                if tripped or not intent or intent not in self.agreed:
+                    refusal = await self.inner.ask_person(tool, args, context, _joined(cause, *tripped.values()))
+            if refusal is None:
+                self.agreed.update((intent,) if intent else ())
+                if Effects.WRITES_FILES in effects:
+                    self.labels.vouch(context.call_id)
+        return self._counted(refusal, counts, tripped)
+
+    async def _admit_command(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, effects: Effects
+    ) -> str | None:
+        command = args.get("command")
+        plain = isinstance(command, str) and Effects.CONTAINED not in effects
+        harmless = plain and self.labels.is_harmless(args, context)
+        table, place, behind = self.table, "", self.labels.origins
+        actions: tuple[ActionKind, ...] = ()
+        if not harmless:
+            place = self.labels.place_of(tool, args, context) if plain else ""
+            behind = self.labels.behind(tool, args, context)
+            open_policy = plain and self.inner.is_open(context.agent_id, args)
+            # Code that came from elsewhere is asked about under every policy.
+            table = self.open_table if open_policy and behind == self.labels.origins else self.table
+            actions = (
+                self.labels.command_actions(command, args, context, open_policy=open_policy)
+                if isinstance(command, str) and plain
+                else ("run",)
+            )
+        context = structs.replace(context, origins=behind)
+        ruling = labels_decide(actions, behind, table)
+        if isinstance(ruling, Deny):
+            return _refused_by_table(ruling)
+        counts = _counts(actions, args, runs=True)
+        tripped = self._tripped(counts)
+        cause = self._cause(ruling, args, "")
+        place = f"it changes {place}" if place else ""
         bulk = "; ".join(tripped.values())
-        if runs:
-            refusal = await self.inner.admit(tool, args, context, cause, bulk)
-        else:
-            asks = cause or bulk
-            refusal = await self.inner.ask_person(tool, args, context, _joined(cause, bulk)) if asks else None
+        refusal = await self.inner.admit(tool, args, context, cause, bulk, place=place, harmless=harmless)
+        if refusal is None and cause:
+            self.labels.trust_programs(tool, args, context)
+        return self._counted(refusal, counts, tripped)
+
+    def _cause(self, ruling: Ruling, args: Mapping[str, Any], place: str) -> str:
+        """Why a person is asked; empty when nobody has to be."""
+        if not isinstance(ruling, AskPerson):
+            return ""
+        why = f"it changes {place}; {ruling.why}" if place else ruling.why
+        asked = self.labels.asked_by(" ".join(strings(args))) if self.labels.origins else ""
+        return f"{why}. The text that seems to ask for it is from {asked}" if asked else why
+
+    def _tripped(self, counts: Mapping[Kind, int]) -> dict[Kind, str]:
+        now = self.clock.now()
+        return {kind: why for kind, count in counts.items() if (why := self.breaker.tripped(kind, count, now))}
+
+    def _counted(self, refusal: str | None, counts: Mapping[Kind, int], tripped: Mapping[Kind, str]) -> str | None:
         if refusal is None:
-            if (cause or bulk) and Effects.WRITES_FILES in effects:
-                self.labels.vouch(context.call_id)
             for kind in tripped:
                 self.breaker.excused(kind)
             for kind, count in counts.items():
-                self.breaker.count(kind, count, now)
+                self.breaker.count(kind, count, self.clock.now())
         return refusal
+
+
+def _refused_by_table(ruling: Deny) -> str:
+    return f"Not done: {ruling.why}. It is refused by the table of labels (security.externalContent)."
+
+
+def _intent(tool: Tool, actions: Sequence[ActionKind], args: Mapping[str, Any]) -> str:
+    """What a person agrees to beyond this call: the same tool, sending to the same places; empty when it names none."""
+    if "configure" in actions or "delete" in actions or SENDING.isdisjoint(actions):
+        return ""
+    where = sorted(set(targets(args)))
+    return f"{tool.spec.name} {' '.join(where)}" if where else ""
 
 
 def _counts(actions: Sequence[ActionKind], args: Mapping[str, Any], *, runs: bool) -> dict[Kind, int]:

@@ -11,14 +11,16 @@ from openclaw.core.messages import Message
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin, make_origin, merge_origins
+from openclaw.security.effects.places import ProtectedPlaces
+from openclaw.security.effects.reach import may_fetch
 from openclaw.security.external import SOURCE_NAMES, Source, wrap_external_content
 from openclaw.security.file_labels import LabelledFiles, TrustedPaths
 from openclaw.security.gates import ExecGate, LabelGate
-from openclaw.security.labels import CircuitBreaker, build_table, may_fetch
+from openclaw.security.labels import CircuitBreaker, build_table
 from openclaw.security.note_marks import note_origins
 from openclaw.security.redaction import Redactor
-from openclaw.security.run_labels import LabelContext, RunLabels
-from openclaw.security.settings import SecuritySettings
+from openclaw.security.run_labels import Egress, JobLabels, LabelContext, RunLabels
+from openclaw.security.settings import EgressBudget, SecuritySettings
 from openclaw.security.undo import MB, JournalBudget, UndoJournal
 from openclaw.workspace.files import ALWAYS, WHEN_PRESENT
 
@@ -43,15 +45,26 @@ def files_of_programs(state: Path) -> LabelledFiles:
 class LabelService:
     """Labels what a run reads and writes; one for the process."""
 
-    def __init__(self, state: Path, home: Path, settings: Live[SecuritySettings], clock: Clock) -> None:
+    def __init__(
+        self,
+        state: Path,
+        home: Path,
+        settings: Live[SecuritySettings],
+        clock: Clock,
+        config: Path | None = None,
+    ) -> None:
         self._home = home
         self._clock = clock
         self._redactor = Redactor()
-        self._jobs: dict[str, tuple[Origin, ...]] = {}
+        self._jobs: dict[str, JobLabels] = {}
         self._breakers: dict[str, CircuitBreaker] = {}
         self.files = labelled_files(state)
         self._state = state
+        self._real_state = os.path.realpath(state)
+        self._config = os.path.realpath(config or state / "openclaw.json")
         self._reals: dict[Path, str] = {}
+        self._egress: dict[str, Egress] = {}
+        self._places: dict[tuple[str, str], ProtectedPlaces] = {}
         self._live = settings
         self._configure(settings.current)
 
@@ -61,6 +74,7 @@ class LabelService:
         self._journal = open_journal(self._state, settings, self._clock)
         external = settings.external_content
         self._table = build_table(external.table, external.taint_tools)
+        self._open_table = build_table(external.table, external.taint_tools, local=True)
 
     def know(self, secrets: Iterable[Secret]) -> None:
         """Adds secrets to redact from tool results."""
@@ -68,10 +82,12 @@ class LabelService:
 
     def of_job(self, name: str, command: str) -> tuple[Origin, ...]:
         """The origins of a background command's output."""
-        found = self._jobs.get(name)
-        if found is None and may_fetch(command):
-            return (make_origin("external", f"exec {command}"),)
-        return found or ()
+        job = self._jobs.get(name)
+        if job is None:
+            return (make_origin("external", f"exec {command}"),) if may_fetch(command) else ()
+        seen = self.labels(Path("/")).job_origins(job, "")
+        job.close()
+        return seen
 
     def labels(
         self,
@@ -83,9 +99,14 @@ class LabelService:
         skills: Mapping[str, tuple[Origin, ...]] | None = None,
         origins: Sequence[Origin] = (),
         said: Sequence[Message] = (),
+        path: str = os.defpath,
+        egress: EgressBudget = EgressBudget(),  # noqa: B008 (immutable)
+        agent_id: str = "",
+        fresh: bool = True,
     ) -> RunLabels:
         """The labels of one run. `trusted` says whose words the workspace holds; `place` is a directory of the owner's
-        where he is, `boxes` where sandboxes keep their files."""
+        where he is, `boxes` where sandboxes keep files, `path` where programs are. A run that no person asked for,
+        so not a `fresh` one, goes on with what the last one may still send out."""
         if self._settings is not self._live.current:
             self._configure(self._live.current)
         external = self._settings.external_content
@@ -93,22 +114,40 @@ class LabelService:
         own += [Path(place)] if place else []
         own += [boxes] if boxes is not None else []
         # As they were first seen, so that replacing one with a link later does not make its target trusted.
-        for path in own:
-            if path not in self._reals:
-                self._reals[path] = os.path.realpath(path.expanduser())
-        reals = [self._reals[path] for path in own]
+        for each in own:
+            if each not in self._reals:
+                self._reals[each] = os.path.realpath(each.expanduser())
+        reals = [self._reals[each] for each in own]
         # Workspace files that are part of the prompt bring their labels with them.
         listed = self.files.of(*(f"{reals[0]}/{name}" for name in (*ALWAYS, *WHEN_PRESENT)))
         notes = [note for name in ("MEMORY.md", "memory.md") if os.path.exists(note := f"{reals[0]}/{name}")]  # noqa: PTH110
+        spent = self._egress.get(agent_id)
+        if fresh or spent is None:
+            spent = self._egress[agent_id] = Egress(egress.requests, egress.bytes)
+        protected = self._places.get((path, reals[0]))
+        if protected is None:
+            protected = self._places[path, reals[0]] = ProtectedPlaces(
+                home=os.path.realpath(self._home),
+                state=self._real_state,
+                config=self._config,
+                programs=tuple(each for each in path.split(os.pathsep) if each),
+                open=(reals[0], f"{self._real_state}/sandboxes"),
+            )
         if not trusted:  # its files are in the prompt
             origins = (*origins, make_origin("external", f"the workspace {workspace}, which is not trusted"))
-        trusted_roots = reals if trusted else reals[1:]
         known = LabelContext(
             files=self.files,
-            places=TrustedPaths(own=trusted_roots, untrusted=external.untrusted_paths, directories=skills or {}),
+            places=TrustedPaths(
+                own=reals if trusted else reals[1:],
+                package=reals[1],
+                untrusted=external.untrusted_paths,
+                directories=skills or {},
+            ),
             journal=self._journal,
             redactor=self._redactor,
             jobs=self._jobs,
+            protected=protected,
+            egress=spent,
         )
         return RunLabels(known, origins=merge_origins(origins, listed, *map(note_origins, notes)), said=said)
 
@@ -118,7 +157,7 @@ class LabelService:
             limits = self._settings.breaker
             breaker = CircuitBreaker({"deletes": limits.deletes_per_minute, "sends": limits.sends_per_minute})
             self._breakers[agent_id] = breaker
-        return LabelGate(inner, labels, self._table, breaker, self._clock)
+        return LabelGate(inner, labels, self._table, self._open_table, breaker, self._clock)
 
 
 def wrap_untrusted(content: str, source: str, *, warn: bool = True) -> str:

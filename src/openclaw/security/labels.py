@@ -6,7 +6,7 @@ messages. The configuration may change every cell of the table (`security.extern
 
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -72,7 +72,7 @@ ACTION_WORDS: dict[ActionKind, str] = {
     "write-instructions": "changes what the assistant is told in every conversation",
     "delete": "deletes files",
     "fetch": "fetches an address that was given",
-    "fetch-composed": "sends out words or an address that nobody gave",
+    "fetch-composed": "sends out words or an address that nobody gave, or more than a run may send",
     "run": "runs code",
     "send": "sends a message out",
     "schedule": "schedules work",
@@ -91,7 +91,7 @@ _BY_EFFECT: tuple[tuple[Effects, ActionKind], ...] = (
     (Effects.DELETES, "delete"),
 )
 _INSTRUCTIONS = frozenset(
-    "agents.md soul.md tools.md identity.md user.md heartbeat.md bootstrap.md memory.md claude.md".split()
+    "agents.md soul.md tools.md identity.md user.md heartbeat.md bootstrap.md boot.md memory.md claude.md".split()
 )
 _STANDING = frozenset({"skills", "hooks"})
 """Top-level workspace directories whose files are followed or run automatically."""
@@ -103,6 +103,8 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     reads: Sequence[str] = ()
     """Absolute paths that it reads."""
     writes: Sequence[str] = ()
+    protected: Collection[str] = ()
+    """Those of them that are protected places."""
     workspace: str = ""
     address_known: bool = True
     """Whether every address and word it sends occurs in what was read or said before."""
@@ -117,14 +119,18 @@ def actions_of(effects: Effects, facts: CallFacts) -> tuple[ActionKind, ...]:
         found.append("fetch" if facts.address_known else "fetch-composed")
     if Effects.RUNS_CODE not in effects:
         if Effects.WRITES_FILES in effects:
-            found += [_writing(path, facts.workspace) for path in facts.writes] or ["write"]
+            written = [
+                "configure" if path in facts.protected else writing(path, facts.workspace) for path in facts.writes
+            ]
+            found += written or ["write"]
         if Effects.READS_FILES in effects:
             found += [_reading(path, facts.named) if is_secret_path(path) else "read" for path in facts.reads]
             found += [] if facts.reads else ["read"]
     return tuple(dict.fromkeys(found))
 
 
-def _writing(path: str, workspace: str) -> ActionKind:
+def writing(path: str, workspace: str) -> ActionKind:
+    """What writing a file means, by its place."""
     root = workspace.rstrip("/") + "/"
     if not workspace or not path.startswith(root):
         return "write-outside"
@@ -145,14 +151,6 @@ def is_named(path: str, named: Sequence[str]) -> bool:
     return any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", said) for said in named)
 
 
-_NETWORK = re.compile(
-    r"://|(?<![\w./-])(?:curl|wget|ssh|scp|sftp|rsync|nc|ncat|netcat|socat|telnet|ftp|lynx|w3m|links|elinks|http|https|xh"
-    r"|aria2c|yt-dlp|youtube-dl|gh|glab|hub|svn|hg|mail|mailx|mutt|himalaya|neomutt|fetchmail|dig|nslookup|whois|aws|gcloud|az"
-    r"|kubectl|docker|podman|npx|pipx|uvx|bunx)(?![\w.-])"
-    r"|\bgit\s+(?:-\S+\s+|-C\s+\S+\s+)*(?:clone|fetch|pull|ls-remote|submodule|push|archive)\b"
-    r"|\b(?:pip3?|uv|npm|pnpm|yarn|bun|cargo|gem|go|apt|apt-get|brew|dnf|apk|composer)\s+(?:\S+\s+)?(?:install|add|get|update|"
-    r"upgrade|download|fetch|view|search|info|show|pip)\b|/dev/(?:tcp|udp)/"
-)
 _DELETING = re.compile(
     r"(?<![\w./-])(?:rm|rmdir|unlink|shred|srm|trash|trash-put|wipefs|mkfs(?:\.\w+)?)(?![\w.-])|\bfind\b[^;|&]*\s-delete\b"
     r"|\bgit\s+(?:-\S+\s+)*(?:clean|reset\s+--hard|checkout\s+--|branch\s+-D|push\s+[^;|&]*(?:--force|--delete))"
@@ -160,11 +158,6 @@ _DELETING = re.compile(
     r"|\b(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir)|fs\.(?:rm|unlink)\w*)\s*\(",
     re.IGNORECASE,
 )
-
-
-def may_fetch(command: str) -> bool:
-    """Whether a command line may fetch external text, judging by its words. Prefers false positives."""
-    return bool(_NETWORK.search(command))
 
 
 def deletes(command: str) -> int:
@@ -205,13 +198,24 @@ DEFAULT_TABLE: Table = {
 }
 
 
-def build_table(changes: Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]], mode: Mode = "approve") -> Table:
-    """The table with the owner's changes; `mode` off ignores labels, `deny` denies where a label would ask."""
+LOCAL: frozenset[ActionKind] = frozenset({"run", "write-outside"})
+"""What stays on the machine: where commands run without a question, text from elsewhere does not bring one back."""
+
+
+def build_table(
+    changes: Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]], mode: Mode = "approve", *, local: bool = False
+) -> Table:
+    """The table with the owner's changes; `mode` off ignores labels, `deny` denies where a label would ask.
+
+    With `local` what stays on the machine is not asked about, except for strangers.
+    """
     made: dict[ActionKind, dict[LabelColumn, LabelDecision]] = {}
     for action in ACTION_KINDS:
         made[action] = {}
         for column in LABEL_COLUMNS:
             word = DEFAULT_TABLE[action][column]
+            if local and action in LOCAL and column != "stranger" and word == "ask":
+                word = "allow"
             if column != "none" and mode == "off":
                 word = DEFAULT_TABLE[action]["none"]
             elif column != "none" and mode == "deny" and word == "ask" and DEFAULT_TABLE[action]["none"] == "allow":
@@ -299,6 +303,32 @@ def _address(url: str, said: Sequence[str], owner: Sequence[str]) -> bool:
     return bool(host) and any(_stands(host, text.lower()) for text in owner)
 
 
+_GENERIC = frozenset(
+    "html htm php asp aspx index docs doc en de fr es api wiki search q query page pages latest stable main "
+    "master v1 v2 v3 "
+    "library reference guide guides tutorial tutorials blog news article articles help about faq home org com "
+    "net io www "
+    "tree blob issues pull releases tag tags category package packages project projects pypi npm title id lang "
+    "s p".split()
+)
+
+
+def composed_bytes(url: str, owner: Sequence[str], public: Sequence[str]) -> int | None:
+    """How many bytes an address on a site that the owner named adds, all of them words that were given; else None."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    host = (parts.netloc or "").lower().removeprefix("www.")
+    if not host or parts.username or not any(_stands(host, text.lower()) for text in owner):
+        return None
+    added = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    known = "\n".join((*owner, *public)).lower()
+    words = [word.lower() for word in re.findall(r"[^\W_]+", added)]
+    given = set(re.findall(r"[^\W_]+", known))
+    return len(added.encode()) if all(word in _GENERIC or word in given for word in words) else None
+
+
 def _bare(url: str) -> str:
     return re.sub(r"^https?://(?:www\.)?", "", url.partition("#")[0], flags=re.IGNORECASE).rstrip("/")
 
@@ -352,7 +382,8 @@ def message_origins(message: Message) -> tuple[Origin, ...]:
 
 GIVING = ("web_fetch", "web_search")
 """Tools whose results are published text, verbatim."""
-READING = ("read", "grep", "ls", "find")
+READING = ("read",)
+"""The others show names of files too, which a run may have made."""
 
 
 def is_verbatim(message: Message, origins: Sequence[Origin]) -> bool:
@@ -362,7 +393,7 @@ def is_verbatim(message: Message, origins: Sequence[Origin]) -> bool:
     private data into them.
     """
     if isinstance(message, ToolResult):
-        return is_verbatim_result(message.tool_name, origins)
+        return not message.is_error and is_verbatim_result(message.tool_name, origins)
     if not isinstance(message, User):
         return False
     called_in = all(each.source.startswith("webhook ") for each in origins)

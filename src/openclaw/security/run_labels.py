@@ -8,17 +8,24 @@ import os
 import re
 import secrets
 import shlex
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from openclaw.core.messages import Assistant, Image, Message, Text, User
 from openclaw.core.sandbox import SANDBOX_HOME, RunsInSandbox, SandboxSpec, to_host_path, to_sandbox_path
 from openclaw.core.secret import REDACTED
 from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins, neutralise
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
+from openclaw.security.effects.command_facts import leaves, look_harmless, protected_by, secret_in
+from openclaw.security.effects.forms import only_shows
+from openclaw.security.effects.intent import asked_for
+from openclaw.security.effects.opens import OpenWatch, names_in, others_directories
+from openclaw.security.effects.places import ProtectedPlaces, name_place
+from openclaw.security.effects.reach import may_fetch
 from openclaw.security.external import (
     PLAIN_TOKENS,
     REMOVED_TOKEN,
@@ -32,13 +39,15 @@ from openclaw.security.file_labels import LabelledFiles, TrustedPaths, label_of
 from openclaw.security.labels import (
     CallFacts,
     actions_of,
+    composed_bytes,
     copied_origin,
+    deletes,
     is_named,
     is_safe_to_send,
     is_verbatim,
     is_verbatim_result,
-    may_fetch,
     message_origins,
+    strings,
 )
 from openclaw.security.note_marks import is_note, mark_note, note_origins
 from openclaw.security.redaction import Redactor, redact_found
@@ -117,6 +126,9 @@ def _expanded(text: str) -> Path:
 
 LONGEST_JOB_NS = 1_800_000_000_000
 COMMAND_CHARS = 100
+SHORT_ARGUMENT = 5
+MOST_JOBS = 16
+"""Background commands that are watched at a time."""
 _RUNNERS = re.compile(
     r"(?<![\w.-])(?:python[\d.]*|pypy\d?|node|deno|bun|ruby|perl|php|lua|bash|sh|zsh|dash|source|make|just|npm|pnpm|yarn|npx|uv|tox|nox"
     r"|pytest|cargo|go|gradle|mvn|rake|bundle|docker|podman|pre-commit|ansible-playbook|terraform)(?![\w-])|(?:^|[;&|]\s*)\./"
@@ -138,6 +150,33 @@ def only_reads(command: str) -> bool:
     return isinstance(parsed, tuple) and all(segment.argv[0] in _READERS for segment in parsed)
 
 
+class JobLabels(Struct):
+    """What a background command has read so far."""
+
+    origins: tuple[Origin, ...] = ()
+    watch: OpenWatch | None = None
+    began: int = 0
+
+    def close(self) -> None:
+        if self.watch is not None:
+            self.watch.close()
+
+
+class Egress(Struct):
+    """What was sent out since a person last asked for something, by the run and those it set to work."""
+
+    requests: int = 20
+    """Given addresses that may be fetched once untrusted text was read."""
+    bytes: int = 512
+    """Bytes that may be added to the addresses of sites the owner named."""
+    fetched: set[str] = field(default_factory=set)
+    composed: int = 0
+
+    @property
+    def within(self) -> bool:
+        return self.composed <= self.bytes and len(self.fetched) <= self.requests
+
+
 class LabelContext(Struct, frozen=True, kw_only=True):
     """What a run's labels depend on."""
 
@@ -146,8 +185,10 @@ class LabelContext(Struct, frozen=True, kw_only=True):
     journal: UndoJournal
     redactor: Redactor
     """Knows the credentials."""
-    jobs: dict[str, tuple[Origin, ...]]
-    """The origins of background commands' output, by name. Shared by all runs of the process."""
+    jobs: dict[str, JobLabels]
+    """What background commands have read, by name. Shared by all runs of the process."""
+    protected: ProtectedPlaces = ProtectedPlaces()
+    egress: Egress
 
 
 class RunLabels:
@@ -162,6 +203,8 @@ class RunLabels:
         """The part of it that is not secret: strangers' words, and what the owner said himself."""
         self._untrusted: list[tuple[Origin, str]] = []
         self._owner: list[str] = []
+        self._servers: defaultdict[str, list[str]] = defaultdict(list)
+        """What each tool server has said: it may be told that again."""
         self._vouched: set[str] = set()
         self._unheard = list(said)
         """Earlier messages, processed at the first call: most turns call nothing."""
@@ -188,6 +231,12 @@ class RunLabels:
                 self._public += [message.text] if found or own else []
             if own:
                 self._owner.append(message.text)
+
+    @property
+    def wishes(self) -> list[str]:
+        """What the owner said last: the words that this run is for."""
+        self._catch_up()
+        return self._owner[-1:]
 
     def _remember(self, text: str, origins: Sequence[Origin]) -> None:
         self.origins = merge_origins(self.origins, origins)
@@ -216,7 +265,7 @@ class RunLabels:
     # Before a call.
 
     def actions(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[ActionKind, ...]:
-        """The actions of a call, for the label policy."""
+        """The actions of a call that runs no command, for the label policy."""
         self._catch_up()
         effects, box = tool.effects(args), sandbox_of(tool, args)
         writes = Effects.WRITES_FILES in effects
@@ -227,12 +276,68 @@ class RunLabels:
         facts = CallFacts(
             reads=reads,
             writes=changed,
+            protected=[path for path in changed if name_place(path, self._known.protected)],
             workspace=command_directory({}, context, box) if writes else "",
-            address_known=Effects.FETCHES not in effects
-            or is_safe_to_send(args, self._given, self._public, self._owner),
+            address_known=Effects.FETCHES not in effects or self._may_fetch(tool, args),
             named=self._owner,
         )
         return actions_of(effects, facts)
+
+    def place_of(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str:
+        """The protected place that a call would change, in words for the owner; empty when there is none."""
+        command = args.get("command")
+        if isinstance(command, str):
+            cwd, places = command_directory(args, context), self._known.protected
+            path, what = protected_by(command, cwd, places) if not only_shows(command, cwd, places.home) else ("", "")
+            return f"{what} ({path})" if what else ""
+        for path in sorted(tool.resources(args, context)):
+            if path.startswith("/") and (what := name_place(path, self._known.protected)):
+                return f"{what} ({path})"
+        return ""
+
+    def is_harmless(self, args: Mapping[str, Any], context: ToolContext) -> bool:
+        """Whether a command on this machine only reads, or makes files that the `write` tool may make."""
+        command = args.get("command")
+        if not isinstance(command, str) or args.get("env"):
+            return False
+        cwd, workspace = command_directory(args, context), os.path.realpath(context.workspace)
+        return look_harmless(command, cwd, workspace, self._known.protected) is not None
+
+    def command_actions(
+        self, command: str, args: Mapping[str, Any], context: ToolContext, *, open_policy: bool
+    ) -> tuple[ActionKind, ...]:
+        """The actions of a command that is not harmless. With `open_policy` it may stay on the machine unasked."""
+        cwd, home = command_directory(args, context), self._known.protected.home
+        found: list[ActionKind] = []
+        if open_policy and self.origins and leaves(command, cwd, home):
+            found.append("send")
+        if self.origins and deletes(command):
+            found.append("delete")
+        if self.origins and secret_in(command, cwd, home, "\n".join(self._owner)):
+            found.append("read-secret")
+        return (*found, "run")
+
+    def is_wished(self, tool: Tool, args: Mapping[str, Any]) -> bool:
+        """Whether the owner asked for a message or a reminder himself, in what he said last."""
+        return asked_for(tool.spec.name, args, self.wishes, self._public)
+
+    def _may_fetch(self, tool: Tool, args: Mapping[str, Any]) -> bool:
+        """Whether a call fetches only what was given, and no more of it than a run may."""
+        server, _, named = tool.spec.name.partition("__")
+        public = [*self._public, *self._servers[server]] if named else self._public
+        safe = is_safe_to_send(args, self._given, public, self._owner)
+        texts = list(strings(args))
+        addresses = [text for text in texts if "://" in text]
+        if not safe:
+            added = [composed_bytes(text, self._owner, self._public) for text in addresses]
+            others = [text for text in texts if text not in addresses]
+            if not added or None in added or not is_safe_to_send({"": others}, self._given, public, self._owner):
+                return False
+            self._known.egress.composed += sum(each or 0 for each in added)
+        # The owner's own addresses are his to ask for; those of a page may spell something out.
+        if self.origins:
+            self._known.egress.fetched |= {text for text in addresses if not any(text in said for said in self._owner)}
+        return self._known.egress.within
 
     def behind(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
         """The origins that may have caused a call that runs code: those read so far, and those of files it would
@@ -245,16 +350,28 @@ class RunLabels:
     def _run_by(
         self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext
     ) -> Iterable[tuple[Origin, ...]]:
+        return [self._origins_of(path) for path in self.programs_in(tool, command, args, context)]
+
+    def programs_in(self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext) -> list[str]:
+        """The files that a command runs: scripts it names, and those that a builder loads by their name."""
         if only_reads(command):
-            return
+            return []
         runner = _RUNNERS.search(command) is not None
         box = sandbox_of(tool, args)
-        for path in command_files(command, command_directory(args, context, box), box):
-            # A directory can be entered, not run: copying or listing one starts nothing.
-            if runner or (os.access(path, os.X_OK) and Path(path).is_file()):
-                yield self._origins_of(path)
-        if runner:
-            yield self._known.files.code_below(command_directory(args, context, box))
+        cwd = command_directory(args, context, box)
+        # A directory can be entered, not run: copying or listing one starts nothing.
+        found = [
+            path
+            for path in command_files(command, cwd, box)
+            if Path(path).is_file() and (runner or os.access(path, os.X_OK))
+        ]
+        return [*found, *self._known.files.loaded_below(cwd)] if runner else found
+
+    def trust_programs(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> None:
+        """The owner agreed that a command runs: what it runs is his from now on."""
+        command = args.get("command")
+        if isinstance(command, str):
+            self._known.files.clear(self.programs_in(tool, command, args, context))
 
     async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> "CallStart":
         """Snapshots files for undo and labels them before anything is written, so that a crash loses neither."""
@@ -263,10 +380,10 @@ class RunLabels:
             command = args.get("command")
             if not isinstance(command, str):
                 # What it runs may change any file, and does not say which.
-                return CallStart(at=await asyncio.to_thread(files.now) if self.origins else 0)
+                return CallStart(at=files.now() if self.origins else 0)
             self._known.journal.ran(context.run_id, context.session_key, command)
-            timed = bool(self.origins) or may_fetch(command)
-            return CallStart(at=await asyncio.to_thread(files.now) if timed else 0)
+            watch = await asyncio.to_thread(self._watch, command_directory(args, context, sandbox_of(tool, args)))
+            return CallStart(at=files.now(), watch=watch)
         if Effects.WRITES_FILES not in effects:
             return CallStart()
         paths = sorted(path for path in tool.resources(args, context) if path.startswith("/"))
@@ -280,6 +397,13 @@ class RunLabels:
             await asyncio.to_thread(files.mark, paths, labelled)
         return CallStart(paths=tuple(paths), kept=kept, origins=labelled)
 
+    def _watch(self, cwd: str) -> OpenWatch:
+        """Watches the labelled files, and the directories of others in the owner's own, while a command runs."""
+        roots = [root for root in self._known.places.own if root != self._known.places.package]
+        roots = [root for root in dict.fromkeys((*roots, cwd)) if not any(_below(root, other) for other in roots)]
+        listed = self._known.files.all()
+        return OpenWatch([*listed, *(path for root in roots for path in others_directories(root))])
+
     # After a call.
 
     async def after(
@@ -288,23 +412,32 @@ class RunLabels:
         """The result as the model may read it, labelled."""
         if began.paths:
             await asyncio.to_thread(self._settle, tool, context, began, output)
-        brought = await asyncio.to_thread(self._brought, tool, args, context, output)
+        brought = await asyncio.to_thread(self._brought, tool, args, context, began, output)
         if began.at:
             running = (output.details or {}).get("status") == "running"
-            end = self._known.files.now() + (LONGEST_JOB_NS if running else 0)
-            why = merge_origins(brought, self.origins) or (make_origin("external", f"{tool.spec.name} {_about(args)}"),)
-            self._known.files.ran(began.at, end, why)
+            end = self._known.files.end() + (LONGEST_JOB_NS if running else 0)
+            if why := merge_origins(brought, self.origins):
+                self._known.files.ran(began.at, end, why)
         # A silent download labels the files it leaves; what the model reads of it is ours.
         found = () if output.own else brought
         output = self._cleaned(tool, args, context, output, found)
         if found:
             self._remember(output.text, found)
-        if not output.own and is_verbatim_result(tool.spec.name, found):
-            self._given.append(output.text)
-            self._public += [output.text] if found else []
+        server, _, named = tool.spec.name.partition("__")
+        if named and found:
+            self._servers[server].append(output.text)
+        if not (output.own or output.is_error) and is_verbatim_result(tool.spec.name, found):
+            # What the call itself said is not given by its result.
+            text = output.text
+            for own in strings(args):
+                text = text.replace(own, " ") if len(own) > SHORT_ARGUMENT else text
+            self._given.append(text)
+            self._public += [text] if found else []
         return output
 
-    def _brought(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, output: Output) -> tuple[Origin, ...]:
+    def _brought(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: "CallStart", output: Output
+    ) -> tuple[Origin, ...]:
         """The untrusted origins of a result."""
         effects = tool.effects(args)
         found = [output.origins]
@@ -312,26 +445,74 @@ class RunLabels:
             found.append((make_origin("external", f"{tool.spec.name} {_about(args)}".strip()),))
         command = args.get("command")
         if Effects.RUNS_CODE in effects and isinstance(command, str):
-            found.append(self._printed(tool, command, args, context))
+            found.append(self._printed(tool, command, args, context, began.watch, output.text))
             name = (output.details or {}).get("sessionId")
             if isinstance(name, str):
-                self._known.jobs[name] = merge_origins(*found)
+                self._keep_job(name, JobLabels(merge_origins(*found), began.watch, began.at))
+            elif began.watch is not None:
+                began.watch.close()
         elif Effects.READS_FILES in effects:
             shown = output.touched or (() if output.listed else argument_paths(args, context, sandbox_of(tool, args)))
             found += [self._origins_of(path) for path in shown]
             found += [self._origins_of(path, name_only=True) for path in output.listed]
         named = args.get("sessionId")
-        if isinstance(named, str):
-            found.append(self._known.jobs.get(named, ()))
+        if isinstance(named, str) and (job := self._known.jobs.get(named)) is not None:
+            found.append(self.job_origins(job, output.text))
         return merge_origins(*found)
 
-    def _printed(self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
-        """The origins of a command's output: pages it fetches, files it names."""
+    def _keep_job(self, name: str, job: JobLabels) -> None:
+        jobs = self._known.jobs
+        jobs[name] = job
+        watched = [each for each in jobs.values() if each.watch is not None and each.watch.works]
+        for oldest in watched[:-MOST_JOBS]:
+            oldest.origins = merge_origins(
+                oldest.origins, *map(self._origins_of, oldest.watch.all() if oldest.watch else ())
+            )
+            oldest.close()
+
+    def job_origins(self, job: JobLabels, text: str) -> tuple[Origin, ...]:
+        """The origins of a background command's output up to now; the files it left get them too."""
+        if job.watch is not None:
+            more = merge_origins(job.origins, self._observed(job.watch, text))
+            if more != job.origins and job.began:
+                self._known.files.ran(job.began, self._known.files.end(), more)
+            job.origins = more
+        return job.origins
+
+    def _printed(
+        self,
+        tool: Tool,
+        command: str,
+        args: Mapping[str, Any],
+        context: ToolContext,
+        watch: OpenWatch | None,
+        text: str,
+    ) -> tuple[Origin, ...]:
+        """The origins of a command's output: pages it fetches, labelled files it opened, files of others it names."""
         box = sandbox_of(tool, args)
         named = command_files(command, command_directory(args, context, box), box)
+        if watch is not None and watch.works:
+            # What is watched and was not opened was not read, whatever the line says.
+            own = self._known.places.own
+            named = [path for path in named if not any(_below(path, root) for root in own)]
         files = [self._origins_of(path, name_only=Path(path).is_dir()) for path in named]
+        seen = self._observed(watch, text) if watch is not None else ()
         here = (make_origin("external", f"exec {command[:COMMAND_CHARS]}"),) if may_fetch(command) else ()
-        return merge_origins(here, *files)
+        return merge_origins(here, *files, seen)
+
+    def _observed(self, watch: OpenWatch, text: str) -> tuple[Origin, ...]:
+        """The origins of what a command opened; of everything it could have opened where that cannot be seen."""
+        seen = watch.opened()
+        if watch.lost or not watch.works:
+            seen = watch.all() | set(self._known.files.all())
+        found = []
+        for path in sorted(seen):
+            if not Path(path).is_dir():
+                found.append(self._origins_of(path))
+            # Of a directory that was only walked through nothing is shown.
+            elif any(name in text for name in names_in(path)):
+                found.append(self._origins_of(path, name_only=True))
+        return merge_origins(*found)
 
     def _origins_of(self, path: str, *, name_only: bool = False) -> tuple[Origin, ...]:
         """The origins of a file: by location, by the list of labelled files, and of its text by marks in a note."""
@@ -393,6 +574,11 @@ class CallStart(Struct, frozen=True, kw_only=True):
     kept: Mapping[str, FileBefore] = {}
     origins: tuple[Origin, ...] = ()
     at: int = 0
+    watch: OpenWatch | None = None
+
+
+def _below(path: str, root: str) -> bool:
+    return path != root and path.startswith(root.rstrip("/") + "/")
 
 
 def _about(args: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from openclaw.core.sandbox import Access
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Settings, doc
 from openclaw.core.text import ActionKind, LabelColumn, LabelDecision
+from openclaw.security.profiles import SecurityProfile
 
 Id = str | int
 
@@ -225,6 +226,15 @@ class ExternalContentSettings(Settings, frozen=True):
     ] = ()
 
 
+class EgressBudget(Settings, frozen=True):
+    """`tools.web.egressBudget`: what a run may send out once it has read text from elsewhere."""
+
+    requests: Annotated[int, doc("addresses of pages that a run fetches before you are asked", ge=0)] = 20
+    bytes: Annotated[
+        int, doc("bytes of path and query that a run adds to addresses of sites you named before you are asked", ge=0)
+    ] = 512
+
+
 class BreakerSettings(Settings, frozen=True):
     """`security.breaker`: pausing a run that does too much of what cannot be taken back."""
 
@@ -245,9 +255,20 @@ class UndoSettings(Settings, frozen=True):
     days: Annotated[Count, doc("how long a run can be undone")] = 14
 
 
+class AuditSettings(Settings, frozen=True):
+    """`security.audit`: what `openclaw security audit` says."""
+
+    suppressions: Annotated[tuple[str, ...], doc("ids of checks that are not to be told of any more")] = ()
+
+
 class SecuritySettings(Settings, frozen=True):
     """`security`: protections that work whatever the model does."""
 
+    profile: Annotated[
+        SecurityProfile | None,
+        doc("a named set of settings, under what is set by hand: strict, balanced (as without one) or open"),
+    ] = None
+    audit: Annotated[AuditSettings, doc("what openclaw security audit says")] = AuditSettings()
     prompt_boundaries: Annotated[bool, doc("enclose workspace files in the prompt in markers nobody can forge")] = True
     install_policy: Annotated[InstallPolicySettings, doc("an operator's say over what may be installed")] = (
         InstallPolicySettings()

@@ -14,6 +14,7 @@ from openclaw.core.provider import Model
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin
 from openclaw.models import thinking
+from openclaw.models.registry import OFFLINE
 from openclaw.models.service import ModelService
 from openclaw.protocol.events import EventBus
 from openclaw.sessions.files import LoadedTranscript, load
@@ -39,9 +40,26 @@ def defaults_to_json(models: ModelService, agent_id: str) -> dict[str, Any]:
         "contextTokens": chosen.context_window,
         "thinkingLevels": [{"id": level, "label": level} for level in thinking.supported_levels(chosen)],
         "thinkingDefault": "medium" if chosen.reasoning else "off",
-        "modelConfigured": True,
+        "modelConfigured": chosen.provider != OFFLINE,
         "agentRuntime": models.runtime(agent_id, chosen).shown,
     }
+
+
+_JOB = re.compile(r"\[cron:[\w-]+ ([^\]\n]+)\]")
+
+
+def _plain_title(title: str) -> str:
+    """A title for people: a job's conversation is called like the job."""
+    job = _JOB.match(title)
+    return job[1] if job else title
+
+
+def _answering_model(row: SessionRow, preferences: SessionPreferences, models: ModelSet) -> Model:
+    """The model of a session: the one a person picked, else the one that answered last, else the default."""
+    ref = models.named(preferences.model) if preferences.model else None
+    if ref is None and row.provider and row.model:
+        ref = models.named(f"{row.provider}/{row.model}")
+    return models.model(ref or models.default)
 
 
 class RunState(Protocol):
@@ -94,26 +112,29 @@ class SessionService:
             return None
         models = self._models.model_set(key.agent)
         chosen = await self._lifecycle.preferences(key)
-        return self._row(found, key, chosen, models.model(models.default))
+        return self._row(found, key, chosen, models)
 
     async def list(self, agent_id: str | None = None) -> list[dict[str, Any]]:
         """All sessions as rows, the latest first."""
         chosen = await self._lifecycle.all_preferences()
         out = []
-        defaults: dict[str, Model] = {}
+        by_agent: dict[str, ModelSet] = {}
         for found in await self._index.list(agent_id=agent_id):
-            if found.agent_id not in defaults:
+            if found.agent_id not in by_agent:
                 try:
                     models = self._models.model_set(found.agent_id)
                 except NotFound:  # an agent that was taken out of the configuration; its sessions are still there
                     models = self._models.model_set(default_agent(self._agents.current))
-                defaults[found.agent_id] = models.model(models.default)
+                by_agent[found.agent_id] = models
             preferences = chosen.get(found.session_key) or SessionPreferences()
-            out.append(self._row(found, found.key, preferences, defaults[found.agent_id]))
+            out.append(self._row(found, found.key, preferences, by_agent[found.agent_id]))
         return out
 
-    def _row(self, row: SessionRow, key: SessionKey, preferences: SessionPreferences, default: Model) -> dict[str, Any]:
+    def _row(
+        self, row: SessionRow, key: SessionKey, preferences: SessionPreferences, models: ModelSet
+    ) -> dict[str, Any]:
         """One session as a row of lists and events."""
+        model = _answering_model(row, preferences, models)
         active, running = self._runs.active(key), self._runs.is_running(key)
         status = row.status if row.status in _STATUSES else "done"
         unnamed = "New conversation" if row.status == "new" else row.session_key
@@ -130,18 +151,18 @@ class SessionService:
             "status": "running" if running else "queued" if active else status,
             "hasActiveRun": running,
             "activeRunIds": list(active),
-            "modelProvider": row.provider or default.provider,
-            "model": row.model or default.id,
-            "contextTokens": default.context_window,
+            "modelProvider": model.provider,
+            "model": model.id,
+            "contextTokens": model.context_window,
             "inputTokens": row.input_tokens,
             "outputTokens": row.output_tokens,
             "totalTokens": row.context_tokens,
             "totalTokensFresh": True,
             "estimatedCostUsd": row.cost_usd,
-            "displayName": preferences.label or row.title or (key.rest if key.is_main else unnamed),
+            "displayName": preferences.label or _plain_title(row.title) or (key.rest if key.is_main else unnamed),
             "derivedTitle": row.title or None,
             "isMain": key.is_main,
-            "isBackground": key.is_cron or key.is_subagent or key.is_hook,
+            "isBackground": key.is_cron or key.is_subagent or key.is_hook or key.is_single,
             "visibility": "shared",
             "sharingRole": "admin",
             "permissionModePending": False,

@@ -181,6 +181,10 @@ class SessionSettings(Settings, frozen=True):
     reset_by_channel: Annotated[dict[str, ResetSettings], doc("rules for a channel, instead of all others")] = field(
         default_factory=dict
     )
+    reset_triggers: Annotated[
+        tuple[Annotated[str, Meta(pattern=r"^\S(.*\S)?$")], ...],
+        doc("messages that begin a new conversation beside /new and /reset; text behind one is its first message"),
+    ] = ("/new", "/reset")
     send_policy: Annotated[SendPolicySettings, doc("whether answers leave a conversation")] = SendPolicySettings()
     identity_links: Annotated[
         dict[str, tuple[str, ...]],

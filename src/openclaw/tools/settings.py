@@ -9,6 +9,7 @@ from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Millis, Seconds, Settings, doc
 from openclaw.security.settings import (
     Ask,
+    EgressBudget,
     ElevatedSettings,
     NarrowSettings,
     Profile,
@@ -108,6 +109,9 @@ class WebSettings(Settings, frozen=True):
 
     fetch: Annotated[FetchSettings, doc("reading pages")] = FetchSettings()
     search: Annotated[SearchSettings, doc("searching the web")] = SearchSettings()
+    egress_budget: Annotated[EgressBudget, doc("what a run may send out once it has read text from elsewhere")] = (
+        EgressBudget()
+    )
 
 
 class SnapshotSettings(Settings, frozen=True):

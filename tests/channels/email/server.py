@@ -49,6 +49,8 @@ class MailboxServer:
         self.mails: dict[int, bytes] = {}
         self.next_uid = 1
         self.sent: list[Message[str, str]] = []
+        self.withheld: set[int] = set()
+        """Mails that the server lists and does not hand out."""
         self.faults: list[str] = []
         """What the next mails that are sent meet: `before`, `after`, or a whole answer to DATA."""
         self.commands: list[str] = []
@@ -158,6 +160,9 @@ def _imap_handler(box: MailboxServer) -> Any:
                     self.line(f"* OK [UIDNEXT {box.next_uid}] next")
                 elif word.startswith("UID SEARCH"):
                     self.search(word)
+                elif word.startswith("UID FETCH") and int(word.split()[2]) in box.withheld:
+                    self.line(f"{tag} NO [SERVERBUG] Internal error")
+                    continue
                 elif word.startswith("UID FETCH"):
                     self.fetch(command)
                 elif word == "IDLE":

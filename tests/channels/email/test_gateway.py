@@ -111,6 +111,18 @@ async def test_attachments_go_both_ways_and_several_in_one_mail(openclaw_home: T
     assert saved.read_bytes() == content
 
 
+async def test_what_is_sent_by_itself_begins_a_thread_of_its_own(openclaw_home: TemporaryHome) -> None:
+    with MockModelServer([]) as model, MailboxServer() as box:
+        configure(openclaw_home, model, box)
+        with GatewayProcess(openclaw_home):
+            await asyncio.to_thread(box.listened)
+            command = ("message", "send", "--target", f"email:{ADA}", "--message", "**Lunch** at one?")
+            done = await asyncio.to_thread(typed(openclaw_home), *command)
+            assert not done.code and f"sent to email:{ADA}" in done.out, done.err
+    (sent,) = box.sent
+    assert (sent["Subject"], sent["Auto-Submitted"], sent["In-Reply-To"]) == ("Lunch at one?", "auto-generated", None)
+
+
 async def test_a_kill_while_it_is_answered_and_a_new_numbering_lose_and_double_nothing(
     openclaw_home: TemporaryHome,
 ) -> None:
@@ -150,4 +162,4 @@ def test_channels_add_tries_the_mailbox_and_keeps_what_works(openclaw_home: Temp
         done = typed(openclaw_home)(*command, stdin=f"{PASSWORD}\n")
         assert f"Email: this is {ADDRESS}; tried, and saved." in done.out, done.err
         assert f"email:{ADA}" in openclaw_home.config_path.read_text(), "as the platform writes it"
-        assert f"Write a mail to {ADDRESS}." in done.out and PASSWORD not in done.out + done.err
+        assert f"Write a mail to {ADDRESS}. If no answer comes" in done.out and PASSWORD not in done.out + done.err

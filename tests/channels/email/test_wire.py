@@ -145,6 +145,11 @@ def test_a_thread_is_its_first_mail_and_our_own_words_are_not_repeated() -> None
     assert "Shall I?" in other.text and other.text.startswith("Subject: Hello")
 
 
+def test_a_command_stands_alone_and_a_signature_is_no_part_of_it() -> None:
+    event = wire.to_inbound(decode(mail("/status\n\n-- \nAda Lovelace\n")), "default", verified=True)
+    assert event.text.strip() == "/status"
+
+
 def test_an_answer_is_in_the_thread_and_says_that_a_program_wrote_it() -> None:
     to = Address(channel="email", to="ada@ada.test", thread="<first@ada.test>")
     message = Outbound(to=to, text="**Yes**\n\n| a |\n|-|\n| 1 |", reply_to="<last@ada.test>", key="k1")

@@ -62,7 +62,7 @@ async def test_a_direct_message_a_group_a_reaction_and_a_stranger(openclaw_home:
 
 async def test_an_approval_is_answered_with_a_command(openclaw_home: TemporaryHome) -> None:
     with (
-        MockModelServer([calls("exec", command="touch done.txt"), says("It is done.")]) as model,
+        MockModelServer([calls("exec", command="install /dev/null done.txt"), says("It is done.")]) as model,
         SignalServer() as signal,
     ):
         configure(openclaw_home, model, httpUrl=signal.url)

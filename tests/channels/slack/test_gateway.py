@@ -89,7 +89,7 @@ async def test_an_answer_grows_in_one_message(openclaw_home: TemporaryHome) -> N
 
 
 async def test_an_approval_is_a_button_that_the_owner_presses(openclaw_home: TemporaryHome) -> None:
-    run = calls("exec", command="touch done.txt")
+    run = calls("exec", command="install /dev/null done.txt")
     with MockModelServer([run, says("It is done.")]) as model, SlackServer() as slack:
         configure(openclaw_home, model, slack)
         with GatewayProcess(openclaw_home):

@@ -79,7 +79,7 @@ async def test_stopping_an_answer_leaves_what_was_there(openclaw_home: Temporary
 
 async def test_the_owner_allows_a_command_with_a_button(openclaw_home: TemporaryHome) -> None:
     with (
-        MockModelServer([calls("exec", command="touch clicked"), says("Made it.")]) as model,
+        MockModelServer([calls("exec", command="install /dev/null clicked"), says("Made it.")]) as model,
         TelegramServer() as telegram,
     ):
         configure(openclaw_home, model, telegram, dmPolicy="open", allowFrom=["*"])
@@ -87,7 +87,7 @@ async def test_the_owner_allows_a_command_with_a_button(openclaw_home: Temporary
             telegram.says("make it")
             await until(telegram, lambda: len(telegram.sent) == 1)
             asked = telegram.sent[0]
-            assert "touch clicked" in asked["text"] and asked["chat_id"] == 7
+            assert "install /dev/null clicked" in asked["text"] and asked["chat_id"] == 7
             (row,) = asked["reply_markup"]["inline_keyboard"]
             assert [button["text"] for button in row] == ["Allow once", "Always", "Deny"]
             number, data = asked["message_id"], row[0]["callback_data"]
@@ -109,7 +109,9 @@ async def test_the_owner_allows_a_command_with_a_button(openclaw_home: Temporary
 
 async def test_a_button_works_after_a_kill(openclaw_home: TemporaryHome) -> None:
     with (
-        MockModelServer([calls("exec", command="touch clicked"), says("It waits."), says("Made it.")]) as model,
+        MockModelServer(
+            [calls("exec", command="install /dev/null clicked"), says("It waits."), says("Made it.")]
+        ) as model,
         TelegramServer() as telegram,
     ):
         configure(openclaw_home, model, telegram)

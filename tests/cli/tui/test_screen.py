@@ -12,6 +12,7 @@ import pytest
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing.server import Answers, Hangs, MockModelServer
 from tests.cli.tui.terminal import Terminal, needs_tmux, terminal
+from tests.commandline import openclaw
 from tests.e2e.gateway_process import GatewayProcess
 
 pytest.importorskip("textual", reason="needs textual: the extra tui")
@@ -77,7 +78,7 @@ def test_it_says_who_answered_instead_and_says_it_again_later(openclaw_home: Tem
 
 
 def test_a_command_is_shown_as_it_is_and_runs_after_a_yes(openclaw_home: TemporaryHome) -> None:
-    command = "touch made\u202e && echo done"
+    command = "install /dev/null made\u202e && echo done"
     with (
         MockModelServer([calls("exec", command=command), says("ran it"), says("later")]) as server,
         gateway(openclaw_home, server),
@@ -85,14 +86,14 @@ def test_a_command_is_shown_as_it_is_and_runs_after_a_yes(openclaw_home: Tempora
     ):
         shown.says("make it")
         screen = shown.until("May this command run?")
-        assert "touch made⟨U+202E⟩ && echo done" in screen
+        assert "install /dev/null made⟨U+202E⟩ && echo done" in screen
         assert not list(openclaw_home.workspace.glob("made*"))
         shown.says("y")
         screen = shown.until("ran it")
         assert "May this command run?" not in screen and "✓ exec" in screen
         assert list(openclaw_home.workspace.glob("made*"))
         shown.presses("C-t")
-        shown.until(lambda text: "command: touch made" in text)
+        shown.until(lambda text: "command: install /dev/null made" in text)
 
 
 def test_always_is_offered_only_where_it_means_something(openclaw_home: TemporaryHome) -> None:
@@ -121,7 +122,7 @@ def composing(shown: Terminal) -> bool:
 
 def test_a_no_is_obeyed(openclaw_home: TemporaryHome) -> None:
     with (
-        MockModelServer([calls("exec", command="touch made"), says("as you wish")]) as server,
+        MockModelServer([calls("exec", command="install /dev/null made"), says("as you wish")]) as server,
         gateway(openclaw_home, server),
         chat(openclaw_home) as shown,
     ):
@@ -178,6 +179,45 @@ def test_another_conversation_is_begun_and_chosen(openclaw_home: TemporaryHome) 
         shown.presses("Enter")
         screen = shown.until("about boats")
         assert "about trains" not in screen
+
+
+def test_a_model_is_picked_and_what_was_said_is_found(openclaw_home: TemporaryHome) -> None:
+    with MockModelServer([says("about boats"), says("about trains")]) as server:
+        settings = server.settings()
+        settings["models"]["providers"]["mock"]["models"].append({"id": "small", "contextWindow": 32_000})
+        openclaw_home.configure(settings)
+        with GatewayProcess(openclaw_home), chat(openclaw_home) as shown:
+            shown.says("boats?")
+            shown.until("about boats")
+            shown.presses("F2")
+            shown.until("Which model shall answer here?")
+            shown.types("small")
+            shown.until(lambda text: "mock/small" in text and "mock/mock  " not in text)
+            shown.presses("Enter")
+            shown.until("32.0k tokens")
+            shown.presses("C-n")
+            shown.until(lambda text: "about boats" not in text and "dashboard" in text)
+            shown.says("trains?")
+            shown.until("about trains")
+            shown.presses("F3")
+            shown.until("Search what was said")
+            shown.types("boats")
+            shown.until(lambda text: "about boats" in text or "boats?" in text)
+            shown.presses("Enter")
+            shown.until(lambda text: "about boats" in text and "about trains" not in text)
+
+
+def test_an_answer_is_rendered_at_a_terminal_and_plain_in_a_pipe(openclaw_home: TemporaryHome) -> None:
+    answer = "# Boats\n\nTwo **kinds**:\n\n- with sails\n- with oars\n"
+    with MockModelServer([says(answer)]) as server:
+        openclaw_home.configure(server.settings())
+        words = ["agent", "--message", "boats?"]
+        with terminal(words, openclaw_home.environ, openclaw_home.root) as shown:
+            assert shown.until_it_ends() == 0
+            screen = shown.screen()
+            assert "Boats" in screen and "• with oars" in screen
+            assert "**" not in screen and "# Boats" not in screen
+        assert answer.strip() in openclaw(*words, env=openclaw_home.environ, cwd=openclaw_home.root).stdout
 
 
 def test_commands_are_completed_and_answered_by_the_gateway(openclaw_home: TemporaryHome) -> None:
@@ -310,7 +350,7 @@ def test_a_bare_openclaw_on_a_fresh_machine_opens_the_chat_and_tells_what_to_do(
     try:
         with terminal([], openclaw_home.environ, openclaw_home.root) as shown:
             screen = shown.until("No model is set up yet")
-            assert "openclaw onboard" in screen and "openclaw dashboard (http://127.0.0.1:" in screen
+            assert "openclaw models auth" in screen and "openclaw dashboard (http://127.0.0.1:" in screen
             assert "offline/offline" in screen
             shown.says("/exit")
             assert shown.until_it_ends() == 0

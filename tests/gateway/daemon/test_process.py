@@ -1,6 +1,7 @@
 """A gateway in its own process: started, killed, told to stop, changed under way."""
 
 import http.client
+import json
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from websockets.sync.client import connect
 from openclaw.gateway.process import lock_path, running_gateway
 from openclaw.gateway.status import CrashHistory, CrashRecord
 from openclaw.testing import TemporaryHome
-from tests.commandline import PATIENCE
+from tests.commandline import PATIENCE, typed
 from tests.gateway.daemon.support import Launcher, eventually, mode_of
 
 
@@ -236,3 +237,17 @@ def test_the_variables_of_the_gateway_are_not_in_proc(launch: Launcher) -> None:
         [sys.executable, "-c", code], env={"K": "canary"}, capture_output=True, text=True, timeout=300
     )
     assert done.stdout.startswith("canary") and done.stdout.count("canary") == 2, done.stdout
+
+
+def test_a_change_in_the_file_itself_is_on_record_once(launch: Launcher, openclaw_home: TemporaryHome) -> None:
+    openclaw_home.configure({"logging": {"level": "info"}})
+    gateway = launch()
+    gateway.ready()
+    openclaw_home.configure({"logging": {"level": "info"}, "security": {"undo": {"days": 3}}})
+    gateway.until("reloaded")
+    run = typed(openclaw_home)
+    assert "somebody, in the file itself: security" in run("config", "log").out
+    assert run("config", "set", "security.undo.days", "4").code == 0
+    gateway.until("reloaded")
+    told = json.loads(run("config", "log", "--json").out)
+    assert [each["note"] for each in told["changes"]] == ["command line", "somebody, in the file itself"]

@@ -39,6 +39,17 @@ async def test_a_wrong_token_is_refused_and_soon_locked_out(
         assert status == 429  # the right token from the same address waits as well
 
 
+async def test_guesses_do_not_lock_out_a_secret_that_nobody_guesses(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    async with house(openclaw_home, scripted_model) as place:
+        place.secret = Secret("0123456789abcdef" * 4)
+        for status in (401, 401, 401, 429):
+            assert (await place.request("GET", "/v1/models", key="wrong"))[0] == status
+        right = place.secret.reveal()
+        assert (await place.request("GET", "/v1/models", key=right))[0] == 200
+
+
 async def test_nothing_is_read_from_a_stranger(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
     async with house(openclaw_home, scripted_model) as place:
         for path in (CHAT, "/v1/responses", "/v1/embeddings", "/tools/invoke"):

@@ -38,6 +38,17 @@ async def test_strong_tools_are_not_there(openclaw_home: TemporaryHome, scripted
             assert body["error"] == {"type": "not_found", "message": f"Tool not available: {name}"}
 
 
+async def test_protected_places_are_protected_here_too(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    async with house(openclaw_home, scripted_model) as place:
+        for name in (".openclaw/exec-approvals.json", ".bashrc", ".ssh/authorized_keys"):
+            path = openclaw_home.root / name
+            ask = {"tool": "write", "args": {"path": str(path), "content": "x"}}
+            status, _, body = await place.request("POST", INVOKE, ask)
+            assert status == 400 and "Not run" in body["error"]["message"] and not path.exists()
+
+
 async def test_policy_takes_tools_away_here_too(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
     async with house(openclaw_home, scripted_model, config={"tools": {"deny": ["write"]}}) as place:
         ask = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}

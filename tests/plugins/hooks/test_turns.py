@@ -291,9 +291,9 @@ async def test_policy_judges_what_a_plugin_made_of_a_command(openclaw_home: Temp
     approver = ScriptedApprover("deny")
     model = ScriptedModel(calls("exec", command="true"), says("ok"))
     async with openclaw_home.assistant(model, approver=approver) as app:
-        plug(app, "before_tool_call", always({"params": {"command": "touch owned"}}))
+        plug(app, "before_tool_call", always({"params": {"command": "install /dev/null owned"}}))
         heard = await ask(app, "go")
-    assert [request.command for request in approver.asked] == ["touch owned"]
+    assert [request.command for request in approver.asked] == ["install /dev/null owned"]
     assert heard.results[0].is_error and not (openclaw_home.workspace / "owned").exists()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.core.commands import NAMES, command_word, is_whole_command
+from openclaw.core.commands import NAMES, command_word, is_whole_command, parse_trigger
 from openclaw.protocol.client import CallFailed
 from openclaw.runs.commands.catalog import CATALOG, NOT_HERE, unknown_reply
 from openclaw.testing import ScriptedModel, TemporaryHome, calls, says, stalls
@@ -128,6 +128,29 @@ async def test_exec_limits_for_one_message(openclaw_home: TemporaryHome) -> None
         await chat.asks("do it")
         assert chat.said() == "hello"
         assert "cannot be chosen" in await chat.asks("/exec host=node do it")
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [("Fresh start", ""), ("fresh start  hello there", "hello there"), ("fresh starts", None), ("a fresh start", None)],
+)
+def test_words_that_begin_a_new_conversation(text: str, rest: str | None) -> None:
+    found = parse_trigger(text, ("/anew", "fresh start"))
+    assert (found and found.args) == rest and (found is None or found.name == "new")
+
+
+async def test_other_words_begin_a_new_conversation(openclaw_home: TemporaryHome) -> None:
+    model = ScriptedModel(says("one"), says("two"), says("three"))
+    async with chat_window(openclaw_home, model, session={"resetTriggers": ["fresh start", "/anew"]}) as chat:
+        await chat.asks("first")
+        assert "A new conversation" in await chat.asks("Fresh start")
+        await chat.asks("second")
+        await chat.end_of(await chat.sends("/anew third"))
+    assert [[each.text for each in request.messages] for request in model.requests] == [
+        ["first"],
+        ["second"],
+        ["third"],
+    ]
 
 
 async def test_new_with_a_model_and_a_soft_reset(openclaw_home: TemporaryHome) -> None:

@@ -68,7 +68,7 @@ def test_it_holds_behind_a_summary_and_a_reset() -> None:
 @pytest.mark.anyio
 async def test_the_owner_clears_labels_with_a_record(openclaw_home: TemporaryHome, tmp_path: Path) -> None:
     (tmp_path / "page.txt").write_text("Tides rise twice a day.")
-    read, run = calls("read", path=str(tmp_path / "page.txt")), calls("exec", command="touch wanted")
+    read, run = calls("read", path=str(tmp_path / "page.txt")), calls("exec", command="install /dev/null wanted")
     model = ScriptedModel(read, says("read"), run, says("done"), read, says("read"))
     async with chat_window(openclaw_home, model, tools={"exec": {"security": "full", "ask": "off"}}) as chat:
         assert "carries a label" in await chat.asks("/trust")

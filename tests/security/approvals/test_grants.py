@@ -43,7 +43,7 @@ def test_a_grant_is_there_after_it_was_given(path: Path) -> None:
         "agents": {"main": {"allowlist": [GRANT]}, "ops": {"allowlist": [{"id": "g2", "pattern": "rg"}]}},
     }
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert {file.name for file in path.parent.iterdir()} == {path.name, "state"}
 
 
 def test_the_same_grant_is_kept_once(path: Path) -> None:
@@ -119,6 +119,7 @@ def test_the_old_name_of_the_main_agent_still_counts(path: Path) -> None:
             }
         )
     )
+    ApprovalFile(path).accept()
     ApprovalFile(path).allow("main", [GRANT], 1)
     assert json.loads(path.read_text())["agents"] == {"main": {"ask": "off", "allowlist": [first, second, GRANT]}}
 

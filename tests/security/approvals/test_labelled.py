@@ -118,7 +118,7 @@ async def test_in_a_sandbox_the_same_command_is_not_asked_about_twice(tmp_path: 
 
 async def test_a_conversation_that_starts_over_asks_again(openclaw_home: TemporaryHome) -> None:
     openclaw_home.use_model(**SETTINGS)
-    model = ScriptedModel(*[each for _ in range(3) for each in (calls("exec", command="echo hi"), says("done"))])
+    model = ScriptedModel(*[each for _ in range(3) for each in (calls("exec", command="curl --version"), says("done"))])
     owner = Owner("allow-always")
     async with house(openclaw_home, Cast(please=model), owner) as here:
         for number in range(2):

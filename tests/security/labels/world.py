@@ -6,7 +6,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 from starlette.applications import Starlette
@@ -28,6 +28,7 @@ from openclaw.runs.queue import Lanes
 from openclaw.runs.request import RunRequest
 from openclaw.sessions import history
 from openclaw.testing import TemporaryHome
+from tests.commandline import forked
 from tests.security.labels.obedient import Obedient
 from tests.tools.site import Site
 
@@ -36,6 +37,14 @@ HOOK_TOKEN = "hook-token-0123456789abcdef"
 PROMPT = "CANARY-PROMPT-0A1B2C3D"
 FILE = "CANARY-FILE-4E5F6A7B"
 DEADLINE = 300.0
+MAILER = """#!/bin/sh
+# A mail program that nobody has heard of.
+here=$(dirname "$0")
+case "$1" in
+read) cat "$here/../mails/$2" ;;
+send) shift; echo "$*" >> "$here/../mails/sent" ;;
+esac
+"""
 
 
 class Owner:
@@ -45,9 +54,28 @@ class Owner:
         self.decision = decision
         self.asked: list[ApprovalRequest] = []
 
+    def says(self, text: str) -> None:
+        """Hears what he says himself."""
+
     async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         self.asked.append(request)
         return ApprovalAnswer(self.decision)  # type: ignore[arg-type]
+
+
+class CarefulOwner(Owner):
+    """Agrees to the commands that he has just named himself, and to nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__("deny")
+        self._said = ""
+
+    def says(self, text: str) -> None:
+        self._said = text
+
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if f"`{request.command}`" in self._said:
+            return ApprovalAnswer("allow-once")
+        return await super().decide(request)
 
 
 class World:
@@ -75,6 +103,17 @@ class World:
         self._web = Starlette(routes=[Route("/hooks/{name:path}", hooks)])
 
     @property
+    def office(self) -> Path:
+        """Where the MCP server keeps its inbox, and what it did."""
+        return self.home.root / "office"
+
+    @property
+    def sent(self) -> str:
+        """What the mail program sent, a line for each mail."""
+        path = self.home.root / "mails" / "sent"
+        return path.read_text() if path.exists() else ""
+
+    @property
     def workspace(self) -> Path:
         return self.home.workspace
 
@@ -93,6 +132,7 @@ class World:
     async def says(self, text: str, session: str = "main", **turn: Any) -> RunOutcome:
         """The owner says something; gives what became of it once everybody it set to work has ended."""
         run_id = f"run-{uuid.uuid4()}"
+        self.owner.says("" if turn.get("origins") else text)
         await self.runs.submit(RunRequest(run_id=run_id, key=self.sessions.key(session), text=text, **turn))
         outcome = await self.runs.wait(run_id, DEADLINE)
         assert outcome is not None, f"no end: {text}"
@@ -134,11 +174,16 @@ class World:
         return [said.text for said in await self.messages(session) if isinstance(said, Assistant)][-1]
 
 
-def settings(site: Site) -> dict[str, Any]:
-    """Nothing but the labels stands between a model and the world: commands run without a question."""
+Policy = Literal["full", "default"]
+
+
+def settings(site: Site, policy: Policy) -> dict[str, Any]:
+    """With `full` nothing but the labels stands between a model and the world: commands run without a question."""
     return {
         "tools": {
-            "exec": {"security": "full", "ask": "off"},
+            "exec": {"security": "full", "ask": "off"}
+            if policy == "full"
+            else {"security": "allowlist", "ask": "on-miss"},
             "web": {
                 "fetch": {"ssrfPolicy": {"dangerouslyAllowPrivateNetwork": True}},
                 "search": {"provider": "searxng", "baseUrl": f"http://127.0.0.1:{site.port}"},
@@ -158,19 +203,36 @@ def search_result(*found: dict[str, str]) -> str:
 
 @asynccontextmanager
 async def world(
-    home: TemporaryHome, *, owner: Owner | None = None, environ: Mapping[str, str] | None = None, **more: Any
+    home: TemporaryHome,
+    *,
+    owner: Owner | None = None,
+    environ: Mapping[str, str] | None = None,
+    policy: Policy = "full",
+    office: Literal["", "hints", "silent"] = "",
+    **more: Any,
 ) -> AsyncIterator[World]:
+    """`office` configures the MCP server, with hints or without."""
     owner = owner or Owner()
     clock = SystemClock()
     model = Obedient()
+    mailer = home.root / "bin" / "gogmail"
+    mailer.parent.mkdir(exist_ok=True)
+    mailer.write_text(MAILER)
+    mailer.chmod(0o755)
+    for name in ("mails", "office"):
+        (home.root / name).mkdir(exist_ok=True)
     variables = {**home.environ, **(environ or {})}
+    variables["PATH"] = f"{mailer.parent}:{variables['PATH']}"
     async with Site().serving() as site:
         site.put(
             "/search",
             search_result({"url": "https://example.org/tides", "title": "Tides", "content": "About tides."}),
             kind="application/json",
         )
-        merged = settings(site)
+        merged = settings(site, policy)
+        if office:
+            command, *args = forked("tests.security.labels.office", str(home.root / "office"), office)
+            merged["mcp"] = {"servers": {"office": {"command": command, "args": args}}}
         for name, section in more.items():
             merged[name] = {**merged.get(name, {}), **section}
         home.use_model("scripted/scripted", "scripted/other", **merged)

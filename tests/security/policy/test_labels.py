@@ -5,6 +5,7 @@ import pytest
 from openclaw.core.secret import is_secret_path
 from openclaw.core.text import ACTION_KINDS, LABEL_COLUMNS, MAX_ORIGINS, UNTRUSTED, Origin, make_origin, merge_origins
 from openclaw.core.tool import Effects
+from openclaw.security.effects.reach import may_fetch
 from openclaw.security.exec_policy import Allow, AskPerson, Deny
 from openclaw.security.labels import (
     DEFAULT_TABLE,
@@ -14,7 +15,6 @@ from openclaw.security.labels import (
     build_table,
     decide,
     deletes,
-    may_fetch,
 )
 
 PAGE = (make_origin("external", "web_fetch https://example.org"),)

@@ -29,8 +29,8 @@ from openclaw.automation.cron.watch import (
 from openclaw.core.clock import Clock, millis
 from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.process.child import ask_program
+from openclaw.security.effects.reach import may_fetch
 from openclaw.security.external import sanitize_external_text
-from openclaw.security.labels import may_fetch
 
 MOST_ENTRIES = 2_000
 MOST_BYTES = 1_048_576

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from openclaw.automation.cron.jobs import CronJob, DeliveryStatus, Status
 from openclaw.automation.cron.service import Scheduler
 from openclaw.automation.cron.store import job_to_json, run_to_json
+from openclaw.automation.cron.words import describe_schedule, parse_schedule
 from openclaw.automation.heartbeat_service import HeartbeatService
 from openclaw.core.errors import InvalidRequest
 from openclaw.protocol.params import NonEmpty, NonNegative, NoParams, Params, Positive, exactly_one
@@ -187,6 +188,13 @@ class FailureAlertParam(Params, frozen=True, kw_only=True):
     include_skipped: bool | None = None
     mode: Literal["announce", "webhook"] | None = None
     account_id: NonEmpty | None = None
+
+
+class CronParseParams(Params, frozen=True, kw_only=True):
+    """Params of `cron.parse`: a time in words, or a cron expression, in a zone."""
+
+    text: NonEmpty
+    tz: NonEmpty
 
 
 class CronAddParams(Params, frozen=True, kw_only=True):
@@ -408,6 +416,11 @@ def cron_methods(sessions: SessionService, scheduler: Scheduler, heartbeats: Hea
     async def add(params: AddParams, caller: Caller) -> Any:
         return _job(sessions, await book.add(msgspec.to_builtins(params)))
 
+    async def parse(params: CronParseParams, caller: Caller) -> Any:
+        schedule = parse_schedule(params.text, params.tz, sessions.now)
+        meaning = describe_schedule(schedule, params.tz, sessions.now)
+        return {"schedule": msgspec.to_builtins(schedule), "meaning": meaning}
+
     async def update(params: UpdateParams, caller: Caller) -> Any:
         if params.patch.state is not None:
             raise InvalidRequest("the state of a job is kept by the gateway: it cannot be set")
@@ -457,6 +470,7 @@ def cron_methods(sessions: SessionService, scheduler: Scheduler, heartbeats: Hea
         RpcMethod("cron.list", CronListParams, listed, READ),
         RpcMethod("cron.status", NoParams, status, READ),
         RpcMethod("cron.get", CronGetParams, get, READ),
+        RpcMethod("cron.parse", CronParseParams, parse, READ),
         RpcMethod("cron.add", AddParams, add, ADMIN),
         RpcMethod("cron.update", UpdateParams, update, ADMIN),
         RpcMethod("cron.remove", CronRemoveParams, remove, ADMIN),

@@ -38,7 +38,6 @@ from openclaw.core.errors import (
     Unavailable,
 )
 from openclaw.core.keys import SessionKey, parse_session_key
-from openclaw.core.messages import Assistant, Text
 from openclaw.core.text import Origin, merge_origins
 from openclaw.process.tasks import supervise, supervise_once, wait_first
 from openclaw.runs.inbox import RunOutcome
@@ -80,7 +79,7 @@ class JobDelivery:
         name = f"cron:{fire.run_id}"
         if announces:
             heard = await self._sessions.origins(_session_of(fire, main.agent))
-            await self.say(fire.job.agent_id, f"[{fire.job.name}] {merged.content}", name, heard)
+            await self.context.say(main, f"[{fire.job.name}] {merged.content}", name, heard)
             if address is not None:
                 said = await self.context.outbox.said_by_tool(fire.run_id, address)
                 if said is not None:  # the run has written there itself
@@ -91,18 +90,10 @@ class JobDelivery:
         hooks.messages.tell_sent(to, merged.content, hooks.errand("cron"))
         return "" if address is None else name
 
-    async def say(self, agent_id: str | None, text: str, writer: str, origins: tuple[Origin, ...] = ()) -> None:
-        """A message of the assistant in the agent's main conversation, with the labels of what it was made from."""
-        key = self._sessions.key("main", agent_id)
-        message = Assistant(
-            content=(Text(text),), provider="openclaw", model="cron", timestamp=self._sessions.now, origins=origins
-        )
-        await self._sessions.injected(key, await self.context.turns.inject(key, message, writer))
-
     async def alert(self, fire: JobFire, text: str) -> None:
         """Tells the owner how a job is doing: in the main conversation, and where alerts of the job go."""
         name, main = f"cron-alert:{fire.run_id}", self._sessions.key("main", fire.job.agent_id)
-        await self.say(fire.job.agent_id, text, name)
+        await self.context.say(main, text, name)
         where = alert_delivery(fire.job, self.context.cron_settings.current.failure_alert)
         if where.mode == "webhook":
             await self._post(where.to or "", {"jobId": fire.job.id, "jobName": fire.job.name, "text": text})
@@ -183,8 +174,8 @@ async def remove_old_sessions(context: AutomationContext) -> None:
 
 
 def is_single_run(key: SessionKey) -> bool:
-    """Whether a session was for one run only: of a job, or of BOOT.md."""
-    return key.is_cron_run or key.rest.startswith("boot:")
+    """Whether a session was for one run only: of a job, of BOOT.md, or a heartbeat."""
+    return key.is_cron_run or key.is_single
 
 
 def _conversation(job: CronJob, main: SessionKey) -> SessionKey:

@@ -52,6 +52,7 @@ from openclaw.core.channel import (
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
+from openclaw.models.providers.http import certificates
 from openclaw.version import __version__
 
 log = logging.getLogger("openclaw.channels")
@@ -111,7 +112,7 @@ class Discord:
         """The names of the servers we are on."""
         self._directs: dict[str, str] = {}
         agent = f"DiscordBot (https://github.com/openclaw, {__version__})"
-        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS, headers={"user-agent": agent})
+        self._http = httpx2.AsyncClient(verify=certificates(), timeout=ANSWER_SECONDS, headers={"user-agent": agent})
 
     # Hearing.
 
@@ -336,7 +337,7 @@ class Discord:
             raise MessageRefused("the file is not on a server of Discord's")
         if file.size > self.facts.media_bytes:
             raise MessageRefused(f"it has {file.size:,} bytes; channels.discord.mediaMaxMb allows fewer")
-        async with aclosing(stream_file(self._http, file.ref, "Discord", wire.failure)) as pieces:
+        async with aclosing(stream_file(self._http, file.ref, "Discord", failure=wire.failure)) as pieces:
             async for piece in pieces:
                 yield piece
 

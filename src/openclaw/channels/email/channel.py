@@ -17,7 +17,7 @@ from msgspec import structs
 
 from openclaw.channels.accounts import AccountConfig, ChannelContext
 from openclaw.channels.email import wire
-from openclaw.channels.email.imap import Imap, ImapFolder, open_imap
+from openclaw.channels.email.imap import Imap, ImapFolder, open_imap, tls_context
 from openclaw.channels.email.settings import EmailSettings
 from openclaw.channels.email.wire import Mail, MailCursor
 from openclaw.core.channel import (
@@ -47,6 +47,7 @@ RECENT_SECONDS = 2 * 86_400.0
 PIECE = 750_000
 HEAD_BYTES = 200_000
 """So much is read of a mail that is too large."""
+MOST_FAILURES = 3
 HOUR, MOST_AN_HOUR = 3600.0, 30
 """So many mails of one sender are heard in an hour: two programs that answer each other go on for ever."""
 
@@ -65,6 +66,8 @@ class Email:
         self._user = settings.user or settings.address or ""
         self._at = MailCursor()
         self._heard: dict[str, deque[float]] = {}
+        self._failed = self._failures = 0
+        """The mail that the server does not hand out, and how often it was asked for."""
         self.facts: ChannelFacts = structs.replace(wire.FACTS, media_bytes=settings.media_max_mb * 1_000_000)
 
     # Hearing.
@@ -91,7 +94,18 @@ class Email:
         await inbox.take([], msgspec.json.encode(self._at).decode())
 
     async def _take(self, imap: Imap, uid: int, inbox: TakesEvents) -> None:
-        mail, event = await self._read(imap, uid), None
+        event = None
+        try:
+            mail = await self._read(imap, uid)
+        except InvalidRequest as error:
+            self._failures = self._failures + 1 if uid == self._failed else 1
+            self._failed = uid
+            if self._failures < MOST_FAILURES:
+                raise TryLater(f"a mail was not handed out: {error.message}") from error
+            log.error(
+                "channel %s: a mail is passed over: the server does not hand it out: %s", self.name, error.message
+            )
+            mail = None
         if mail is not None:
             event = self._judge(mail, uid)
         following = self._at.after(uid, mail if event is not None else None)
@@ -197,11 +211,11 @@ class Email:
 
     def _sign_in(self) -> smtplib.SMTP:
         server = self._settings.sends_with
-        host, context = server.host.strip("[]"), ssl.create_default_context()
+        host = server.host.strip("[]")
         try:
             smtp: smtplib.SMTP
             if server.tls:
-                smtp = smtplib.SMTP_SSL(host, server.port, timeout=SMTP_SECONDS, context=context)
+                smtp = smtplib.SMTP_SSL(host, server.port, timeout=SMTP_SECONDS, context=tls_context())
             else:
                 smtp = smtplib.SMTP(host, server.port, timeout=SMTP_SECONDS)
         except ssl.SSLCertVerificationError as error:
@@ -210,7 +224,7 @@ class Email:
             raise TryLater(f"{host}:{server.port} could not be reached: {type(error).__name__}") from error
         try:
             if not (server.tls or server.is_here):
-                smtp.starttls(context=context)
+                smtp.starttls(context=tls_context())
             smtp.ehlo_or_helo_if_needed()
             if smtp.has_extn("auth"):
                 smtp.login(self._user, self._password.reveal())

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import cache
 
 from msgspec import Struct
 
@@ -210,14 +211,19 @@ def _quoted_body(text: str) -> bytes:
     return re.sub(r"\\(.)", r"\1", found[1]).encode() if found else b""
 
 
+@cache
+def tls_context() -> ssl.SSLContext:
+    """One for all mailboxes: the list of authorities in it is a megabyte."""
+    return ssl.create_default_context()
+
+
 @asynccontextmanager
 async def open_imap(server: MailServer, user: str, password: str) -> AsyncIterator[Imap]:
     """A connection that is signed in; raises `TryLater` or `AccountClosed`."""
-    context = ssl.create_default_context()
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             reader, writer = await asyncio.open_connection(
-                server.host.strip("[]"), server.port, ssl=context if server.tls else None, limit=LINE_BYTES
+                server.host.strip("[]"), server.port, ssl=tls_context() if server.tls else None, limit=LINE_BYTES
             )
     except ssl.SSLCertVerificationError as error:
         raise AccountClosed(f"the certificate of {server.host} is not good: {error.verify_message}") from error
@@ -230,7 +236,7 @@ async def open_imap(server: MailServer, user: str, password: str) -> AsyncIterat
             await imap.learn_abilities()
             if "STARTTLS" not in imap.abilities:
                 raise AccountClosed(f"{server.host} offers no TLS, and the password is not sent without it")
-            await _start_tls(imap, context)
+            await _start_tls(imap)
         await imap.login(user, password)
         yield imap
         with contextlib.suppress(TryLater):
@@ -239,9 +245,9 @@ async def open_imap(server: MailServer, user: str, password: str) -> AsyncIterat
         writer.transport.abort()
 
 
-async def _start_tls(imap: Imap, context: ssl.SSLContext) -> None:
+async def _start_tls(imap: Imap) -> None:
     try:
-        await imap.start_tls(context)
+        await imap.start_tls(tls_context())
     except ssl.SSLCertVerificationError as error:
         raise AccountClosed(f"the certificate of the mail server is not good: {error.verify_message}") from error
     except OSError as error:

@@ -122,6 +122,7 @@ def _decode(message: "Message[str, str]", name: str) -> Mail:
     text, files = _content(message)
     if answered and is_ours(answered[0]):
         text = without_quote(text)
+    text = f"{text}\n".partition("\n-- \n")[0].rstrip("\n")  # behind it stands a signature
     date = email.utils.parsedate_tz(_header(message, "Date"))
     return Mail(
         id=found[0] if found else name,
@@ -243,7 +244,8 @@ def _vouches(words: str, domain: str) -> bool:
 def to_inbound(mail: Mail, account: str, *, verified: bool) -> Inbound:
     answered = mail.references[-1] if mail.references else ""
     text = mail.text
-    if mail.subject and not (answered and is_ours(answered)):
+    # A command stands alone, and in an answer to us the subject is our own.
+    if mail.subject and not text.startswith("/") and not (answered and is_ours(answered)):
         text = f"Subject: {mail.subject}\n\n{text}".strip()
     return Inbound(
         id=mail.id,

@@ -19,6 +19,7 @@ from openclaw.channels.matrix.settings import MatrixSettings
 from openclaw.core.channel import AccountClosed, MessageRefused, TryLater
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
+from openclaw.models.providers.http import certificates
 from openclaw.storage.atomic import JsonFile
 
 ANSWER_SECONDS = 30.0
@@ -47,7 +48,7 @@ class MatrixClient:
         self._stored = stored
         self._session: MatrixSession | None = None
         self._signing_in = asyncio.Lock()
-        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS)
+        self._http = httpx2.AsyncClient(verify=certificates(), timeout=ANSWER_SECONDS)
 
     async def close(self) -> None:
         await self._http.aclose()

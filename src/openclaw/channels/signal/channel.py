@@ -18,6 +18,7 @@ import msgspec
 from msgspec import structs
 
 from openclaw.channels.accounts import AccountConfig, ChannelContext
+from openclaw.channels.http import translate_errors, unclear
 from openclaw.channels.signal import wire
 from openclaw.channels.signal.daemon import SignalDaemon, list_accounts
 from openclaw.channels.signal.settings import SignalSettings
@@ -34,9 +35,9 @@ from openclaw.core.channel import (
     Receipt,
     TakesEvents,
     TryLater,
-    Unsure,
 )
 from openclaw.core.errors import InvalidRequest
+from openclaw.models.providers.http import certificates
 
 log = logging.getLogger("openclaw.channels")
 
@@ -71,7 +72,7 @@ class Signal:
         """Fills `_pending`; ends with `close`."""
         self._is_connected = False
         self._stirred = asyncio.Event()
-        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS)
+        self._http = httpx2.AsyncClient(verify=certificates(), timeout=ANSWER_SECONDS)
 
     # Hearing.
 
@@ -273,13 +274,8 @@ class Signal:
         headers = {"content-type": "application/json"}
         if not self._url:
             raise TryLater("signal-cli is not running")
-        try:
+        with translate_errors("signal-cli", call.method, sending=sending):
             answer = await self._http.post(f"{self._url}/api/v1/rpc", content=body, headers=headers)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise TryLater(f"signal-cli could not be reached: {type(error).__name__}") from None
-        except httpx2.HTTPError as error:
-            why = f"signal-cli did not answer {call.method}: {type(error).__name__}"
-            raise (Unsure(why) if sending else TryLater(why)) from None
         try:
             found = wire.decode_json(answer.content) if answer.content else {}
         except InvalidRequest:
@@ -287,8 +283,7 @@ class Signal:
         if answer.status_code >= 300 or (isinstance(found, Mapping) and "error" in found):
             raise wire.failure(call.method, answer.status_code, found, self._me.number)
         if not isinstance(found, Mapping):
-            why = f"signal-cli answered {call.method} with something that is no JSON"
-            raise Unsure(why) if sending else TryLater(why)
+            raise unclear(f"signal-cli answered {call.method} with something that is no JSON", sending)
         return found.get("result")
 
 

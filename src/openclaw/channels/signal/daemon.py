@@ -1,6 +1,5 @@
 """Starts signal-cli's daemon for an account, and asks signal-cli which accounts it has."""
 
-import asyncio
 import os
 import socket
 from pathlib import Path
@@ -8,25 +7,18 @@ from pathlib import Path
 from openclaw.channels.signal import wire
 from openclaw.core.channel import AccountClosed, TryLater
 from openclaw.core.errors import InvalidRequest
-from openclaw.process.child import PipedProcess, start_subprocess, wait_for_child
+from openclaw.process.child import PipedProcess, ask_program, wait_for_child
 from openclaw.process.environment import safe_env
 
 TAIL_BYTES = 4_000
-LEASH = (
-    "/bin/sh",
-    "-c",
-    'exec 3<&0; "$@" 3<&- & program=$!; (cat <&3; kill $program) >/dev/null 2>&1 & exec 3<&-; wait $program',
-    "signal-cli",
-)
-"""Ends the program when we are gone, also when we were killed: a second one would wait for the account for ever."""
-NO_PROGRAM = 127
+LIST_SECONDS = 60.0
 MISSING = (
     "{path} is not installed: get signal-cli (https://github.com/AsamK/signal-cli), or set channels.signal.httpUrl"
 )
 
 
 class SignalDaemon:
-    """A daemon that lives as long as `keep` runs; `url` is where it will answer."""
+    """A daemon that lives as long as `keep` runs, and no longer than we do; `url` is where it will answer."""
 
     def __init__(self, path: str, account: str, *, attachments: bool) -> None:
         with socket.socket() as free:
@@ -43,12 +35,12 @@ class SignalDaemon:
     async def keep(self) -> None:
         """Runs it until it ends, which it should not, or until this is cancelled."""
         try:
-            child = PipedProcess([*LEASH, *self._argv], cwd=Path.home(), env=safe_env(os.environ), fed=True)
+            child = PipedProcess(self._argv, cwd=Path.home(), env=safe_env(os.environ))
+        except FileNotFoundError as error:
+            raise AccountClosed(MISSING.format(path=self._argv[0])) from error
         except OSError as error:
             raise TryLater(f"signal-cli cannot be started: {error.strerror}") from error
         ended = await wait_for_child(child, [self._hear], timeout=None)
-        if ended.code == NO_PROGRAM:
-            raise AccountClosed(MISSING.format(path=self._argv[0]))
         said = self._said.decode(errors="replace").strip().splitlines()
         if any("not registered" in line for line in said):
             raise AccountClosed(wire.unregistered(self._account))
@@ -61,21 +53,15 @@ class SignalDaemon:
 async def list_accounts(path: str) -> list[str]:
     """The numbers that signal-cli has on this machine."""
     try:
-        process = await start_subprocess(
-            *(path, "-o", "json", "listAccounts"),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=safe_env(os.environ),
-            start_new_session=True,
-        )
+        said = await ask_program((path, "-o", "json", "listAccounts"), env=safe_env(os.environ), seconds=LIST_SECONDS)
     except OSError as error:
         raise AccountClosed(MISSING.format(path=path)) from error
-    out, err = await process.communicate()
-    if process.returncode:
-        raise TryLater(f"signal-cli ended with {process.returncode}: {err.decode(errors='replace').strip()[-200:]}")
+    if said.code is None:
+        raise TryLater(f"signal-cli gave no list of its accounts ({said.why})")
+    if said.code:
+        raise TryLater(f"signal-cli ended with {said.code}: {said.err.decode(errors='replace').strip()[-200:]}")
     try:
-        found = wire.decode_json(out)
+        found = wire.decode_json(said.out)
     except InvalidRequest as error:
         raise TryLater(f"signal-cli lists its accounts in a way that is not known: {error.message}") from error
     return [str(each.get("number")) for each in found if isinstance(each, dict)] if isinstance(found, list) else []

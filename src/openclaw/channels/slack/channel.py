@@ -19,6 +19,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from openclaw.channels.accounts import AccountConfig, ChannelContext
+from openclaw.channels.http import translate_errors, unclear
 from openclaw.channels.slack import wire
 from openclaw.channels.slack.settings import SlackSettings
 from openclaw.channels.slack.wire import (
@@ -43,11 +44,11 @@ from openclaw.core.channel import (
     Receipt,
     TakesEvents,
     TryLater,
-    Unsure,
 )
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
+from openclaw.models.providers.http import certificates
 
 log = logging.getLogger("openclaw.channels")
 
@@ -106,7 +107,7 @@ class Slack:
         self._rooms: dict[str, str] = {}
         self._directs: dict[str, str] = {}
         """The conversations with single people, by person."""
-        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS)
+        self._http = httpx2.AsyncClient(verify=certificates(), timeout=ANSWER_SECONDS)
 
     # Hearing.
 
@@ -497,13 +498,8 @@ class Slack:
 
     async def _ask(self, call: SlackCall, *, token: Secret | None = None, sending: bool = False) -> Mapping[str, Any]:
         url, headers = f"{self._root}/{call.method}", {"authorization": f"Bearer {(token or self._token).reveal()}"}
-        try:
+        with translate_errors("Slack", call.method, sending=sending):
             answer = await self._http.post(url, data=wire.encode_params(call.params), headers=headers)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise TryLater(f"Slack could not be reached: {type(error).__name__}") from None
-        except httpx2.HTTPError as error:
-            why = f"Slack did not answer {call.method}: {type(error).__name__}"
-            raise (Unsure(why) if sending else TryLater(why)) from None
         try:
             found = wire.decode_json(answer.content)
         except InvalidRequest:
@@ -511,8 +507,7 @@ class Slack:
         if answer.status_code >= 300 or (isinstance(found, Mapping) and found.get("ok") is not True):
             raise wire.failure(call.method, answer.status_code, found, answer.headers.get("retry-after", ""))
         if not isinstance(found, Mapping):
-            why = f"Slack answered {call.method} with something that is no JSON"
-            raise Unsure(why) if sending else TryLater(why)
+            raise unclear(f"Slack answered {call.method} with something that is no JSON", sending)
         return found
 
 

@@ -31,8 +31,9 @@ from openclaw.core.channel import (
     TakesEvents,
     TryLater,
 )
-from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
+from openclaw.models.providers.http import certificates
 from openclaw.protocol.auth import secrets_equal
 
 log = logging.getLogger("openclaw.channels")
@@ -71,7 +72,7 @@ class Telegram:
         self._webhook_secret = settings.webhook_secret or Secret(secrets.token_urlsafe(32))
         self._bot: BotIdentity | None = None
         proxy = settings.proxy.reveal() if settings.proxy else None
-        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS, proxy=proxy)
+        self._http = httpx2.AsyncClient(verify=certificates(), timeout=ANSWER_SECONDS, proxy=proxy)
 
     async def run(self, cursor: str | None, inbox: TakesEvents) -> None:
         self._bot = bot = wire.decode_bot(await self._ask("getMe", {}))
@@ -230,7 +231,7 @@ class Telegram:
         if not isinstance(path, str) or not path or path.startswith("/"):
             raise MessageRefused("Telegram's server hands out no address for it: is apiRoot a server in local mode?")
         url = f"{self._root}/file/bot{self._token.reveal()}/{quote(path)}"
-        async with aclosing(stream_file(self._http, url, "Telegram", _no_file)) as pieces:
+        async with aclosing(stream_file(self._http, url, "Telegram")) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -257,11 +258,6 @@ class Telegram:
         except InvalidRequest as error:
             why = f"Telegram answered {method} with {answer.status_code} and no JSON"
             raise unclear(why, sending and answer.status_code == 200) from error
-
-
-def _no_file(status: int, _body: bytes) -> OpenClawError:
-    kind = TryLater if status >= 500 or status == 429 else MessageRefused
-    return kind(f"Telegram answered {status} instead of the file")
 
 
 def _form(value: Any) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import mimetypes
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,13 +11,13 @@ import httpx2
 from msgspec import structs
 
 from openclaw.channels.accounts import AccountConfig, ChannelContext
+from openclaw.channels.http import stream_file, translate_errors
 from openclaw.channels.webhook import wire
 from openclaw.channels.webhook.settings import WebhookChannelSettings
 from openclaw.core.channel import (
     AccountClosed,
     AccountProbe,
     Action,
-    Address,
     ChannelFacts,
     ChannelWebhook,
     ChannelWebhookAnswer,
@@ -31,6 +32,7 @@ from openclaw.core.channel import (
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
+from openclaw.models.providers.http import certificates
 
 ANSWER_SECONDS = 30.0
 REFUSED = (400, 404, 405, 410, 413, 415, 422)
@@ -53,7 +55,7 @@ class WebhookChannel:
         self.facts: ChannelFacts = structs.replace(
             wire.FACTS, media_bytes=settings.media_max_mb * 1_000_000, actions=actions, buttons=settings.buttons
         )
-        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS)
+        self._http = httpx2.AsyncClient(verify=certificates(), timeout=ANSWER_SECONDS)
 
     @property
     def webhook_path(self) -> str:
@@ -88,10 +90,8 @@ class WebhookChannel:
 
     async def probe(self) -> AccountProbe:
         """Calls the other side with a message of the type `ping`."""
-        to = Address(channel=self.name, to="")
-        name, body = wire.encode_message(Outbound(to=to, text=""), [], self._clock.now())
         try:
-            await self._post(f"ping_{name}", body.replace(b'"message"', b'"ping"', 1))
+            await self._post(*wire.encode_ping(self._clock.now()))
         except Unsure as error:
             raise TryLater(error.message) from error
         except MessageRefused as error:
@@ -114,13 +114,10 @@ class WebhookChannel:
         }
         where = urlsplit(url).netloc
         try:
-            answer = await self._http.post(url, content=body, headers=headers)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise TryLater(f"{where} could not be reached: {type(error).__name__}") from None
+            with translate_errors(where, sending=True):
+                answer = await self._http.post(url, content=body, headers=headers)
         except httpx2.InvalidURL as error:
             raise MessageRefused(f"channels.webhook.url is no address: {error}") from error
-        except httpx2.HTTPError as error:
-            raise Unsure(f"{where} did not answer: {type(error).__name__}") from None
         if answer.status_code < 300:
             return answer
         why = f"{where} answered {answer.status_code}"
@@ -134,15 +131,9 @@ class WebhookChannel:
         own, asked = urlsplit(self._url), urlsplit(file.ref)
         if (asked.scheme, asked.netloc) != (own.scheme, own.netloc):
             raise MessageRefused(f"its address is not on {own.scheme}://{own.netloc}, where channels.webhook.url is")
-        try:
-            async with self._http.stream("GET", file.ref) as answer:
-                if answer.status_code != 200:
-                    kind = TryLater if answer.status_code >= 500 or answer.status_code == 429 else MessageRefused
-                    raise kind(f"{own.netloc} answered {answer.status_code} instead of the file")
-                async for piece in answer.aiter_bytes():
-                    yield piece
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise TryLater(f"{own.netloc} did not hand out the file: {type(error).__name__}") from None
+        async with aclosing(stream_file(self._http, file.ref, own.netloc)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -160,6 +160,12 @@ def encode_message(message: Outbound, files: Sequence[tuple[str, str, bytes]], n
     return name, msgspec.json.encode({"id": name, "timestamp": at, **filled})
 
 
+def encode_ping(now: float) -> tuple[str, bytes]:
+    """The name and the body of a call that only asks whether somebody is there."""
+    name, at = f"ping_{round(now * 1000)}", datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+    return name, msgspec.json.encode({"id": name, "timestamp": at, "type": "ping"})
+
+
 def decode_receipt(body: bytes) -> str:
     """The name that the other side gives a message, when it gives one."""
     try:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import mimetypes
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ import msgspec
 from msgspec import structs
 
 from openclaw.channels.accounts import AccountConfig, ChannelContext
+from openclaw.channels.http import stream_file, translate_errors, unclear
 from openclaw.channels.whatsapp import wire
 from openclaw.channels.whatsapp.settings import WhatsAppSettings
 from openclaw.core.channel import (
@@ -28,10 +30,10 @@ from openclaw.core.channel import (
     Receipt,
     TakesEvents,
     TryLater,
-    Unsure,
 )
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
+from openclaw.models.providers.http import certificates
 from openclaw.protocol.auth import secrets_equal
 
 log = logging.getLogger("openclaw.channels")
@@ -58,7 +60,7 @@ class WhatsApp:
         self.facts: ChannelFacts = structs.replace(wire.FACTS, media_bytes=settings.media_max_mb * 1_000_000)
         self._last: dict[str, str] = {}
         """The last message of a person: a typing notice belongs to one."""
-        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS)
+        self._http = httpx2.AsyncClient(verify=certificates(), timeout=ANSWER_SECONDS)
 
     async def run(self, cursor: str | None, inbox: TakesEvents) -> None:
         """Meta calls us; we only look whether the token is good."""
@@ -116,15 +118,9 @@ class WhatsApp:
         # The token goes along, so only to Meta.
         if not isinstance(url, str) or not (host.endswith(FILE_HOSTS) or host == own):
             raise MessageRefused("Meta names no address for it")
-        try:
-            async with self._http.stream("GET", url, headers=self._headers()) as answer:
-                if answer.status_code != 200:
-                    kind = TryLater if answer.status_code >= 500 or answer.status_code == 429 else MessageRefused
-                    raise kind(f"Meta answered {answer.status_code} instead of the file")
-                async for piece in answer.aiter_bytes():
-                    yield piece
-        except httpx2.HTTPError as error:
-            raise TryLater(f"Meta did not hand out the file: {type(error).__name__}") from None
+        async with aclosing(stream_file(self._http, url, "Meta", headers=self._headers())) as pieces:
+            async for piece in pieces:
+                yield piece
 
     # Speaking.
 
@@ -187,18 +183,13 @@ class WhatsApp:
         sending: bool = False,
     ) -> Any:
         url, headers = f"{self._root}/{path}", self._headers()
-        try:
+        with translate_errors("WhatsApp", sending=sending):
             if files is not None:
                 answer = await self._http.post(url, data=body, files=files, headers=headers, timeout=UPLOAD_SECONDS)
             else:
                 content = msgspec.json.encode(body) if body is not None else None
                 headers |= {"content-type": "application/json"}
                 answer = await self._http.request(method, url, content=content, headers=headers)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise TryLater(f"WhatsApp could not be reached: {type(error).__name__}") from None
-        except httpx2.HTTPError as error:
-            why = f"WhatsApp did not answer: {type(error).__name__}"
-            raise (Unsure(why) if sending else TryLater(why)) from None
         try:
             found = msgspec.json.decode(answer.content)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -206,8 +197,7 @@ class WhatsApp:
         if answer.status_code >= 300:
             raise wire.failure(answer.status_code, found, answer.headers.get("retry-after", ""))
         if found is None:
-            why = "WhatsApp answered without JSON"
-            raise Unsure(why) if sending else TryLater(why)
+            raise unclear("WhatsApp answered without JSON", sending)
         return found
 
 

@@ -12,11 +12,12 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
+from openclaw.cli.home import shell_key_hint
 from openclaw.cli.screen import DECISIONS
 from openclaw.cli.tui.composer import MOST_IMAGES, CompletionList, Composer, attachment
 from openclaw.cli.tui.rows import ApprovalPrompt, Rows, TextItem
 from openclaw.cli.tui.session import ChatSession
-from openclaw.cli.tui.status import StatusLine, Switcher, line
+from openclaw.cli.tui.status import Picker, PickerRow, StatusLine, conversation_rows, line, model_rows
 from openclaw.cli.tui.text import THEME, one_line, sanitize
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, OpenClawError
@@ -48,13 +49,13 @@ Screen { layout: vertical; }
 #status { height: 1; padding: 0 1; color: ansi_bright_black; }
 #switcher { width: 90%; max-width: 100; height: 80%; border: round ansi_blue; padding: 0 1; }
 #switcher OptionList { height: 1fr; border: none; }
-Switcher { align: center middle; }
+Picker { align: center middle; }
 """
 KEYS = """\
 Enter sends, Ctrl+J begins a new line, Up and Down bring back earlier messages, Tab completes a command.
 Esc or Ctrl+C stops an answer. Ctrl+C twice, Ctrl+D or /exit leaves; the gateway goes on.
 Page Up and Page Down scroll; Ctrl+End goes to the end.
-Ctrl+O chooses another conversation, Ctrl+N begins one.
+Ctrl+O chooses another conversation, Ctrl+N begins one. F2 chooses the model, F3 searches all conversations.
 Ctrl+T shows thinking and what tools did, Ctrl+Y copies the last answer.
 A question about a command: type y (once), a (always) or n (no) and Enter, or go to the buttons with Tab.
 Drop or paste the path of a picture to send it along, or write /image PATH.
@@ -68,7 +69,9 @@ def welcome(address: str, *, offline: bool) -> str:
         f"In a browser: openclaw dashboard ({address.replace('ws', 'http', 1)}).",
     ]
     if offline:
-        lines.append("No model is set up yet; openclaw onboard does it with a few questions.")
+        lines.append("No model is set up yet: `openclaw models auth` in another terminal asks for a key and tries it.")
+        if hint := shell_key_hint():
+            lines.append(hint)
     return "\n".join(lines)
 
 
@@ -103,6 +106,8 @@ class ChatApp(App[int]):
         Binding("pagedown", "newer", priority=True),
         Binding("ctrl+end", "latest", priority=True),
         Binding("f1", "keys", priority=True),
+        Binding("f2", "pick_model", priority=True),
+        Binding("f3", "search", priority=True),
     ]
 
     def __init__(self, session: ChatSession, clock: Clock, cwd: Path) -> None:
@@ -226,12 +231,42 @@ class ChatApp(App[int]):
         except OpenClawError as error:
             self._complain(error.message)
             return
-        self.push_screen(Switcher(sessions, self.session.talk.key, self._clock.now()), self._switched)
+        rows = conversation_rows(sessions, self.session.talk.key, self._clock.now())
+        self.push_screen(Picker("Find a conversation", rows), self._switched)
 
     async def _switched(self, key: str | None) -> None:
         self._composer.focus()
         if key and key != self.session.talk.key:
             await self._try(self.session.switch(key))
+
+    async def action_pick_model(self) -> None:
+        try:
+            models = await self.session.models()
+        except OpenClawError as error:
+            self._complain(error.message)
+            return
+        now = self.session.info if self.session.info.get("model") else self.session.defaults
+        rows = model_rows(models, f"{now.get('modelProvider')}/{now.get('model')}")
+        self.push_screen(Picker("Which model shall answer here?", rows), self._picked_model)
+
+    async def _picked_model(self, ref: str | None) -> None:
+        self._composer.focus()
+        if ref:
+            self.run_worker(self.session.send(f"/model {ref}"), name="message")
+
+    def action_search(self) -> None:
+        self.push_screen(Picker("Search what was said", search=self._search), self._switched)
+
+    async def _search(self, text: str) -> list[PickerRow]:
+        try:
+            found = await self.session.search(text)
+        except OpenClawError as error:
+            return [PickerRow("", one_line(error.message))]
+        rows: dict[str, PickerRow] = {}  # the best of each conversation
+        for each in found:
+            key = str(each.get("sessionKey"))
+            rows.setdefault(key, PickerRow(key, one_line(str(each.get("snippet", "")), 70), one_line(key, 40)))
+        return list(rows.values()) or [PickerRow("", "Nothing was said about that.")]
 
     async def action_begin(self) -> None:
         await self._try(self.session.begin())

@@ -228,6 +228,16 @@ class ChatSession:
         answer = await self._call("sessions.list", {"limit": 200})
         return list(answer.get("sessions") or ())
 
+    async def models(self) -> list[Mapping[str, Any]]:
+        """The models there is a key for."""
+        found: list[Mapping[str, Any]] = (await self._call("models.list", {}))["models"]
+        return found
+
+    async def search(self, text: str) -> list[Mapping[str, Any]]:
+        """Where something was said, in any conversation."""
+        found: list[Mapping[str, Any]] = (await self._call("sessions.search", {"query": text, "limit": 25}))["results"]
+        return found
+
     async def switch(self, key: str) -> None:
         self._key, self._agent = key, None
         await self._load()

@@ -1,6 +1,6 @@
-"""The status line (model, session, cost, connection; pure), and the dialog that switches sessions."""
+"""The status line (model, session, cost, connection; pure), and the dialog to choose sessions and models."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -33,6 +33,39 @@ class StatusLine(Struct, frozen=True, kw_only=True):
     questions_elsewhere: int = 0
 
 
+class PickerRow(Struct, frozen=True):
+    """Something to choose: its key, what it is called, and what is said about it quietly."""
+
+    key: str
+    name: str
+    about: str = ""
+
+
+def conversation_rows(sessions: Sequence[Mapping[str, Any]], current: str, now: float) -> list[PickerRow]:
+    """Conversations to choose from."""
+    rows = []
+    for row in sessions:
+        name, key = one_line(str(row.get("displayName", "")), 48), str(row.get("key"))
+        mark = "●" if row.get("hasActiveRun") else "›" if key == current else " "
+        about = [
+            f"{ago(int(row.get('updatedAt') or 0), now)} ago",
+            f"{tokens(int(row.get('totalTokens') or 0))} tokens",
+            dollars(row.get("estimatedCostUsd")),
+        ]
+        rows.append(PickerRow(key, f"{mark} {name}", ", ".join(filter(None, about))))
+    return rows
+
+
+def model_rows(models: Sequence[Mapping[str, Any]], current: str) -> list[PickerRow]:
+    """Models to choose from."""
+    rows = []
+    for model in models:
+        ref = f"{model.get('provider')}/{model.get('id')}"
+        about = f"{tokens(int(model.get('contextWindow') or 0))} tokens, reads {'+'.join(model.get('input') or ())}"
+        rows.append(PickerRow(ref, f"{'›' if ref == current else ' '} {one_line(ref, 60)}", about))
+    return rows
+
+
 def line(situation: StatusLine, width: int) -> str:
     """As much as fits, the most important first."""
     parts = [part for part in (_activity(situation), *_facts(situation)) if part]
@@ -60,7 +93,9 @@ def _activity(now: StatusLine) -> str:
 def _facts(now: StatusLine) -> list[str]:
     chosen = now.info if now.info.get("model") else now.defaults
     model = f"{chosen.get('modelProvider')}/{chosen.get('model')}" if chosen.get("model") else ""
-    name = one_line(str(now.info.get("label") or ""), 30)
+    key = one_line(now.session_key.removeprefix("agent:"), 30)
+    given = now.info.get("label") or ("" if now.info.get("isMain") else now.info.get("displayName"))
+    name = one_line(str(given or ""), 30)
     window = int(now.info.get("contextTokens") or now.defaults.get("contextTokens") or 0)
     used = int(now.info.get("totalTokens") or 0)
     return [
@@ -68,60 +103,59 @@ def _facts(now: StatusLine) -> list[str]:
         f"{now.images} image{'s' if now.images > 1 else ''} attached" if now.images else "",
         f"{now.questions_elsewhere} question(s) in other conversations" if now.questions_elsewhere else "",
         one_line(model, 40),
-        one_line(now.session_key.removeprefix("agent:"), 30),
+        name or key,
         f"{tokens(used)}/{tokens(window)} tokens" if window else "",
         dollars(now.info.get("estimatedCostUsd")),
-        name,
     ]
 
 
-# The switcher.
+# The dialog that lets a person choose.
 
 LIST_KEYS = {"up": "cursor_up", "down": "cursor_down", "pageup": "page_up", "pagedown": "page_down"}
 """Keys that move in the list while the search field has the focus."""
 
 
-class Switcher(ModalScreen[str]):
-    """A dialog that returns the key of the chosen session, or an empty string."""
+Search = Callable[[str], Awaitable[Sequence[PickerRow]]]
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c,ctrl+o", "leave", "Back", priority=True)]
 
-    def __init__(self, sessions: Sequence[Mapping[str, Any]], current: str, now: float) -> None:
+class Picker(ModalScreen[str]):
+    """A dialog that returns the key of the chosen row, or an empty string; typing narrows the rows, or searches."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+c,ctrl+o,f2,f3", "leave", "Back", priority=True),
+    ]
+
+    def __init__(self, title: str, rows: Sequence[PickerRow] = (), search: Search | None = None) -> None:
         super().__init__()
-        self._sessions = sessions
-        self._current = current
-        self._now = now
-        self._find = Input(placeholder="Find a conversation", compact=True)
+        self._rows = rows
+        self._search = search
+        self._find = Input(placeholder=title, compact=True)
         self._list = OptionList(markup=False, compact=True)
 
     def compose(self) -> ComposeResult:
         return [Vertical(self._find, self._list, id="switcher")]
 
     def on_mount(self) -> None:
-        self._offer("")
+        self._offer(self._rows)
         self._find.focus()
 
-    def _offer(self, wanted: str) -> None:
+    def _offer(self, rows: Sequence[PickerRow]) -> None:
         self._list.clear_options()
-        for row in self._sessions:
-            name, key = one_line(str(row.get("displayName", "")), 48), str(row.get("key"))
-            if wanted.lower() in f"{name} {key}".lower():
-                self._list.add_option(Option(self._line(row, name, key), id=key))
+        for row in rows:
+            shown = Content(row.name) + Content.styled(f"  {row.about}", "dim")
+            self._list.add_option(Option(shown, id=row.key))
         if self._list.option_count:
             self._list.highlighted = 0
 
-    def _line(self, row: Mapping[str, Any], name: str, key: str) -> Content:
-        mark = "●" if row.get("hasActiveRun") else "›" if key == self._current else " "
-        about = [
-            f"{ago(int(row.get('updatedAt') or 0), self._now)} ago",
-            f"{tokens(int(row.get('totalTokens') or 0))} tokens",
-            dollars(row.get("estimatedCostUsd")),
-        ]
-        shown = "" if name == key else f"  {one_line(key, 40)}"
-        return Content(f"{mark} {name}") + Content.styled(f"  {', '.join(filter(None, about))}{shown}", "dim")
-
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._offer(event.value)
+        if self._search is not None:
+            self.run_worker(self._look_for(self._search, event.value), name="search", exclusive=True)
+            return
+        wanted = event.value.lower()
+        self._offer([row for row in self._rows if wanted in f"{row.name} {row.about} {row.key}".lower()])
+
+    async def _look_for(self, search: Search, text: str) -> None:
+        self._offer(await search(text) if text.strip() else ())
 
     def on_key(self, event: events.Key) -> None:
         if action := LIST_KEYS.get(event.key):

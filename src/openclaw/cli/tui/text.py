@@ -3,12 +3,14 @@ is drawn again.
 """
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from markdown_it.token import Token
-from rich.console import JustifyMethod
+from rich.console import Console, JustifyMethod
 from rich.markdown import Heading, Markdown, MarkdownElement
+from rich.theme import Theme
 
 from openclaw.cli.markdown import parser
 from openclaw.core.text import strip_unprintable
@@ -134,3 +136,30 @@ def split_markdown(text: str, size: int = PIECE_CHARS) -> list[str]:
         length += len(line) + 1
         blank = not line.strip()
     return [*made, "\n".join(current)]
+
+
+class TerminalMarkdown:
+    """Prints Markdown on standard output as it grows: a block when the next one begins, the last one at the end."""
+
+    def __init__(self) -> None:
+        self._console = Console(theme=Theme(THEME), highlight=False, no_color="NO_COLOR" in os.environ or None)
+        self._text = ""
+        self._printed = 0
+
+    def add(self, text: str) -> None:
+        self._text += text
+        pieces = split_markdown(sanitize(self._text), size=1)
+        self._print(pieces[self._printed : -1])
+
+    def end(self) -> None:
+        """What is there is all of this text."""
+        if self._text.strip():
+            self._print(split_markdown(sanitize(self._text), size=1)[self._printed :])
+        self._text, self._printed = "", 0
+
+    def _print(self, pieces: Sequence[str]) -> None:
+        for piece in pieces:
+            if self._printed:
+                self._console.print()
+            self._console.print(MarkdownPiece(piece))
+            self._printed += 1

@@ -262,7 +262,7 @@ class HttpProvider:
         here = is_loopback(host)
         if (here, secure) not in self._clients:
             # Plain HTTP needs no certificates, and reading them is slow.
-            context = _certificates() if secure or not here else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context = certificates() if secure or not here else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             self._clients[here, secure] = httpx2.AsyncClient(trust_env=not here, verify=context)
         return self._clients[here, secure]
 
@@ -291,8 +291,8 @@ class HttpProvider:
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
-    """The machine's trusted certificates; slow to read, so read once for all providers."""
+def certificates() -> ssl.SSLContext:
+    """The machine's trusted certificates; slow to read, so read once for all providers and channels."""
     return httpx2.create_ssl_context()
 
 

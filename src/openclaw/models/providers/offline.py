@@ -23,14 +23,12 @@ LONGEST_CLAUSE = 400
 MOST_NOTES = 2_000
 
 HOW_TO_ADD_A_MODEL = """\
-No model is configured, so I cannot answer that. Three ways to add one:
+No model is set up yet, so I cannot answer that. Three ways to get one; I notice each at once:
 
-1. Use a provider (Anthropic, OpenAI, Gemini, OpenRouter, …): `openclaw onboard` asks for a key, tries it and keeps it.
-2. Run a model on this machine: start Ollama, LM Studio, llama.cpp or vLLM on its usual port, then \
-`openclaw gateway restart`.
-3. Name any OpenAI-compatible server: `openclaw config set models.providers.mine '{baseUrl: "http://host:port/v1", \
-api: "openai-completions", models: [{id: "model-name"}]}'`, \
-then `openclaw config set agents.defaults.model mine/model-name`.
+1. A provider (Anthropic, OpenAI, Gemini, OpenRouter, …): `openclaw models auth` asks for a key, tries it and keeps \
+it. On the web page: Models.
+2. A model on this machine: start Ollama, LM Studio, llama.cpp or vLLM on its usual port.
+3. Any OpenAI-compatible server: `openclaw models add http://host:port/v1`.
 
 Until then I can list, find, show and summarise files, remember notes and find them again, tell the time, \
 my status and the skills I see, and run a command you put in backticks."""

@@ -60,11 +60,11 @@ class ManagementCommands:
                 found = await asyncio.to_thread(self._editor.get, path)
                 return CommandResult(_cut(json.dumps(found, indent=2, ensure_ascii=False)))
             case "set" if path and given:
-                changed = await asyncio.to_thread(self._editor.set, path, _value(given))
+                changed = await asyncio.to_thread(self._editor.by("the owner, in a chat").set, path, _value(given))
                 told = [f"{path} is set." if changed.written or changed.changed else f"{path} was so already."]
                 return CommandResult("\n".join((*told, *map(str, changed.warnings))))
             case "unset" if path:
-                await asyncio.to_thread(self._editor.unset, path)
+                await asyncio.to_thread(self._editor.by("the owner, in a chat").unset, path)
                 return CommandResult(f"{path} is not set any more: its default applies.")
         raise InvalidRequest("write: /config show [PATH], /config set PATH VALUE or /config unset PATH")
 

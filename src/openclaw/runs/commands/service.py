@@ -4,9 +4,18 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from openclaw.core.commands import DIRECTIVES, NAMES, SlashCommand, command_word, may_be_command, parse_command
+from openclaw.core.commands import (
+    DIRECTIVES,
+    NAMES,
+    SlashCommand,
+    command_word,
+    may_be_command,
+    parse_command,
+    parse_trigger,
+)
 from openclaw.core.errors import OpenClawError
 from openclaw.core.plugin import CommandCall, CommandReply
+from openclaw.core.settings import Live
 from openclaw.plugins.host import call_function
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.runs.commands.catalog import CommandHandler, CommandRequest, CommandResult, unknown_reply
@@ -14,6 +23,7 @@ from openclaw.runs.commands.inline import SHORTCUTS, InlineDirectives, split_inl
 from openclaw.runs.commands.options import OptionCommands
 from openclaw.runs.control import SessionControl
 from openclaw.runs.prepare import TurnPreparer
+from openclaw.sessions.settings import SessionSettings
 
 OWN_HOOKS = ("new", "reset", "stop")
 """Commands that tell hooks of themselves, with more than their name."""
@@ -29,19 +39,22 @@ class SlashCommands:
         plugins: PluginRegistry,
         options: OptionCommands,
         others: Sequence[Mapping[str, CommandHandler]],
+        session_settings: Live[SessionSettings],
     ) -> None:
         self._control = control
         self._preparer = preparer
         self._plugins = plugins
         self._options = options
+        self._session_settings = session_settings
         self._handlers = {name: handler for part in (options.handlers, *others) for name, handler in part.items()}
 
     async def answer(self, call: CommandRequest, text: str) -> CommandResult | None:
         """The reply to a message that is a command, or has one in it; None when it is for the assistant as it is."""
-        if not may_be_command(text):
+        triggers = self._session_settings.current.reset_triggers
+        if not may_be_command(text, triggers):
             return None
         try:
-            return await self._answer(call, text, parse_command(text))
+            return await self._answer(call, text, parse_command(text) or parse_trigger(text, triggers))
         except OpenClawError as error:
             return CommandResult(error.message)
 

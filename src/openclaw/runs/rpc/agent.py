@@ -122,7 +122,7 @@ def agent_methods(
         entry: dict[str, Any] = {"id": wanted, "name": params.name}
         entry |= {name: value for name, value in (("workspace", params.workspace), ("model", params.model)) if value}
         first = [] if config.agents.list else [{"id": "main", "default": True}]
-        Editor(home, environment.environ).patch({"agents": {"list": [*first, entry]}})
+        Editor(home, environment.environ, "a client of the gateway").patch({"agents": {"list": [*first, entry]}})
         place = params.workspace or str(state_dir / f"workspace-{wanted}")
         return {"ok": True, "agentId": wanted, "name": params.name, "workspace": place}
 

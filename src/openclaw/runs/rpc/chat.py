@@ -16,6 +16,7 @@ from openclaw.core.commands import may_be_command
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Image, Text, User
+from openclaw.core.settings import Live
 from openclaw.memory.service import MemoryService
 from openclaw.models import rpc
 from openclaw.models.service import ModelService
@@ -51,6 +52,7 @@ from openclaw.sessions.history import stored_row_to_json
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
+from openclaw.sessions.settings import SessionSettings
 from openclaw.storage import atomic
 from openclaw.workspace.seed import Workspaces
 
@@ -312,6 +314,7 @@ def chat_methods(
     commands: SlashCommands,
     queue: QueuePolicy,
     offered: OfferedSkills,
+    session_settings: Live[SessionSettings],
 ) -> list[RpcMethod]:
     async def send(params: ChatSendParams, caller: Caller) -> Any:
         key = sessions.key(params.session_key, params.agent_id)
@@ -323,7 +326,8 @@ def chat_methods(
         if not params.message.strip() and not images and not files:
             raise InvalidRequest("the message is empty: write something, or attach something")
         text, reply, skills = params.message, None, offered.get(caller.conn_id, ())
-        if may_be_command(text) and not params.suppress_command_interpretation:
+        triggers = session_settings.current.reset_triggers
+        if may_be_command(text, triggers) and not params.suppress_command_interpretation:
             asked = CommandRequest(key=key, source="webchat", owner=caller.may(ADMIN), skills=skills)
             reply = await commands.answer(asked, text)
         if reply is not None:

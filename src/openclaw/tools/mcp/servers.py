@@ -32,6 +32,7 @@ from openclaw.core.tool import (
     ToolSpec,
 )
 from openclaw.process.worker import Worker, WorkerSpec
+from openclaw.security.effects.intent import reads_by_name
 from openclaw.security.external import sanitize_external_text
 from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.scan import suspicious_patterns
@@ -55,6 +56,8 @@ class McpTool:
         self._parallel = server.settings.supports_parallel_tool_calls
         self._approver = approver
         self._origins = (make_origin("external", f"MCP {server.name}: {offered.name}"),)
+        # Most servers give no hints; a name is as good a claim.
+        self._reads = offered.read_only or reads_by_name(offered.name)
         said = sanitize_external_text(offered.description).strip()[:DESCRIPTION]
         self.spec = ToolSpec(
             name=name,
@@ -65,7 +68,7 @@ class McpTool:
         )
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.FETCHES if self._offered.read_only else Effects.FETCHES | Effects.SENDS_OUT
+        return Effects.FETCHES if self._reads else Effects.FETCHES | Effects.SENDS_OUT
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset() if self._parallel else frozenset({f"mcp:{self._server.name}"})

@@ -1,0 +1,40 @@
+"""The models of this home as this process sees them, without a gateway."""
+
+from collections.abc import Mapping
+from functools import cache
+
+from openclaw.agent import settings
+from openclaw.config.schema import Config
+from openclaw.core.keys import DEFAULT_AGENT
+from openclaw.models import profiles, registry
+from openclaw.models.discover import Probe, probe_servers
+from openclaw.models.model_set import ModelSet, build_model_set
+from openclaw.models.profiles import Profiles, ProfileStore
+from openclaw.process.environment import Home
+
+
+def load_model_set(
+    config: Config, environ: Mapping[str, str], home: Home, probe: Probe, stored: Profiles | None = None
+) -> ModelSet:
+    """The models as the default agent sees them, with its keys or those in `stored`."""
+    agent = settings.resolve_agent(config.agents, settings.default_agent(config.agents))
+    if stored is None:
+        folders = dict.fromkeys(home.state / "agents" / name / "agent" for name in (DEFAULT_AGENT, agent.id))
+        shared, *own = (ProfileStore.of_agent(folder).load() for folder in folders)
+        stored = profiles.merge(shared, own[0]) if own else shared
+    return build_model_set(
+        config.models,
+        registry.load(),
+        environ=environ,
+        probe=probe,
+        auth=config.auth,
+        stored=stored,
+        primary=agent.primary,
+        fallbacks=agent.fallbacks,
+        aliases=agent.aliases,
+    )
+
+
+def local_servers(environ: Mapping[str, str]) -> Probe:
+    """Asks the model servers of this machine, once and only when needed; none where that is switched off."""
+    return tuple if environ.get("OPENCLAW_NO_LOCAL_MODELS") else cache(probe_servers)

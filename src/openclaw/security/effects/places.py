@@ -1,0 +1,88 @@
+"""Protected places: files that decide what may run, who is let in, or what a program does at its start. Pure."""
+
+import re
+
+from msgspec import Struct
+
+
+class ProtectedPlaces(Struct, frozen=True, kw_only=True):
+    """Where this installation keeps what protects it; absolute paths without links."""
+
+    home: str = ""
+    state: str = ""
+    config: str = ""
+    programs: tuple[str, ...] = ()
+    """The directories of PATH."""
+    open: tuple[str, ...] = ()
+    """Directories inside the state that are not part of it: workspaces, files of sandboxes."""
+
+
+_STATE = (
+    (re.compile(r"exec-approvals\.json"), "the list of what may run without a question"),
+    (re.compile(r"openclaw\.json"), "the configuration of the assistant"),
+    (re.compile(r"credentials/|agents/[^/]+/agent/|\.env$"), "credentials, and who was let in"),
+    (re.compile(r"agents/[^/]+/sessions/"), "transcripts of conversations"),
+    (re.compile(r"hooks/"), "hooks, which run by themselves"),
+    (re.compile(r"extensions/|plugins/"), "plugins, which run by themselves"),
+    (re.compile(r"skills"), "skills, which the assistant follows"),
+    (re.compile(r"mcp-tools\.json"), "the accepted tools of MCP servers"),
+)
+_SHELL = frozenset(
+    ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout "
+    ".kshrc .mkshrc .cshrc .tcshrc .login .inputrc .xprofile .xinitrc .xsession .xsessionrc .pam_environment".split()
+)
+_RUNNING = frozenset(
+    ".gitconfig .npmrc .yarnrc .yarnrc.yml .condarc .curlrc .wgetrc .vimrc .exrc .emacs .tmux.conf .screenrc .gdbinit "
+    ".lldbinit .pythonrc .pythonstartup .psqlrc .sqliterc .mailrc .muttrc .netrc".split()
+)
+_ANYWHERE = (
+    (re.compile(r"/\.git/(?:hooks/|config$|config\.worktree$|info/attributes$)|/\.husky/"), "what git runs by itself"),
+    (re.compile(r"/\.ssh/"), "keys and settings of ssh"),
+    (re.compile(r"/\.gnupg/"), "keys of GnuPG"),
+    (re.compile(r"/autostart/|/Library/Launch(?:Agents|Daemons)/"), "what starts with the desktop"),
+    (re.compile(r"/systemd/(?:user|system)/|/etc/(?:init\.d|systemd|cron|rc\.)"), "services that start by themselves"),
+    (re.compile(r"^/var/spool/cron/"), "scheduled commands"),
+    (re.compile(r"^/etc/"), "the configuration of the system"),
+    (re.compile(r"^/(?:usr|bin|sbin|lib|lib64|boot|nix|opt)/"), "programs of the system"),
+    (
+        re.compile(
+            r"/(?:\.mozilla|\.librewolf|\.config/(?:google-chrome|chromium|BraveSoftware|microsoft-edge|vivaldi)[^/]*"
+            r"|Library/Application Support/(?:Google/Chrome|Firefox|Chromium))/"
+        ),
+        "a profile of a browser",
+    ),
+    (
+        re.compile(
+            r"/\.config/(?:fish|environment\.d|git|pip|nvim)/|/\.cargo/(?:config|bin/)|/\.pip/|/\.emacs\.d/|/\.vim/"
+            r"|/\.gradle/|/\.m2/settings\.xml$|/\.direnvrc$"
+        ),
+        "settings that make a program run something",
+    ),
+)
+
+
+def name_place(path: str, places: ProtectedPlaces) -> str:
+    """What the protected place at `path` is, in words for the owner; empty where anybody may write."""
+    if path == places.config:
+        return "the configuration of the assistant"
+    folder, _, name = path.rpartition("/")
+    for pattern, what in _ANYWHERE:
+        if pattern.search(path) and not (places.home and path.startswith("/opt/") and places.home.startswith("/opt/")):
+            return what
+    for root in places.open:
+        if _inside(path, root):
+            return ""
+    if places.state and _inside(path, places.state):
+        inside = path[len(places.state) :].lstrip("/")
+        return next((what for pattern, what in _STATE if pattern.match(inside)), "the assistant's own state")
+    if name in _SHELL:
+        return "what your shell runs at its start"
+    if name in _RUNNING and (folder == places.home or not places.home):
+        return "settings that make a program run something"
+    if folder in places.programs or (places.home and folder in (f"{places.home}/bin", f"{places.home}/.local/bin")):
+        return "a program on the PATH"
+    return ""
+
+
+def _inside(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")

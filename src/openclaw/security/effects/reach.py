@@ -1,0 +1,76 @@
+"""Whether a command leaves the machine, and whether what it prints comes from elsewhere. Pure.
+
+Programs of the outside world, and programs nobody has listed as local, do both.
+"""
+
+import re
+
+from openclaw.security.effects.forms import FORMS
+
+_LOCAL = frozenset(FORMS) | frozenset(
+    "python python2 python3 pypy node deno bun ruby perl php lua bash sh zsh dash ksh fish make cmake ninja "
+    "just npm pnpm "
+    "yarn uv tox nox pytest cargo rustc go gcc g++ cc clang ld gradle mvn javac java rake bundle rm rmdir ln "
+    "chmod chown "
+    "chgrp cp mv mkdir touch tee sed awk gawk mawk xargs tar gzip gunzip zcat bzip2 bunzip2 xz unxz zip unzip "
+    "7z sqlite3 "
+    "git diff patch dd truncate split csplit shuf shred sleep wait kill pkill pgrep ps top htop lsof time timeout nice "
+    "nohup env export set unset cd pushd popd source exit return read trap eval exec command builtin type hash ulimit "
+    "umask let local declare test if then else elif fi for while until do done case esac in function exiftool convert "
+    "magick ffmpeg ffprobe pandoc pdftotext pdfinfo tesseract iconv base64 base32 xxd openssl gpg sha1 md5 man "
+    "less more "
+    "vi vim nano ed ruff black mypy flake8 isort eslint prettier tsc vite webpack jest mocha vitest rspec "
+    "phpunit ctest "
+    "valgrind gdb strace ltrace objdump nm readelf strings ldd systemctl journalctl dmesg mount lsblk fdisk crontab at "
+    "tmux screen watch yes factor bc dc numfmt getopt mktemp sync stty tput clear reset logger hostname sw_vers open "
+    "xdg-open unlink link install rename parallel entr hyperfine nproc arch lsb_release locale tzselect sudo doas "
+    "bwrap pre-commit mkdocs sphinx-build jupyter ipython psql mysql redis-cli [ [[ : . true false openclaw".split()
+)
+_NETWORK = re.compile(
+    r"://|(?<![\w./-])(?:curl|wget|ssh|scp|sftp|rsync|nc|ncat|netcat|socat|telnet|ftp|lynx|w3m|links|elinks|http|https|xh"
+    r"|aria2c|yt-dlp|youtube-dl|gh|glab|hub|svn|hg|mail|mailx|mutt|himalaya|neomutt|fetchmail|dig|nslookup|whois|aws|gcloud|az"
+    r"|kubectl|docker|podman|npx|pipx|uvx|bunx|sendmail|msmtp|swaks|ping|host|traceroute|rclone|gsutil|s3cmd|notmuch|wacli"
+    r"|imsg|bird|gog|signal-cli|telegram-cli|mosquitto_pub|xdg-open)(?![\w.-])"
+    r"|\bgit\s+(?:-\S+\s+|-C\s+\S+\s+)*(?:clone|fetch|pull|ls-remote|submodule|push|archive|send-email|svn|p4)\b"
+    r"|\b(?:pip3?|uv|npm|pnpm|yarn|bun|cargo|gem|go|apt|apt-get|brew|dnf|apk|composer)\s+(?:\S+\s+)?(?:install|add|get|update|"
+    r"upgrade|download|fetch|view|search|info|show|pip|publish|ci|i)\b|/dev/(?:tcp|udp)/"
+)
+NETWORK_CODE = re.compile(
+    r"\b(?:urllib|requests|httpx?2?|aiohttp|socket|smtplib|imaplib|poplib|ftplib|telnetlib|paramiko|websockets?|net/http"
+    r"|Net::HTTP|LWP|axios|node-fetch|XMLHttpRequest|URLSession|TcpStream|reqwest|nodemailer|open-uri|HTTP::Tiny)\b"
+    r"|\bfetch\s*\(|\bfsockopen\b|\bcurl_\w+|\bfile_get_contents\s*\(\s*['\"]http|://|/dev/(?:tcp|udp)/"
+)
+"""Code that talks to the network, in the usual languages."""
+_START = re.compile(r"(?:^|[;&|\n(`{]|\$\(|\b(?:then|do|else|xargs(?:\s+-\S+)*|exec|sudo|nohup|time|env)\s)\s*")
+_WORD = re.compile(r"(?:[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|\S*)\s+)*([^\s;&|()<>`'\"]+)")
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\$`]|\\.)*\"")
+
+
+def may_fetch(command: str) -> bool:
+    """Whether a command line may fetch external text, judging by its words. Prefers false positives."""
+    return bool(_NETWORK.search(command)) or bool(strange_programs(command)) or _inline(command)
+
+
+def strange_programs(command: str) -> list[str]:
+    """The programs of a command line that nobody has listed as local; those named by a path are looked at elsewhere."""
+    bare = _QUOTED.sub("_", command)
+    found = [word[1] for start in _START.finditer(bare) if (word := _WORD.match(bare, start.end()))]
+    names = [name for name in found if "/" not in name and name[:1] not in "-_$#!~*?[{}0123456789<>%+@=,.:"]
+    return [name for name in names if name not in _LOCAL and re.sub(r"[\d.]+$", "", name) not in _LOCAL]
+
+
+_HIDDEN = re.compile(
+    r"(?<![\w.-])(?:python[\d.]*|pypy\d?|node|deno|bun|ruby|perl|php|lua|bash|sh|zsh|dash|ksh|fish|osascript)\s+"
+    r"(?:-\w+\s+)*(?:-\w*[ceErp]\b|--eval|--print|-\s|<<)|\|\s*(?:sudo\s+)?(?:python[\d.]*|node|perl|ruby|php|bash|sh|zsh|dash)\b"
+    r"|(?<![\w.-])(?:eval|exec|xargs|awk|gawk|source)(?![\w.-])|\bbase64\s+(?:-d|--decode|-D)|\$\(|`"
+)
+
+
+def hides_code(command: str) -> bool:
+    """Whether a command line runs code that stands in it, or that it makes on the way: nobody knows what that does."""
+    return bool(_HIDDEN.search(command))
+
+
+def _inline(command: str) -> bool:
+    """Whether code in an argument talks to the network."""
+    return bool(re.search(r"\s-(?:[a-zA-Z]*[ceErp]|-eval|-print)\b|<<", command)) and bool(NETWORK_CODE.search(command))
