@@ -14,6 +14,7 @@ from openclaw.core.provider import Model
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin
 from openclaw.models import thinking
+from openclaw.models.model_set import ModelSet
 from openclaw.models.registry import OFFLINE
 from openclaw.models.service import ModelService
 from openclaw.protocol.events import EventBus
@@ -167,7 +168,7 @@ class SessionService:
             "sharingRole": "admin",
             "permissionModePending": False,
             "effectiveQueueMode": preferences.queue_mode or "steer",
-            "agentRuntime": self._models.runtime(row.agent_id, default, preferences.agent_runtime).shown,
+            "agentRuntime": self._models.runtime(row.agent_id, model, preferences.agent_runtime).shown,
             "abortedLastRun": row.status == "killed",
             "systemSent": row.messages > 0,
             "pinned": preferences.pinned,
