@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from openclaw.core.hook_points import POINTS
 from openclaw.core.hooks import (
-    POINTS,
     AgentEnd,
     BeforePromptBuild,
     BeforeToolCall,

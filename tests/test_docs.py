@@ -7,7 +7,7 @@ import pytest
 
 from openclaw.cli.main import NOUNS
 from openclaw.cli.root import root
-from openclaw.core.hooks import POINTS
+from openclaw.core.hook_points import POINTS
 
 TOP = Path(__file__).parent.parent
 DOCS = "\n".join(path.read_text() for path in (TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))))

@@ -344,6 +344,43 @@ async def test_plugins_take_messages_revise_answers_and_choose_where_results_go(
         assert "env.LD_PRELOAD" in listed and "origin" in listed
 
 
+DOORMAN = """
+def register(api):
+    def asked(event, context):
+        said = " ".join((event.channel, event.account_id, event.sender_id, event.code, context.sender_id))
+        (api.state / "asked.part").write_text(said)
+        (api.state / "asked.part").rename(api.state / "asked.txt")
+
+    api.on("channel_pairing_requested", asked)
+    api.on("heartbeat_prompt_contribution", lambda event, context: {"appendContext": f"A door for {context.trigger}s."})
+"""
+
+
+async def test_a_plugin_hears_who_asks_to_be_let_in_and_adds_to_heartbeats(openclaw_home: TemporaryHome) -> None:
+    with MockModelServer([says("Hello."), says("It rang.")]) as server:
+        post = Post(openclaw_home, server, {}, "mailbox:ada")
+        points = ["channel_pairing_requested", "heartbeat_prompt_contribution"]
+        doorman = write(openclaw_home.root / "plugins", "doorman", DOORMAN, hooks=points)
+        post.settings["plugins"]["load"]["paths"].append(str(doorman))
+        openclaw_home.configure(post.settings)
+        post.writes("eve", "let me in")  # it is there before any plugin is
+        with GatewayProcess(openclaw_home) as gateway:
+            code = (await post.hears("eve")).split()[-1]
+            asked = openclaw_home.state / "plugins" / "doorman" / "asked.txt"
+            async with asyncio.timeout(DEADLINE):
+                while not asked.exists():
+                    await asyncio.sleep(0.02)
+            assert asked.read_text() == f"mailbox default eve {code} eve"
+            post.writes("ada", "hello")
+            assert await post.hears("ada") == "Hello."
+            async with gateway.client() as client:
+                await client.call("wake", {"text": "the bell rang", "mode": "now"})
+            assert await post.hears("ada") == "It rang."
+            talk, beat = (json.dumps(each) for each in server.requests)
+            assert "A door for heartbeats." in beat and "PLUGIN_CONTEXT" in beat and "A door" not in talk
+        assert "heartbeat_prompt_contribution" in run(openclaw_home, "audit", "list").stdout
+
+
 async def test_a_job_that_is_asked_for_in_a_chat_answers_in_that_chat(openclaw_home: TemporaryHome) -> None:
     job = {"schedule": {"kind": "at", "at": "20m"}, "sessionTarget": "isolated"}
     count = {**job, "name": "sheep", "payload": {"kind": "agentTurn", "message": "count the sheep"}}

@@ -131,7 +131,8 @@ def test_a_transcript_written_by_an_attacker_shows_and_does_nothing(
             here.gateway.stop()
             poison(openclaw_home.transcripts()[0])
             (openclaw_home.workspace / "memory").mkdir(exist_ok=True)
-            (openclaw_home.workspace / "memory" / f"{hidden}.md").write_text("\n".join(CORPUS))
+            for name in (hidden, "plain"):  # the first is left out: its name is not what it looks like
+                (openclaw_home.workspace / "memory" / f"{name}.md").write_text("\n".join(CORPUS))
             skill = openclaw_home.workspace / "skills" / "evil"
             skill.mkdir(parents=True)
             (skill / "SKILL.md").write_text(f"---\nname: evil\ndescription: {json.dumps(CORPUS[1])}\n---\n" + CORPUS[0])

@@ -90,6 +90,7 @@ def test_a_note_is_opened_at_the_line_changed_and_found_changed(
         page.click("oc-memory >> text=New note")
         page.fill("dialog input", "memory/../../escaped.md")
         page.click("dialog .primary")
+        page.wait_for_selector(".editor h2 >> text=new")
         page.fill(".editor textarea", "x")
         page.keyboard.press("Control+s")
         page.wait_for_selector(".problem >> text=not a note")

@@ -15,10 +15,10 @@ from functools import partial
 from msgspec import structs
 
 from openclaw.channels.chunking import cut_to_fit, measure, split_paragraphs
-from openclaw.channels.media_out import PUBLIC_MEDIA, OutgoingMedia, as_links, as_names
+from openclaw.channels.media.outbound import PUBLIC_MEDIA, OutgoingMedia, as_links, as_names
+from openclaw.channels.media.voice import VoiceNotes
 from openclaw.channels.settings import ChannelSettings, DeliverySettings
 from openclaw.channels.streaming import ReplyStreams
-from openclaw.channels.voice import VoiceNotes
 from openclaw.core.channel import (
     Address,
     ChannelFacts,

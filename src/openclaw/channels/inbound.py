@@ -32,25 +32,25 @@ from openclaw.channels.access import (
 from openclaw.channels.approvals import GONE, PRESS, ChannelApprovals, confirm_press
 from openclaw.channels.history import GroupHistory
 from openclaw.channels.inbox import event_id
-from openclaw.channels.media_in import IncomingMedia, ReceivedMedia
+from openclaw.channels.media.inbound import IncomingMedia, ReceivedMedia
+from openclaw.channels.media.voice import VoiceNotes
 from openclaw.channels.pairing import SenderPairing
 from openclaw.channels.questions import NOT_HEARD, ChannelQuestions
 from openclaw.channels.settings import ChannelSettings
 from openclaw.channels.typing import TypingNotices
-from openclaw.channels.voice import VoiceNotes
 from openclaw.config.live import LiveConfig
 from openclaw.core.channel import Inbound, Outbound, Platform
 from openclaw.core.clock import Clock
 from openclaw.core.commands import is_whole_command, parse_command
 from openclaw.core.errors import InvalidRequest, OpenClawError
-from openclaw.core.hooks import BeforeDispatch, InboundClaim
+from openclaw.core.hooks import BeforeDispatch, ChannelPairingRequested, InboundClaim
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin, make_origin, merge_origins, sanitize_line
 from openclaw.plugins.registry import PluginRegistry, start_plugins
 from openclaw.runs.commands.catalog import CommandRequest, CommandResult
 from openclaw.runs.commands.service import SlashCommands
-from openclaw.runs.hooks import MessageHooks
 from openclaw.runs.inbox import Inbox
+from openclaw.runs.message_hooks import MessageHooks
 from openclaw.runs.outbox import FAILURE_REPLY, Outbox
 from openclaw.runs.queue import NO_OPTIONS, QueuePolicy
 from openclaw.runs.request import RunRequest
@@ -263,6 +263,15 @@ class InboundHandler:
             return
         command = f"openclaw pairing approve {message.channel} {asked.code}"
         log.info("channel %s: %s asks to be heard; to agree: %s", message.channel, message.sender, command)
+        await start_plugins(self._plugins)
+        event = ChannelPairingRequested(
+            channel=message.channel,
+            sender_id=message.sender,
+            code=asked.code,
+            account_id=message.account,
+            metadata={"name": name} if name else {},
+        )
+        self._hooks.pairing(event)
         text = f"We have not met. To be heard here, ask my owner to run this within the hour:\n\n    {command}"
         await self._say(message, text, "pairing")
 

@@ -23,11 +23,11 @@ from openclaw.channels.delivery import Sender
 from openclaw.channels.history import GroupHistory
 from openclaw.channels.inbound import InboundHandler, join_fragments
 from openclaw.channels.inbox import ChannelInbox, Conversation, RecordedChannelEvent
-from openclaw.channels.media_out import OutgoingMedia
+from openclaw.channels.media.outbound import OutgoingMedia
+from openclaw.channels.media.voice import VoiceNotes
 from openclaw.channels.plugin_channel import PluginChannel
 from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.typing import TypingNotices
-from openclaw.channels.voice import VoiceNotes
 from openclaw.config.live import LiveConfig
 from openclaw.core.channel import (
     AccountClosed,

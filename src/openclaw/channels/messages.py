@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from openclaw.channels.accounts import LABELS, AccountName
-from openclaw.channels.media_out import is_address
+from openclaw.channels.media.outbound import is_address
 from openclaw.core.channel import Address, Button, ChannelFacts, Outbound, Platform
 from openclaw.core.errors import Conflict, InvalidRequest, Unavailable
 from openclaw.core.keys import SessionKey

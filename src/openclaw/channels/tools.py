@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from openclaw.channels.media_out import is_address
+from openclaw.channels.media.outbound import is_address
 from openclaw.channels.messages import Attachments, ButtonArgs, MessageService, rows_of
 from openclaw.core.channel import Action, Address, Outbound
 from openclaw.core.errors import InvalidRequest, OpenClawError

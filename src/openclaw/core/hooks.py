@@ -1,6 +1,7 @@
 """The hook seam: the points at which a plugin may observe, add something or object.
 
-Every point has one event type and, unless it only observes, one answer type. `plugins/hooks/points` merges answers.
+Every point has one event type and, unless it only observes, one answer type: `core/hook_points` has the table, and
+`plugins/hooks/points` merges answers.
 """
 
 from typing import Annotated, Any, Literal
@@ -9,7 +10,6 @@ from msgspec import Meta, Struct, field
 
 from openclaw.core.events import Trigger
 from openclaw.core.messages import Assistant, Message, ToolResult, Usage
-from openclaw.core.provider import ProviderContribution, ProviderPrompt
 from openclaw.core.settings import doc
 
 HookName = Literal[
@@ -17,6 +17,7 @@ HookName = Literal[
     "before_prompt_build",
     "provider_prompt_contribution",
     "agent_turn_prepare",
+    "heartbeat_prompt_contribution",
     "before_agent_start",
     "before_agent_run",
     "before_agent_reply",
@@ -35,6 +36,7 @@ HookName = Literal[
     "tool_result_persist",
     "before_message_write",
     "message_received",
+    "channel_pairing_requested",
     "inbound_claim",
     "before_dispatch",
     "message_sending",
@@ -129,6 +131,10 @@ class TurnContext(_Answer, frozen=True, kw_only=True):
     """Before the person's message, in this turn only."""
     append_context: str | None = None
     """After the person's message, in this turn only."""
+
+
+class HeartbeatPromptContribution(_Border, frozen=True, kw_only=True):
+    """A heartbeat is being prepared; the event does not contain what it asks."""
 
 
 class BeforeAgentStart(_Border, frozen=True, kw_only=True):
@@ -395,6 +401,17 @@ class MessageReceived(_Border, frozen=True, kw_only=True):
     timestamp: int = 0
 
 
+class ChannelPairingRequested(_Border, frozen=True, kw_only=True):
+    """Somebody unknown has written on a channel and was given a code with which the owner can let them in."""
+
+    channel: str
+    sender_id: str
+    code: str
+    account_id: str = ""
+    metadata: dict[str, str] = field(default_factory=dict)
+    """`name`: what the platform calls them, if it does."""
+
+
 class _HeardMessage(_Border, frozen=True, kw_only=True):
     content: str
     channel: str
@@ -540,61 +557,3 @@ class GatewayStart(_Border, frozen=True, kw_only=True):
 
 class GatewayStop(_Border, frozen=True, kw_only=True):
     reason: str
-
-
-class Point(Struct, frozen=True):
-    """The static properties of a hook point."""
-
-    name: HookName
-    kind: Literal["modify", "claim", "gate", "observe", "sync"]
-    event: type[Any]
-    answer: type[Any] | None
-    seconds: float
-    """The default timeout of one handler; 0 means none."""
-    fails: Literal["open", "closed"] = "open"
-    """Whether a handler that fails is skipped (open) or counts as an objection (closed)."""
-    conversation: bool = False
-    """Whether it shows conversation text, so that a plugin not bundled needs `allowConversationAccess`."""
-
-
-POINTS: dict[HookName, Point] = {
-    point.name: point
-    for point in (
-        Point("before_model_resolve", "modify", BeforeModelResolve, ModelChoice, 15, conversation=True),
-        Point("before_prompt_build", "modify", BeforePromptBuild, PromptChange, 15, conversation=True),
-        Point("provider_prompt_contribution", "modify", ProviderPrompt, ProviderContribution, 15),
-        Point("agent_turn_prepare", "modify", AgentTurnPrepare, TurnContext, 15, conversation=True),
-        Point("before_agent_run", "gate", BeforeAgentRun, AgentRunVerdict, 15, fails="closed", conversation=True),
-        Point("llm_input", "observe", LlmInput, None, 30, conversation=True),
-        Point("llm_output", "observe", LlmOutput, None, 30, conversation=True),
-        Point("model_call_started", "observe", ModelCallStarted, None, 30),
-        Point("model_call_ended", "observe", ModelCallEnded, None, 30),
-        Point("before_agent_finalize", "modify", BeforeAgentFinalize, FinalizeVerdict, 15, conversation=True),
-        Point("resolve_exec_env", "modify", ResolveExecEnv, ExecEnv, 15),
-        Point("inbound_claim", "claim", InboundClaim, InboundClaimed, 15),
-        Point("subagent_delivery_target", "modify", SubagentDeliveryTarget, DeliveryTarget, 15),
-        Point("before_message_write", "sync", BeforeMessageWrite, WrittenMessage, 0, conversation=True),
-        Point("reply_payload_sending", "gate", ReplyPayloadSending, PayloadVerdict, 15),
-        Point("subagent_spawned", "observe", SubagentSpawned, None, 30),
-        Point("subagent_ended", "observe", SubagentEnded, None, 30),
-        Point("cron_changed", "observe", CronChanged, None, 30),
-        Point("before_agent_start", "modify", BeforeAgentStart, AgentStart, 15, conversation=True),
-        Point("before_agent_reply", "claim", BeforeAgentReply, ReplyClaim, 15, conversation=True),
-        Point("agent_end", "observe", AgentEnd, None, 30, conversation=True),
-        Point("before_compaction", "observe", BeforeCompaction, None, 30),
-        Point("after_compaction", "observe", AfterCompaction, None, 30),
-        Point("before_tool_call", "gate", BeforeToolCall, ToolVerdict, 15, fails="closed"),
-        Point("after_tool_call", "observe", AfterToolCall, None, 30),
-        Point("before_install", "gate", BeforeInstall, InstallVerdict, 15, fails="closed"),
-        Point("tool_result_persist", "sync", ToolResultPersist, PersistedResult, 0),
-        Point("message_received", "observe", MessageReceived, None, 30),
-        Point("before_dispatch", "claim", BeforeDispatch, DispatchClaim, 15),
-        Point("message_sending", "gate", MessageSending, SendingVerdict, 15),
-        Point("message_sent", "observe", MessageSent, None, 30),
-        Point("session_start", "observe", SessionStart, None, 30),
-        Point("before_reset", "observe", BeforeReset, None, 15),
-        Point("session_end", "observe", SessionEnd, None, 30),
-        Point("gateway_start", "observe", GatewayStart, None, 30),
-        Point("gateway_stop", "observe", GatewayStop, None, 5),
-    )
-}

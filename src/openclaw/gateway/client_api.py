@@ -18,7 +18,7 @@ from openclaw.channels.history import GroupHistory
 from openclaw.channels.inbound import InboundHandler
 from openclaw.channels.inbox import ChannelInbox
 from openclaw.channels.manager import ChannelManager
-from openclaw.channels.media_in import IncomingMedia
+from openclaw.channels.media.inbound import IncomingMedia
 from openclaw.channels.questions import ChannelQuestions
 from openclaw.channels.status import ChannelReports
 from openclaw.channels.streaming import ReplyStreams

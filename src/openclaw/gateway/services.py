@@ -11,9 +11,9 @@ from msgspec import Struct
 from openclaw.automation.context import AutomationContext
 from openclaw.automation.service import Automation, build_automation
 from openclaw.channels.accounts import AccountName
+from openclaw.channels.media.voice import VoiceNotes
 from openclaw.channels.messages import Attachments, MessageService
 from openclaw.channels.tools import MessageTool
-from openclaw.channels.voice import VoiceNotes
 from openclaw.config.tools import ConfigTool
 from openclaw.config.update import installation_update
 from openclaw.core.channel import Platform

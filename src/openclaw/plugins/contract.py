@@ -13,7 +13,8 @@ from openclaw.core.channel import Channel
 from openclaw.core.clock import Clock
 from openclaw.core.embedder import Embedder, EmbedderEndpoint
 from openclaw.core.errors import NotFound, OpenClawError
-from openclaw.core.hooks import POINTS, HookContext
+from openclaw.core.hook_points import POINTS
+from openclaw.core.hooks import HookContext
 from openclaw.core.plugin import CommandCall, CommandReply, HttpAnswer, HttpRequest, PluginContributions
 from openclaw.core.provider import Endpoint, Provider
 from openclaw.core.secret import Secret

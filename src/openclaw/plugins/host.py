@@ -22,7 +22,8 @@ from openclaw.core import plugin
 from openclaw.core.channel import Address, Channel, Outbound, ShowsTyping
 from openclaw.core.embedder import EmbedderEndpoint, EmbedsQueries, HasTraits, Traits
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
-from openclaw.core.hooks import POINTS, HookContext
+from openclaw.core.hook_points import POINTS
+from openclaw.core.hooks import HookContext
 from openclaw.core.plugin import Api, CommandCall, CommandReply, HttpAnswer, HttpRequest, PluginContributions
 from openclaw.core.provider import Endpoint
 from openclaw.core.tool import Effects, Tool, ToolContext

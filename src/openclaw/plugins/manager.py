@@ -13,7 +13,8 @@ from msgspec import Struct, structs
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, OpenClawError, Unavailable
-from openclaw.core.hooks import POINTS, HookContext
+from openclaw.core.hook_points import POINTS
+from openclaw.core.hooks import HookContext
 from openclaw.core.plugin import Api, Hook, PluginContributions, Service
 from openclaw.core.secret import Secret
 from openclaw.plugins import manifest, proxies, wire

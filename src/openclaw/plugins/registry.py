@@ -12,7 +12,7 @@ from msgspec import structs
 from openclaw.core.clock import Clock
 from openclaw.core.commands import NAMES
 from openclaw.core.errors import OpenClawError
-from openclaw.core.hooks import POINTS
+from openclaw.core.hook_points import POINTS
 from openclaw.core.keys import NO_CHANNEL
 from openclaw.core.messages import Text
 from openclaw.core.plugin import Command, HttpRoute, Method, OpensEmbedder, PluginContributions

@@ -1,9 +1,10 @@
-"""Calls hooks around runs: HOOK.md handlers, plugins' turn points and message points. Changes are recorded first."""
+"""Calls hooks around runs: HOOK.md handlers, and the points of a turn for plugins. Changes are recorded first."""
 
 import asyncio
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct, structs
 
@@ -18,7 +19,6 @@ from openclaw.core.hooks import (
     BeforeAgentReply,
     BeforeAgentStart,
     BeforeCompaction,
-    BeforeDispatch,
     BeforeMessageWrite,
     BeforeModelResolve,
     BeforePromptBuild,
@@ -26,18 +26,13 @@ from openclaw.core.hooks import (
     EndReason,
     GatewayStart,
     GatewayStop,
+    HeartbeatPromptContribution,
     HookContext,
     HookName,
-    InboundClaim,
-    MessageReceived,
-    MessageSending,
-    MessageSent,
-    ReplyPayloadSending,
     SessionEnd,
     SessionStart,
     ToolResultPersist,
 )
-from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Message, Text, ToolResult, User
 from openclaw.core.text import PromptText, fence, neutralise
 from openclaw.core.tool import Approver, ToolSpec
@@ -54,20 +49,17 @@ from openclaw.plugins.hooks.events import (
     make_event,
 )
 from openclaw.plugins.hooks.files import HookFiles
-from openclaw.plugins.hooks.points import HookChange, HookSource, PromptMerged, ReplyMerged, SendingMerged
+from openclaw.plugins.hooks.points import HookChange, HookSource, PromptMerged, ReplyMerged
 from openclaw.prompt.builder import Additions, BuiltPrompt, apply, entry_to_change, with_changes
 from openclaw.prompt.report import ChangeLine
 from openclaw.runs.call_hooks import ModelHooks, ToolHooks
 from openclaw.runs.events import RunAccepted, RunEvent, RunSettled
-from openclaw.runs.inbox import RunOutcome
-from openclaw.runs.reply import NoteShaped, ReplyShaped, ShapedEvent, TextShaped, ThoughtShaped
+from openclaw.runs.message_hooks import NO_REPLY, MessageHooks, hook_context
 from openclaw.runs.request import RecordedEvent, RunRequest
 from openclaw.security.audit import AuditEntry
 from openclaw.security.audit_log import AuditLog
 from openclaw.security.tool_policy import ToolLayer
-from openclaw.sessions import reply_text as shapes
 from openclaw.sessions.index import SessionIndex, SessionRow
-from openclaw.sessions.reply_text import ReplyPayload
 
 # HOOK.md handlers.
 
@@ -138,7 +130,6 @@ def _received(turn: RunRequest, prepared: str = "") -> ReceivedContext:
 
 # The points of a turn.
 
-NO_REPLY = ReplyMerged()
 REVISE = "Nobody has seen your last answer yet. Give it again as a whole, revised as these notes ask:"
 
 
@@ -211,26 +202,36 @@ class TurnHooks:
 
     async def prompt(self, turn: RunRequest, messages: tuple[Message, ...]) -> tuple[ToolLayer, ...]:
         """Collects the plugins' changes to the prompt for `applied`; gives the tool layers they add."""
-        names: tuple[HookName, ...] = ("agent_turn_prepare", "before_prompt_build", "before_agent_start")
+        names: list[HookName] = ["agent_turn_prepare", "before_prompt_build", "before_agent_start"]
+        beats = turn.trigger == "heartbeat"
+        if beats:
+            names.append("heartbeat_prompt_contribution")
         if not any(map(self._hooks.has, names)):
             return ()
         if turn.compact is not None:
             return ()
         preparing = AgentTurnPrepare(prompt=turn.text, messages=messages)
         first = await self._hooks.ask(points.TURN, preparing, self._context)
+        beat = PromptMerged()
+        if beats:
+            beat = await self._hooks.ask(points.HEARTBEAT, HeartbeatPromptContribution(), self._context)
         legacy = BeforeAgentStart(prompt=turn.text, messages=messages)
         older = await self._hooks.ask(points.PROMPT_LEGACY, legacy, self._context)
         event = BeforePromptBuild(prompt=turn.text, messages=messages)
         newer = await self._hooks.ask(points.PROMPT, event, self._context)
-        self._wishes = (("agent_turn_prepare", first), ("before_agent_start", older), ("before_prompt_build", newer))
+        self._wishes = (
+            ("agent_turn_prepare", first),
+            ("heartbeat_prompt_contribution", beat),
+            ("before_agent_start", older),
+            ("before_prompt_build", newer),
+        )
         return tuple(ToolLayer(name="plugins", allow=allowed) for allowed in (*older.tools_allow, *newer.tools_allow))
 
     async def applied(self, briefing: BuiltPrompt, tools: Sequence[ToolSpec]) -> BuiltPrompt:
         """The prompt with the plugins' changes; these are recorded before it is used."""
         if not self._wishes:
             return with_changes(briefing, briefing.prompt, self.changes, tools) if self.entries else briefing
-        (_, first), (_, older), (_, newer) = self._wishes
-        merged = points.merge_prompt_points(points.merge_prompt_points(first, older), newer)
+        merged = reduce(points.merge_prompt_points, [wishes for _, wishes in self._wishes])
         additions = Additions(
             replace=_quoted(merged.system) if merged.system else None,
             prepend=tuple(map(_quoted, merged.prepend_system)),
@@ -369,156 +370,6 @@ class TurnHooks:
 
 def _quoted(voice: HookSource) -> PromptText:
     return PromptText(voice.text, f"plugin {voice.plugin}", "tool")
-
-
-def hook_context(turn: RunRequest, session_id: str = "", workspace: str = "") -> HookContext:
-    """The context of a turn, for plugins."""
-    return HookContext(
-        agent_id=turn.key.agent,
-        session_key=str(turn.key),
-        session_id=session_id,
-        workspace_dir=workspace,
-        channel=turn.channel,
-        trigger=turn.trigger,
-        run_id=turn.run_id,
-    )
-
-
-# The points of messages.
-
-
-HOLDING: tuple[HookName, ...] = ("message_sending", "reply_payload_sending", "before_agent_finalize")
-
-
-class MessageHooks:
-    """The message points: received, sending, sent."""
-
-    def __init__(self, hooks: HookDispatcher, audit: AuditLog, clock: Clock) -> None:
-        self.hooks = hooks
-        self._audit = audit
-        self._clock = clock
-
-    def received(self, turn: RunRequest) -> None:
-        """Notifies of a person's message; runs the gateway starts itself are none."""
-        if turn.trigger != "user" or turn.compact is not None or not self.hooks.has("message_received"):
-            return
-        event = MessageReceived(sender=turn.channel or "local", content=turn.text, timestamp=millis(self._clock))
-        self.hooks.tell("message_received", event, hook_context(turn))
-
-    async def dispatch(self, event: BeforeDispatch | InboundClaim, key: SessionKey, run_id: str) -> ReplyMerged:
-        """The plugin that takes a message on a channel, and what it answers."""
-        point: Any = points.CLAIM if isinstance(event, InboundClaim) else points.DISPATCH
-        if not self.hooks.has(point.name):
-            return NO_REPLY
-        about = HookContext(agent_id=key.agent, session_key=str(key), run_id=run_id)
-        context = structs.replace(about, channel=event.channel, sender_id=event.sender_id)
-        merged: ReplyMerged = await self.hooks.ask(point, event, context)
-        if merged.changes:
-            deeds = [audit_change(point.name, change) for change in merged.changes]
-            await self._audit.record(deeds, run_id=run_id, session_key=str(key))
-        return merged
-
-    def outgoing(self, turn: RunRequest) -> "OutgoingMessage | None":
-        """The check of what `turn` says; None when no plugin has a say in it."""
-        if not any(map(self.hooks.has, HOLDING)):
-            return None
-        return OutgoingMessage(self, str(turn.key), hook_context(turn))
-
-    async def payload(self, to: str, payload: ReplyPayload, context: HookContext) -> ReplyPayload | None:
-        """A part of an answer as plugins leave it; None when they cancel it."""
-        if not self.hooks.has("reply_payload_sending"):
-            return payload
-        shown = {"text": payload.text, "media": list(payload.media), "kind": payload.kind}
-        event = ReplyPayloadSending(to=to, payload=shown)
-        merged = await self.hooks.ask(points.PAYLOAD, event, context)
-        if merged.changes:
-            deeds = [audit_change("reply_payload_sending", change, note=f"to {to}") for change in merged.changes]
-            await self._audit.record(deeds, run_id=context.run_id, session_key=context.session_key)
-        if merged.cancelled is not None:
-            return None
-        text, media = merged.payload.get("text", payload.text), merged.payload.get("media", payload.media)
-        return structs.replace(payload, text=str(text), media=tuple(str(each) for each in media))
-
-    async def decided(self, to: str, text: str, context: HookContext) -> SendingMerged:
-        """Asks plugins about one message; a change is recorded."""
-        merged = await self.hooks.ask(points.SENDING, MessageSending(to=to, content=text), context)
-        if merged.changes:
-            deeds = [audit_change("message_sending", change, note=f"to {to}") for change in merged.changes]
-            await self._audit.record(deeds, run_id=context.run_id, session_key=context.session_key)
-        return merged
-
-    def sent(self, turn: RunRequest, payloads: Sequence[ReplyPayload]) -> None:
-        """Notifies of everything that was delivered."""
-        if self.hooks.has("message_sent"):
-            for payload in payloads:
-                self.tell_sent(str(turn.key), payload.text, hook_context(turn))
-
-    def tell_sent(self, to: str, text: str, context: HookContext, error: str | None = None) -> None:
-        if self.hooks.has("message_sent"):
-            event = MessageSent(to=to, content=text, success=error is None, error=error)
-            self.hooks.tell("message_sent", event, context)
-
-
-class OutgoingMessage:
-    """Holds back what one run says until plugins have agreed to it."""
-
-    def __init__(self, messages: MessageHooks, to: str, context: HookContext) -> None:
-        self._messages = messages
-        self._to = to
-        self._context = context
-        self._known: dict[ReplyPayload, ReplyPayload | None] = {}
-        """What became of each payload: it is shown as it comes and delivered at the end, and decided once."""
-
-    async def take(self, event: ShapedEvent) -> list[ShapedEvent]:
-        """The event as it may be seen."""
-        match event:
-            case TextShaped() | ThoughtShaped():
-                return []
-            case ReplyShaped():
-                return await self._replied(event)
-            case NoteShaped(payload=payload):
-                allowed = await self._allowed(payload)
-                return [NoteShaped(allowed)] if allowed is not None else []
-            case _:
-                return [event]
-
-    async def settled(self, outcome: RunOutcome) -> RunOutcome:
-        """The outcome with what may be delivered."""
-        payloads = await self.allowed(outcome.payloads)
-        texts = tuple(each.text for each in payloads if each.kind in ("answer", "error") and each.text)
-        return structs.replace(
-            outcome, payloads=payloads, texts=texts, silent=outcome.silent or bool(outcome.texts and not texts)
-        )
-
-    async def allowed(self, payloads: Sequence[ReplyPayload]) -> tuple[ReplyPayload, ...]:
-        """The payloads that are delivered, as plugins left them."""
-        decided = [await self._allowed(each) for each in payloads]
-        return tuple(each for each in decided if each is not None)
-
-    async def _replied(self, event: ReplyShaped) -> list[ShapedEvent]:
-        reasoning = event.reasoning
-        if reasoning:
-            shown = await self._allowed(shapes.reasoning(reasoning))
-            reasoning = "" if shown is None else shown.text.removeprefix("Reasoning:\n")
-        if event.payload is None:
-            return [structs.replace(event, text="", reasoning=reasoning)]
-        payload = await self._allowed(event.payload)
-        if payload is None:
-            return [structs.replace(event, text="", payload=None, reasoning=reasoning, silent=True)]
-        said = [TextShaped(payload.text)] if payload.text else []
-        return [*said, structs.replace(event, text=payload.text, payload=payload, reasoning=reasoning)]
-
-    async def _allowed(self, payload: ReplyPayload) -> ReplyPayload | None:
-        if payload not in self._known:
-            self._known[payload] = await self._decide(payload)
-        return self._known[payload]
-
-    async def _decide(self, payload: ReplyPayload) -> ReplyPayload | None:
-        left = await self._messages.payload(self._to, payload, self._context)
-        if left is None or not left.text:
-            return left
-        merged = await self._messages.decided(self._to, left.text, self._context)
-        return None if merged.cancelled is not None else structs.replace(left, text=merged.content)
 
 
 GOODBYE_SECONDS = 2.0

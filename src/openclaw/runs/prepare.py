@@ -42,7 +42,8 @@ from openclaw.prompt.facts import NO_CONTRIBUTION, Elevated, Mode, SandboxFacts
 from openclaw.prompt.machine import PromptMachine
 from openclaw.runs.call_hooks import ModelHooks
 from openclaw.runs.chat_facts import Platforms, gather_chat
-from openclaw.runs.hooks import RunHooks, hook_context
+from openclaw.runs.hooks import RunHooks
+from openclaw.runs.message_hooks import hook_context
 from openclaw.runs.request import ClientToolCall, RunRequest, TurnOptions, reaches_person
 from openclaw.runs.route import FailoverRoute, ModelRoutes
 from openclaw.runs.toolset import Toolset, exec_policies, exec_policy

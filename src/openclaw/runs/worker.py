@@ -65,7 +65,7 @@ from openclaw.runs.turn import TurnPrepared, TurnRunner, to_message
 from openclaw.tools.settings import ToolsSettings
 
 if TYPE_CHECKING:
-    from openclaw.runs.hooks import MessageHooks, OutgoingMessage
+    from openclaw.runs.message_hooks import MessageHooks, OutgoingMessage
 
 
 log = logging.getLogger(__name__)

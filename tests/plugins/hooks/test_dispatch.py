@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from openclaw.core.hook_points import POINTS
 from openclaw.core.hooks import (
-    POINTS,
     AfterToolCall,
     AgentEnd,
     BeforeAgentReply,

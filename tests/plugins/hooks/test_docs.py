@@ -11,10 +11,11 @@ import pytest
 from msgspec import structs
 
 from openclaw.core.channel import Address
+from openclaw.core.hook_points import POINTS
 from openclaw.core.hooks import (
-    POINTS,
     BeforeDispatch,
     BeforeInstall,
+    ChannelPairingRequested,
     HookContext,
     HookName,
     InboundClaim,
@@ -329,6 +330,25 @@ async def inbound_claim(home: TemporaryHome, code: str) -> None:
     assert [each.plugin for each in claims] == ["example", "", ""]
 
 
+async def channel_pairing_requested(home: TemporaryHome, code: str) -> None:
+    async with home.assistant(ScriptedModel(), clock=SystemClock()) as app:
+        api = plug(app, code)
+        event = ChannelPairingRequested(channel="slate", sender_id="eve", code="ABCD2345")
+        app.run_hooks.messages.pairing(event)
+        await app.run_hooks.hooks.close(30)
+    assert api.asking == [("slate", "eve")]
+
+
+async def heartbeat_prompt_contribution(home: TemporaryHome, code: str) -> None:
+    model = ScriptedModel(says("ok"), says("HEARTBEAT_OK"))
+    async with place(home, model) as here:
+        plug(here.app, code)
+        await here.say("hi")
+        await here.say("look around", trigger="heartbeat")
+    talk, beat = (request.messages[-1].text for request in model.requests)
+    assert talk == "hi" and beat.endswith("look around") and "The door is open." in beat
+
+
 async def before_agent_finalize(home: TemporaryHome, code: str) -> None:
     model = ScriptedModel(says("Shut the door."), says("Shut the door, please."), says("Go."), says("Go!"))
     async with home.assistant(model) as app:
@@ -392,6 +412,8 @@ SCENES: dict[HookName, Callable[[TemporaryHome, str], Awaitable[None]]] = {
     "before_agent_finalize": before_agent_finalize,
     "resolve_exec_env": resolve_exec_env,
     "inbound_claim": inbound_claim,
+    "channel_pairing_requested": channel_pairing_requested,
+    "heartbeat_prompt_contribution": heartbeat_prompt_contribution,
     "subagent_delivery_target": subagent_delivery_target,
     "agent_end": agent_end,
     "before_compaction": compactions,

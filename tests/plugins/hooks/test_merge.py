@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from openclaw.core.hook_points import POINTS
 from openclaw.core.hooks import (
-    POINTS,
     AgentStart,
     BeforeAgentReply,
     BeforeAgentStart,

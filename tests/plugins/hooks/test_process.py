@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.core.hooks import POINTS
+from openclaw.core.hook_points import POINTS
 from openclaw.testing import Step, TemporaryHome, calls, says
 from openclaw.testing.server import MockModelServer, Reply
 from tests.e2e.gateway_process import GatewayProcess
@@ -106,7 +106,7 @@ async def test_a_plugin_hears_of_everything_and_its_words_reach_the_model(opencl
     assert "It rains." in asked and "Be brief." in asked and "PLUGIN_CONTEXT" in asked
     names = [each[0] for each in heard(home)]
     elsewhere = {"before_compaction", "after_compaction", "before_dispatch", "inbound_claim", "resolve_exec_env"}
-    elsewhere |= {"provider_prompt_contribution"}
+    elsewhere |= {"provider_prompt_contribution", "heartbeat_prompt_contribution", "channel_pairing_requested"}
     missing = {*LISTENS} - elsewhere - {*names}
     assert missing == set()
     order = [name for name in names if name in ("before_model_resolve", "before_prompt_build", "before_agent_reply")]

@@ -13,7 +13,8 @@ from msgspec import Struct, structs
 
 from openclaw.core import hooks
 from openclaw.core.clock import Clock
-from openclaw.core.hooks import POINTS, HookContext, HookName
+from openclaw.core.hook_points import POINTS
+from openclaw.core.hooks import HookContext, HookName
 from openclaw.core.provider import ProviderPrompt
 from openclaw.core.text import sanitize_line
 from openclaw.plugins.hooks.points import HookChange, HookPoint, HookRegistration
@@ -27,7 +28,12 @@ M = TypeVar("M", bound=Struct)
 
 GRACE = 1.0
 """Seconds a cancelled handler has to end at shutdown."""
-PROMPT_POINTS = ("before_prompt_build", "agent_turn_prepare", "provider_prompt_contribution")
+PROMPT_POINTS = (
+    "before_prompt_build",
+    "agent_turn_prepare",
+    "heartbeat_prompt_contribution",
+    "provider_prompt_contribution",
+)
 """Where a plugin adds text to prompts."""
 LONGEST_WORDS = 300
 """Of an error message, in characters, in the log."""

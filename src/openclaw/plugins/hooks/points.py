@@ -8,7 +8,8 @@ from msgspec import Struct, structs
 
 from openclaw.core import hooks
 from openclaw.core.events import Trigger
-from openclaw.core.hooks import POINTS, AgentStart, HookContext, HookName, ModelChoice, PromptChange, ToolVerdict
+from openclaw.core.hook_points import POINTS
+from openclaw.core.hooks import AgentStart, HookContext, HookName, ModelChoice, PromptChange, ToolVerdict
 from openclaw.core.messages import Assistant, Message, ToolResult, User
 from openclaw.core.provider import ProviderContribution, ProviderPrompt
 from openclaw.core.text import utf16_length
@@ -460,6 +461,9 @@ PROVIDER: HookPoint[ProviderPrompt, ProviderContribution, ProviderMerged] = Hook
 )
 TURN: HookPoint[hooks.AgentTurnPrepare, hooks.TurnContext, PromptMerged] = HookPoint(
     name="agent_turn_prepare", merged=PromptMerged, step=merge_turn
+)
+HEARTBEAT: HookPoint[hooks.HeartbeatPromptContribution, hooks.TurnContext, PromptMerged] = HookPoint(
+    name="heartbeat_prompt_contribution", merged=PromptMerged, step=merge_turn
 )
 RUN: HookPoint[hooks.BeforeAgentRun, hooks.AgentRunVerdict, RunMerged] = HookPoint(
     name="before_agent_run", merged=RunMerged, step=merge_run, ends="blocked", objection=_run_objection

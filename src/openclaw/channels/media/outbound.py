@@ -55,7 +55,7 @@ class OutgoingMedia:
         if not is_address(media):
             return await asyncio.to_thread(check_file, media, limit)
         # Loaded when it is needed: the guarded connections bring the packages of the web tools with them.
-        from openclaw.channels.media_fetch import fetch_file
+        from openclaw.channels.media.fetch import fetch_file
 
         return str(await fetch_file(media, folder, limit, self._settings.current.web.fetch))
 
