@@ -39,7 +39,7 @@ def main(frames: str, scenario: str, log: str, after: str = "") -> None:
             said = listen()
             if said.get("method") == "turn/interrupt":
                 say({"id": said["id"], "result": {}})
-                ended = {"id": turn, "status": "interrupted", "error": None, "items": []}
+                ended: dict[str, Any] = {"id": turn, "status": "interrupted", "error": None, "items": []}
                 say({"method": "turn/completed", "params": {"threadId": thread, "turn": ended}})
             elif "id" in said and "method" in said:
                 say({"id": said["id"], "error": {"code": -32600, "message": "silent"}})
