@@ -50,9 +50,8 @@ async def run(
     tools: RunTools,
     steering: Steering,
     clock: Clock,
-    crowded: Callable[[Sequence[Message]], bool] | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """One run, from its messages to its end; `crowded` is asked between steps and ends it early."""
+    """One run, from its messages to its end."""
     messages = list(job.messages)
     usage = Usage()
     turns = closing = 0
@@ -69,7 +68,7 @@ async def run(
             messages.append(steered)
             tools.heard(steered)
             yield Steered(steered)
-        if turns and crowded is not None and crowded(messages):
+        if turns and job.crowded is not None and job.crowded(messages):
             yield RunEnded("error", usage, "the conversation has grown too long for the model", CROWDED, turns)
             return
         reply: Assistant | None = None
@@ -223,6 +222,16 @@ def _with_own_ids(message: Assistant, before: tuple[Message, ...], now: int) -> 
             block = structs.replace(block, id=call_id)
         content.append(block)
     return structs.replace(message, content=tuple(content), timestamp=message.timestamp or now)
+
+
+class EmbeddedHarness(Struct, frozen=True):
+    """The runtime of this process: `run`, with the models of one turn."""
+
+    route: ModelRouter
+    clock: Clock
+
+    def run(self, job: RunJob, tools: RunTools, steering: Steering) -> AsyncGenerator[Event, None]:
+        return run(job, self.route, tools, steering, self.clock)
 
 
 class ModelAsker(Struct, frozen=True):

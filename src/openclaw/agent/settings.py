@@ -12,6 +12,7 @@ from openclaw.core.keys import DEFAULT_AGENT, normalise_agent
 from openclaw.core.provider import ThinkingLevel
 from openclaw.core.settings import Count, Millis, Settings, cache_per_settings, doc
 from openclaw.memory.settings import MemorySearchOverride, MemorySearchSettings
+from openclaw.models.settings import RuntimeSettings
 from openclaw.security.settings import AgentToolSettings, ElevatedDefault, SandboxSettings
 from openclaw.sessions.settings import CompactionSettings, PruningSettings
 from openclaw.skills.settings import SkillsLimits
@@ -240,6 +241,7 @@ class AgentEntry(Settings, frozen=True):
     )
     skills_limits: Annotated[SkillsLimits, doc("how much of the prompt its skills may take")] = SkillsLimits()
     params: Annotated[Mapping[str, Any], doc("request parameters for its runs")] = field(default_factory=dict)
+    agent_runtime: Annotated[RuntimeSettings, doc("what carries out its turns, whatever the model")] = RuntimeSettings()
     memory_search: Annotated[MemorySearchOverride | None, doc("how its notes are found again")] = None
     sandbox: Annotated[SandboxSettings | None, doc("its own box for files and commands")] = None
     tools: Annotated[AgentToolSettings, doc("its tools, out of those that remain for all")] = AgentToolSettings()

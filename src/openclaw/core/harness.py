@@ -2,14 +2,22 @@
 
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
 from openclaw.core.errors import ProviderError
-from openclaw.core.events import ModelEvent, ToolEnded, ToolStarted, ToolUpdated
+from openclaw.core.events import (
+    CompactionEnded,
+    CompactionStarted,
+    Event,
+    ModelEvent,
+    ToolEnded,
+    ToolStarted,
+    ToolUpdated,
+)
 from openclaw.core.messages import Message, ToolCall, Usage, User
-from openclaw.core.provider import CacheRetention, Model, ModelRequest, Provider, System, ThinkingLevel
+from openclaw.core.provider import CacheRetention, Endpoint, Model, ModelRequest, Provider, System, ThinkingLevel
 from openclaw.core.text import Origin
 from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec
 
@@ -135,6 +143,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
     provider: Provider
     reserve: Callable[[ModelRequest], Awaitable[MeteredCall]] | None = None
     """Reserves a call in the budget; raises `OverBudget` when it must not be sent."""
+    endpoint: Endpoint | None = None
+    """Where the model is reached, for a runtime that asks it itself."""
     thinking: ThinkingLevel = "off"
     first_event_timeout: float = 0.0
     idle_timeout: float = 0.0
@@ -169,15 +179,36 @@ class RunJob(Struct, frozen=True, kw_only=True):
     cache_retention: CacheRetention = "short"
     max_tokens: int | None = None
     temperature: float | None = None
+    crowded: Callable[[Sequence[Message]], bool] | None = None
+    """Asked between steps by a harness that cannot shorten the conversation itself; it ends the run early."""
 
 
 class Steering(Struct, eq=False):
     """Messages that people add while a run is busy; the loop takes them between steps, each gets its own answer."""
 
     waiting: deque[User] = field(default_factory=deque)
+    added: Callable[[], None] | None = None
+    """Told of each message, for a harness that passes them on at once."""
 
     def add(self, message: User) -> None:
         self.waiting.append(message)
+        if self.added is not None:
+            self.added()
+
+
+class Harness(Protocol):
+    """Carries out one run: asks the model, has its tool calls run, yields every event and ends with `RunEnded`."""
+
+    def run(self, job: RunJob, tools: RunTools, steering: Steering) -> AsyncGenerator[Event, None]: ...
+
+
+@runtime_checkable
+class Compacts(Protocol):
+    """A harness that keeps the conversation within the model's window by itself."""
+
+    def compact(self, job: RunJob, tools: RunTools) -> AsyncGenerator[CompactionStarted | CompactionEnded, None]:
+        """Shortens it now; ends with `CompactionEnded`."""
+        ...
 
 
 class ModelAnswer(Struct, frozen=True):

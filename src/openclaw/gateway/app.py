@@ -123,7 +123,16 @@ class App:
         self.platforms: dict[tuple[str, str], Platform] = {}
         """The accounts on channels that we speak for now, by channel and account."""
         self.routes = ModelRoutes(
-            self.models, self.budget, harness, opener, self.workspaces, clock, agents=live.agents, acp=live.acp
+            self.models,
+            self.budget,
+            harness,
+            opener,
+            self.workspaces,
+            clock,
+            agents=live.agents,
+            acp=live.acp,
+            state=state,
+            variables=live.variables,
         )
         self.machine_tools = MachineTools(
             live, state, clock, self.sandboxes, self.workspaces, approver, self.memories, plugins, self.routes.look_at

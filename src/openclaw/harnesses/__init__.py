@@ -3,5 +3,7 @@
 `acp` (`AcpHarness`, `AcpAgent`) makes an external coding agent look like a model provider; `acp_worker` is the worker
 process that speaks the Agent Client Protocol with it.
 
-Start with `acp`.
+`codex` carries out turns with `codex app-server`.
+
+Start with `codex`.
 """

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from openclaw.agent.settings import AgentsSettings, ResolvedAgent, resolve_agent
+from openclaw.agent.settings import AgentsSettings, ResolvedAgent, agent_ids, default_agent, resolve_agent
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ConfigError, StateError
 from openclaw.core.keys import DEFAULT_AGENT
@@ -21,6 +21,7 @@ from openclaw.models.failover import CredentialStats
 from openclaw.models.model_set import ModelSet, build_model_set
 from openclaw.models.profiles import AuthProfile, Profiles, ProfileStore, merge
 from openclaw.models.registry import OFFLINE
+from openclaw.models.runtime import ChosenRuntime, choose_runtime
 from openclaw.models.settings import AuthSettings, ModelsSettings, ProviderSettings
 from openclaw.process.environment import Environment
 from openclaw.protocol.events import EventBus
@@ -117,6 +118,13 @@ class ModelService:
         self._keys_seen: dict[str, tuple[int, ...]] = {}
         """By agent: the state of the profile files its set was built from."""
         self._served: tuple[discover.LocalModel, ...] | None = None
+
+    def runtime(self, agent_id: str, model: Model, session: str | None = None) -> ChosenRuntime:
+        """What carries out a turn with `model`; `session` is what the session chose."""
+        agents = self._agents.current
+        if agent_id not in agent_ids(agents):  # it was taken out of the configuration; its sessions are still there
+            agent_id = default_agent(agents)
+        return choose_runtime(self._models.current, resolve_agent(self._agents.current, agent_id).entry, model, session)
 
     def model_set(self, agent_id: str) -> ModelSet:
         """The models as this agent sees them."""

@@ -10,7 +10,17 @@ from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Settings, doc
 from openclaw.models.tiers import Tier
 
+RuntimeId = Literal["openclaw", "codex", "auto"]
 InputKind = Literal["text", "image", "audio", "video"]
+
+
+class RuntimeSettings(Settings, frozen=True):
+    """`agentRuntime`: what carries out a turn."""
+
+    id: Annotated[
+        RuntimeId | None,
+        doc("openclaw: our own loop; codex: `codex app-server`; auto: codex for OpenAI's own Responses API"),
+    ] = None
 
 
 class ModelEntry(Settings, frozen=True):
@@ -28,6 +38,7 @@ class ModelEntry(Settings, frozen=True):
     params: Annotated[Mapping[str, Any], doc("extra request parameters")] = field(default_factory=dict)
     headers: Annotated[Mapping[str, str], doc("extra request headers")] = field(default_factory=dict)
     compat: Annotated[Compat, doc("what this endpoint does differently from the API it speaks")] = Compat()
+    agent_runtime: Annotated[RuntimeSettings, doc("what carries out its turns")] = RuntimeSettings()
 
 
 class ProviderSettings(Settings, frozen=True):
@@ -49,6 +60,7 @@ class ProviderSettings(Settings, frozen=True):
         default_factory=dict
     )
     models: Annotated[tuple[ModelEntry, ...], doc("the models it offers")] = ()
+    agent_runtime: Annotated[RuntimeSettings, doc("what carries out the turns of its models")] = RuntimeSettings()
 
 
 class ModelsSettings(Settings, frozen=True):

@@ -228,6 +228,7 @@ class TurnPreparer:
         return PreparedTurn(
             system=system,
             route=route,
+            harness=self._routes.harness(turn, chosen, route, built, session_id),
             tools=runner,
             spending=spending,
             upkeep=self._upkeep(turn, facts, chosen, model, system, runner, skills, spending, labels),

@@ -3,17 +3,19 @@
 import logging
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from openclaw.agent.loop import ModelAsker
+from openclaw.agent.loop import EmbeddedHarness, ModelAsker
 from openclaw.agent.settings import AgentsSettings, ResolvedAgent, image_model, resolve_agent
 from openclaw.agent.tool_runner import NO_TOOLS
 from openclaw.budget.meter import RunMeter
 from openclaw.budget.service import BudgetService
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import AuthFailed, BadResponse, InvalidRequest, NetworkFailed, OverBudget, ProviderError
-from openclaw.core.harness import Attempt, RunJob
+from openclaw.core.harness import Attempt, Harness, RunJob
 from openclaw.core.keys import MAIN, SessionKey
 from openclaw.core.messages import Image, Text, User
 from openclaw.core.provider import Model, OpenProvider, System, ThinkingLevel
@@ -36,11 +38,15 @@ from openclaw.models.refs import ModelRef
 from openclaw.models.registry import is_private_address
 from openclaw.models.service import ModelService
 from openclaw.models.timeouts import stream_timeouts
+from openclaw.prompt.builder import BuiltPrompt
 from openclaw.runs.replay import ModelComparison, compare
 from openclaw.runs.request import RunRequest
 from openclaw.sessions.lifecycle import SessionPreferences
 from openclaw.tools.settings import AcpSettings
 from openclaw.workspace.seed import Workspaces
+
+if TYPE_CHECKING:
+    from openclaw.harnesses.codex.harness import CodexHarness
 
 log = logging.getLogger("openclaw.models")
 
@@ -195,10 +201,12 @@ class FailoverRoute:
     def _attempt(self, model: Model) -> Attempt:
         self._tries = 1
         credential = self._credentials[0]
+        endpoint = self._situation.endpoint(model, credential)
         patience = stream_timeouts(model.provider, model.id, model.base_url, model.timeout_seconds, self._run_timeout)
         return Attempt(
             model=model,
-            provider=self._open(self._situation.endpoint(model, credential)),
+            provider=self._open(endpoint),
+            endpoint=endpoint,
             reserve=None if self._spending is None else partial(self._spending.reserve, credential),
             thinking=self._thinking(model),
             first_event_timeout=patience.first,
@@ -220,6 +228,8 @@ class ModelRoutes:
         *,
         agents: Live[AgentsSettings],
         acp: Live[AcpSettings],
+        state: Path,
+        variables: Live[Mapping[str, str]],
     ) -> None:
         self._models = models
         self._budget = budget
@@ -229,6 +239,9 @@ class ModelRoutes:
         self._clock = clock
         self._agents = agents
         self._acp = acp
+        self._state = state
+        self._variables = variables
+        self._codex: CodexHarness | None = None
 
     def meter(self, run_id: str, key: SessionKey, session_id: str = "", footer: str | None = None) -> RunMeter:
         """The books of one run."""
@@ -271,6 +284,31 @@ class ModelRoutes:
             probes=self._budget.probes,
         )
 
+    def harness(
+        self, turn: RunRequest, chosen: SessionPreferences, route: FailoverRoute, built: BuiltPrompt, session_id: str
+    ) -> Harness:
+        """What carries out a turn; raises when that cannot: another runtime is never used in its place."""
+        model = route.attempt.model
+        runtime = self._models.runtime(turn.key.agent, model, chosen.agent_runtime)
+        if runtime.id == "openclaw" or model.api == "acp":
+            return EmbeddedHarness(route, self._clock)
+        from openclaw.harnesses.codex.harness import CodexHarness, CodexSession
+        from openclaw.harnesses.codex.routing import route_layers
+
+        if self._codex is None:
+            self._codex = CodexHarness(self._state / "agents", self._variables, self._clock)
+        session = CodexSession(
+            agent_id=turn.key.agent,
+            session_id=session_id,
+            workspace=str(self._workspaces.of(turn.key.agent)),
+            layers=route_layers(
+                built.prompt.sections,
+                native=built.facts.sandbox is None and any(tool.name == "read" for tool in built.facts.tools),
+                heartbeat=turn.trigger == "heartbeat",
+            ),
+        )
+        return self._codex.turn(session, route)
+
     async def ask_again(
         self, key: SessionKey, calls: Sequence[RecordedCall], ref: str
     ) -> AsyncIterator[ModelComparison]:
@@ -307,3 +345,5 @@ class ModelRoutes:
 
     async def close(self) -> None:
         await self._external.close()
+        if self._codex is not None:
+            await self._codex.close()

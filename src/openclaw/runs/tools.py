@@ -48,8 +48,9 @@ class AgentsList(SimpleTool):
             if any_agent or agent_id in allowed or agent_id == context.agent_id:
                 entry = resolve_agent(config, agent_id).entry
                 name = entry.name or entry.identity.name
-                model = str(self._models.model_set(agent_id).default)
-                runtime = {"id": "openclaw", "source": "default"}
+                situation = self._models.model_set(agent_id)
+                model = str(situation.default)
+                runtime = self._models.runtime(agent_id, situation.model(situation.default)).shown
                 shown = {"id": agent_id, "configured": bool(config.list), "model": model, "agentRuntime": runtime}
                 rows.append({**shown, **({"name": name} if name else {})})
         return json_output({"requester": context.agent_id, "allowAny": any_agent, "agents": rows})

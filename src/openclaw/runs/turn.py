@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, structs
 
-from openclaw.agent.loop import CROWDED, run
+from openclaw.agent.loop import CROWDED
 from openclaw.agent.tool_runner import ToolRunner
 from openclaw.budget.meter import RunMeter
 from openclaw.core.clock import Clock, millis
@@ -28,7 +28,7 @@ from openclaw.core.events import (
     RunEnded,
     RunNotice,
 )
-from openclaw.core.harness import RunJob, Steering
+from openclaw.core.harness import Compacts, Harness, RunJob, Steering
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Image, Message, Text, Usage, User
 from openclaw.core.provider import System
@@ -41,7 +41,7 @@ from openclaw.runs.route import FailoverRoute
 from openclaw.runs.toolset import Toolset
 from openclaw.security.audit import describe_entry
 from openclaw.sessions import reset
-from openclaw.sessions.compaction.manager import NOTHING, CompactionManager
+from openclaw.sessions.compaction.manager import NOTHING, CompactionEvent, CompactionManager
 from openclaw.sessions.files import TranscriptFile, WriteLocks, iso, load
 from openclaw.sessions.history import Conversation, ConversationCache, build_conversation, extend_conversation
 from openclaw.sessions.index import SessionIndex, SessionRow, with_totals
@@ -90,6 +90,8 @@ class PreparedTurn(Struct, frozen=True, kw_only=True):
 
     system: System
     route: FailoverRoute
+    harness: Harness
+    """What carries it out."""
     tools: ToolRunner
     spending: RunMeter
     upkeep: CompactionManager
@@ -201,7 +203,13 @@ class TurnRunner:
         self, focus: str, prepared: PreparedTurn, record: TurnRecorder
     ) -> AsyncGenerator[Event | RecordedEvent, None]:
         """Runs a compaction that was requested."""
-        passes = prepared.upkeep.compact(record.transcript, "manual", focus=focus)
+        harness = prepared.harness
+        passes: AsyncGenerator[CompactionEvent, None]
+        if isinstance(harness, Compacts):
+            seen = await prepared.upkeep.messages(record.transcript)
+            passes = harness.compact(RunJob(system=prepared.system, messages=seen), prepared.tools)
+        else:
+            passes = prepared.upkeep.compact(record.transcript, "manual", focus=focus)
         async with aclosing(record.shrinking(passes)) as events:
             async for event in events:
                 yield event
@@ -224,7 +232,9 @@ class TurnRunner:
         for each in asked:
             prepared.tools.heard(each)
         path = session.known.path
-        if asked and session.transcript is not None:
+        compacts = isinstance(prepared.harness, Compacts)
+        crowded = None if compacts else upkeep.crowded
+        if asked and session.transcript is not None and not compacts:
             async with aclosing(record.shrinking(upkeep.before_turn(record.transcript, path, asked[-1]))) as work:
                 async for shrunk in work:
                     yield shrunk
@@ -251,13 +261,17 @@ class TurnRunner:
                     yield recorded
                 return
             messages = hooks.around.put(messages, turn.run_id)
-        job = RunJob(system=prepared.system, messages=messages, cache_key=session.row.session_id)
+        job = RunJob(
+            system=prepared.system,
+            messages=messages,
+            cache_key=session.row.session_id,
+            crowded=crowded,
+        )
         before, turns, retried, mark = record.spent, 0, False, len(record.said)
-        crowded: Callable[[Sequence[Message]], bool] | None = upkeep.crowded
         while True:
             cut: RunEnded | None = None
             revised: tuple[Assistant, User] | None = None
-            async with aclosing(run(job, prepared.route, prepared.tools, steering, self._clock, crowded)) as events:
+            async with aclosing(prepared.harness.run(job, prepared.tools, steering)) as events:
                 async for event in events:
                     if isinstance(event, RunEnded):
                         event = structs.replace(event, usage=before + event.usage, turns=turns + event.turns)
@@ -299,10 +313,11 @@ class TurnRunner:
                 yield cut
                 return
             # A compaction that does not help is not tried again before the model itself says that it is too much.
-            retried, crowded = True, upkeep.crowded if record.shrunk else None
+            retried = True
             before, turns = record.spent, cut.turns
             seen, mark = await upkeep.messages(record.transcript), len(record.said)
-            job = structs.replace(job, messages=seen if hooks is None else hooks.around.put(seen, turn.run_id))
+            shown = seen if hooks is None else hooks.around.put(seen, turn.run_id)
+            job = structs.replace(job, messages=shown, crowded=crowded if record.shrunk else None)
 
     async def _question(self, turn: RunRequest, said: Sequence[Message]) -> list[User]:
         """What is asked: the request with system events since the last one, after messages that it interrupted."""

@@ -51,6 +51,7 @@ class SessionPreferences(Struct, frozen=True, kw_only=True, rename="camel", omit
 
     label: str | None = None
     model: str | None = None
+    agent_runtime: str | None = None
     thinking_level: str | None = None
     verbose_level: str | None = None
     reasoning_level: str | None = None

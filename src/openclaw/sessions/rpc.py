@@ -13,6 +13,7 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Image, Message, User
 from openclaw.memory.service import MemoryService
 from openclaw.models import thinking
+from openclaw.models.runtime import parse_runtime
 from openclaw.models.service import ModelService
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
@@ -37,7 +38,7 @@ from openclaw.sessions.service import RunState, SessionService
 
 PATCHABLE = (
     "label icon color category archived pinned unread thinking_level verbose_level reasoning_level response_usage "
-    "send_policy model"
+    "send_policy model agent_runtime"
 ).split()
 REQUIRED = ("archived", "pinned", "unread")
 """Fields that may be left out of a patch but not be cleared."""
@@ -140,7 +141,6 @@ async def list_sessions(
             said = next((text for item in rows_there if (text := visible_text(item.message)).strip()), "")
             if said:
                 each["lastMessagePreview"] = said[:200]
-    situation = models.model_set(sessions.key("main", params.agent_id).agent)
     return {
         "ts": sessions.now,
         "path": str(state_dir / "agents"),
@@ -150,7 +150,7 @@ async def list_sessions(
         "nextOffset": offset + len(shown) if more else None,
         "hasMore": more,
         "owners": [],
-        "defaults": service.defaults_to_json(situation),
+        "defaults": service.defaults_to_json(models, sessions.key("main", params.agent_id).agent),
         "sessions": shown,
     }
 
@@ -178,6 +178,8 @@ async def _changes(models: ModelService, key: SessionKey, params: SessionsPatchP
     changes = {name: value for name, value in changes.items() if not (name in REQUIRED and value is None)}
     if isinstance(changes.get("model"), str):
         changes["model"] = str(models.model_set(key.agent).resolve(changes["model"]))
+    if isinstance(changes.get("agent_runtime"), str):
+        changes["agent_runtime"] = parse_runtime(changes["agent_runtime"])
     if isinstance(changes.get("thinking_level"), str):
         changes["thinking_level"] = thinking.parse(changes["thinking_level"])
     return changes

@@ -31,8 +31,9 @@ _OPTIONAL = ("label thinkingLevel verboseLevel reasoningLevel parentSessionKey s
 """Preferences that a row has only when they are set."""
 
 
-def defaults_to_json(situation: ModelSet) -> dict[str, Any]:
+def defaults_to_json(models: ModelService, agent_id: str) -> dict[str, Any]:
     """The values of sessions without preferences."""
+    situation = models.model_set(agent_id)
     chosen = situation.model(situation.default)
     return {
         "modelProvider": chosen.provider,
@@ -41,7 +42,7 @@ def defaults_to_json(situation: ModelSet) -> dict[str, Any]:
         "thinkingLevels": [{"id": level, "label": level} for level in thinking.supported_levels(chosen)],
         "thinkingDefault": "medium" if chosen.reasoning else "off",
         "modelConfigured": chosen.provider != OFFLINE,
-        "agentRuntime": {"id": "openclaw", "source": "default"},
+        "agentRuntime": models.runtime(agent_id, chosen).shown,
     }
 
 
@@ -167,7 +168,7 @@ class SessionService:
             "sharingRole": "admin",
             "permissionModePending": False,
             "effectiveQueueMode": preferences.queue_mode or "steer",
-            "agentRuntime": {"id": "openclaw", "source": "default"},
+            "agentRuntime": self._models.runtime(row.agent_id, model, preferences.agent_runtime).shown,
             "abortedLastRun": row.status == "killed",
             "systemSent": row.messages > 0,
             "pinned": preferences.pinned,

@@ -62,7 +62,9 @@ CATALOG = (
     CommandEntry("activation", "answer everything in this group, or when mentioned", "session", "[mention|always]"),
     CommandEntry("trust", "trust what was read in this conversation so far", "session"),
     CommandEntry("export-session", "write this conversation to a file in the workspace", "session", "[md|jsonl]"),
-    CommandEntry("model", "show or choose the model of this conversation", "options", "[REF|default|list|status]"),
+    CommandEntry(
+        "model", "show or choose the model of this conversation", "options", "[REF|default|list] [--runtime ID]"
+    ),
     CommandEntry("models", "the models there are", "options", "[PROVIDER] [PAGE]"),
     CommandEntry("think", "show or choose how hard to think", "options", "[LEVEL|default]"),
     CommandEntry("verbose", "show or choose whether tools are reported", "options", "[on|full|off|default]"),

@@ -13,6 +13,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live
 from openclaw.models import thinking
+from openclaw.models.runtime import NAMES, parse_runtime
 from openclaw.models.service import ModelService
 from openclaw.prompt.archive import PromptArchive
 from openclaw.runs.commands.catalog import CommandHandler, CommandRequest, CommandResult
@@ -118,17 +119,26 @@ class OptionCommands:
         if not words or call.args == "status":
             chosen = (await self._lifecycle.preferences(key)).model
             return CommandResult(f"Model: {chosen or situation.default}. Choose with /model provider/model.")
+        runtime = None
+        if "--runtime" in words:
+            place = words.index("--runtime")
+            runtime = parse_runtime(" ".join(words[place + 1 : place + 2]))
+            words[place : place + 2] = []
+            await self._prefer(key, agent_runtime=runtime)
+            if not words:
+                return CommandResult(f"Runtime: {NAMES.get(runtime, runtime)}, from the next message on.")
         if words[0] == "list":
             return await self._list_models(structs.replace(call, args=" ".join(words[1:])))
         if set(words[1:]) & {"-a", "-g", "--agent", "--global"}:
             raise InvalidRequest("/model chooses for this conversation; for all: /config set agents.defaults.model REF")
         if words[0] == "default":
-            await self._prefer(key, model=None)
+            await self._prefer(key, model=None, agent_runtime=runtime)
             return CommandResult(f"Model: {situation.default}.")
         ref = situation.resolve(words[0])
         situation.credentials(ref, self._sessions.now)
         await self._prefer(key, model=str(ref))
-        return CommandResult(f"Model: {ref}, from the next message on.")
+        with_it = f" with the runtime {NAMES.get(runtime, runtime)}" if runtime else ""
+        return CommandResult(f"Model: {ref}{with_it}, from the next message on.")
 
     async def _list_models(self, call: CommandRequest) -> CommandResult:
         situation, words = self._models.model_set(call.key.agent), call.args.lower().split()

@@ -120,6 +120,7 @@ class StatusCommands:
         lines = [
             f"OpenClaw {__version__}",
             f"Model: {ref}" + ("" if chosen.model else f" ({situation.pick.why})") + await self._overridden(key),
+            f"Runtime: {self._models.runtime(key.agent, model, chosen.agent_runtime).line}",
             f"Session: {key}" + (f", {row.messages} messages" if row else ", nothing said yet"),
             f"Context: {used}{await self._passes(key)}",
         ]

@@ -225,7 +225,7 @@ def _agent(
         "workspaceGit": (place / ".git").exists(),
         "identity": {name: value for name, value in identity.items() if value},
         "model": {"primary": str(situation.default), "fallbacks": [str(ref) for ref in situation.fallbacks]},
-        "agentRuntime": {"id": "openclaw", "source": "default"},
+        "agentRuntime": models.runtime(agent_id, chosen).shown,
         "thinkingLevels": [{"id": level, "label": level} for level in thinking.supported_levels(chosen)],
         "thinkingDefault": "medium" if chosen.reasoning else "off",
     }

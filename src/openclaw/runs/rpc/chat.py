@@ -393,7 +393,7 @@ def chat_methods(
             "deltaCursor": f"{session_id}:{page.total}",
             "hasMore": next_offset is not None,
             "totalMessages": page.total,
-            "defaults": service.defaults_to_json(models.model_set(key.agent)),
+            "defaults": service.defaults_to_json(models, key.agent),
             "sessionInfo": info,
         }
         if next_offset is not None:
