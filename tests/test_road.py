@@ -8,7 +8,7 @@ from tests.road import measured
 pytestmark = pytest.mark.anyio
 
 FUNCTIONS = 357
-FILES = 81
+FILES = 82
 
 
 async def test_the_road_of_a_message_grows_no_longer(openclaw_home: TemporaryHome) -> None:
