@@ -248,7 +248,7 @@ def _schemas(place: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 async def test_what_is_sent_fits_the_schema_of_the_server(openclaw_home, tmp_path):
-    import codex_cli_bin  # type: ignore[import-not-found,unused-ignore]
+    import codex_cli_bin  # type: ignore[import-not-found,import-untyped,unused-ignore]
     import jsonschema
 
     from openclaw.harnesses.codex.routing import CodexLayers, thread_params, turn_params
