@@ -35,6 +35,7 @@ from openclaw.security.exec_policy import (
     stricter,
     words_of,
 )
+from openclaw.security.file_labels import sandbox_of
 from openclaw.security.labels import CircuitBreaker, Kind, Table, deletes, strings
 from openclaw.security.labels import decide as labels_decide
 from openclaw.security.run_labels import RunLabels
@@ -172,8 +173,10 @@ class ExecGate(Struct, kw_only=True):
         *,
         place: str = "",
         harmless: bool = False,
+        faded: bool = False,
     ) -> str | None:
-        """A `cause` asks a person even if the allowlist permits the call; `bulk` also if it was settled before.
+        """A `cause` asks a person even if the allowlist permits the call, unless it has `faded`; `bulk` also if it was
+        settled before.
 
         A protected `place` is asked about each time. A `harmless` command needs no place on the allowlist.
         """
@@ -192,6 +195,8 @@ class ExecGate(Struct, kw_only=True):
         if not cwd.is_dir():
             return f"Not run: {cwd} is not a directory."
         wish = _Command(command=_visible(args), cwd=str(cwd.resolve()), path=self.path, limits=_own_limits(args))
+        if faded and self._is_listed(wish, context.agent_id):
+            cause = ""
         ruling = self._despite(wish, context, leaving, cause, bulk, harmless)
         if not isinstance(ruling, AskPerson):
             return _refusal(ruling)
@@ -407,6 +412,10 @@ WISHED: frozenset[ActionKind] = frozenset({"send", "schedule"})
 """What is not asked about when the owner's own words ask for it."""
 
 
+NAMED: frozenset[ActionKind] = frozenset({"delete", "write-outside"})
+"""What is not asked about when his words ask for it and name the files."""
+
+
 class LabelGate(Struct, frozen=True):
     """Applies protected places, the label policy and the circuit breaker to every call, then the exec gate."""
 
@@ -430,8 +439,16 @@ class LabelGate(Struct, frozen=True):
         # What the owner asked for in his own words, to whom he named, is his.
         if origins and not WISHED.isdisjoint(actions) and self.labels.is_wished(tool, args):
             actions = tuple(action for action in actions if action not in WISHED)
-        open_policy = bool(origins) and self.inner.is_open(context.agent_id, {})
-        ruling = labels_decide(actions, origins, self.open_table if open_policy else self.table)
+        asked = tuple(
+            action
+            for action in actions
+            if not (
+                origins and action in NAMED and self.labels.is_asked_change(tool, args, context, action == "delete")
+            )
+        )
+        ruling = labels_decide(asked, origins, self.table)
+        if not isinstance(ruling, Allow) and self.inner.is_open(context.agent_id, {}):
+            ruling = labels_decide(asked, origins, self.open_table)
         irreversible = not IRREVERSIBLE.isdisjoint(actions)
         if isinstance(ruling, Allow) and not irreversible:
             return None
@@ -446,7 +463,8 @@ class LabelGate(Struct, frozen=True):
             context = structs.replace(context, origins=origins)
             intent = _intent(tool, actions, args)
             async with self.asking[intent or context.call_id]:
-                if tripped or not intent or intent not in self.agreed:
+                # Once credentials were read, an earlier yes does not cover what may carry them.
+                if tripped or not intent or intent not in self.agreed or self.labels.private:
                     refusal = await self.inner.ask_person(tool, args, context, _joined(cause, *tripped.values()))
             if refusal is None:
                 self.agreed.update((intent,) if intent else ())
@@ -465,14 +483,15 @@ class LabelGate(Struct, frozen=True):
         if not harmless:
             place = self.labels.place_of(tool, args, context) if plain else ""
             behind = self.labels.behind(tool, args, context)
-            open_policy = plain and self.inner.is_open(context.agent_id, args)
-            # Code that came from elsewhere is asked about under every policy.
-            table = self.open_table if open_policy and behind == self.labels.origins else self.table
-            actions = (
-                self.labels.command_actions(command, args, context, open_policy=open_policy)
-                if isinstance(command, str) and plain
-                else ("run",)
-            )
+            box = sandbox_of(tool, args)
+            stays = box is not None and box.network == "none"
+            open_policy = (plain or stays) and self.inner.is_open(context.agent_id, args)
+            # Nobody knows what code from elsewhere does: it counts as leaving the machine, unless a sandbox holds it.
+            local = open_policy and (stays or behind == self.labels.origins)
+            table = self.open_table if local else self.table
+            actions = ("run",)
+            if isinstance(command, str) and (plain or stays):
+                actions = self.labels.command_actions(command, args, context, box, open_policy=open_policy)
         context = structs.replace(context, origins=behind)
         ruling = labels_decide(actions, behind, table)
         if isinstance(ruling, Deny):
@@ -482,8 +501,12 @@ class LabelGate(Struct, frozen=True):
         cause = self._cause(ruling, args, "")
         place = f"it changes {place}" if place else ""
         bulk = "; ".join(tripped.values())
-        refusal = await self.inner.admit(tool, args, context, cause, bulk, place=place, harmless=harmless)
+        # What was read in earlier runs does not ask again about what the owner allowed for good, if it stays here.
+        faded = bool(cause) and plain and isinstance(command, str) and behind == self.labels.origins
+        faded = faded and not self.labels.fresh and self.labels.stays_here(str(command), args, context)
+        refusal = await self.inner.admit(tool, args, context, cause, bulk, place=place, harmless=harmless, faded=faded)
         if refusal is None and cause:
+            self.labels.vouch(context.call_id)
             self.labels.trust_programs(tool, args, context)
         return self._counted(refusal, counts, tripped)
 

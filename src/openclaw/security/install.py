@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
+from openclaw.core.progress import Report
 from openclaw.security.install_scan import ScanFinding
 from openclaw.storage.archives import recover_swaps, swap, write_package
 from openclaw.storage.digests import Hasher, Unverifiable
@@ -19,7 +20,7 @@ from openclaw.storage.locks import hold_lock
 
 _STAGING, _OLD, _LOCK = ".openclaw-staging-", ".openclaw-old-", ".openclaw-install.lock"
 
-InspectFiles = Callable[[Mapping[str, bytes]], Iterable[ScanFinding]]
+InspectFiles = Callable[[Mapping[str, bytes], Report], Iterable[ScanFinding]]
 
 
 class StagedPackage(Struct, frozen=True, kw_only=True):
@@ -75,12 +76,13 @@ def stage(
     target: Path,
     found: Mapping[str, tuple[bytes, bool]],
     inspect: InspectFiles,
+    report: Report,
     **more: Any,
 ) -> Iterator[S]:
     """Unpacks `found`, the files of `source`, beside `target`, for as long as the block lasts."""
     directory = target.parent / f"{_STAGING}{secrets.token_hex(6)}"
     try:
-        write_package(directory, found)
+        write_package(directory, found, report)
         yield kind(
             directory=directory,
             target=target,
@@ -88,7 +90,7 @@ def stage(
             spec=str(source.resolve()),
             tree_sha256=Hasher(float).tree(str(directory)).sha256,  # at the time 0.0 no digest is cached
             files=len(found),
-            findings=tuple(inspect({path: data for path, (data, _) in found.items()})),
+            findings=tuple(inspect({path: data for path, (data, _) in found.items()}, report)),
             replaces=target.exists(),
             **more,
         )

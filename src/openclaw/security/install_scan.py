@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from openclaw.core.progress import Report, no_report, reported
 from openclaw.core.text import compile_lazily, fold
 from openclaw.security.scan import scan
 
@@ -283,11 +284,11 @@ _RUNNABLE = tuple(".exe .scr .msi .lnk .pyc .pyo .so .dylib .dll .jar .pkg .dmg 
 _LOADED_BY_OTHERS = (".npmrc", ".pypirc", "sitecustomize.py", "usercustomize.py", ".envrc", "conftest.py", ".mcp.json")
 
 
-def scan_files(files: Mapping[str, bytes]) -> tuple[ScanFinding, ...]:
+def scan_files(files: Mapping[str, bytes], report: Report = no_report) -> tuple[ScanFinding, ...]:
     """All findings in `files`, by path; the critical ones first."""
     found: list[ScanFinding] = []
     left = MAX_TOTAL
-    for path, data in sorted(files.items()):
+    for path, data in reported(sorted(files.items()), "looking through", report):
         found += _kind(path, data)
         if b"\0" in data[:8_192]:
             continue

@@ -33,8 +33,8 @@ def open_journal(state: Path, settings: SecuritySettings, clock: Clock) -> UndoJ
     return UndoJournal(state / "undo", clock, budget)
 
 
-def labelled_files(state: Path) -> LabelledFiles:
-    return LabelledFiles(state / "labels" / "files.jsonl")
+def labelled_files(state: Path, *, sees_work: bool = False) -> LabelledFiles:
+    return LabelledFiles(state / "labels" / "files.jsonl", sees_work=sees_work)
 
 
 def files_of_programs(state: Path) -> LabelledFiles:
@@ -58,7 +58,7 @@ class LabelService:
         self._redactor = Redactor()
         self._jobs: dict[str, JobLabels] = {}
         self._breakers: dict[str, CircuitBreaker] = {}
-        self.files = labelled_files(state)
+        self.files = labelled_files(state, sees_work=True)
         self._state = state
         self._real_state = os.path.realpath(state)
         self._config = os.path.realpath(config or state / "openclaw.json")
@@ -98,6 +98,7 @@ class LabelService:
         boxes: Path | None = None,
         skills: Mapping[str, tuple[Origin, ...]] | None = None,
         origins: Sequence[Origin] = (),
+        earlier: Sequence[Origin] = (),
         said: Sequence[Message] = (),
         path: str = os.defpath,
         egress: EgressBudget = EgressBudget(),  # noqa: B008 (immutable)
@@ -105,8 +106,9 @@ class LabelService:
         fresh: bool = True,
     ) -> RunLabels:
         """The labels of one run. `trusted` says whose words the workspace holds; `place` is a directory of the owner's
-        where he is, `boxes` where sandboxes keep files, `path` where programs are. A run that no person asked for,
-        so not a `fresh` one, goes on with what the last one may still send out."""
+        where he is, `boxes` where sandboxes keep files, `path` where programs are, `earlier` what this conversation
+        read before. A run that no person asked for, so not a `fresh` one, goes on with what the last one may still
+        send out."""
         if self._settings is not self._live.current:
             self._configure(self._live.current)
         external = self._settings.external_content
@@ -149,7 +151,8 @@ class LabelService:
             protected=protected,
             egress=spent,
         )
-        return RunLabels(known, origins=merge_origins(origins, listed, *map(note_origins, notes)), said=said)
+        here = merge_origins(origins, listed, *map(note_origins, notes))
+        return RunLabels(known, origins=here, earlier=earlier, said=said)
 
     def gate(self, agent_id: str, inner: ExecGate, labels: RunLabels) -> LabelGate:
         breaker = self._breakers.get(agent_id)

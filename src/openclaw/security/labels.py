@@ -27,7 +27,7 @@ from openclaw.core.text import (
 )
 from openclaw.core.tool import Effects
 from openclaw.security.exec_policy import Allow, AskPerson, Deny, Ruling
-from openclaw.security.external import START
+from openclaw.security.external import START, sanitize_external_text, unwrap
 
 # The circuit breaker.
 
@@ -140,6 +140,14 @@ def writing(path: str, workspace: str) -> ActionKind:
     return "write-instructions" if len(parts) == 1 and parts[0] in _INSTRUCTIONS else "write"
 
 
+def is_instruction(path: str, workspace: str) -> bool:
+    """Whether the assistant follows a file of the workspace: by its name, or as the text of a skill or hook."""
+    folder, _, name = path[len(workspace) :].lower().lstrip("/").rpartition("/")
+    if not path.startswith(workspace.rstrip("/") + "/"):
+        return False
+    return name in _INSTRUCTIONS if not folder else folder.partition("/")[0] in _STANDING and name.endswith(".md")
+
+
 def _reading(path: str, named: Sequence[str]) -> ActionKind:
     """A secret file may be read when the owner named it."""
     return "read" if is_named(path, named) else "read-secret"
@@ -198,8 +206,10 @@ DEFAULT_TABLE: Table = {
 }
 
 
-LOCAL: frozenset[ActionKind] = frozenset({"run", "write-outside"})
-"""What stays on the machine: where commands run without a question, text from elsewhere does not bring one back."""
+LOCAL: frozenset[ActionKind] = frozenset({"run", "write-outside", "delete", "read-secret"})
+"""What stays on the machine: where commands run without a question, text from elsewhere does not bring one back.
+
+Scheduling and instructions are not among it: they are settings of what the assistant does later, by itself."""
 
 
 def build_table(
@@ -214,11 +224,12 @@ def build_table(
         made[action] = {}
         for column in LABEL_COLUMNS:
             word = DEFAULT_TABLE[action][column]
-            if local and action in LOCAL and column != "stranger" and word == "ask":
-                word = "allow"
+            plain = DEFAULT_TABLE[action]["none"]
+            if local and action in LOCAL and column != "stranger":
+                word = plain = "allow"
             if column != "none" and mode == "off":
-                word = DEFAULT_TABLE[action]["none"]
-            elif column != "none" and mode == "deny" and word == "ask" and DEFAULT_TABLE[action]["none"] == "allow":
+                word = plain
+            elif column != "none" and mode == "deny" and word == "ask" and plain == "allow":
                 word = "deny"
             made[action][column] = changes.get(column, {}).get(action, word)
     return made
@@ -410,3 +421,26 @@ def is_verbatim_result(tool: str, origins: Sequence[Origin]) -> bool:
 def copied_origin(source: Origin, path: str) -> Origin:
     """The origin of a file written after reading `source`."""
     return make_origin(source.label, f"{path}, written after {source.source}")
+
+
+def most_alike(call: str, texts: Sequence[tuple[Origin, str]]) -> str:
+    """The text that most resembles a call: its source and the matching words; empty when none does."""
+    wanted = set(re.findall(r"[\w./:@-]{4,}", call.lower()))
+    best, shared = None, 0
+    for where, whole in texts:
+        text = unwrap(whole)
+        count = sum(word in text.lower() for word in wanted)
+        if count > shared:
+            best, shared = (where, text), count
+    if best is None or shared * 3 < len(wanted):
+        return ""
+    return f"{best[0].source}: “{_around(best[1], wanted)}”"
+
+
+def _around(text: str, wanted: set[str]) -> str:
+    """The passage in `text` with the words of a call, in one short line."""
+    low = text.lower()
+    longest = max((word for word in wanted if word in low), key=len, default="")
+    at = low.find(longest)
+    piece = sanitize_external_text(text[max(0, at - 60) : at + 120])
+    return " ".join(piece.split())[:180]

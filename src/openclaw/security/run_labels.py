@@ -7,120 +7,64 @@ import asyncio
 import os
 import re
 import secrets
-import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field, structs
 
-from openclaw.core.messages import Assistant, Image, Message, Text, User
-from openclaw.core.sandbox import SANDBOX_HOME, RunsInSandbox, SandboxSpec, to_host_path, to_sandbox_path
+from openclaw.core.messages import Assistant, Image, Message, Text, ToolResult, User
+from openclaw.core.sandbox import SandboxSpec
 from openclaw.core.secret import REDACTED
 from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins, neutralise
-from openclaw.core.tool import Effects, Output, Tool, ToolContext
-from openclaw.security.effects.command_facts import leaves, look_harmless, protected_by, secret_in
+from openclaw.core.tool import Effects, Output, StartsProgram, Tool, ToolContext
+from openclaw.security.effects.command_facts import leaves, look_harmless, paths_in, protected_by, secret_in
 from openclaw.security.effects.forms import only_shows
-from openclaw.security.effects.intent import asked_for
-from openclaw.security.effects.opens import OpenWatch, names_in, others_directories
+from openclaw.security.effects.intent import asked_for, asked_to_change
+from openclaw.security.effects.opens import OpenWatch, changed_files, names_in, other_names, others_directories
 from openclaw.security.effects.places import ProtectedPlaces, name_place
-from openclaw.security.effects.reach import may_fetch
+from openclaw.security.effects.reach import may_fetch, schedules
 from openclaw.security.external import (
     PLAIN_TOKENS,
     REMOVED_TOKEN,
     SOURCE_NAMES,
     Source,
     sanitize_external_text,
-    unwrap,
     wrap_external_content,
 )
-from openclaw.security.file_labels import LabelledFiles, TrustedPaths, label_of
+from openclaw.security.file_labels import (
+    CommandAtWork,
+    LabelledFiles,
+    TrustedPaths,
+    argument_paths,
+    command_directory,
+    command_files,
+    command_paths,
+    label_of,
+    names_secret,
+    only_reads,
+    sandbox_of,
+)
 from openclaw.security.labels import (
     CallFacts,
     actions_of,
     composed_bytes,
     copied_origin,
     deletes,
+    is_instruction,
     is_named,
     is_safe_to_send,
     is_verbatim,
     is_verbatim_result,
     message_origins,
+    most_alike,
     strings,
 )
 from openclaw.security.note_marks import is_note, mark_note, note_origins
 from openclaw.security.redaction import Redactor, redact_found
-from openclaw.security.shell import parse_shell
 from openclaw.security.undo import UndoJournal
 from openclaw.security.undo_plan import FileBefore
-
-PATH_ARGUMENTS = ("path", "image", "images", "file", "files")
-SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/dev/", "/nix/")
-"""System programs: naming one in a command reads no untrusted text."""
-MOST = 200
-
-
-# The files a call names.
-
-
-def sandbox_of(tool: Tool, args: Mapping[str, Any]) -> SandboxSpec | None:
-    """The sandbox a call runs in, which determines what its paths mean; None on the host."""
-    if not isinstance(tool, RunsInSandbox) or tool.boxed is None:
-        return None
-    leaves = Effects.RUNS_CODE in tool.effects(args) and Effects.CONTAINED not in tool.effects(args)
-    return None if leaves else tool.boxed.box
-
-
-def command_directory(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | None = None) -> str:
-    """The directory of a command, as a host path."""
-    given = str(args.get("workdir") or "")
-    if box is not None:
-        return os.path.realpath(_outside(given or ".", box.workdir, box) or box.root)
-    return os.path.realpath(context.workspace / _expanded(given))
-
-
-def _outside(text: str, cwd: str, box: SandboxSpec) -> str | None:
-    """The host path of a path inside a sandbox; None for files that exist only inside or belong to the system."""
-    inside = SANDBOX_HOME + text[1:] if text == "~" or text.startswith("~/") else text
-    return to_host_path(box, os.path.normpath(Path(cwd, inside)))
-
-
-def argument_paths(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | None = None) -> list[str]:
-    """The files in a call's path arguments, as absolute paths without links."""
-    found: list[str] = []
-    for name in PATH_ARGUMENTS:
-        value = args.get(name)
-        given = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
-        found += [each for each in given if isinstance(each, str) and each.strip() and "\0" not in each]
-    if box is not None:
-        places = [_outside(each.strip(), box.workdir, box) for each in found]
-        return [os.path.realpath(place) for place in places if place is not None]
-    plain = [each.strip() for each in found]
-    return [os.path.realpath(context.workspace / (_expanded(each) if each.startswith("~") else each)) for each in plain]
-
-
-def command_files(command: str, cwd: str, box: SandboxSpec | None = None) -> list[str]:
-    """The existing files among the words of a command line, including words inside quotes."""
-    try:
-        words = shlex.split(command.replace("\n", " ; "))
-    except ValueError:
-        words = command.split()
-    pieces = [part for word in words for inner in word.split() for part in re.split(r"[=;&|<>()`\"']", inner) if part]
-    pieces = [piece for piece in pieces if "\0" not in piece and len(piece) < 4096]
-    if box is not None:
-        places = [_outside(piece, to_sandbox_path(box, cwd) or box.workdir, box) for piece in pieces]
-        found = [os.path.realpath(place) for place in places if place is not None]
-    else:
-        found = [os.path.realpath(cwd / _expanded(piece)) for piece in pieces]
-    return [
-        path for path in dict.fromkeys(found) if path != cwd and not path.startswith(SYSTEM) and os.path.lexists(path)
-    ][:MOST]
-
-
-def _expanded(text: str) -> Path:
-    return Path.home() / text[2:] if text == "~" or text.startswith("~/") else Path(text)
-
 
 # The labels.
 
@@ -133,21 +77,6 @@ _RUNNERS = re.compile(
     r"(?<![\w.-])(?:python[\d.]*|pypy\d?|node|deno|bun|ruby|perl|php|lua|bash|sh|zsh|dash|source|make|just|npm|pnpm|yarn|npx|uv|tox|nox"
     r"|pytest|cargo|go|gradle|mvn|rake|bundle|docker|podman|pre-commit|ansible-playbook|terraform)(?![\w-])|(?:^|[;&|]\s*)\./"
 )
-
-
-_READERS = frozenset(
-    "basename cat cmp cp cut diff dirname du echo file grep head ln ls md5sum mkdir mv od pwd readlink realpath "
-    "sha256sum stat tail touch uniq wc".split()
-)
-
-
-def only_reads(command: str) -> bool:
-    """Whether every program of a command line only looks at files or copies them, so that none it names is run.
-
-    On some file systems every file may be executed: that alone does not make it a program.
-    """
-    parsed = parse_shell(command)
-    return isinstance(parsed, tuple) and all(segment.argv[0] in _READERS for segment in parsed)
 
 
 class JobLabels(Struct):
@@ -194,9 +123,16 @@ class LabelContext(Struct, frozen=True, kw_only=True):
 class RunLabels:
     """The untrusted origins a run has read so far, which may influence its next call."""
 
-    def __init__(self, known: LabelContext, *, origins: Sequence[Origin] = (), said: Sequence[Message] = ()) -> None:
+    def __init__(
+        self,
+        known: LabelContext,
+        *,
+        origins: Sequence[Origin] = (),
+        earlier: Sequence[Origin] = (),
+        said: Sequence[Message] = (),
+    ) -> None:
         self._known = known
-        self.origins = merge_origins(origins, *(message_origins(message) for message in said))
+        self.origins = merge_origins(origins, earlier, *(message_origins(message) for message in said))
         self._given: list[str] = []
         """Text the model was given, that neither it nor another run wrote."""
         self._public: list[str] = []
@@ -206,31 +142,46 @@ class RunLabels:
         self._servers: defaultdict[str, list[str]] = defaultdict(list)
         """What each tool server has said: it may be told that again."""
         self._vouched: set[str] = set()
+        self.fresh = bool(merge_origins(origins))
+        """Whether untrusted text came with this run or was read in it, not only in earlier ones."""
+        self._calls: dict[str, Mapping[str, Any]] = {}
+        """The arguments of the calls so far, which say whether credentials were read."""
         self._unheard = list(said)
         """Earlier messages, processed at the first call: most turns call nothing."""
 
     def heard(self, message: Message) -> None:
         """Adds a message that is now in the context."""
-        self.origins = merge_origins(self.origins, message_origins(message))
+        found = message_origins(message)
+        self.fresh = self.fresh or bool(found)
+        self.origins = merge_origins(self.origins, found)
         self._unheard.append(message)
 
     def _catch_up(self) -> None:
         """Processes the messages added since the last call."""
         unheard, self._unheard = self._unheard, []
         for message in unheard:
-            if isinstance(message, Assistant) and not message.origins:
-                continue
+            if isinstance(message, Assistant):
+                self._calls.update((call.id, call.arguments) for call in message.calls)
+                if not message.origins:
+                    continue
             found = message_origins(message)
             if message.origins and not found:  # trusted by the owner, who did not write it
                 continue
             if found:
                 self._remember(message.text, found)
             own = isinstance(message, User) and not found
-            if is_verbatim(message, found):
+            call = self._calls.get(message.tool_call_id) if isinstance(message, ToolResult) else None
+            if is_verbatim(message, found) and not (call and names_secret(call)):
                 self._given.append(message.text)
                 self._public += [message.text] if found or own else []
             if own:
                 self._owner.append(message.text)
+
+    @property
+    def private(self) -> bool:
+        """Whether credentials were read: then nothing of the model's own wording leaves without a question."""
+        self._catch_up()
+        return any(map(names_secret, self._calls.values()))
 
     @property
     def wishes(self) -> list[str]:
@@ -244,16 +195,7 @@ class RunLabels:
 
     def asked_by(self, call: str) -> str:
         """The untrusted text that most resembles a call: its source and the matching words; empty when none does."""
-        wanted = set(re.findall(r"[\w./:@-]{4,}", call.lower()))
-        best, shared = None, 0
-        for where, whole in self._untrusted:
-            text = unwrap(whole)
-            count = sum(word in text.lower() for word in wanted)
-            if count > shared:
-                best, shared = (where, text), count
-        if best is None or shared * 3 < len(wanted):
-            return ""
-        return f"{best[0].source}: “{_around(best[1], wanted)}”"
+        return most_alike(call, self._untrusted)
 
     def vouch(self, call_id: str) -> None:
         """Records that the owner approved this call, so that what it writes counts as his own."""
@@ -304,22 +246,50 @@ class RunLabels:
         return look_harmless(command, cwd, workspace, self._known.protected) is not None
 
     def command_actions(
-        self, command: str, args: Mapping[str, Any], context: ToolContext, *, open_policy: bool
+        self,
+        command: str,
+        args: Mapping[str, Any],
+        context: ToolContext,
+        box: SandboxSpec | None = None,
+        *,
+        open_policy: bool,
     ) -> tuple[ActionKind, ...]:
         """The actions of a command that is not harmless. With `open_policy` it may stay on the machine unasked."""
-        cwd, home = command_directory(args, context), self._known.protected.home
+        if not self.origins:
+            return ("run",)
+        cwd, home = command_directory(args, context, box), self._known.protected.home
         found: list[ActionKind] = []
-        if open_policy and self.origins and leaves(command, cwd, home):
-            found.append("send")
-        if self.origins and deletes(command):
+        if open_policy and box is None:
+            found += ["send"] if leaves(command, cwd, home) else []
+            found += ["schedule"] if schedules(command) else []
+        if open_policy and not only_shows(command, cwd, home):
+            workspace = os.path.realpath(context.workspace)
+            named = paths_in(command, cwd, home) if box is None else command_paths(command, cwd, box)
+            found += ["write-instructions"] if any(is_instruction(path, workspace) for path in named) else []
+        if box is not None:
+            return (*found, "run")
+        if deletes(command):
             found.append("delete")
-        if self.origins and secret_in(command, cwd, home, "\n".join(self._owner)):
+        if secret_in(command, cwd, home, "\n".join(self._owner)):
             found.append("read-secret")
         return (*found, "run")
+
+    def stays_here(self, command: str, args: Mapping[str, Any], context: ToolContext) -> bool:
+        """Whether a command can take nothing off the machine."""
+        return not leaves(command, command_directory(args, context), self._known.protected.home)
 
     def is_wished(self, tool: Tool, args: Mapping[str, Any]) -> bool:
         """Whether the owner asked for a message or a reminder himself, in what he said last."""
         return asked_for(tool.spec.name, args, self.wishes, self._public)
+
+    def is_asked_change(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, deletes: bool) -> bool:
+        """Whether the owner asked himself, in what he said last, to delete or to write exactly these files."""
+        roots = ((os.path.realpath(context.workspace), ""), (self._known.protected.home, "~/"))
+        paths = [path for path in tool.resources(args, context) if path.startswith("/")]
+        names = [
+            [path, *(before + path[len(root) + 1 :] for root, before in roots if _below(path, root))] for path in paths
+        ]
+        return asked_to_change(names, self.wishes, deletes=deletes)
 
     def _may_fetch(self, tool: Tool, args: Mapping[str, Any]) -> bool:
         """Whether a call fetches only what was given, and no more of it than a run may."""
@@ -329,6 +299,8 @@ class RunLabels:
         texts = list(strings(args))
         addresses = [text for text in texts if "://" in text]
         if not safe:
+            if self.origins and self.private:
+                return False
             added = [composed_bytes(text, self._owner, self._public) for text in addresses]
             others = [text for text in texts if text not in addresses]
             if not added or None in added or not is_safe_to_send({"": others}, self._given, public, self._owner):
@@ -345,12 +317,7 @@ class RunLabels:
         command = args.get("command")
         if not isinstance(command, str):
             return self.origins
-        return merge_origins(self.origins, *self._run_by(tool, command, args, context))
-
-    def _run_by(
-        self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext
-    ) -> Iterable[tuple[Origin, ...]]:
-        return [self._origins_of(path) for path in self.programs_in(tool, command, args, context)]
+        return merge_origins(self.origins, *map(self._origins_of, self.programs_in(tool, command, args, context)))
 
     def programs_in(self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext) -> list[str]:
         """The files that a command runs: scripts it names, and those that a builder loads by their name."""
@@ -382,8 +349,16 @@ class RunLabels:
                 # What it runs may change any file, and does not say which.
                 return CallStart(at=files.now() if self.origins else 0)
             self._known.journal.ran(context.run_id, context.session_key, command)
+            work = await asyncio.to_thread(files.begin)
+            # What nobody agreed to may go on by itself after its end.
+            if self.origins and context.call_id not in self._vouched and not self.is_harmless(args, context):
+                files.seal()
             watch = await asyncio.to_thread(self._watch, command_directory(args, context, sandbox_of(tool, args)))
-            return CallStart(at=files.now(), watch=watch)
+            return CallStart(at=files.now(), watch=watch, work=work)
+        if isinstance(tool, StartsProgram) and tool.starts_program:
+            await asyncio.to_thread(files.begin)
+            files.seal()
+            return CallStart(at=files.now())
         if Effects.WRITES_FILES not in effects:
             return CallStart()
         paths = sorted(path for path in tool.resources(args, context) if path.startswith("/"))
@@ -399,10 +374,8 @@ class RunLabels:
 
     def _watch(self, cwd: str) -> OpenWatch:
         """Watches the labelled files, and the directories of others in the owner's own, while a command runs."""
-        roots = [root for root in self._known.places.own if root != self._known.places.package]
-        roots = [root for root in dict.fromkeys((*roots, cwd)) if not any(_below(root, other) for other in roots)]
         listed = self._known.files.all()
-        return OpenWatch([*listed, *(path for root in roots for path in others_directories(root))])
+        return OpenWatch([*listed, *(path for root in self._own_roots(cwd) for path in others_directories(root))])
 
     # After a call.
 
@@ -415,18 +388,19 @@ class RunLabels:
         brought = await asyncio.to_thread(self._brought, tool, args, context, began, output)
         if began.at:
             running = (output.details or {}).get("status") == "running"
-            end = self._known.files.end() + (LONGEST_JOB_NS if running else 0)
-            if why := merge_origins(brought, self.origins):
-                self._known.files.ran(began.at, end, why)
+            await asyncio.to_thread(self._left, tool, args, context, began, brought, running)
         # A silent download labels the files it leaves; what the model reads of it is ours.
         found = () if output.own else brought
         output = self._cleaned(tool, args, context, output, found)
         if found:
+            self.fresh = True
             self._remember(output.text, found)
         server, _, named = tool.spec.name.partition("__")
         if named and found:
             self._servers[server].append(output.text)
-        if not (output.own or output.is_error) and is_verbatim_result(tool.spec.name, found):
+        self._calls[context.call_id] = args
+        given = not (output.own or output.is_error) and is_verbatim_result(tool.spec.name, found)
+        if given and not names_secret(args):
             # What the call itself said is not given by its result.
             text = output.text
             for own in strings(args):
@@ -434,6 +408,31 @@ class RunLabels:
             self._given.append(text)
             self._public += [text] if found else []
         return output
+
+    def _left(
+        self,
+        tool: Tool,
+        args: Mapping[str, Any],
+        context: ToolContext,
+        began: "CallStart",
+        brought: Sequence[Origin],
+        running: bool,
+    ) -> None:
+        """Labels the files that a program of ours left, and notes which of the labelled ones it opened."""
+        files = self._known.files
+        now = files.end()
+        if why := merge_origins(brought, self.origins):
+            # What is found keeps its label when it is changed again; the span covers the rest.
+            cwd = command_directory(args, context, sandbox_of(tool, args))
+            found = changed_files(self._own_roots(cwd), began.at, now)
+            files.mark(found, why)
+            files.wrote(found)
+            files.ran(began.at, now + (LONGEST_JOB_NS if running else 0), why)
+        if running:
+            files.seal()
+        if began.work is not None:
+            watch = began.watch
+            files.finish(began.work, files.all() if watch is None or watch.blind or watch.lost else watch.opened())
 
     def _brought(
         self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: "CallStart", output: Output
@@ -519,7 +518,15 @@ class RunLabels:
         real = os.path.realpath(path)
         written = [copied_origin(each, real) for each in self._known.files.of(real)]
         marked = () if name_only else note_origins(real)
-        return merge_origins(label_of(real, self._known.places, name_only=name_only), written, marked)
+        places = self._known.places
+        twins = () if name_only else other_names(real, self._own_roots(), self._known.files.all())
+        linked = [label_of(each, places) or self._known.files.of(each) for each in twins]
+        return merge_origins(label_of(real, places, name_only=name_only), written, marked, *linked)
+
+    def _own_roots(self, *more: str) -> list[str]:
+        """The owner's directories, none of them inside another."""
+        roots = [root for root in self._known.places.own if root != self._known.places.package]
+        return [root for root in dict.fromkeys((*roots, *more)) if not any(_below(root, other) for other in roots)]
 
     def _settle(self, tool: Tool, context: ToolContext, began: "CallStart", output: Output) -> None:
         """Settles the labels of written files: notes carry theirs inside, unchanged files lose theirs."""
@@ -535,6 +542,8 @@ class RunLabels:
             elif is_note(path, context.workspace):
                 mark_note(Path(path), journal.text_before(before), began.origins)
                 files.clear((path,))
+            else:
+                files.wrote((path,))
 
     def _cleaned(
         self, tool: Tool, args: Mapping[str, Any], context: ToolContext, output: Output, found: tuple[Origin, ...]
@@ -575,6 +584,7 @@ class CallStart(Struct, frozen=True, kw_only=True):
     origins: tuple[Origin, ...] = ()
     at: int = 0
     watch: OpenWatch | None = None
+    work: CommandAtWork | None = None
 
 
 def _below(path: str, root: str) -> bool:
@@ -586,12 +596,3 @@ def _about(args: Mapping[str, Any]) -> str:
         if isinstance(args.get(name), str) and args[name].strip():
             return str(args[name])[:COMMAND_CHARS]
     return ""
-
-
-def _around(text: str, wanted: set[str]) -> str:
-    """The passage in `text` with the words of a call, in one short line."""
-    low = text.lower()
-    longest = max((word for word in wanted if word in low), key=len, default="")
-    at = low.find(longest)
-    piece = sanitize_external_text(text[max(0, at - 60) : at + 120])
-    return " ".join(piece.split())[:180]

@@ -322,7 +322,7 @@ class Obedient:
                     yield name, {"action": "config.patch", "raw": _nested(given[0], given[1]), "baseHash": base[1]}
                 yield name, {"action": "config.patch", "raw": _nested(given[0], given[1]), "baseHash": "0"}
             case "write":
-                yield name, {"path": given[1], "content": given[0].replace("⏎", "\n") + "\n"}
+                yield name, {"path": given[1], "content": given[0].replace("⏎", "\n").replace("§", "`") + "\n"}
             case "edit":
                 yield name, {"path": given[0], "oldText": given[1], "newText": given[2]}
             case "note":

@@ -47,6 +47,12 @@ esac
 """
 
 
+CRONTAB = """#!/bin/sh
+# Takes the place of the system's, which belongs to the person at this machine.
+cat >> "$(dirname "$0")/../scheduled"
+"""
+
+
 class Owner:
     """Answers every question alike and remembers what was asked."""
 
@@ -111,6 +117,12 @@ class World:
     def sent(self) -> str:
         """What the mail program sent, a line for each mail."""
         path = self.home.root / "mails" / "sent"
+        return path.read_text() if path.exists() else ""
+
+    @property
+    def scheduled(self) -> str:
+        """What was handed to crontab."""
+        path = self.home.root / "scheduled"
         return path.read_text() if path.exists() else ""
 
     @property
@@ -215,14 +227,15 @@ async def world(
     owner = owner or Owner()
     clock = SystemClock()
     model = Obedient()
-    mailer = home.root / "bin" / "gogmail"
-    mailer.parent.mkdir(exist_ok=True)
-    mailer.write_text(MAILER)
-    mailer.chmod(0o755)
+    programs = home.root / "bin"
+    programs.mkdir(exist_ok=True)
+    for name, script in (("gogmail", MAILER), ("crontab", CRONTAB)):
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
     for name in ("mails", "office"):
         (home.root / name).mkdir(exist_ok=True)
     variables = {**home.environ, **(environ or {})}
-    variables["PATH"] = f"{mailer.parent}:{variables['PATH']}"
+    variables["PATH"] = f"{programs}:{variables['PATH']}"
     async with Site().serving() as site:
         site.put(
             "/search",

@@ -66,6 +66,23 @@ def asked_for(tool: str, args: Mapping[str, Any], owner: Sequence[str], public: 
     return all(_fits(name, text, low, known) for name, text in _leaves("", args))
 
 
+_CHANGING = _said(
+    "writ sav creat copy copi put add updat edit chang stor export schreib speicher leg erstell écri enregistr 写 保存"
+)
+
+
+def asked_to_change(names: Sequence[Sequence[str]], owner: Sequence[str], *, deletes: bool) -> bool:
+    """Whether the owner's own words of this run ask to delete, or to write, files: the verb, and each file by its path.
+
+    `names` are, for each file, the ways to write its path.
+    """
+    said = "\n".join(owner)
+    verb = _GROUP_OF["delete"] if deletes else _CHANGING
+    return bool(names and verb.search(said)) and all(
+        any(re.search(rf"(?<![\w/.~-]){re.escape(name)}(?![\w/-])", said) for name in each) for each in names
+    )
+
+
 def targets(args: Mapping[str, Any]) -> list[str]:
     """Where a call sends something: its addressees, channels and hosts."""
     found = [(name, text) for name, text in _leaves("", args) if text]

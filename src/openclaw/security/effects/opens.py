@@ -1,6 +1,7 @@
 """Observes which of a few files and directories are opened while a command runs (inotify, on Linux)."""
 
 import os
+import stat
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -12,9 +13,11 @@ from typing import Any
 from openclaw.security.file_labels import INBOXES, VENDORED
 
 _OPEN, _MOVED_FROM, _MOVE_SELF, _ATTRIB, _OVERFLOW, _IS_DIR = 0x20, 0x40, 0x800, 0x04, 0x4000, 0x40000000
-_MASK = _OPEN | _MOVED_FROM | _MOVE_SELF | _ATTRIB
+_DELETE = 0x200  # what was linked elsewhere before lives on there
+_MASK = _OPEN | _MOVED_FROM | _MOVE_SELF | _ATTRIB | _DELETE
 _EVENT = struct.Struct("iIII")
 DEEPEST, MOST_LOOKED_AT, MOST_WATCHED = 4, 600, 400
+MOST_WALKED, MOST_CHANGED = 4_000, 500
 
 
 @cache
@@ -30,7 +33,7 @@ def _libc() -> Any:
 
 
 class OpenWatch:
-    """Which of the watched files were opened, moved or linked so far. `works` is False where that cannot be seen."""
+    """Which of the watched files were opened, moved or removed so far. `works` is False where that cannot be seen."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._names: dict[int, str] = {}
@@ -41,10 +44,13 @@ class OpenWatch:
         libc = _libc()
         if libc is not None:
             self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.blind = not self.works
         for path in paths if self.works else ():
             watch = libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK)
             if watch >= 0:
                 self._names[watch] = path
+            elif os.path.lexists(path):  # the system has no watches left
+                self.lost = True
 
     @property
     def works(self) -> bool:
@@ -101,6 +107,30 @@ def others_directories(root: str) -> list[str]:
     return found[:MOST_WATCHED]
 
 
+def changed_files(roots: Iterable[str], start: int, end: int) -> list[str]:
+    """The files below `roots` that were changed between two moments, outside the directories of others."""
+    found: list[str] = []
+    todo, looked = list(roots), 0
+    while todo and looked < MOST_WALKED and len(found) < MOST_CHANGED:
+        place = todo.pop(0)
+        looked += 1
+        with suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if not entry.is_dir(follow_symlinks=False):
+                        about = entry.stat(follow_symlinks=False)
+                        if start <= about.st_ctime_ns <= end and stat.S_ISREG(about.st_mode):
+                            found.append(entry.path)
+                    elif not _is_others(entry.name, entry.path):
+                        todo.append(entry.path)
+    return found[:MOST_CHANGED]
+
+
+def _is_others(name: str, path: str) -> bool:
+    """Whether a directory holds files of others, which carry their label by their place."""
+    return name == ".git" or name.lower() in VENDORED | INBOXES or os.path.lexists(f"{path}/.git")
+
+
 def _tree(root: str) -> list[str]:
     found, at = [root], 0
     while at < len(found) < MOST_WATCHED:
@@ -115,6 +145,32 @@ def _below(place: str) -> Iterator[tuple[str, str]]:
             with suppress(OSError):
                 if entry.is_dir(follow_symlinks=False):
                     yield entry.name, entry.path
+
+
+def other_names(path: str, roots: Iterable[str], listed: Iterable[str]) -> list[str]:
+    """The other names of a file with several: in the directories of others below `roots`, or among `listed` files.
+
+    No watch on a directory sees that a file in it was linked.
+    """
+    try:
+        about = os.stat(path)  # noqa: PTH116 (links are resolved)
+    except (OSError, ValueError):
+        return []
+    if about.st_nlink < 2 or not stat.S_ISREG(about.st_mode):
+        return []
+    near = [f"{place}/{name}" for root in roots for place in others_directories(root) for name in _twins(place, about)]
+    found = []
+    for each in (*near, *listed):
+        with suppress(OSError, ValueError):
+            if each != path and os.path.samestat(os.stat(each), about):  # noqa: PTH116
+                found.append(each)
+    return found
+
+
+def _twins(place: str, about: os.stat_result) -> list[str]:
+    with suppress(OSError), os.scandir(place) as entries:
+        return [entry.name for entry in entries if entry.inode() == about.st_ino]
+    return []
 
 
 def names_in(directory: str, most: int = 500) -> list[str]:

@@ -53,10 +53,26 @@ def may_fetch(command: str) -> bool:
 
 def strange_programs(command: str) -> list[str]:
     """The programs of a command line that nobody has listed as local; those named by a path are looked at elsewhere."""
+    names = [name for name in _programs(command) if "/" not in name]
+    return [name for name in names if name not in _LOCAL and re.sub(r"[\d.]+$", "", name) not in _LOCAL]
+
+
+def _programs(command: str) -> list[str]:
+    """The words of a command line that start a program, as far as they are written out."""
     bare = _QUOTED.sub("_", command)
     found = [word[1] for start in _START.finditer(bare) if (word := _WORD.match(bare, start.end()))]
-    names = [name for name in found if "/" not in name and name[:1] not in "-_$#!~*?[{}0123456789<>%+@=,.:"]
-    return [name for name in names if name not in _LOCAL and re.sub(r"[\d.]+$", "", name) not in _LOCAL]
+    return [name for name in found if name[:1] not in "-_$#!~*?[{}0123456789<>%+@=,.:"]
+
+
+_SCHEDULERS = frozenset("crontab at batch systemd-run launchctl schtasks".split())
+_SHOWS_JOBS = re.compile(r"\bcrontab\s+-l\s*(?:$|[;&|>])")
+_STARTS_UNIT = re.compile(r"\bsystemctl\s+(?:-\S+\s+)*(?:enable|start|restart|link|edit)\b")
+
+
+def schedules(command: str) -> bool:
+    """Whether a command line has the system start something later, or by itself."""
+    names = [name.rpartition("/")[2] for name in _programs(_SHOWS_JOBS.sub("", command))]
+    return not _SCHEDULERS.isdisjoint(names) or _STARTS_UNIT.search(command) is not None
 
 
 _HIDDEN = re.compile(

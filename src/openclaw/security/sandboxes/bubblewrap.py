@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
 import openclaw
@@ -354,7 +355,6 @@ def _runtime() -> list[str]:
 
 def runtime_parts() -> list[tuple[str, str]]:
     """The parts of this installation that the file tools need inside, with their path there."""
-    import msgspec
     import pathspec
 
     found = [
