@@ -6,7 +6,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from openclaw.agent.loop import run
+from openclaw.agent.loop import EmbeddedHarness
 from openclaw.agent.repeats import RepeatDetector, RepeatLimits
 from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.errors import ProviderError
@@ -107,7 +107,7 @@ async def play(
 ) -> Ran:
     """One run of the loop on `go`; `seen` hears every event when it happens."""
     job = RunJob(system=System("be good"), messages=(User(content="go"),))
-    running = run(job, route or OneModel(model), box, steering or Steering(), clock or FakeClock())
+    running = EmbeddedHarness(route or OneModel(model), clock or FakeClock()).run(job, box, steering or Steering())
     events: list[Event] = []
     async with asyncio.timeout(120), aclosing(running) as stream:
         async for event in stream:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.loop import run
+from openclaw.agent.loop import EmbeddedHarness
 from openclaw.agent.tool_runner import NO_TOOLS
 from openclaw.core.channel import Address
 from openclaw.core.events import MessageEnded, RunEnded, Trigger
@@ -81,7 +81,7 @@ async def test_a_question_whose_words_a_kill_cut_off_is_asked_when_the_run_goes_
     said = (User("paint"), Assistant(content=(call,)), ToolResult(tool_call_id="c1", tool_name="ask_user", asks=asked))
     job = RunJob(system=System(), messages=said)
     route: Any = None  # no model is asked
-    events = [event async for event in run(job, route, NO_TOOLS, Steering(), FakeClock())]
+    events = [event async for event in EmbeddedHarness(route, FakeClock()).run(job, NO_TOOLS, Steering())]
     words, end = events
     assert isinstance(words, MessageEnded) and (words.message.text, words.message.asks) == (asked.text, asked)
     assert isinstance(end, RunEnded) and end.stop_reason == "stop"

@@ -3,9 +3,11 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import subprocess
-from collections.abc import Iterator
+import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,15 +15,24 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, Steered, TextDelta, ToolStarted
+from openclaw.core.errors import AuthFailed
+from openclaw.core.events import (
+    AttemptFailed,
+    CompactionEnded,
+    MessageEnded,
+    ModelCalled,
+    Steered,
+    TextDelta,
+    ToolStarted,
+)
 from openclaw.core.harness import Steering
 from openclaw.core.messages import Assistant, ToolResult, User
 from openclaw.process.tasks import SystemClock
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import MessageEntry
 from openclaw.testing import Calls, FakeClock, Heard, Says, ScriptedModel, TemporaryHome, Thinks, ask
-from openclaw.testing.server import Answers, Hangs, Pauses
-from tests.harnesses.codex.responses import ResponsesServer
+from openclaw.testing.server import Answers, Breaks, Hangs, Pauses
+from tests.harnesses.codex.responses import Native, ResponsesServer, Writes
 
 pytestmark = [
     pytest.mark.anyio,
@@ -176,8 +187,10 @@ async def test_stopped_it_leaves_nothing_running_and_the_next_turn_works(opencla
             await until(heard, kind, count)
             if state in ("a silent model", "after a tool"):
                 await asyncio.to_thread(server.until_asked, count)
+            began = time.monotonic()
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
+            print(f"stopped {state}: {time.monotonic() - began:.2f} s")
             assert not [each for each in psutil.Process().children(recursive=True) if each.name() == "sleep"]
             if state != "after a tool":
                 again = await ask(app, "once more")
@@ -217,6 +230,87 @@ async def test_an_error_of_the_model_is_one_of_ours(openclaw_home, status, code)
     assert "mock-key-123456" not in (heard.end.error or "")
 
 
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [(Answers(429, "{}"), "rate_limit"), (Answers(500, "{}"), "server_error"), (Breaks("half"), "server_error")],
+)
+async def test_a_failure_that_passes_is_asked_again_and_the_question_once(openclaw_home, failure, reason):
+    with ResponsesServer(failure, Says("after all")) as server:
+        async with house(openclaw_home, server) as app:
+            heard = await ask(app, "the-question")
+        assert len(server.requests) == 2
+        assert json.dumps(server.requests[1]["input"]).count("the-question") == 1
+    assert [each.reason for each in heard.events if isinstance(each, AttemptFailed)] == [reason]
+    assert (heard.text, heard.end.stop_reason) == ("after all", "stop")
+
+
+async def test_when_a_model_fails_after_a_tool_the_next_goes_on_with_the_thread(openclaw_home):
+    with ResponsesServer(Calls("ls"), Answers(401, "{}")) as first, ResponsesServer(Says("from the other")) as second:
+        settings, other = first.settings(), second.settings("other-model")
+        settings["models"]["providers"]["second"] = other["models"]["providers"]["mock"]
+        settings["agents"]["defaults"]["model"] = {"primary": "mock/mock-model", "fallbacks": ["second/other-model"]}
+        openclaw_home.configure(settings)
+        async with openclaw_home.assistant(ScriptedModel(), clock=SystemClock()) as app:
+            heard = await ask(app, "the-question")
+            thread = thread_of(openclaw_home)
+            again = await ask(app, "and then")
+        (request, _) = second.requests
+        said = json.dumps(request["input"])
+        assert request["model"] == "other-model"
+        assert said.count("the-question") == 1
+        assert "AGENTS.md" in json.dumps([each for each in request["input"] if each["type"] == "function_call_output"])
+    assert (heard.text, again.text) == ("from the other", "from the other")
+    assert thread_of(openclaw_home) == thread
+    assert not children()
+
+
+async def test_without_a_key_nothing_is_started(openclaw_home):
+    model = {"id": "gpt-5.5"}
+    access = {"agentRuntime": {"id": "codex"}, "models": [model]}
+    openclaw_home.configure(
+        {"models": {"providers": {"openai": access}}, "agents": {"defaults": {"model": "openai/gpt-5.5"}}}
+    )
+    async with openclaw_home.assistant(ScriptedModel(), clock=SystemClock()) as app:
+        with pytest.raises(AuthFailed, match="openclaw models auth openai"):
+            await ask(app, "hi")
+    assert not children()
+
+
+DIES = """
+import json, sys
+asked = json.loads(sys.stdin.readline())
+print(json.dumps({"id": asked["id"], "result": {"userAgent": "openclaw/0.163.0 (x)"}}), flush=True)
+sys.stdin.readline(), sys.stdin.readline()
+"""
+
+
+async def test_a_process_that_dies_before_it_accepts_the_turn_is_replaced_once(openclaw_home, tmp_path):
+    import codex_cli_bin  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    real = Path(str(codex_cli_bin.__file__)).parent / "bin" / "codex"
+    program, dies = tmp_path / "codex-once", shlex.join((sys.executable, "-c", DIES))
+    program.write_text(f'#!/bin/sh\nif mkdir {tmp_path}/died 2>/dev/null; then exec {dies}; fi\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    with ResponsesServer(Says("hello")) as server:
+        variables = {"vars": {"OPENCLAW_CODEX_APP_SERVER_BIN": str(program)}}
+        async with house(openclaw_home, server, env=variables) as app:
+            heard = await ask(app, "hi")
+        assert len(server.requests) == 1
+    assert (tmp_path / "died").exists()
+    assert (heard.text, heard.end.stop_reason) == ("hello", "stop")
+
+
+async def test_memory_is_looked_up_or_given_where_it_cannot_be(openclaw_home):
+    with ResponsesServer(Says("hello")) as server:
+        async with house(openclaw_home, server) as app:
+            (openclaw_home.workspace / "MEMORY.md").write_text("memory-canary")
+            await ask(app, "hi")
+            assert not server.saw("memory-canary")
+            assert server.saw("use memory_search and memory_get")
+            await ask(app, "hi", tools_deny=("memory_search", "memory_get"))
+            assert server.saw("memory-canary")
+
+
 async def test_it_is_compacted_by_codex(openclaw_home):
     with ResponsesServer(Says("answer"), Says("a summary"), Says("after")) as server:
         async with house(openclaw_home, server) as app:
@@ -242,29 +336,75 @@ async def test_a_silent_model_is_given_up(openclaw_home):
     assert (heard.end.stop_reason, heard.end.error_code) == ("error", "timeout")
 
 
-def _schemas(place: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for path in place.rglob("*.json"):
-        yield path.stem, json.loads(path.read_text())
+ANSWERS = {
+    "item/tool/call": "DynamicToolCallResponse",
+    "item/commandExecution/requestApproval": "CommandExecutionRequestApprovalResponse",
+    "item/fileChange/requestApproval": "FileChangeRequestApprovalResponse",
+}
 
 
-async def test_what_is_sent_fits_the_schema_of_the_server(openclaw_home, tmp_path):
+async def test_all_that_is_sent_fits_the_schema_of_the_server(openclaw_home, tmp_path):
     import codex_cli_bin  # type: ignore[import-not-found,import-untyped,unused-ignore]
     import jsonschema
-
-    from openclaw.harnesses.codex.routing import CodexLayers, thread_params, turn_params
 
     program = Path(str(codex_cli_bin.__file__)).parent / "bin" / "codex"
     command = (str(program), "app-server", "generate-json-schema", "--experimental", "--out", str(tmp_path))
     await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
-    schemas = dict(_schemas(tmp_path))
-    layers = CodexLayers(developer="d", collaboration="c", context="x", turn="t", native=False)
-    with ResponsesServer(Says("hello")) as server:
-        async with house(openclaw_home, server) as app:
-            tools = [tool.spec for tool in app.toolset().of(app.key("main", None))]
-    thread = thread_params(layers, tools, model="m", workspace="/w")
-    jsonschema.validate(thread, schemas["ThreadStartParams"])
-    turn = turn_params(layers, "t", [User(content="hi")], model="m", thinking="off")
-    jsonschema.validate(turn, schemas["TurnStartParams"])
+    schemas = {path.stem: json.loads(path.read_text()) for path in tmp_path.rglob("*.json")}
+    sent, heard_by_us, between = tmp_path / "sent", tmp_path / "heard", tmp_path / "codex-between"
+    between.write_text(f'#!/bin/sh\ntee -a {sent} | {program} "$@" | tee -a {heard_by_us}\n')
+    between.chmod(0o755)
+    patch = "*** Begin Patch\n*** Add File: note.txt\n+hello\n*** End Patch\n"
+    replies: tuple[Any, ...] = (
+        [Calls("ls"), Native("exec_command", {"cmd": "ls"})],
+        Writes("apply_patch", patch),
+        Says("first"),
+        Hangs("half"),
+        Says("second"),
+        Says("a summary"),
+        Says("third"),
+    )
+    with ResponsesServer(*replies) as server:
+        settings = server.settings("gpt-5.5")
+        settings["models"]["providers"]["mock"]["agentRuntime"]["posture"] = "native"
+        variables = {"env": {"vars": {"OPENCLAW_CODEX_APP_SERVER_BIN": str(between)}}}
+        async with house(openclaw_home, server, "gpt-5.5", **{**settings, **variables}) as app:
+            await ask(app, "one")
+            heard, steering = Heard(), Steering()
+            work = asyncio.create_task(ask(app, "two", steering=steering, into=heard))
+            await until(heard, TextDelta)
+            steering.add(User(content="and this", timestamp=1, idempotency_key="second:user"))
+            await work
+            await ask(app, "", compact="")
+        async with house(openclaw_home, server, "gpt-5.5", **{**settings, **variables}) as app:
+            await ask(app, "three")
+            await ask(app, "four", tools_deny=("ls",))
+            server.then = hangs
+            heard = Heard()
+            work = asyncio.create_task(ask(app, "five", into=heard))
+            await until(heard, TextDelta)
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+    asked = {each["id"]: each["method"] for each in frames(heard_by_us) if "id" in each and "method" in each}
+    methods = set()
+    for each in frames(sent):
+        if "method" in each:
+            methods.add(each["method"])
+            jsonschema.validate(each, schemas["ClientRequest" if "id" in each else "ClientNotification"])
+        else:
+            methods.add(asked[each["id"]])
+            jsonschema.validate(each["result"], schemas[ANSWERS[asked[each["id"]]]])
+    assert methods >= {*ANSWERS, "initialize", "initialized", "thread/start", "thread/resume", "thread/inject_items"}
+    assert methods >= {"turn/start", "turn/steer", "turn/interrupt", "thread/compact/start"}
+    assert "thread/backgroundTerminals/clean" in methods
+
+
+def hangs(request: dict[str, Any]) -> list[Hangs]:
+    return [Hangs("half")]
+
+
+def frames(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 async def test_a_pause_in_the_stream_changes_nothing(openclaw_home):

@@ -1,31 +1,39 @@
 """The agent loop: asks the model, runs its tool calls, and repeats until it calls none.
 
-`run` yields every event and returns after one `RunEnded`. Two things come from outside: messages that people add while
-it is busy (`Steering`), and cancellation.
+`EmbeddedHarness.run` yields every event and returns after one `RunEnded`. Two things come from outside: messages that
+people add while it is busy (`Steering`), and cancellation. `ModelCall` is one call to a model.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from msgspec import Struct, structs
 
-from openclaw.agent.model_call import ModelCall
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import BadResponse, ContextTooLong, OpenClawError, ProviderError, Unavailable
+from openclaw.core.errors import (
+    BadResponse,
+    ContextTooLong,
+    OpenClawError,
+    ProviderError,
+    ProviderTimeout,
+    Unavailable,
+)
 from openclaw.core.events import (
     AttemptFailed,
     Done,
     Event,
     MessageEnded,
     ModelCalled,
+    ModelEvent,
     RunEnded,
     RunNotice,
     Steered,
     ToolEnded,
 )
-from openclaw.core.harness import ModelAnswer, ModelRouter, RunJob, RunTools, Steering
+from openclaw.core.harness import Attempt, MeteredCall, ModelAnswer, ModelRouter, RunJob, RunTools, Steering
 from openclaw.core.messages import AskedQuestion, Assistant, Message, Text, ToolCall, ToolResult, Usage
-from openclaw.core.provider import Model, ModelRequest
+from openclaw.core.provider import ModelRequest
 
 LOOPS_ALLOWED = 1
 LOOPING = "stopped: the model kept repeating calls that bring nothing new"
@@ -44,84 +52,84 @@ class EmptyReply(BadResponse):
     reason = "empty_response"
 
 
-async def run(
-    job: RunJob,
-    route: ModelRouter,
-    tools: RunTools,
-    steering: Steering,
-    clock: Clock,
-) -> AsyncGenerator[Event, None]:
-    """One run, from its messages to its end."""
-    messages = list(job.messages)
-    usage = Usage()
-    turns = closing = 0
-    acted = False
-    while True:
-        # Also where a run is resumed: its process may have ended between the call and the words.
-        asks = (tools.ended or not turns) and messages and isinstance(messages[-1], ToolResult)
-        if asks and (question := _asked(messages)) is not None:
-            yield MessageEnded(structs.replace(question, timestamp=millis(clock)))
-            yield RunEnded("stop", usage, turns=turns)
-            return
-        if steering.waiting:
-            steered = steering.waiting.popleft()
-            messages.append(steered)
-            tools.heard(steered)
-            yield Steered(steered)
-        if turns and job.crowded is not None and job.crowded(messages):
-            yield RunEnded("error", usage, "the conversation has grown too long for the model", CROWDED, turns)
-            return
-        reply: Assistant | None = None
-        try:
-            asking = _ask(job, tuple(messages), route, tools, clock, acted=acted, closing=bool(closing))
-            async with aclosing(asking) as events:
-                async for event in events:
-                    yield event
-                    if isinstance(event, MessageEnded):
-                        reply = event.message
-        except EmptyReply as error:
-            if not acted:
-                yield RunEnded("error", usage, route.verdict(error), error.reason, turns)
+class EmbeddedHarness(Struct, frozen=True):
+    """The runtime of this process: the loop, with the models of one turn."""
+
+    route: ModelRouter
+    clock: Clock
+
+    async def run(self, job: RunJob, tools: RunTools, steering: Steering) -> AsyncGenerator[Event, None]:
+        """One run, from its messages to its end."""
+        messages = list(job.messages)
+        usage = Usage()
+        turns = closing = 0
+        acted = False
+        while True:
+            # Also where a run is resumed: its process may have ended between the call and the words.
+            asks = (tools.ended or not turns) and messages and isinstance(messages[-1], ToolResult)
+            if asks and (question := _asked(messages)) is not None:
+                yield MessageEnded(structs.replace(question, timestamp=millis(self.clock)))
+                yield RunEnded("stop", usage, turns=turns)
                 return
-            # Tools ran but the model said nothing: ask again, with tool calls disabled.
-            closing += 1
-            if closing <= CLOSING_ATTEMPTS:
-                continue
-            yield RunNotice(WITHOUT_SUMMARY, delivered=True)
-            yield RunEnded("stop", usage, turns=turns)
-            return
-        except ProviderError as error:
-            yield RunEnded("error", usage, route.verdict(error), error.reason, turns)
-            return
-        if reply is None:
-            raise RuntimeError("a model stream ended without a message and without an error")
-        turns += 1
-        usage = usage + reply.usage
-        messages.append(reply)
-        if reply.calls:
-            acted, closing = True, 0
-            results: dict[str, ToolResult] = {}
-            async with aclosing(tools.run_all(reply.calls, steering)) as acts:
-                async for act in acts:
-                    yield act
-                    if isinstance(act, ToolEnded):
-                        results[act.call.id] = act.result
-            # Results arrive as they finish; the model gets them in the order of its calls.
-            messages.extend(results[call.id] for call in reply.calls)
-            if tools.loops > LOOPS_ALLOWED:
-                yield RunEnded("error", usage, LOOPING, "tool_loop", turns)
+            if steering.waiting:
+                steered = steering.waiting.popleft()
+                messages.append(steered)
+                tools.heard(steered)
+                yield Steered(steered)
+            if turns and job.crowded is not None and job.crowded(messages):
+                yield RunEnded("error", usage, "the conversation has grown too long for the model", CROWDED, turns)
                 return
-            if tools.persisted:
-                yield RunEnded("error", usage, LOOPING, PERSISTED, turns)
+            reply: Assistant | None = None
+            try:
+                asking = _ask(job, tuple(messages), self.route, tools, self.clock, acted=acted, closing=bool(closing))
+                async with aclosing(asking) as events:
+                    async for event in events:
+                        yield event
+                        if isinstance(event, MessageEnded):
+                            reply = event.message
+            except EmptyReply as error:
+                if not acted:
+                    yield RunEnded("error", usage, self.route.verdict(error), error.reason, turns)
+                    return
+                # Tools ran but the model said nothing: ask again, with tool calls disabled.
+                closing += 1
+                if closing <= CLOSING_ATTEMPTS:
+                    continue
+                yield RunNotice(WITHOUT_SUMMARY, delivered=True)
+                yield RunEnded("stop", usage, turns=turns)
                 return
-            if tools.ended and _asked(messages) is None:
-                yield RunEnded("stop" if tools.yielded else "toolUse", usage, turns=turns, yielded=tools.yielded)
+            except ProviderError as error:
+                yield RunEnded("error", usage, self.route.verdict(error), error.reason, turns)
                 return
-        elif not steering.waiting:
-            if reply.stop_reason == "length":
-                yield RunNotice(CUT_SHORT, delivered=True)
-            yield RunEnded(reply.stop_reason, usage, reply.error_message, None, turns)
-            return
+            if reply is None:
+                raise RuntimeError("a model stream ended without a message and without an error")
+            turns += 1
+            usage = usage + reply.usage
+            messages.append(reply)
+            if reply.calls:
+                acted, closing = True, 0
+                results: dict[str, ToolResult] = {}
+                async with aclosing(tools.run_all(reply.calls, steering)) as acts:
+                    async for act in acts:
+                        yield act
+                        if isinstance(act, ToolEnded):
+                            results[act.call.id] = act.result
+                # Results arrive as they finish; the model gets them in the order of its calls.
+                messages.extend(results[call.id] for call in reply.calls)
+                if tools.loops > LOOPS_ALLOWED:
+                    yield RunEnded("error", usage, LOOPING, "tool_loop", turns)
+                    return
+                if tools.persisted:
+                    yield RunEnded("error", usage, LOOPING, PERSISTED, turns)
+                    return
+                if tools.ended and _asked(messages) is None:
+                    yield RunEnded("stop" if tools.yielded else "toolUse", usage, turns=turns, yielded=tools.yielded)
+                    return
+            elif not steering.waiting:
+                if reply.stop_reason == "length":
+                    yield RunNotice(CUT_SHORT, delivered=True)
+                yield RunEnded(reply.stop_reason, usage, reply.error_message, None, turns)
+                return
 
 
 def _asked(messages: Sequence[Message]) -> Assistant | None:
@@ -193,24 +201,104 @@ async def _ask(
         await clock.sleep(failure.wait)
 
 
+class ModelCall:
+    """One call to a model: reserved in the budget, streamed under a limit on silence, recorded when it ends.
+
+    It iterates over the events: `async with ModelCall(…) as events`.
+    """
+
+    def __init__(self, attempt: Attempt, request: ModelRequest, clock: Clock) -> None:
+        self._attempt = attempt
+        self._request = request
+        self._clock = clock
+        self._metered: MeteredCall | None = None
+        self._events: AsyncIterator[ModelEvent] | None = None
+        self._watchdog: asyncio.Task[None] | None = None
+        self._limit = attempt.first_event_timeout
+        self._since = 0.0
+        self._waiting: asyncio.Task[object] | None = None
+        """The task that awaits the stream; None while its consumer works, which is never interrupted."""
+        self._expired = False
+
+    async def __aenter__(self) -> "ModelCall":
+        if self._attempt.reserve is not None:
+            self._metered = await self._attempt.reserve(self._request)
+        return self
+
+    def __aiter__(self) -> "ModelCall":
+        return self
+
+    async def __anext__(self) -> ModelEvent:
+        task = asyncio.current_task()
+        assert task is not None
+        if self._events is None:
+            self._events = self._attempt.provider.stream(self._request)
+            self._watchdog = asyncio.create_task(self._watch(), name=f"watchdog:{self._request.model.ref}")
+            if self._metered is not None:
+                self._metered.begun = True
+        cancelled = task.cancelling()
+        self._waiting, self._since = task, self._clock.now()
+        try:
+            event = await anext(self._events)
+        except ProviderError as error:
+            if self._metered is not None:
+                self._metered.failed(error)
+            raise
+        except asyncio.CancelledError:
+            # A cancellation from outside at the same moment takes precedence.
+            if not self._expired or task.uncancel() > cancelled:
+                raise
+            raise ProviderTimeout(
+                f"{self._request.model.ref} said nothing for {self._limit:g} s. "
+                "Try again, or raise models.providers.<id>.timeoutSeconds."
+            ) from None
+        finally:
+            self._waiting = None
+        self._limit = self._attempt.idle_timeout
+        if self._metered is not None:
+            self._metered.add(event)
+        return event
+
+    async def __aexit__(self, *ended: object) -> None:
+        # Taken out, because the frame in a cancelled task's traceback holds this call: with it in here, a cycle would
+        # keep the whole request until the next full collection.
+        watchdog, self._watchdog = self._watchdog, None
+        if watchdog is not None:
+            watchdog.cancel()
+        try:
+            # First, because a second cancellation must not leave the stream open.
+            if isinstance(self._events, AsyncGenerator):
+                await self._events.aclose()
+        finally:
+            if watchdog is not None:
+                await asyncio.gather(watchdog, return_exceptions=True)
+            if self._metered is not None:
+                await self._metered.close()
+
+    async def _watch(self) -> None:
+        """Interrupts the awaiting task when the limit is reached. One sleeper per stream, not a timer per event."""
+        limits = (self._attempt.first_event_timeout, self._attempt.idle_timeout)
+        step = min((limit for limit in limits if limit), default=0.0)
+        while step:
+            left = self._since + self._limit - self._clock.now() if self._limit else step
+            if left <= 0 and self._waiting is not None:
+                self._expired = True
+                self._waiting.cancel()
+                return
+            # The limit may change during the sleep, so sleep no longer than the shorter of the two.
+            await self._clock.sleep(min(left, step) if left > 0 else step)
+
+
 def _finished(message: Assistant | None, request: ModelRequest, clock: Clock) -> Assistant:
-    """The answer a stream ended with; one that is none is an error."""
+    """The answer a stream ended with, its time and call ids that are unique in the conversation; none is an error."""
     if message is None:
         raise BadResponse(f"{request.model.ref} ended its answer without finishing it")
-    if message.stop_reason == "length" and not message.content and _fills(message.usage, request.model):
+    full = message.usage.prompt_tokens >= FULL_SHARE * request.model.context_window
+    if message.stop_reason == "length" and not message.content and full:
         raise ContextTooLong(f"the conversation leaves {request.model.ref} no room for an answer")
     if message.stop_reason == "stop" and not message.calls and not message.text.strip():
         raise EmptyReply(f"{request.model.ref} gave an empty answer")
-    return _with_own_ids(message, request.messages, millis(clock))
-
-
-def _fills(usage: Usage, model: Model) -> bool:
-    return usage.prompt_tokens >= FULL_SHARE * model.context_window
-
-
-def _with_own_ids(message: Assistant, before: tuple[Message, ...], now: int) -> Assistant:
-    """`message` with a timestamp, and with call ids that are unique in the conversation."""
-    seen = {call.id for earlier in before if isinstance(earlier, Assistant) for call in earlier.calls}
+    seen = {call.id for earlier in request.messages if isinstance(earlier, Assistant) for call in earlier.calls}
     content = []
     for block in message.content:
         if isinstance(block, ToolCall):
@@ -221,17 +309,7 @@ def _with_own_ids(message: Assistant, before: tuple[Message, ...], now: int) -> 
             seen.add(call_id)
             block = structs.replace(block, id=call_id)
         content.append(block)
-    return structs.replace(message, content=tuple(content), timestamp=message.timestamp or now)
-
-
-class EmbeddedHarness(Struct, frozen=True):
-    """The runtime of this process: `run`, with the models of one turn."""
-
-    route: ModelRouter
-    clock: Clock
-
-    def run(self, job: RunJob, tools: RunTools, steering: Steering) -> AsyncGenerator[Event, None]:
-        return run(job, self.route, tools, steering, self.clock)
+    return structs.replace(message, content=tuple(content), timestamp=message.timestamp or millis(clock))
 
 
 class ModelAsker(Struct, frozen=True):
@@ -244,7 +322,7 @@ class ModelAsker(Struct, frozen=True):
         """The last thing said; an `OpenClawError` when there was no answer."""
         text, end = "", None
         route = await self.route()
-        async with aclosing(run(job, route, tools, Steering(), self.clock)) as events:
+        async with aclosing(EmbeddedHarness(route, self.clock).run(job, tools, Steering())) as events:
             async for event in events:
                 if isinstance(event, MessageEnded) and event.message.text.strip():
                     text = event.message.text

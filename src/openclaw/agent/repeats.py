@@ -84,13 +84,6 @@ def signature(tool: str, arguments: Mapping[str, Any]) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def hash_outcome(output: Output) -> str:
-    """A hash of the result, without what differs every time (durations, ids)."""
-    exit_code = (output.details or {}).get("exitCode")
-    data = f"{output.is_error}\0{exit_code}\0{output.text}".encode(errors="replace")
-    return hashlib.sha256(data).hexdigest()[:16]
-
-
 class RepeatDetector:
     """The recent calls of one run, and whether the next one is a loop."""
 
@@ -143,7 +136,10 @@ class RepeatDetector:
         return NoRepeat()
 
     def after(self, tool: str, arguments: Mapping[str, Any], output: Output) -> None:
-        seen = _Seen(signature(tool, arguments), hash_outcome(output), tool)
+        # Without what differs every time: durations, ids.
+        outcome = f"{output.is_error}\0{(output.details or {}).get('exitCode')}\0{output.text}"
+        hashed = hashlib.sha256(outcome.encode(errors="replace")).hexdigest()[:16]
+        seen = _Seen(signature(tool, arguments), hashed, tool)
         self._seen.append(seen)
         if self._fresh is not None:
             self._fresh.append(seen)

@@ -15,7 +15,7 @@ from openclaw.agent.tool_search import CALL, DeferredTools
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
-from openclaw.core.harness import CallObserver, Gate, LabelTracker, NoLabels, Steering, ToolEvent
+from openclaw.core.harness import CallObserver, Gate, LabelTracker, NoLabels, Perform, Steering, ToolEvent
 from openclaw.core.messages import Message, Text, ToolCall, ToolResult
 from openclaw.core.text import replace_surrogates
 from openclaw.core.tool import ApprovalPending, ChecksCalls, Output, Tool, ToolContext, ToolSpec
@@ -27,11 +27,12 @@ ALIASES = {"bash": "exec", "apply-patch": "apply_patch", "view_image": "image"}
 
 
 class _Ready(Struct, frozen=True):
-    """A valid call; `warning` is added to its result."""
+    """A valid call; `warning` is added to its result, and `perform` does its work in place of the tool."""
 
     tool: Tool
     args: dict[str, Any]
     warning: str = ""
+    perform: Perform | None = None
 
 
 _Plan = _Ready | Output | RepeatBlocked
@@ -57,8 +58,14 @@ class NoTools:
     def heard(self, message: Message) -> None:
         return None
 
+    async def admit(self, call: ToolCall) -> str | None:
+        return "There are no tools here."
+
     async def run_all(
-        self, calls: Sequence[ToolCall], steering: Steering | None = None
+        self,
+        calls: Sequence[ToolCall],
+        steering: Steering | None = None,
+        performers: Mapping[str, Perform] | None = None,
     ) -> AsyncGenerator[ToolEvent, None]:
         """Refuses every call."""
         for call in calls:
@@ -119,20 +126,53 @@ class ToolRunner:
         """Tells the labels about a message added during the run."""
         self._labels.heard(message)
 
+    async def admit(self, call: ToolCall) -> str | None:
+        """Whether a runtime may itself do what `call` would do: policy, plugins and gates judge it as one of ours."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return f"Not run: {call.name} is not among the tools of this conversation."
+        spec = tool.spec
+        prepared = prepare_arguments(spec.name, spec.parameters, spec.aliases, call.arguments, spec.absent)
+        if isinstance(prepared, ArgumentsRejected):
+            return prepared.text
+        plan = _Ready(tool, prepared.arguments)
+        context = structs.replace(self._context, call_id=call.id, origins=self._labels.origins)
+        try:
+            if self._interceptor is not None and await self._intercepted(plan, context, self._interceptor) is not plan:
+                return "Not run: a plugin wants it done differently."
+            for gate in self._gates:
+                if (refusal := await gate.admit(tool, plan.args, context)) is not None:
+                    return refusal
+        except _Objection as objection:
+            return objection.why
+        except OpenClawError as error:
+            return error.message
+        return None
+
     async def run_all(
-        self, calls: Sequence[ToolCall], steering: Steering | None = None
+        self,
+        calls: Sequence[ToolCall],
+        steering: Steering | None = None,
+        performers: Mapping[str, Perform] | None = None,
     ) -> AsyncGenerator[ToolEvent, None]:
         """Runs `calls` concurrently; calls that need the same resource run in order.
 
-        When a person's message waits in `steering`, calls that have not started are skipped.
+        When a person's message waits in `steering`, calls that have not started are skipped. Calls in `performers` pass
+        everything a call passes, and their work is done by somebody else.
         """
         events: asyncio.Queue[ToolEvent] = asyncio.Queue()
         steering = steering or Steering()
         deferred = self._deferred
         meant = [deferred.carried(call) if call.name == CALL else call for call in calls] if deferred else calls
+        plans = self._plans(meant)
+        if performers:
+            plans = [
+                structs.replace(plan, perform=performers.get(call.id)) if isinstance(plan, _Ready) else plan
+                for call, plan in zip(calls, plans, strict=True)
+            ]
         tasks = [
             asyncio.create_task(self._run(call, plan, events, steering, asked.name), name=f"tool:{call.name}:{call.id}")
-            for asked, call, plan in zip(calls, meant, self._plans(meant), strict=True)
+            for asked, call, plan in zip(calls, meant, plans, strict=True)
         ]
         left = len(calls)
         try:
@@ -201,10 +241,12 @@ class ToolRunner:
         if isinstance(plan, Output):
             output = plan
         else:
+            # Somebody else's work cannot be done later, so whoever is asked about it is waited for.
+            kept = self._context.run_id and plan.perform is None
             context = structs.replace(
                 self._context,
                 call_id=call.id,
-                call=call if self._context.run_id else None,
+                call=call if kept else None,
                 report=lambda text: events.put_nowait(ToolUpdated(call, text)),
             )
             output = await self._finished(plan, context, steering)
@@ -269,7 +311,10 @@ class ToolRunner:
                 return Output.failed(SKIPPED)
             began = await self._labels.before(plan.tool, plan.args, context)
             try:
-                output = await plan.tool.call(plan.args, context)
+                if plan.perform is None:
+                    output = await plan.tool.call(plan.args, context)
+                else:
+                    output = await plan.perform(plan.tool, plan.args, context)
             except OpenClawError as error:  # it passes the labels too, because it may quote untrusted text
                 output = _failed({"status": "error", "tool": plan.tool.spec.name, "error": error.message})
             # Truncated before it is wrapped, so that the end marker is never cut off.

@@ -48,3 +48,10 @@ class Backoff(Struct, frozen=True):
         """
         pause = min(self.longest, self.first * 2.0 ** min(max(0, failures - 1), 40))
         return pause if jitter is None else pause * (0.75 + jitter / 2)
+
+
+def format_duration(seconds: float) -> str:
+    """Formats a duration: `45 s`, `12 min`, `3 h`."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"

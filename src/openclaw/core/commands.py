@@ -17,7 +17,7 @@ _ALIASES = {
     "export": "export-session",
 }
 _COMMANDS = (
-    "help commands stop new reset status elevated capabilities whoami context model models think verbose trace"
+    "help commands stop new reset status elevated capabilities whoami context model models runtime think verbose trace"
     " reasoning queue name approve compact usage tools skill subagents tasks agents session steer send activation exec"
     " config restart export-session trust"
 )

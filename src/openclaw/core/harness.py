@@ -22,6 +22,8 @@ from openclaw.core.text import Origin
 from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec
 
 ToolEvent = ToolStarted | ToolUpdated | ToolEnded
+Perform = Callable[[Tool, Mapping[str, Any], ToolContext], Awaitable[Output]]
+"""Does the work of an admitted call in place of its tool: a runtime that runs commands itself still has them judged."""
 
 
 # Tool calls.
@@ -118,9 +120,18 @@ class RunTools(Protocol):
 
     def heard(self, message: Message) -> None: ...
 
+    async def admit(self, call: ToolCall) -> str | None:
+        """Whether a runtime may itself do what `call` would do: None, or the reason why not."""
+        ...
+
     def run_all(
-        self, calls: Sequence[ToolCall], steering: "Steering | None" = None
-    ) -> AsyncGenerator[ToolEvent, None]: ...
+        self,
+        calls: Sequence[ToolCall],
+        steering: "Steering | None" = None,
+        performers: Mapping[str, Perform] | None = None,
+    ) -> AsyncGenerator[ToolEvent, None]:
+        """Runs `calls`; the work of those named in `performers`, by their id, is done by somebody else."""
+        ...
 
 
 class MeteredCall(Protocol):
@@ -200,6 +211,15 @@ class Harness(Protocol):
     """Carries out one run: asks the model, has its tool calls run, yields every event and ends with `RunEnded`."""
 
     def run(self, job: RunJob, tools: RunTools, steering: Steering) -> AsyncGenerator[Event, None]: ...
+
+
+@runtime_checkable
+class Resumes(Protocol):
+    """A harness that can begin with a session its runtime has from elsewhere."""
+
+    def resume(self, session_id: str) -> None:
+        """Names that session, before `run`; a conversation that has one already goes on with its own."""
+        ...
 
 
 @runtime_checkable

@@ -201,6 +201,13 @@ class Tool(Protocol):
 
 
 @runtime_checkable
+class StartsProgram(Protocol):
+    """A tool whose calls a program on this machine carries out; it may change files, and not say which."""
+
+    starts_program: bool
+
+
+@runtime_checkable
 class ChecksCalls(Protocol):
     """A tool that knows before a person is asked whether a call can work."""
 

@@ -24,6 +24,7 @@ class _Kept(Struct, frozen=True, rename="camel"):
     label: str
     stable: bool
     raw_chars: int
+    carrier: str = ""
 
 
 class _Dated(Struct, frozen=True, rename="camel"):

@@ -215,6 +215,8 @@ class Section(Struct, frozen=True, kw_only=True):
     stable: bool = True
     raw_chars: int = 0
     """The size before cutting, where the piece is a file that was cut."""
+    carrier: str = ""
+    """What it travels by to a runtime that takes the prompt in parts; empty in a prompt that is one text."""
 
     @property
     def rendered(self) -> str:

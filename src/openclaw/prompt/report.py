@@ -38,6 +38,8 @@ class SectionLine(_Part, frozen=True, kw_only=True):
     share: float
     """Of the whole prompt, from 0 to 1."""
     hash: str
+    carrier: str = ""
+    """What it travels by to a runtime that takes the prompt in parts."""
 
 
 class FileLine(_Part, frozen=True, kw_only=True):
@@ -199,6 +201,7 @@ def _section_line(piece: Section, total: int) -> SectionLine:
         tokens=estimate_tokens(chars),
         share=round(chars / total, 4) if total else 0.0,
         hash=_hash(text),
+        carrier=piece.carrier,
     )
 
 
@@ -280,6 +283,10 @@ def _body(report: PromptReport) -> Iterator[str]:
     yield f"Bootstrap max/total: {report.bootstrap_total_max_chars:,} chars"
     yield f"Sandbox: mode={report.sandbox.mode} sandboxed={str(report.sandbox.sandboxed).lower()}"
     yield f"System prompt ({report.source}): {_size(size.chars)} (Project Context {_size(size.project_context_chars)})"
+    carriers = dict.fromkeys(line.carrier for line in report.sections if line.carrier)
+    if carriers:
+        sums = {name: sum(line.injected_chars for line in report.sections if line.carrier == name) for name in carriers}
+        yield "Sent by: " + ", ".join(f"{name} {_size(chars)}" for name, chars in sums.items())
     yield from _warnings(report)
     yield "Injected workspace files:"
     for file in report.injected_workspace_files:
@@ -330,9 +337,10 @@ def _details(report: PromptReport) -> Iterator[str]:
     for line in report.sections:
         side = "above" if line.side == "stable" else "below"
         cut = f" of {line.raw_chars:,}" if line.raw_chars > line.injected_chars else ""
+        by = f" | by {line.carrier}" if line.carrier else ""
         yield (
             f"- {line.id}: {line.injected_chars:,}{cut} chars (~{line.tokens:,} tok, {line.share:.1%}) | {side} | "
-            f"{line.label} | {line.source}"
+            f"{line.label} | {line.source}{by}"
         )
     if report.skills.entries:
         yield "Largest skills:"

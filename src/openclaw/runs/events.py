@@ -120,41 +120,40 @@ NEAR = 0.8
 """The share of the room before a compaction from which a conversation counts as nearly full."""
 
 
-class RunTally:
+class RunTally(Struct):
     """Collects what the outcome of a run needs to know beside its texts."""
 
-    def __init__(self, started: int) -> None:
-        self._started = started
-        self._prepared = TurnPrepared()
-        self._last: Assistant | None = None
-        self._thinking = ""
-        self._notices: list[str] = []
-        self._compaction: CompactionEnded | None = None
-        self._worked: dict[str, None] = {}
-        self._end: RunEnded | None = None
+    started: int
+    prepared: TurnPrepared = TurnPrepared()
+    last: Assistant | None = None
+    thinking: str = ""
+    notices: list[str] = []
+    compaction: CompactionEnded | None = None
+    worked: dict[str, None] = {}
+    end: RunEnded | None = None
 
     def take(self, event: TurnEvent) -> None:
         match event:
             case TurnPrepared():
-                self._prepared = event
+                self.prepared = event
             case ModelCalled(thinking=thinking):
-                self._thinking = thinking
+                self.thinking = thinking
             case MessageEnded(message=message) if message.asks is None:  # else no model said it
-                self._last = message
+                self.last = message
             case RunNotice(text=text):
-                self._notices.append(text)
+                self.notices.append(text)
             case CompactionEnded():
-                self._compaction = event
+                self.compaction = event
             case ToolEnded(call=call, result=result) if not result.is_error:
-                self._worked[call.name] = None
+                self.worked[call.name] = None
             case RunEnded():
-                self._end = event
+                self.end = event
             case _:
                 pass
 
     def outcome(self, shaper: ReplyShaper, now: int, *, compacts: bool) -> RunOutcome:
         """The outcome, with the texts of `shaper`; `compacts` when a compaction was all that was asked for."""
-        end, last = self._end, self._last
+        end, last = self.end, self.last
         return RunOutcome(
             status="error" if end is None or end.error else "ok",
             stop_reason="error" if end is None else "end_turn" if end.yielded else end.stop_reason,
@@ -166,20 +165,20 @@ class RunTally:
             error_kind=end.error_code if end else None,
             provider=last.provider if last else "",
             model=last.model if last else "",
-            thinking=self._thinking,
-            requested=self._prepared.model,
+            thinking=self.thinking,
+            requested=self.prepared.model,
             usage=end.usage if end else Usage(),
             last_usage=last.usage if last else Usage(),
-            session_id=self._prepared.session_id,
-            window=self._prepared.window,
-            started_at=self._started,
+            session_id=self.prepared.session_id,
+            window=self.prepared.window,
+            started_at=self.started,
             ended_at=now,
             turns=end.turns if end else 0,
             yielded=end.yielded if end else False,
-            tools=tuple(self._worked),
+            tools=tuple(self.worked),
             delivered=shaper.delivered,
-            notices=(*self._notices, *shaper.notices),
-            compaction=self._compaction if compacts else None,
+            notices=(*self.notices, *shaper.notices),
+            compaction=self.compaction if compacts else None,
         )
 
 

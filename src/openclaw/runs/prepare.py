@@ -21,6 +21,7 @@ from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.harness import Resumes
 from openclaw.core.keys import SessionKey
 from openclaw.core.provider import Model, System
 from openclaw.core.sandbox import AGENT_MOUNT
@@ -161,7 +162,9 @@ class TurnPreparer:
         spending = self._routes.meter(turn.run_id, key, session_id, chosen.response_usage)
         hooks = self._hooks.turn(turn, session_id, facts.workspace) if self._hooks.hooks.any else None
         other = await hooks.model(turn, chosen.model, self._models.model_set(facts.agent.id)) if hooks else None
-        route = await self._routes.open(other or turn, facts.agent, chosen, spending, picked=other is None)
+        route = await self._routes.open(
+            other or turn, facts.agent, chosen, spending, picked=other is None, carried=True
+        )
         model = route.attempt.model
         caps = await hooks.prompt(turn, session.known.context.messages) if hooks else ()
         await toolset.ready()
@@ -187,7 +190,7 @@ class TurnPreparer:
             labels=labels,
             run_id=turn.run_id,
             chosen=turn.options,
-            named_only=self._named_only(tools, model),
+            searches=True,
         )
         chat = gather_chat(turn, self._platforms, config, {spec.name for spec in runner.all_specs})
         options = ReplyOptions.of(
@@ -223,12 +226,18 @@ class TurnPreparer:
             built = await hooks.applied(built, runner.specs)
         elif told:
             built = with_audit_entries(built, told, runner.specs)
-        await self._archive.keep(turn.run_id, str(key), what.now, built.prompt, built.report)
         system = System(stable=built.prompt.stable, dynamic=built.prompt.dynamic)
+        harness, built = self._routes.harness(turn, chosen, route, built, session_id, facts.exec_gate, runner.specs)
+        if model.api != "acp":  # an external agent is sent nothing of it
+            await self._archive.keep(turn.run_id, str(key), what.now, built.prompt, built.report)
+        if chosen.resume_session_id is not None and session.transcript is None:
+            if not isinstance(harness, Resumes):
+                raise InvalidRequest("resumeSessionId: the runtime of this conversation cannot resume: use acp.")
+            harness.resume(chosen.resume_session_id)
         return PreparedTurn(
             system=system,
             route=route,
-            harness=self._routes.harness(turn, chosen, route, built, session_id),
+            harness=harness,
             tools=runner,
             spending=spending,
             upkeep=self._upkeep(turn, facts, chosen, model, system, runner, skills, spending, labels),
@@ -370,9 +379,7 @@ class TurnPreparer:
         skills = await asyncio.to_thread(self._skills_of, facts.agent.id, turn.place, first_use=False)
         elevated = self._sandboxes.elevation(key, chosen, millis(self._clock))
         tools = toolset.of(key, model=model.ref, level=elevated.level)
-        runner = self._runner(
-            key, tools, skills, model, labels=self._labels(key, skills), named_only=self._named_only(tools, model)
-        )
+        runner = self._runner(key, tools, skills, model, labels=self._labels(key, skills), searches=True)
         chat = gather_chat(turn, self._platforms, self._live.config, {spec.name for spec in runner.all_specs})
         options = ReplyOptions.of(chosen.reasoning_level, chosen.verbose_level, by_tool=chat.message_tool_only)
         what = self._prompt_request(
@@ -391,6 +398,7 @@ class TurnPreparer:
         )
         what = msgspec.structs.replace(what, mode=mode, source="estimate")
         built = self._prompts.make(what, self._live.config.agents.defaults)
+        built = self._routes.carried(turn, chosen, model, built, facts.exec_gate, runner.specs)
         return PromptPreview(built=built, tools=runner.specs, window=model.context_window)
 
     async def _bootstrap(
@@ -455,7 +463,8 @@ class TurnPreparer:
             place=turn.place if turn and turn.place and self._workspaces.trusts(turn.place) else "",
             boxes=self._sandboxes.root(self._sandboxes.rules(key.agent)) if self._sandboxes.is_boxed(key) else None,
             skills=skills.labels,
-            origins=(*path_origins(session.known.path), *turn.origins) if turn and session else read,
+            origins=turn.origins if turn and session else read,
+            earlier=path_origins(session.known.path) if turn and session else (),
             said=session.known.context.messages if session else (),
             path=self._facts_of(key.agent).exec_gate.path,
             egress=self._live.config.tools.web.egress_budget,
@@ -501,9 +510,9 @@ class TurnPreparer:
         sees_images: bool = True,
         run_id: str = "",
         chosen: TurnOptions | None = None,
-        named_only: frozenset[str] = frozenset(),
+        searches: bool = False,
     ) -> ToolRunner:
-        """Runs calls of `tools` for a session; `model` reads their results."""
+        """Runs calls of `tools` for a session; `model` reads their results, and `searches` for tools without schema."""
         facts = self._facts_of(key.agent)
         exec_gate = facts.exec_gate
         if chosen is not None and (chosen.exec_security or chosen.exec_ask):
@@ -511,6 +520,11 @@ class TurnPreparer:
             own = (chosen.exec_security or security, chosen.exec_ask or ask)
             exec_gate = msgspec.structs.replace(exec_gate, agents={**exec_gate.agents, key.agent: own})
         gate = self._label_service.gate(key.agent, exec_gate, labels)
+        named_only: frozenset[str] = frozenset()
+        if searches and model is not None and self._live.config.tools.tool_search:
+            clients = frozenset(tool.spec.name for tool in tools if isinstance(tool, ClientToolCall))
+            by_name = {tool.spec.name: tool for tool in tools}
+            named_only = split_tools(by_name, window=model.context_window, always=clients)
         return ToolRunner(
             tools,
             ToolContext(
@@ -531,14 +545,6 @@ class TurnPreparer:
             labels=labels,
             named_only=named_only,
         )
-
-    def _named_only(self, tools: Sequence[Tool], model: Model) -> frozenset[str]:
-        """The tools of a run that its model is told of without their schema."""
-        if not self._live.config.tools.tool_search:
-            return frozenset()
-        known = {tool.spec.name: tool for tool in tools}
-        clients = frozenset(name for name, tool in known.items() if isinstance(tool, ClientToolCall))
-        return split_tools(known, window=model.context_window, always=clients)
 
     def _prompt_request(
         self,

@@ -93,19 +93,14 @@ class EventProjection:
         for notice in self.project(told):
             bus.publish(notice.event, notice.payload, notice.session_key)
 
-    def project(self, told: RunEvent) -> list[BusEvent]:
-        run = self._runs.get(told.run_id) or self._runs.setdefault(told.run_id, _Run())
-        notices = self._notices(told, run)
-        if isinstance(told.event, RunSettled):
-            del self._runs[told.run_id]
-        return notices
-
     def in_flight(self, run_id: str) -> str:
         """The text of an unfinished run so far, for a client that joins late."""
         run = self._runs.get(run_id)
         return (run.shown + run.said) if run else ""
 
-    def _notices(self, told: RunEvent, run: _Run) -> list[BusEvent]:
+    def project(self, told: RunEvent) -> list[BusEvent]:
+        """What clients are told of a run's event."""
+        run = self._runs.get(told.run_id) or self._runs.setdefault(told.run_id, _Run())
         data: dict[str, Any]
         match told.event:
             case RunResumed(request=request):
@@ -113,14 +108,14 @@ class EventProjection:
                 return []
             case RunAccepted(queued=queued, request=request):
                 run.alert = request.alert
-                return [_changed(told, reason="send", queued=queued)]
+                return [_event("sessions.changed", told, ts=told.at, reason="send", queued=queued)]
             case ModelCalled(provider=provider, model=model):
                 start: list[BusEvent] = []
                 if not run.began:
                     run.began = told.at
                     start += _status(told, run, "starting_model")
                     start.append(_agent(told, run, "lifecycle", {"phase": "start", "startedAt": told.at}))
-                    start.append(_changed(told, phase="start"))
+                    start.append(_event("sessions.changed", told, ts=told.at, phase="start"))
                 data = {"phase": "model", "provider": provider, "model": model}
                 return [*start, _agent(told, run, "lifecycle", data)]
             case RunPhase(phase=phase):
@@ -177,6 +172,7 @@ class EventProjection:
                 data = {"phase": "finishing", "stopReason": reason, "aborted": reason == "aborted", "endedAt": told.at}
                 return [*self._sip(told, run), _agent(told, run, "lifecycle", data)]
             case RunSettled(outcome=outcome):
+                del self._runs[told.run_id]
                 return self._settled(told, run, outcome)
             case _:
                 return []
@@ -224,16 +220,21 @@ class EventProjection:
         return [*notices, _agent(told, run, "lifecycle", data)]
 
     def _recorded(self, told: RunEvent, recorded: RecordedEvent) -> BusEvent:
+        """A message of the transcript, without the credentials in what tools were given and gave."""
         proofread = partial(self._proofread, told.key.agent) if self._proofread is not None else str
+        row = message_to_json(recorded.message, recorded.entry_id, recorded.number, told.run_id, proofread)
+        content = row.get("content")
+        if row.get("role") == "toolResult":
+            row["content"] = _redacted(content)
+        elif not isinstance(content, str):
+            row["content"] = [_redacted(each) if each.get("type") == "toolCall" else each for each in content or ()]
         return _event(
             "session.message",
             told,
             sessionId=recorded.session_id,
             messageId=recorded.entry_id,
             messageSeq=recorded.number,
-            message=_without_credentials(
-                message_to_json(recorded.message, recorded.entry_id, recorded.number, told.run_id, proofread)
-            ),
+            message=row,
         )
 
     def _settled(self, told: RunEvent, run: _Run, outcome: RunOutcome) -> list[BusEvent]:
@@ -280,8 +281,8 @@ class EventProjection:
             }
         if outcome.notices:
             chat["notices"] = list(outcome.notices)
-        lifecycle = _agent(told, run, "lifecycle", data)
-        return [*shown, lifecycle, _chat(told, run, **chat), _changed(told, phase=data["phase"])]
+        changed = _event("sessions.changed", told, ts=told.at, phase=data["phase"])
+        return [*shown, _agent(told, run, "lifecycle", data), _chat(told, run, **chat), changed]
 
 
 def _said(text: str, at: int, reasoning: str = "", media: Sequence[str] = ()) -> dict[str, Any]:
@@ -316,7 +317,11 @@ def _tool_updated(told: RunEvent, run: _Run, call: ToolCall, text: str) -> list[
 
 def _tool_ended(told: RunEvent, run: _Run, call: ToolCall, result: ToolResult) -> list[BusEvent]:
     about = {"name": call.name, "toolCallId": call.id}
-    shown = _result(result)
+    texts = [
+        f"[image {block.mime_type}]" if isinstance(block, Image) else redact_credentials(block.text[:SHOWN_CHARS])
+        for block in result.content
+    ]
+    shown = {"content": [{"type": "text", "text": text} for text in texts], "details": _redacted(result.details)}
     notices = [
         _agent(told, run, "tool", {"phase": "result", **about, "isError": result.is_error, "result": shown}),
         _tool_item(told, run, call, "end", "failed" if result.is_error else "completed"),
@@ -324,8 +329,8 @@ def _tool_ended(told: RunEvent, run: _Run, call: ToolCall, result: ToolResult) -
     details = result.details or {}
     if call.name in COMMANDS:
         ended = {name: details[name] for name in ("exitCode", "durationMs", "cwd") if details.get(name) is not None}
-        output = "\n".join(block["text"] for block in shown["content"])
-        notices.append(_agent(told, run, "command_output", {"phase": "end", **about, "output": output, **ended}))
+        output = {"phase": "end", **about, "output": "\n".join(texts), **ended}
+        notices.append(_agent(told, run, "command_output", output))
     if call.name == "update_plan" and not result.is_error:
         steps = {"steps": details.get("plan", []), "explanation": details.get("explanation", "")}
         notices.append(_agent(told, run, "plan", {"phase": "update", "toolCallId": call.id, **_redacted(steps)}))
@@ -347,15 +352,6 @@ def _tool_item(told: RunEvent, run: _Run, call: ToolCall, phase: str, status: st
         **({"endedAt": told.at} if phase == "end" else {}),
     }
     return _agent(told, run, "item", data)
-
-
-def _without_credentials(row: dict[str, Any]) -> dict[str, Any]:
-    """A message for clients, without the credentials in what tools were given and gave."""
-    if isinstance(row.get("content"), str):
-        return row
-    if row.get("role") == "toolResult":
-        return {**row, "content": _redacted(row["content"])}
-    return {**row, "content": [_redacted(each) if each.get("type") == "toolCall" else each for each in row["content"]]}
 
 
 def _redacted(value: Any) -> Any:
@@ -396,17 +392,3 @@ def _agent(told: RunEvent, run: _Run, stream: str, data: dict[str, Any]) -> BusE
 def _chat(told: RunEvent, run: _Run, state: str, **more: Any) -> BusEvent:
     run.seq += 1
     return _event("chat", told, seq=run.seq, state=state, **more)
-
-
-def _changed(told: RunEvent, **more: Any) -> BusEvent:
-    return _event("sessions.changed", told, ts=told.at, **more)
-
-
-def _result(result: ToolResult) -> dict[str, Any]:
-    content = [
-        {"type": "text", "text": f"[image {block.mime_type}]"}
-        if isinstance(block, Image)
-        else {"type": "text", "text": redact_credentials(block.text[:SHOWN_CHARS])}
-        for block in result.content
-    ]
-    return {"content": content, "details": _redacted(result.details)}

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.agent.loop import run
-from openclaw.agent.model_call import ModelCall
+from openclaw.agent.loop import EmbeddedHarness, ModelCall
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, ProviderError
 from openclaw.core.events import (
@@ -25,7 +24,7 @@ from openclaw.core.events import (
     ToolEnded,
     ToolStarted,
 )
-from openclaw.core.harness import Attempt, RunJob, Steering, ToolEvent
+from openclaw.core.harness import Attempt, Perform, RunJob, Steering, ToolEvent
 from openclaw.core.messages import Assistant, Message, Text, Thinking, ToolCall, ToolResult, User
 from openclaw.core.provider import CacheRetention, Model, ModelRequest, System, ThinkingLevel, ToolChoice
 from openclaw.core.tool import ToolSpec
@@ -131,7 +130,7 @@ class _Stretch:
             temperature=first.temperature,
         )
         said = ""
-        async with aclosing(run(job, self, _RecordedTools(self), self._steering, clock)) as events:
+        async with aclosing(EmbeddedHarness(self, clock).run(job, _RecordedTools(self), self._steering)) as events:
             async for event in events:
                 if isinstance(event, MessageEnded):
                     said = event.message.text
@@ -222,8 +221,14 @@ class _RecordedTools:
     def heard(self, message: Message) -> None:
         """Does nothing: what it led to is recorded too."""
 
+    async def admit(self, call: ToolCall) -> str | None:
+        return "Nothing is run in a replay."
+
     async def run_all(
-        self, calls: Sequence[ToolCall], steering: Steering | None = None
+        self,
+        calls: Sequence[ToolCall],
+        steering: Steering | None = None,
+        performers: Mapping[str, Perform] | None = None,
     ) -> AsyncGenerator[ToolEvent, None]:
         for call in calls:
             yield ToolStarted(call)

@@ -99,29 +99,6 @@ ShapedEvent = TextShaped | ThoughtShaped | ReplyShaped | NoteShaped | PlainEvent
 _PLAIN = ReplyOptions()
 
 
-class _Message:
-    """One message being written."""
-
-    def __init__(self, enforce_final: bool, quiet: bool, proofread: Callable[[str], str]) -> None:
-        self._stream = ReplyStream(enforce_final, proofread)
-        self._quiet = quiet
-        """Nothing is shown before its end: it may only repeat what a tool has sent."""
-        self._given: list[str] = []
-
-    def feed(self, text: str) -> tuple[str, str]:
-        """The words and the reasoning that `text` adds."""
-        shown, thoughts = self._stream.feed(text)
-        if self._quiet or not shown:
-            return "", thoughts
-        self._given.append(shown)
-        return shown, thoughts
-
-    def rest(self, whole: str) -> str:
-        """The part of the whole message that was not shown yet."""
-        given = "".join(self._given)
-        return whole[len(given) :] if whole.startswith(given) else ""
-
-
 class ReplyShaper:
     """Shapes the events of one run."""
 
@@ -147,7 +124,7 @@ class ReplyShaper:
         self.notices: list[str] = []
         """What the person should know of the answer, beside what the run says itself."""
         self._sent_media: set[str] = set()
-        self._message = self._begin()
+        self._begin()
         self._failed: ToolEnded | None = None
         self._payloads: list[ReplyPayload] = []
         self._silent = False
@@ -156,8 +133,8 @@ class ReplyShaper:
 
     @property
     def payloads(self) -> tuple[ReplyPayload, ...]:
-        """What is delivered, in order."""
-        return shapes.sort_payloads(self._payloads)
+        """What is delivered, in order of their kinds: reasoning, tools, answers, notices, errors."""
+        return tuple(each for kind in shapes.KINDS for each in self._payloads if each.kind == kind)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -182,15 +159,18 @@ class ReplyShaper:
         """The event as people may see it: none, one or several events."""
         match event:
             case TextDelta(text=text):
-                words, thoughts = self._message.feed(text)
-                shown: list[ShapedEvent] = [TextShaped(words)] if words else []
+                words, thoughts = self._stream.feed(text)
+                shown: list[ShapedEvent] = []
+                if words and not self._quiet:
+                    self._given.append(words)
+                    shown.append(TextShaped(words))
                 return [ThoughtShaped(thoughts), *shown] if thoughts and self._manner.reasoning == "stream" else shown
             case ThinkingDelta(text=text):
                 return [ThoughtShaped(text)] if text and self._manner.reasoning == "stream" else []
             case MessageEnded(message=message):
                 return self._ended(message)
             case ModelCalled() | AttemptFailed():
-                self._message = self._begin()
+                self._begin()
                 return [event]
             case ToolEnded():
                 return [event, *self._tool(event)]
@@ -201,8 +181,13 @@ class ReplyShaper:
             case _:
                 return [event]
 
-    def _begin(self) -> _Message:
-        return _Message(self._manner.enforce_final, bool(self._sent) or self._manner.by_tool, self._proofread)
+    def _begin(self) -> None:
+        """Starts a new message."""
+        self._stream = ReplyStream(self._manner.enforce_final, self._proofread)
+        self._given: list[str] = []
+        """What people have seen of it."""
+        self._quiet = bool(self._sent) or self._manner.by_tool
+        """Nothing of it is shown before its end: it may only repeat what a tool has sent."""
 
     def _ended(self, message: Assistant) -> list[ShapedEvent]:
         finished = message.stop_reason in ("stop", "toolUse")
@@ -230,8 +215,9 @@ class ReplyShaper:
             self._payloads.append(shapes.reasoning(reasoning))
         if payload is not None:
             self._payloads.append(payload)
-        rest = self._message.rest(shaped.text)
-        self._message = self._begin()
+        given = "".join(self._given)
+        rest = shaped.text.removeprefix(given) if shaped.text.startswith(given) else ""
+        self._begin()
         replied = ReplyShaped(
             text=shaped.text,
             payload=payload,
@@ -253,7 +239,7 @@ class ReplyShaper:
         if ended.call.name in MESSAGING_TOOLS - self._not_ours and not ended.result.is_error:
             self._spoke = self._spoke or str(ended.call.arguments.get("action") or "").lower() in _TELLS
             self._delivered(ended.call.arguments)
-            self._message = self._begin()
+            self._begin()
         if self._manner.verbose == "off":
             return []
         payload = shapes.tool_summary(ended.call, ended.result, self._manner.verbose)

@@ -13,14 +13,15 @@ from openclaw.agent.settings import AgentsSettings, ResolvedAgent, image_model, 
 from openclaw.agent.tool_runner import NO_TOOLS
 from openclaw.budget.meter import RunMeter
 from openclaw.budget.service import BudgetService
-from openclaw.core.clock import Clock, millis
+from openclaw.core.clock import Clock, format_duration, millis
 from openclaw.core.errors import AuthFailed, BadResponse, InvalidRequest, NetworkFailed, OverBudget, ProviderError
 from openclaw.core.harness import Attempt, Harness, RunJob
 from openclaw.core.keys import MAIN, SessionKey
 from openclaw.core.messages import Image, Text, User
 from openclaw.core.provider import Model, OpenProvider, System, ThinkingLevel
 from openclaw.core.settings import Live
-from openclaw.harnesses.acp import AcpHarness, acp_model_set
+from openclaw.core.tool import Approver, ToolSpec
+from openclaw.harnesses.acp.choice import acp_model_set, open_none
 from openclaw.models import failover
 from openclaw.models.credentials import Credential
 from openclaw.models.failover import (
@@ -38,15 +39,20 @@ from openclaw.models.refs import ModelRef
 from openclaw.models.registry import is_private_address
 from openclaw.models.service import ModelService
 from openclaw.models.timeouts import stream_timeouts
-from openclaw.prompt.builder import BuiltPrompt
+from openclaw.prompt.build import Prompt, assemble
+from openclaw.prompt.builder import BuiltPrompt, with_changes
 from openclaw.runs.replay import ModelComparison, compare
 from openclaw.runs.request import RunRequest
+from openclaw.security.gates import ExecGate
+from openclaw.security.label_service import files_of_programs
 from openclaw.sessions.lifecycle import SessionPreferences
 from openclaw.tools.settings import AcpSettings
 from openclaw.workspace.seed import Workspaces
 
 if TYPE_CHECKING:
+    from openclaw.harnesses.acp.harness import AcpHarness
     from openclaw.harnesses.codex.harness import CodexHarness
+    from openclaw.harnesses.codex.routing import CodexSession
 
 log = logging.getLogger("openclaw.models")
 
@@ -195,7 +201,7 @@ class FailoverRoute:
         if self._spending is not None:
             self._spending.skipped(model, reason, stats.last_failure_at or now)
         raise NoUsableCredential(
-            reason, f"it rests after {reason.replace('_', ' ')}, for another {failover.format_duration(ends_in)}"
+            reason, f"it rests after {reason.replace('_', ' ')}, for another {format_duration(ends_in)}"
         )
 
     def _attempt(self, model: Model) -> Attempt:
@@ -221,7 +227,6 @@ class ModelRoutes:
         self,
         models: ModelService,
         budget: BudgetService,
-        external: AcpHarness,
         open_provider: OpenProvider,
         workspaces: Workspaces,
         clock: Clock,
@@ -230,10 +235,10 @@ class ModelRoutes:
         acp: Live[AcpSettings],
         state: Path,
         variables: Live[Mapping[str, str]],
+        approver: Approver,
     ) -> None:
         self._models = models
         self._budget = budget
-        self._external = external
         self._open_provider = open_provider
         self._workspaces = workspaces
         self._clock = clock
@@ -241,7 +246,9 @@ class ModelRoutes:
         self._acp = acp
         self._state = state
         self._variables = variables
+        self._approver = approver
         self._codex: CodexHarness | None = None
+        self._external: AcpHarness | None = None
 
     def meter(self, run_id: str, key: SessionKey, session_id: str = "", footer: str | None = None) -> RunMeter:
         """The books of one run."""
@@ -256,15 +263,21 @@ class ModelRoutes:
         meter: RunMeter,
         *,
         picked: bool = True,
+        carried: bool = False,
     ) -> FailoverRoute:
-        """The models of a run. One that a person picked, for the run or the session, is not traded for another."""
+        """The models of a run. One that a person picked, for the run or the session, is not traded for another.
+
+        A turn that is `carried` out goes to the external agent its runtime names; what is asked aside does not.
+        """
         wanted = request.model or chosen.model
+        model_set, opens = self._models.model_set(agent.id), self._open_provider
+        if carried and not (wanted or "").startswith("acp/"):
+            first = model_set.model(model_set.resolve(wanted) if wanted else model_set.default)
+            runtime = self._models.runtime(agent.id, first, chosen.agent_runtime)
+            wanted = f"acp/{runtime.agent}" if runtime.id == "acp" else wanted
         if wanted is not None and wanted.startswith("acp/"):  # an external agent is the only one in its own set
-            model_set = acp_model_set(self._acp.current, wanted)
-            workspace = str(self._workspaces.of(agent.id))
-            opens = self._external.open(self._acp.current, wanted, request.key, workspace)
-        else:
-            model_set, opens = self._models.model_set(agent.id), self._open_provider
+            model_set, opens = acp_model_set(self._acp.current, wanted), open_none
+            wanted = str(model_set.default)
         requested = model_set.resolve(wanted) if wanted else None
         chain = model_set.chain(requested, strict=picked and requested is not None)
         if requested is not None and requested not in chain:  # asked for by a plugin, not by a person
@@ -285,29 +298,98 @@ class ModelRoutes:
         )
 
     def harness(
-        self, turn: RunRequest, chosen: SessionPreferences, route: FailoverRoute, built: BuiltPrompt, session_id: str
-    ) -> Harness:
-        """What carries out a turn; raises when that cannot: another runtime is never used in its place."""
+        self,
+        turn: RunRequest,
+        chosen: SessionPreferences,
+        route: FailoverRoute,
+        built: BuiltPrompt,
+        session_id: str,
+        gate: ExecGate,
+        tools: Sequence[ToolSpec],
+    ) -> tuple[Harness, BuiltPrompt]:
+        """What carries out a turn, and the prompt as that takes it.
+
+        Raises when it cannot: another runtime is never used in its place.
+        """
         model = route.attempt.model
         runtime = self._models.runtime(turn.key.agent, model, chosen.agent_runtime)
-        if runtime.id == "openclaw" or model.api == "acp":
-            return EmbeddedHarness(route, self._clock)
-        from openclaw.harnesses.codex.harness import CodexHarness, CodexSession
-        from openclaw.harnesses.codex.routing import route_layers
+        if runtime.id == "openclaw":
+            return EmbeddedHarness(route, self._clock), built
+        if runtime.id == "acp":
+            return self._external_turn(turn, route, built, session_id), built
+        from openclaw.harnesses.codex.harness import CodexHarness
 
         if self._codex is None:
             self._codex = CodexHarness(self._state / "agents", self._variables, self._clock)
-        session = CodexSession(
+        session, carried = self._codex_session(turn, model, built, session_id, gate, tools)
+        return self._codex.turn(session, route), carried
+
+    def carried(
+        self,
+        turn: RunRequest,
+        chosen: SessionPreferences,
+        model: Model,
+        built: BuiltPrompt,
+        gate: ExecGate,
+        tools: Sequence[ToolSpec],
+    ) -> BuiltPrompt:
+        """A prompt as the runtime of its turn takes it."""
+        if self._models.runtime(turn.key.agent, model, chosen.agent_runtime).id != "codex":
+            return built
+        return self._codex_session(turn, model, built, "", gate, tools)[1]
+
+    def _codex_session(
+        self,
+        turn: RunRequest,
+        model: Model,
+        built: BuiltPrompt,
+        session_id: str,
+        gate: ExecGate,
+        tools: Sequence[ToolSpec],
+    ) -> "tuple[CodexSession, BuiltPrompt]":
+        from openclaw.harnesses.codex import routing
+
+        names = {tool.name for tool in built.facts.tools}
+        boxed = built.facts.sandbox is not None
+        files = not boxed and "read" in names
+        posture = self._models.posture(turn.key.agent, model) if "exec" in names and not boxed else "own"
+        sections = routing.carry_sections(
+            built.prompt.sections, files=files, heartbeat=turn.trigger == "heartbeat", posture=posture
+        )
+        session = routing.CodexSession(
             agent_id=turn.key.agent,
             session_id=session_id,
             workspace=str(self._workspaces.of(turn.key.agent)),
-            layers=route_layers(
-                built.prompt.sections,
-                native=built.facts.sandbox is None and any(tool.name == "read" for tool in built.facts.tools),
-                heartbeat=turn.trigger == "heartbeat",
-            ),
+            layers=routing.make_layers(sections, files=files),
+            posture=posture,
+            may_type=gate.is_open(turn.key.agent, {}),
         )
-        return self._codex.turn(session, route)
+        sections = (routing.parameters_section(session, tools, model=model.id), *sections)
+        prompt = Prompt(
+            sections=sections,
+            stable=assemble(each for each in sections if each.stable).rstrip(),
+            dynamic=assemble(each for each in sections if not each.stable).lstrip(),
+        )
+        return session, with_changes(built, prompt, built.report.changes, tools)
+
+    def _external_turn(self, turn: RunRequest, route: FailoverRoute, built: BuiltPrompt, session_id: str) -> Harness:
+        """A turn of the external agent that stands in `route`."""
+        from openclaw.harnesses.acp.harness import AcpHarness, AcpSession
+
+        if built.facts.sandbox is not None:
+            raise InvalidRequest("runtime acp: an external agent works on the host, and this conversation may not.")
+        if self._external is None:
+            files = files_of_programs(self._state)
+            self._external = AcpHarness(self._state / "agents", self._approver, self._variables, files, self._clock)
+        name = route.attempt.model.id
+        session = AcpSession(
+            name=name,
+            settings=self._acp.current.agents[name],
+            key=turn.key,
+            session_id=session_id,
+            workspace=str(self._workspaces.of(turn.key.agent)),
+        )
+        return self._external.turn(session, route)
 
     async def ask_again(
         self, key: SessionKey, calls: Sequence[RecordedCall], ref: str
@@ -344,6 +426,7 @@ class ModelRoutes:
             await meter.settle()
 
     async def close(self) -> None:
-        await self._external.close()
+        if self._external is not None:
+            await self._external.close()
         if self._codex is not None:
             await self._codex.close()

@@ -7,9 +7,9 @@ announces it twice. Depth, number and tools are limited by the parent's limits a
 import asyncio
 import secrets
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
@@ -286,6 +286,8 @@ class SubagentTask(Struct, frozen=True, kw_only=True):
     """An external agent runs it: it gets the task and nothing of our instructions."""
     fork: bool = False
     """It begins with the conversation of its parent."""
+    preferences: Mapping[str, Any] = {}
+    """What holds in its session from its first turn on."""
 
 
 class SubagentService:
@@ -300,6 +302,7 @@ class SubagentService:
         bounds: Callable[[str], SubagentLimits],
         origins: Callable[[SessionKey], Awaitable[tuple[Origin, ...]]],
         fork: Callable[[SessionKey, SessionKey], Awaitable[None]],
+        prefer: Callable[[SessionKey, Mapping[str, Any]], Awaitable[Any]],
         discard: Callable[[Subagent], Awaitable[None]],
         archive: Callable[[Subagent], Awaitable[None]],
         target: Callable[[str, str, SessionKey], Awaitable[Address | None]],
@@ -310,6 +313,7 @@ class SubagentService:
         self._bounds = bounds
         self._origins = origins
         self._fork = fork
+        self._prefer = prefer
         self._discard = discard
         self._archive = archive
         self._target = target
@@ -382,9 +386,11 @@ class SubagentService:
             trigger="system",
             lane="subagent",
         )
+        about = {"label": errand.label or None, "spawned_by": child.parent, "parent_session_key": child.parent}
         try:
             if errand.fork:
                 await self._fork(errand.parent, key)
+            await self._prefer(key, {**about, **errand.preferences})
             await self._runs.submit(turn)
         except OpenClawError as error:
             await self.roster.change(run_id, status="error", result=error.message, told=True, archived=True)

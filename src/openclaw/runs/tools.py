@@ -17,12 +17,11 @@ from openclaw.core.keys import SessionKey, normalise_agent
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin
 from openclaw.core.tool import Effects, Output, ToolContext
-from openclaw.harnesses.acp import PROVIDER, choose_agent
+from openclaw.harnesses.acp.choice import PROVIDER, choose_agent
 from openclaw.models import thinking
 from openclaw.models.service import ModelService
 from openclaw.runs.subagents import Subagent, SubagentService, SubagentTask, select_children
 from openclaw.security.sandboxes.service import SandboxService
-from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
 from openclaw.storage import atomic
 from openclaw.tools.base import SimpleTool, json_output, parse_args, tool_spec
@@ -85,7 +84,7 @@ UNSUPPORTED_PARAMS = {
     "fastMode": "choose a quicker model with model, or less thought with thinking",
     "lightContext": "a sub-agent carries only its task, AGENTS.md and TOOLS.md as it is",
     "thread": "no channel here binds threads; leave it out",
-    **dict.fromkeys(("resumeSessionId", "streamTo"), "not available with acp agents; leave it out"),
+    "streamTo": "its result comes to you when it is done; leave it out",
 }
 
 
@@ -109,6 +108,7 @@ class SpawnArgs(Struct, frozen=True, rename="camel"):
     run_timeout_seconds: int | None = None
     cwd: str = ""
     runtime: str = "subagent"
+    resume_session_id: str = ""
     mode: Literal["run", "session"] = "run"
     cleanup: Literal["keep", "delete"] = "keep"
     sandbox: Literal["inherit", "require"] = "inherit"
@@ -138,9 +138,10 @@ class SessionsSpawn(SimpleTool):
             "cwd": {"type": "string", "description": "inside the workspace"},
             "runtime": {
                 "type": "string",
-                "enum": ["subagent", "acp"],
+                "enum": ["subagent", "acp", "codex"],
                 "description": "acp: the external coding agent agentId",
             },
+            "resumeSessionId": {"type": "string", "description": "acp: continue this session of the agent"},
             "mode": {"type": "string", "enum": ["run", "session"], "description": "session: keep it for more tasks"},
             "cleanup": {"type": "string", "enum": ["keep", "delete"], "description": "its session, afterwards"},
             "sandbox": {"type": "string", "enum": ["inherit", "require"], "description": "Demand a sandbox"},
@@ -189,13 +190,13 @@ class SessionsSpawn(SimpleTool):
             "expectsCompletionMessage",
             "completionTarget",
             "attachments",
+            "resumeSessionId",
         ),
     )
 
     def __init__(
         self,
         sessions: SessionService,
-        lifecycle: SessionLifecycle,
         models: ModelService,
         workspaces: Workspaces,
         sandboxes: SandboxService,
@@ -205,7 +206,6 @@ class SessionsSpawn(SimpleTool):
         subagents: SubagentService,
     ) -> None:
         self._sessions = sessions
-        self._lifecycle = lifecycle
         self._models = models
         self._workspaces = workspaces
         self._sandboxes = sandboxes
@@ -270,8 +270,8 @@ class SessionsSpawn(SimpleTool):
             parent = self._sessions.key(context.session_key)
             if self._sandboxes.of(parent) is not None:
                 raise InvalidRequest("runtime acp: an external agent works on the host, and this session may not.")
-            named: str | None = f"{PROVIDER}/{choose_agent(self._live.current.config.acp, wanted.agent_id)}"
-            ref: Any = named
+            named: str | None = None
+            ref: Any = f"{PROVIDER}/{choose_agent(self._live.current.config.acp, wanted.agent_id)}"
         else:
             situation = self._models.model_set(agent)
             named = wanted.model or _primary(own.model) or _primary(defaults.model)
@@ -306,17 +306,12 @@ class SessionsSpawn(SimpleTool):
             origins=context.origins,
             external=external,
             fork=wanted.context == "fork",
-        )
-        child = await self._subagents.spawn(errand)
-        await self._lifecycle.prefer(
-            child.session,
-            {
-                "label": child.label or None,
-                "spawned_by": child.parent,
-                "parent_session_key": child.parent,
-                **({"model": named} if external else {}),
+            preferences={
+                "agent_runtime": str(ref) if external else "codex" if wanted.runtime == "codex" else None,
+                "resume_session_id": wanted.resume_session_id or None,
             },
         )
+        child = await self._subagents.spawn(errand)
         await self._sessions.changed(child.session, "create")
         return child, str(ref)
 
@@ -324,8 +319,10 @@ class SessionsSpawn(SimpleTool):
 def _check(wanted: SpawnArgs) -> None:
     if not wanted.task.strip():
         raise InvalidRequest("The task is empty: say what is to be done.")
-    if wanted.runtime not in ("subagent", "acp"):
-        raise InvalidRequest(f"runtime {wanted.runtime!r} is not available: it is subagent or acp.")
+    if wanted.runtime not in ("subagent", "acp", "codex"):
+        raise InvalidRequest(f"runtime {wanted.runtime!r} is not available: it is subagent, acp or codex.")
+    if wanted.resume_session_id and wanted.runtime != "acp":
+        raise InvalidRequest("resumeSessionId needs runtime acp: only external agents have sessions of their own.")
     if wanted.context == "fork" and wanted.runtime == "acp":
         raise InvalidRequest("context fork: an external agent begins without a conversation; put it into the task.")
     if wanted.task_name and (not _TASK_NAME.match(wanted.task_name) or wanted.task_name in ("last", "all")):

@@ -3,12 +3,10 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-
-from msgspec import structs
 
 from openclaw.agent.settings import AgentEntry, default_agent
 from openclaw.agent.tool_runner import ToolRunner
@@ -37,7 +35,7 @@ from openclaw.security.tool_policy import (
     find_empty_allowlist,
     find_unknown_entries,
 )
-from openclaw.tools.settings import ExecSettings, FsSettings, ToolsSettings
+from openclaw.tools.settings import ExecSettings
 from openclaw.workspace.seed import Workspaces
 
 if TYPE_CHECKING:
@@ -52,47 +50,6 @@ _WARNED: set[str] = set()
 
 USUAL = AgentToolSettings()
 """An agent that has nothing of its own."""
-
-
-def machine_tools(
-    settings: ToolsSettings,
-    variables: Mapping[str, str],
-    standing: Any,
-    look: Any,
-    *,
-    background: bool,
-    own: AgentToolSettings = USUAL,
-    boxed: BoundSandbox | None = None,
-    elevated: Level = "off",
-) -> list[Tool]:
-    """The tools that need nothing but this machine; commands outlive their call only with `background`.
-
-    With `boxed` they work in a sandbox.
-    """
-    from openclaw.tools.build import build_tools, build_web
-
-    confined = settings.fs.workspace_only if own.fs.workspace_only is None else own.fs.workspace_only
-    longest = settings.exec.timeout_seconds if own.exec.timeout_seconds is None else own.exec.timeout_seconds
-    settings = structs.replace(
-        settings,
-        fs=FsSettings(workspace_only=confined),
-        exec=structs.replace(
-            settings.exec,
-            timeout_seconds=longest,
-            background_ms=_yield_ms(settings.exec.background_ms, variables),
-        ),
-    )
-    built = build_tools(
-        settings,
-        shell=variables.get("SHELL", "/bin/sh"),
-        env=variables,
-        background=standing.background if background else None,
-        look=look,
-        boxed=boxed,
-        workers=standing.workers,
-        elevated=elevated,
-    )
-    return built + build_web(standing, settings.web, variables)
 
 
 @lru_cache(maxsize=256)
@@ -132,11 +89,6 @@ def exec_policy(settings: ExecSettings, own: ExecOverride = USUAL.exec) -> tuple
     """What may run and who is asked: an agent's own settings over those for all."""
     security, ask = MODES[own.mode] if own.mode else (settings.security, settings.ask)
     return own.security or security, own.ask or ask
-
-
-def _yield_ms(configured: int, variables: Mapping[str, str]) -> int:
-    given = variables.get("OPENCLAW_BASH_YIELD_MS", "")
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 9 else configured
 
 
 def exec_policies(settings: ExecSettings, agents: Sequence[AgentEntry]) -> dict[str, tuple[Security, Ask]]:
@@ -263,10 +215,10 @@ class MachineTools:
 
     def _own(self, key: SessionKey, *, background: bool, level: Level, boxed: BoundSandbox | None) -> list[Tool]:
         """The tools that depend on nothing but the configuration and the agent: they keep nothing between calls."""
-        from openclaw.tools.build import build_browser_tools as browser_tools  # first use: it loads every tool
+        from openclaw.tools.build import build_browser_tools, build_machine_tools  # first use: it loads every tool
 
         config = self._live.config
-        built = machine_tools(
+        built = build_machine_tools(
             config.tools,
             self._live.current.variables,
             self.standing,
@@ -277,7 +229,7 @@ class MachineTools:
             elevated=level,
         )
         built += self._memories.tools(key.agent)
-        return built + browser_tools(config.browser, self._state, self._open_browsers)
+        return built + build_browser_tools(config.browser, self._state, self._open_browsers)
 
     def _open_browsers(self) -> "Browsers":
         return self.browsers

@@ -34,6 +34,7 @@ from openclaw.core.messages import Assistant, Image, Message, Text, Usage, User
 from openclaw.core.provider import System
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin, merge_origins, replace_surrogates
+from openclaw.process.tasks import run_shielded
 from openclaw.runs.record import TurnRecorder
 from openclaw.runs.reply import MESSAGING_TOOLS, is_quiet
 from openclaw.runs.request import AlertRules, RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
@@ -59,6 +60,7 @@ from openclaw.sessions.transcript import (
 )
 
 if TYPE_CHECKING:
+    from openclaw.plugins.hooks.points import ReplyMerged
     from openclaw.runs.hooks.runs import TurnHooks
 
 
@@ -190,7 +192,8 @@ class TurnRunner:
             finally:
                 if turn.alert is not None and _left_no_trace(turn, turn.alert, record):
                     record.forget(before, session.total)
-                await self._finish(turn, session, record)
+                record.close()
+                await run_shielded(self._close_books(turn, session, record))
                 await prepared.spending.settle()
                 if prepared.hooks is not None:
                     prepared.hooks.ended(
@@ -243,23 +246,13 @@ class TurnRunner:
             if record.shrunk
             else upkeep.shown(record.transcript, path, session.known.context)
         )
-        refusal = await hooks.objection(turn.text, messages, prepared.system.text) if hooks is not None else None
-        if refusal is not None:
-            # What was refused is kept nowhere, neither on disk nor for the next turn.
-            asked = [structs.replace(each, content=f"[a message that {refusal.plugin} stopped]") for each in asked]
-        for each in asked:
-            record.say(each)
-        if refusal is not None:
-            for recorded in record.claimed(refusal):
+        claim = await self._put(turn, asked, messages, prepared, record)
+        if claim is not None:
+            for recorded in record.claimed(claim):
                 yield recorded
             return
         messages = (*messages, *asked)
         if hooks is not None:
-            claim = await hooks.reply(turn.text)
-            if claim.plugin:
-                for recorded in record.claimed(claim):
-                    yield recorded
-                return
             messages = hooks.around.put(messages, turn.run_id)
         job = RunJob(
             system=prepared.system,
@@ -319,6 +312,27 @@ class TurnRunner:
             shown = seen if hooks is None else hooks.around.put(seen, turn.run_id)
             job = structs.replace(job, messages=shown, crowded=crowded if record.shrunk else None)
 
+    async def _put(
+        self,
+        turn: RunRequest,
+        asked: Sequence[User],
+        messages: tuple[Message, ...],
+        prepared: PreparedTurn,
+        record: TurnRecorder,
+    ) -> "ReplyMerged | None":
+        """Puts the question on record; gives the answer of a plugin that refuses it or answers itself."""
+        hooks = prepared.hooks
+        refusal = await hooks.objection(turn.text, messages, prepared.system.text) if hooks is not None else None
+        if refusal is not None:
+            # What was refused is kept nowhere, neither on disk nor for the next turn.
+            asked = [structs.replace(each, content=f"[a message that {refusal.plugin} stopped]") for each in asked]
+        for each in asked:
+            record.say(each)
+        if refusal is not None or hooks is None:
+            return refusal
+        claim = await hooks.reply(turn.text)
+        return claim if claim.plugin else None
+
     async def _question(self, turn: RunRequest, said: Sequence[Message]) -> list[User]:
         """What is asked: the request with system events since the last one, after messages that it interrupted."""
         now = millis(self._clock)
@@ -360,21 +374,8 @@ class TurnRunner:
             finally:
                 transcript.close()
 
-    async def _finish(self, turn: RunRequest, session: OpenedSession, record: TurnRecorder) -> None:
-        """Completes the transcript, whatever ended the run; waits for it even when cancelled."""
-        record.close()
-        books = asyncio.ensure_future(self._close_books(turn, session, record))
-        stopped: asyncio.CancelledError | None = None
-        while not books.done():
-            try:
-                await asyncio.wait({books})
-            except asyncio.CancelledError as error:
-                stopped = error
-        books.result()
-        if stopped is not None:
-            raise stopped
-
     async def _close_books(self, turn: RunRequest, session: OpenedSession, record: TurnRecorder) -> None:
+        """Puts the transcript on disk and the end of the run into the index, whatever ended it."""
         transcript = record.transcript
         try:
             await asyncio.to_thread(transcript.sync)

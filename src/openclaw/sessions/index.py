@@ -14,6 +14,7 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Usage
+from openclaw.core.progress import Report, no_report, reported
 from openclaw.sessions.files import LoadedTranscript, load, lock_path
 from openclaw.sessions.reset import LastContact
 from openclaw.sessions.transcript import ConversationTotals, MessageEntry, TranscriptHeader, headline, tally, title_of
@@ -177,7 +178,7 @@ class SessionIndex:
             (_REMEMBER, {"id": row.session_id, "key": row.session_key, "agent": row.agent_id, "bytes": size}),
         )
 
-    async def rebuild(self) -> Rebuilt:
+    async def rebuild(self, report: Report = no_report) -> Rebuilt:
         """Updates the list from the transcripts; reads only those that changed."""
         paths = [
             path
@@ -190,7 +191,9 @@ class SessionIndex:
         gone = {row["session_id"]: row["session_key"] for row in known if row["session_id"] not in there}
         # When a key's current transcript is gone, an older one replaces it: read those again.
         sizes = {row["session_id"]: row["bytes"] for row in known if row["session_key"] not in gone.values()}
-        found, problems = _read_changed(paths, sizes, running, millis(self._clock))
+        found, problems = _read_changed(
+            reported(paths, "reading conversations", report), sizes, running, millis(self._clock)
+        )
         # One transaction: an interrupted first start begins again, and never has half of the sessions.
         async with self._db.transaction() as tx:
             for session_id in gone:

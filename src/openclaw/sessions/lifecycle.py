@@ -73,6 +73,13 @@ class SessionPreferences(Struct, frozen=True, kw_only=True, rename="camel", omit
     category: str | None = None
     parent_session_key: str | None = None
     spawned_by: str | None = None
+    resume_session_id: str | None = None
+    """The session of an external agent that the conversation begins with."""
+
+
+def _with_runtime(own: SessionPreferences) -> SessionPreferences:
+    """An external agent was once chosen as a model; it is a runtime."""
+    return structs.replace(own, model=None, agent_runtime=own.model)
 
 
 class SessionLifecycle:
@@ -102,6 +109,8 @@ class SessionLifecycle:
         """What holds in a session: its own preferences, and the configured defaults where it has none."""
         rows = await self._db.look("SELECT settings FROM sessions WHERE session_key = :key", {"key": str(key)})
         own = msgspec.json.decode(rows[0]["settings"], type=SessionPreferences) if rows else SessionPreferences()
+        if own.model is not None and own.model.startswith("acp/"):
+            own = _with_runtime(own)
         usual = self._agents.current.defaults
         if usual.verbose_default == usual.reasoning_default == usual.trace_default == "off":
             return own
@@ -115,7 +124,8 @@ class SessionLifecycle:
     async def all_preferences(self) -> dict[str, SessionPreferences]:
         """The own preferences of every session that has any."""
         rows = await self._db.read("SELECT session_key, settings FROM sessions WHERE settings <> '{}'")
-        return {row["session_key"]: msgspec.json.decode(row["settings"], type=SessionPreferences) for row in rows}
+        found = {row["session_key"]: msgspec.json.decode(row["settings"], type=SessionPreferences) for row in rows}
+        return {key: _with_runtime(own) if (own.model or "").startswith("acp/") else own for key, own in found.items()}
 
     async def create(self, key: SessionKey, changes: Mapping[str, Any] | None = None) -> SessionRow:
         """Creates the session of `key` and lists it, before it has any message."""

@@ -120,7 +120,7 @@ VerboseLevel = Literal["off", "on", "full"]
 REASONING: tuple[ReasoningLevel, ...] = get_args(ReasoningLevel)
 VERBOSE: tuple[VerboseLevel, ...] = get_args(VerboseLevel)
 Kind = Literal["reasoning", "tool", "answer", "notice", "error"]
-_KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 ARGUMENT_CHARS = 120
 OUTPUT_CHARS = 2_000
@@ -293,11 +293,6 @@ def tool_failure(call: ToolCall, result: ToolResult, level: VerboseLevel) -> Rep
     """The payload for a run that ends with a failed tool and no text."""
     detail = _clip(result.text, OUTPUT_CHARS) if level == "full" else ""
     return ReplyPayload(text=f"⚠️ {call.name} failed" + (f": {detail}" if detail else "."), kind="error")
-
-
-def sort_payloads(payloads: Sequence[ReplyPayload]) -> tuple[ReplyPayload, ...]:
-    """Sorts payloads: reasoning, tools, answers, notices, errors; stable within a kind."""
-    return tuple(payload for kind in _KINDS for payload in payloads if payload.kind == kind)
 
 
 # Unverified citations.

@@ -13,8 +13,7 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Image, Message, User
 from openclaw.memory.service import MemoryService
 from openclaw.models import thinking
-from openclaw.models.runtime import parse_runtime
-from openclaw.models.service import ModelService
+from openclaw.models.service import ModelService, parse_runtime
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
 from openclaw.sessions import history, service

@@ -13,6 +13,7 @@ from openclaw.core.sandbox import BoundSandbox
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Tool
 from openclaw.process.environment import safe_env
+from openclaw.security.settings import AgentToolSettings
 from openclaw.security.tool_policy import Level
 from openclaw.tools.ask import AskUser
 from openclaw.tools.background import Background, Retention
@@ -22,7 +23,7 @@ from openclaw.tools.plan import UpdatePlan
 from openclaw.tools.process import ProcessTool
 from openclaw.tools.sandboxed import SandboxedImage, SandboxedTool, SandboxWorkers
 from openclaw.tools.sandboxed_worker import file_tools
-from openclaw.tools.settings import BrowserSettings, ToolsSettings, WebSettings
+from openclaw.tools.settings import BrowserSettings, FsSettings, ToolsSettings, WebSettings
 from openclaw.tools.web_fetch import PageFetcher, WebCache, WebFetch
 from openclaw.tools.web_guard import address_rules
 from openclaw.tools.web_search import WebSearch, choose_engine
@@ -107,3 +108,47 @@ def build_web(state: ToolState, settings: WebSettings, env: Mapping[str, str]) -
     )
     pages = PageFetcher(address_rules(fetch.ssrf_policy, "tools.web.fetch.ssrfPolicy"), fetch)
     return [WebSearch(choose_engine(search), state.web, search), WebFetch(pages, state.web, state.clock, fetch)]
+
+
+def build_machine_tools(
+    settings: ToolsSettings,
+    variables: Mapping[str, str],
+    standing: ToolState,
+    look: DescribeImages,
+    *,
+    background: bool,
+    own: AgentToolSettings,
+    boxed: BoundSandbox | None = None,
+    elevated: Level = "off",
+) -> list[Tool]:
+    """The tools that need nothing but this machine; commands outlive their call only with `background`.
+
+    With `boxed` they work in a sandbox.
+    """
+    confined = settings.fs.workspace_only if own.fs.workspace_only is None else own.fs.workspace_only
+    longest = settings.exec.timeout_seconds if own.exec.timeout_seconds is None else own.exec.timeout_seconds
+    settings = structs.replace(
+        settings,
+        fs=FsSettings(workspace_only=confined),
+        exec=structs.replace(
+            settings.exec,
+            timeout_seconds=longest,
+            background_ms=_yield_ms(settings.exec.background_ms, variables),
+        ),
+    )
+    built = build_tools(
+        settings,
+        shell=variables.get("SHELL", "/bin/sh"),
+        env=variables,
+        background=standing.background if background else None,
+        look=look,
+        boxed=boxed,
+        workers=standing.workers,
+        elevated=elevated,
+    )
+    return built + build_web(standing, settings.web, variables)
+
+
+def _yield_ms(configured: int, variables: Mapping[str, str]) -> int:
+    given = variables.get("OPENCLAW_BASH_YIELD_MS", "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 9 else configured

@@ -135,3 +135,39 @@ async def test_what_is_not_there_says_what_to_set(openclaw_home, place, acp, nam
         (result,) = await here.results("sessions_spawn")
     assert json.loads(result.text)["status"] == "error"
     assert told in result.text
+
+
+async def test_a_session_of_the_agent_is_continued(openclaw_home, place):
+    (place / "sessions.json").write_text(json.dumps({"earlier": ["build the boat"]}))
+    command, *args = forked("tests.harnesses.acp.coder", str(place), "load")
+    openclaw_home.configure({**SETTINGS, "acp": {"agents": {"coder": {"command": command, "args": args}}}})
+    spawned = calls("sessions_spawn", task="recall", runtime="acp", agentId="coder", resumeSessionId="earlier")
+    starter = ScriptedModel(spawned, says("Waiting."), says("Done."))
+    async with house(openclaw_home, Cast(please=starter)) as here:
+        await here.say("r1", "please")
+        await here.until(lambda: starter.left == 0)
+        (child,) = here.roster.all()
+        said = [each.text for each in await here.messages(child.key)]
+    assert said == ["recall", "Before: build the boat"]
+    assert (place / "loaded").read_text() == "earlier\n"
+
+
+async def test_a_session_the_agent_does_not_have_is_an_error(openclaw_home, place):
+    openclaw_home.configure(settings(place))
+    spawned = calls("sessions_spawn", task="recall", runtime="acp", agentId="coder", resumeSessionId="nothing")
+    starter = ScriptedModel(spawned, says("Waiting."), says("It failed."))
+    async with house(openclaw_home, Cast(please=starter)) as here:
+        await here.say("r1", "please")
+        await here.until(lambda: starter.left == 0)
+        assert here.roster.all()[0].status == "error"
+    assert starter.saw("cannot continue an earlier session")
+
+
+async def test_only_an_external_agent_is_resumed(openclaw_home, place):
+    openclaw_home.configure(settings(place))
+    call = calls("sessions_spawn", task="recall", resumeSessionId="earlier")
+    async with house(openclaw_home, Cast(please=ScriptedModel(call, says("Not possible.")))) as here:
+        await here.say("r1", "please")
+        await here.outcome("r1")
+        (result,) = await here.results("sessions_spawn")
+    assert "resumeSessionId needs runtime acp" in result.text

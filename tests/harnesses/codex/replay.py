@@ -67,7 +67,9 @@ def main(frames: str, scenario: str, log: str, after: str = "") -> None:
             interrupted()
     while True:
         said = listen()
-        if "method" in said and "id" in said:
+        if said.get("method") == "turn/start":
+            say({"id": said["id"], "error": {"code": -32600, "message": "the recording is over"}})
+        elif "method" in said and "id" in said:
             say({"id": said["id"], "result": {}})
 
 

@@ -2,14 +2,31 @@
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
+
+from msgspec import Struct
 
 from openclaw.testing import Calls, Says, Thinks
 from openclaw.testing.server import Answers, Breaks, Hangs, Pauses
 
-Reply = Says | Thinks | Calls | Hangs | Breaks | Answers | Pauses
+
+class Native(Struct, frozen=True):
+    """The model calls a tool of Codex itself."""
+
+    tool: str
+    arguments: dict[str, Any] = {}
+
+
+class Writes(Struct, frozen=True):
+    """The model calls a tool of Codex that takes plain text: a patch, or in code mode a script."""
+
+    tool: str
+    text: str
+
+
+Reply = Says | Thinks | Calls | Hangs | Breaks | Answers | Pauses | Native | Writes
 USAGE = {
     "input_tokens": 100,
     "input_tokens_details": {"cached_tokens": 10},
@@ -25,6 +42,8 @@ class ResponsesServer:
     def __init__(self, *replies: Reply | Sequence[Reply]) -> None:
         self._replies = [tuple(each) if isinstance(each, list | tuple) else (each,) for each in replies]
         self.requests: list[dict[str, Any]] = []
+        self.then: Callable[[dict[str, Any]], Sequence[Reply] | None] | None = None
+        """Asked first: the reply to a request that the script cannot know."""
         self._changed = threading.Condition()
         self._going_on = threading.Semaphore(0)
         self._closing = threading.Event()
@@ -69,6 +88,8 @@ class ResponsesServer:
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
+            if self.then is not None and (found := self.then(request)) is not None:
+                return tuple(found)
             return self._replies[min(len(self.requests), len(self._replies)) - 1]
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -129,6 +150,12 @@ class ResponsesServer:
                             call = {"type": "function_call", "call_id": f"call_{item}", "namespace": "openclaw"}
                             written = {**call, "name": tool, "arguments": json.dumps(arguments)}
                             self._event("response.output_item.done", item=written)
+                        case Native(tool=tool, arguments=arguments):
+                            call = {"type": "function_call", "call_id": f"call_{item}", "name": tool}
+                            self._event("response.output_item.done", item={**call, "arguments": json.dumps(arguments)})
+                        case Writes(tool=tool, text=text):
+                            call = {"type": "custom_tool_call", "call_id": f"call_{item}", "name": tool}
+                            self._event("response.output_item.done", item={**call, "input": text})
                 self._event("response.completed", response={"id": name, "usage": USAGE})
 
             def _begin(self, item: str, text: str) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import InvalidRequest, Unavailable
-from openclaw.core.events import MessageEnded, TextDelta, ThinkingDelta, ToolEnded, ToolStarted
+from openclaw.core.events import AttemptFailed, MessageEnded, TextDelta, ThinkingDelta, ToolEnded, ToolStarted
 from openclaw.core.messages import Assistant, ToolResult, User
+from openclaw.prompt.report import render_detail, render_list
+from openclaw.runs.request import RunRequest
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import MessageEntry
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, ask, says
@@ -118,15 +120,15 @@ async def test_calls_go_through_our_tools_and_each_has_its_result(openclaw_home)
     assert calls == results == ["call_1_0", "call_1_1"]
 
 
-async def test_what_it_would_change_by_itself_is_declined(openclaw_home):
+async def test_a_change_that_our_tool_would_refuse_is_declined(openclaw_home):
     replay = Replay(openclaw_home, "file_change_decline")
     async with openclaw_home.assistant(ScriptedModel()) as app:
         heard = await ask(app, "patch it")
     assert {"decision": "decline"} in replay.answers()
     (result,) = heard.results
-    assert result.tool_name == "codex_apply_patch"
+    assert result.tool_name == "apply_patch"
     assert result.is_error
-    assert result.origins
+    assert "outside the workspace" in result.text
 
 
 @pytest.mark.parametrize(
@@ -138,13 +140,17 @@ async def test_what_it_would_change_by_itself_is_declined(openclaw_home):
         ("error_stream_dropped", "server_error"),
     ],
 )
-async def test_a_failed_turn_is_an_error_of_ours(openclaw_home, scenario, code):
-    Replay(openclaw_home, scenario)
-    async with openclaw_home.assistant(ScriptedModel()) as app:
-        heard = await ask(app, "hi")
+async def test_a_failed_turn_is_an_error_of_ours_and_asked_again_by_our_rules(openclaw_home, scenario, code):
+    replay = Replay(openclaw_home, scenario)
+    clock = FakeClock()
+    async with openclaw_home.assistant(ScriptedModel(), clock=clock) as app:
+        heard = await clock.drive(ask(app, "hi"))
     assert heard.end.stop_reason == "error"
-    assert heard.end.error_code == code
     assert heard.end.error
+    failures = [each.reason for each in heard.events if isinstance(each, AttemptFailed)]
+    assert code in (*failures, heard.end.error_code)
+    # The thread knows the question: it is not asked twice.
+    assert [turn["input"] == [] for turn in replay.heard("turn/start")] == [False, True][: 1 + len(failures)]
 
 
 @pytest.mark.parametrize("method", ["turn/started", "item/agentMessage/delta", "item/started"])
@@ -215,3 +221,36 @@ async def test_the_last_events_of_a_turn_are_in_order(openclaw_home):
         heard = await ask(app, "hi")
     ended = [place for place, each in enumerate(heard.events) if isinstance(each, MessageEnded)]
     assert ended and heard.events[-1] is heard.end
+
+
+async def test_the_record_of_a_prompt_says_by_which_carrier_each_part_went(openclaw_home):
+    Replay(openclaw_home, "text_turn_with_reasoning")
+    async with openclaw_home.assistant(ScriptedModel()) as app:
+        (openclaw_home.workspace / "SOUL.md").write_text("soul-words")
+        await ask(app, "hi")
+        stored = await app.archive.latest(str(app.key("main", None)))
+        now = await app.preparer.preview(RunRequest(run_id="look", key=app.key("main", None), text=""), app.toolset())
+    assert stored is not None
+    by_name = {each.id.rpartition("/")[2].lower(): each for each in stored.prompt.sections}
+    assert by_name["soul.md"].carrier == "collaborationMode"
+    assert "soul-words" in by_name["soul.md"].text
+    assert by_name["agents.md"].carrier == "AGENTS.md as Codex reads it"
+    assert by_name["tools.md"].carrier == "developerInstructions"
+    assert json.loads(by_name["codex_parameters"].text)["approvalPolicy"] == "untrusted"
+    assert "by collaborationMode" in render_detail(stored.report)
+    assert "Sent by: thread/start" in render_list(stored.report)
+    # What would be sent next is shown in the same way, so the two can be compared.
+    assert [(each.id, each.carrier) for each in now.built.prompt.sections] == [
+        (each.id, each.carrier) for each in stored.prompt.sections
+    ]
+
+
+async def test_a_process_without_a_turn_is_ended_and_the_next_turn_starts_another(openclaw_home):
+    replay = Replay(openclaw_home, "text_turn_with_reasoning")
+    clock = FakeClock()
+    async with openclaw_home.assistant(ScriptedModel(), clock=clock) as app:
+        await ask(app, "first")
+        await clock.advance(1_800)
+        again = await ask(app, "second")
+    assert again.text == "thought about it"
+    assert len(replay.heard("initialize")) == 2

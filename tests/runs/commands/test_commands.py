@@ -297,3 +297,16 @@ PIRATE = """
 def register(api):
     api.on("before_prompt_build", lambda event, context: {"appendContext": "Arr."})
 """
+
+
+async def test_the_runtime_is_chosen_and_shown(openclaw_home: TemporaryHome) -> None:
+    openclaw_home.use_model(acp={"agents": {"coder": {"command": "coder"}}})
+    async with chat_window(openclaw_home, ScriptedModel()) as chat:
+        assert (await chat.asks("/runtime")).startswith("Runtime: OpenClaw.")
+        assert await chat.asks("/runtime acp/coder") == (
+            "Runtime: ACP (coder) (chosen for the session), from the next message on."
+        )
+        assert "Runtime: ACP (coder)" in await chat.asks("/status")
+        assert "nothing of our prompt" in await chat.asks("/context")
+        assert await chat.asks("/runtime default") == "Runtime: OpenClaw, from the next message on."
+        assert "There is no runtime" in await chat.asks("/runtime other")

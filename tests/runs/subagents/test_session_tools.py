@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.channels.messages import Attachments, MessageService
+from openclaw.channels.messages import MessageService
 from openclaw.channels.plugin_channel import PluginChannel
 from openclaw.channels.tools import MessageTool
 from openclaw.config.tools import ConfigTool, refuse_protected
@@ -259,7 +259,7 @@ async def test_a_message_takes_several_files_along(home):
         outbox = Outbox(it.app.db, it.app.clock)
         platforms = {("pigeon", "default"): PluginChannel(FakeChannel())}
         messages = MessageService(platforms, outbox, it.app.run_hooks)
-        attachments = Attachments(it.app.sandboxes, it.app.live.tools)
+        attachments = it.tools.attachments
         tool = MessageTool(messages, attachments, Inbox(it.app.db, it.app.clock))
         for name in ("a.png", "b.png", "c.png"):
             (home.workspace / name).write_bytes(b"png")

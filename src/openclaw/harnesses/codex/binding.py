@@ -58,17 +58,23 @@ def split_new(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[U
     return tuple(messages[:place]), tuple(each for each in messages[place:] if isinstance(each, User))
 
 
-def unheard(binding: ThreadBinding, messages: Sequence[Message]) -> tuple[User, ...] | None:
-    """What a bound thread has not been told; None when its history is not that of the session any more."""
+def unheard(
+    binding: ThreadBinding, messages: Sequence[Message], api: str = API, model: str = ""
+) -> tuple[User, ...] | None:
+    """What a bound thread has not been told; None when its history is not that of the session any more.
+
+    Its own answers are those of `api`, and of `model` where one is named.
+    """
     said = [message for message in messages if isinstance(message, User | Assistant)]
     if not binding.begun or len(said) < binding.count or mark(said[: binding.count])[1] != binding.known:
         return None
     later = said[binding.count :]
     last = max((place for place, each in enumerate(later) if isinstance(each, Assistant)), default=-1)
     for place, each in enumerate(later):
-        # What a turn had said when it broke off has no api; it is Codex's own if nobody spoke since.
-        own = isinstance(each, User) or each.api == API or (not each.api and not _spoke(later[:place]))
-        if not own:
+        if isinstance(each, User) or (each.api == api and model in ("", each.model)):
+            continue
+        # What a turn had said when it broke off has no api; it is the thread's own if nobody spoke since.
+        if each.api or _spoke(later[:place]):
             return None
     return tuple(each for each in later[last + 1 :] if isinstance(each, User))
 

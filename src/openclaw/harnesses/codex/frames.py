@@ -1,6 +1,6 @@
 """What Codex says of a turn, as events of a run; only decides."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from openclaw.core.errors import (
@@ -23,6 +23,7 @@ from openclaw.core.events import (
     ToolEnded,
     ToolStarted,
 )
+from openclaw.core.harness import RunTools
 from openclaw.core.messages import Assistant, AssistantBlock, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from openclaw.core.provider import Model, cost_of
 from openclaw.core.text import make_origin
@@ -87,8 +88,10 @@ class TurnReader:
     """Reads the frames of one turn: yields events, and keeps what belongs to the message that is not complete yet."""
 
     def __init__(self, model: Model, total: Mapping[str, int], progress: TurnProgress) -> None:
-        self._model = model
+        self.model = model
         self.total = dict(total)
+        self.acted = False
+        """Whether anything was said or done."""
         self.progress = progress
         self.used = Usage()
         """Used and not yet attributed to a message."""
@@ -103,7 +106,16 @@ class TurnReader:
         """Whether there is a message that was not given yet."""
         return any(isinstance(block, Text) for block in self._blocks)
 
-    def take(self, method: str, params: Mapping[str, Any], now: float) -> Iterator[Event]:
+    def begin_again(self) -> None:
+        """Forgets what a failed attempt had begun to say."""
+        self._blocks, self.failure = [], None
+        self._open.clear()
+        self.progress.under_way = 0
+
+    def take(
+        self, method: str, params: Mapping[str, Any], now: float, judged: Container[str] = frozenset()
+    ) -> Iterator[Event]:
+        """The events of a frame; items that are `judged` are on record as calls of our tools."""
         if method not in _QUIET:
             self.progress.since = now
         item: Mapping[str, Any] = params.get("item") or {}
@@ -120,14 +132,15 @@ class TurnReader:
                     yield self.message(())
             case "item/completed":
                 self._open.pop(item["id"], None)
-                yield from self._completed(item)
+                if item["id"] not in judged:
+                    yield from self._completed(item)
             case "thread/tokenUsage/updated":
                 total = params["tokenUsage"]["total"]
-                fresh = usage_between(self.total, total, self._model)
+                fresh = usage_between(self.total, total, self.model)
                 self.used, self.spent, self.total = self.used + fresh, self.spent + fresh, dict(total)
             case "error" if params.get("willRetry"):
                 error = turn_error(params.get("error"))
-                yield AttemptFailed(self._model.provider, self._model.id, error.reason, error.message)
+                yield AttemptFailed(self.model.provider, self.model.id, error.reason, error.message)
             case "error":
                 self.failure = turn_error(params.get("error"))
             case _:
@@ -136,6 +149,7 @@ class TurnReader:
 
     def _completed(self, item: Mapping[str, Any]) -> Iterator[Event]:
         kind = item["type"]
+        self.acted = self.acted or kind != "userMessage"
         self.progress.answered, self.progress.acted = kind == "agentMessage", kind in ("reasoning", *NATIVE)
         if kind == "agentMessage":
             if item["text"]:
@@ -148,10 +162,11 @@ class TurnReader:
         elif kind in NATIVE:
             self._native.append(_native_call(item))
 
-    def native(self) -> Iterator[Event]:
-        """The tools that Codex ran itself since the last message; their results are another program's words."""
+    def native(self, tools: RunTools) -> Iterator[Event]:
+        """The tools that Codex ran unasked since the last message; their results are another program's words."""
         done, self._native = self._native, []
         for call, result in done:
+            tools.heard(result)
             yield self.message((call,))
             yield ToolStarted(call)
             yield ToolEnded(call, result)
@@ -164,8 +179,8 @@ class TurnReader:
             Assistant(
                 content=content,
                 api=API,
-                provider=self._model.provider,
-                model=self._model.id,
+                provider=self.model.provider,
+                model=self.model.id,
                 usage=used,
                 stop_reason=stop_reason or ("toolUse" if calls else "stop"),
                 timestamp=int(self.progress.since * 1000),

@@ -8,27 +8,38 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.messages import Assistant, Image, Message, Text, ToolCall, ToolResult, User
 from openclaw.core.provider import ThinkingLevel
 from openclaw.core.tool import ToolSpec
+from openclaw.harnesses.codex.binding import digest
+from openclaw.models.settings import Posture
 from openclaw.prompt.facts import Section, trust_level
 
 NAMESPACE = "openclaw"
 PROJECT_DOC_BYTES = 131_072
 EFFORTS: dict[str, str] = {"off": "none", "max": "xhigh", "adaptive": "medium"}
 PERSONA = ("soul.md", "identity.md", "user.md")
-OWN_TOOLS = (
-    "Act through the tools of the namespace `openclaw`: they are the ones that may read and change things here. Native "
-    "file changes are declined."
+OWN_TOOLS = "Act through the tools of the namespace `openclaw`: they are the ones that may read and change things here."
+NATIVE_TOOLS = (
+    "Run commands and change files with your own tools: where this text names `exec`, `process`, `write`, `edit` or "
+    "`apply_patch`, those are meant. The owner's policy judges each command and each change, and a declined one is not "
+    "to be tried another way. Everything else is in the namespace `openclaw`."
 )
 HEARTBEAT = "This is a heartbeat turn. Read HEARTBEAT.md in the workspace and follow it."
 MEMORY = (
     "MEMORY.md holds what is to be remembered here. It is not part of this text: use memory_search and memory_get when "
     "something of it may matter."
 )
+THREAD, DEVELOPER, PROJECT = "thread/start", "developerInstructions", "AGENTS.md as Codex reads it"
+COLLABORATION, CONTEXT, INPUT = "collaborationMode", "additionalContext", "turn input"
+CARRIERS = (THREAD, DEVELOPER, PROJECT, COLLABORATION, CONTEXT, INPUT)
 GO_ON = "The work above was interrupted before it was finished. Check what took effect, and go on."
+
+
+NATIVE_INSTEAD = ("exec", "process", "write", "edit", "apply_patch")
+"""Tools of ours that Codex has its own of in the posture `native`."""
 
 
 class CodexLayers(Struct, frozen=True, kw_only=True):
@@ -41,42 +52,91 @@ class CodexLayers(Struct, frozen=True, kw_only=True):
     """Put before what is asked."""
     agents_file: bool = True
     """Whether Codex reads AGENTS.md itself."""
-    native: bool = True
+    files: bool = True
     """Whether Codex may look at files, which it does without asking (AGENTS.md, `view_image`)."""
 
 
-def route_layers(sections: Sequence[Section], *, native: bool = True, heartbeat: bool = False) -> CodexLayers:
-    """Distributes the sections of our prompt; a Codex that is not `native` reads no file itself, AGENTS.md included."""
-    developer, context = [OWN_TOOLS], list[str]()
-    collaboration, turn = list[str](), list[str]()
-    agents_file = False
+class CodexSession(Struct, frozen=True, kw_only=True):
+    """Whose turn it is, and how Codex may work in it."""
+
+    agent_id: str
+    session_id: str
+    workspace: str
+    layers: CodexLayers
+    posture: Posture = "own"
+    """`own`: only our tools act; `native`: Codex's shell and patches too, each judged by our gates."""
+    may_type: bool = False
+    """Whether anything may be typed to running programs."""
+
+
+def instructions_of(session: CodexSession) -> str:
+    """A digest of everything that only a new thread takes over."""
+    layers = session.layers
+    return digest([layers.developer, layers.agents_file, layers.files, session.posture])
+
+
+def dynamic_tools(session: CodexSession, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """The tools that are ours to offer."""
+    instead = NATIVE_INSTEAD if session.posture == "native" else ()
+    return tuple(tool for tool in tools if tool.name not in instead)
+
+
+def carry_sections(
+    sections: Sequence[Section], *, files: bool = True, heartbeat: bool = False, posture: Posture = "own"
+) -> tuple[Section, ...]:
+    """The sections of our prompt as they travel, each with its carrier, in the order of the carriers.
+
+    Without `files` Codex reads none itself, AGENTS.md included.
+    """
+    ours = Section(id="codex_tools", heading="", text=OWN_TOOLS if posture == "own" else NATIVE_TOOLS)
+    found = [structs.replace(ours, carrier=DEVELOPER)]
     recalls = any(section.id == "memory" for section in sections)  # there is one where notes can be looked up
     for section in sections:
         name = section.id.rpartition("/")[2].lower() if section.id.startswith("file:") else ""
-        text = section.rendered
-        if name == "agents.md" and native and trust_level(section.label) != "untrusted":
-            agents_file = True
+        carrier = DEVELOPER if section.stable else CONTEXT
+        if name == "agents.md" and files and trust_level(section.label) != "untrusted":
+            carrier = PROJECT
         elif name == "heartbeat.md":
-            if heartbeat and section.text.strip():
-                context.append(HEARTBEAT)
-        elif name == "memory.md":
-            (collaboration if recalls else turn).append(MEMORY if recalls else text)
-        elif name == "bootstrap.md":
-            turn.append(text)
+            if not (heartbeat and section.text.strip()):
+                continue
+            section, carrier = structs.replace(section, heading="", text=HEARTBEAT), CONTEXT
+        elif name == "memory.md" and recalls:
+            section, carrier = structs.replace(section, heading="", text=MEMORY), COLLABORATION
+        elif name in ("memory.md", "bootstrap.md"):
+            carrier = INPUT
         elif name in (*PERSONA, "agents.md") or section.id in ("skills", "memory"):
-            collaboration.append(text)
-        elif section.stable:
-            developer.append(text)
-        else:
-            context.append(text)
+            carrier = COLLABORATION
+        found.append(structs.replace(section, carrier=carrier))
+    return tuple(sorted(found, key=_carrier_order))
+
+
+def _carrier_order(section: Section) -> int:
+    return CARRIERS.index(section.carrier)
+
+
+def make_layers(carried: Sequence[Section], *, files: bool = True) -> CodexLayers:
+    """The text of each carrier."""
+    texts = {
+        name: "\n".join(each.rendered for each in carried if each.carrier == name)
+        for name in (DEVELOPER, COLLABORATION, CONTEXT, INPUT)
+    }
     return CodexLayers(
-        developer="\n".join(developer),
-        collaboration="\n".join(collaboration),
-        context="\n".join(context),
-        turn="\n".join(turn),
-        agents_file=agents_file,
-        native=native,
+        developer=texts[DEVELOPER],
+        collaboration=texts[COLLABORATION],
+        context=texts[CONTEXT],
+        turn=texts[INPUT],
+        agents_file=any(each.carrier == PROJECT for each in carried),
+        files=files,
     )
+
+
+def parameters_section(session: CodexSession, tools: Sequence[ToolSpec], *, model: str) -> Section:
+    """What a thread is begun with, beside the text and the schemas of its tools."""
+    params = thread_params(session, (), model=model)
+    del params["developerInstructions"], params["dynamicTools"]
+    params["tools"] = sorted(tool.name for tool in dynamic_tools(session, tools))
+    text = json.dumps(params, indent=1, ensure_ascii=False)
+    return Section(id="codex_parameters", heading="", text=text, carrier=THREAD)
 
 
 def tools_to_json(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
@@ -93,15 +153,17 @@ def _name(tool: ToolSpec) -> str:
     return tool.name
 
 
-def thread_params(layers: CodexLayers, tools: Sequence[ToolSpec], *, model: str, workspace: str) -> dict[str, Any]:
+def thread_params(session: CodexSession, tools: Sequence[ToolSpec], *, model: str) -> dict[str, Any]:
     """The parameters of `thread/start`."""
+    layers = session.layers
     return {
-        **({} if layers.native else {"environments": []}),
-        "cwd": workspace,
+        **({} if layers.files else {"environments": []}),
+        "cwd": session.workspace,
         "model": model,
         "modelProvider": "openclaw",
         "approvalPolicy": "untrusted",
-        "sandbox": "read-only",
+        # What our gates have admitted is not held back once more.
+        "sandbox": "danger-full-access" if session.posture == "native" else "workspace-write",
         "personality": "none",
         "developerInstructions": layers.developer,
         "config": {
@@ -114,15 +176,16 @@ def thread_params(layers: CodexLayers, tools: Sequence[ToolSpec], *, model: str,
 
 
 def turn_params(
-    layers: CodexLayers, thread_id: str, asked: Sequence[User], *, model: str, thinking: ThinkingLevel
+    layers: CodexLayers, thread_id: str, asked: Sequence[User] | None, *, model: str, thinking: ThinkingLevel
 ) -> dict[str, Any]:
-    """The parameters of `turn/start`."""
+    """The parameters of `turn/start`; nothing is `asked` of a thread that only has to be answered again."""
     effort = EFFORTS.get(thinking, thinking)
     settings = {"model": model, "reasoning_effort": effort, "developer_instructions": layers.collaboration}
     before = [{"type": "text", "text": layers.turn}] if layers.turn else []
+    said = [] if asked is None else [*before, *(part for each in asked for part in input_of(each))]
     params: dict[str, Any] = {
         "threadId": thread_id,
-        "input": [*before, *(part for each in asked for part in input_of(each))] or [{"type": "text", "text": GO_ON}],
+        "input": said or ([] if asked is None else [{"type": "text", "text": GO_ON}]),
         "collaborationMode": {"mode": "default", "settings": settings},
     }
     if layers.context:

@@ -38,7 +38,6 @@ _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_AL
 SWITCHES = (
     "features.plugins=false",
     "features.apps=false",
-    "features.shell_tool=false",
     "features.goals=false",
     "agents.enabled=false",
     "analytics.enabled=false",
@@ -46,7 +45,8 @@ SWITCHES = (
     'cli_auth_credentials_store="ephemeral"',
     'web_search="disabled"',
 )
-"""It calls nobody but the model, and has no tools of its own but those it cannot be without."""
+"""It calls nobody but the model, and starts no agents of its own: ours have budgets, labels and a transcript."""
+NO_SHELL = "features.shell_tool=false"
 
 
 class CodexRefused(Unavailable):
@@ -59,25 +59,31 @@ class CodexLaunch(Struct, frozen=True):
     program: str
     home: Path
     endpoint: Endpoint
+    native: bool = False
+    """Whether it has its own shell."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        provider = {
+        provider: dict[str, str | int] = {
             "name": PROVIDER,
             "base_url": self.endpoint.base_url,
             "wire_api": "responses",
+            # Whether and where a failed request is made again is decided by our rules of failover.
+            "request_max_retries": 0,
+            "stream_max_retries": 0,
             **({"env_key": KEY} if self.endpoint.key is not None else {}),
         }
         fields = ",".join(f"{name}={_toml(value)}" for name, value in provider.items())
         headers = ",".join(f"{_toml(name)}={_toml(value)}" for name, value in self.endpoint.headers.items())
         more = f",http_headers={{{headers}}}" if headers else ""
-        chosen = (*SWITCHES, f"model_provider={_toml(PROVIDER)}", f"model_providers.{PROVIDER}={{{fields}{more}}}")
+        switches = SWITCHES if self.native else (*SWITCHES, NO_SHELL)
+        chosen = (*switches, f"model_provider={_toml(PROVIDER)}", f"model_providers.{PROVIDER}={{{fields}{more}}}")
         return (*(word for each in chosen for word in ("-c", each)), "app-server")
 
 
-def _toml(text: str) -> str:
-    """A TOML string; the rules of JSON are a part of its own."""
-    return msgspec.json.encode(text).decode()
+def _toml(value: str | int) -> str:
+    """A TOML value; the rules of JSON are a part of its own."""
+    return msgspec.json.encode(value).decode()
 
 
 def find_program(environ: Mapping[str, str]) -> str:
@@ -131,6 +137,7 @@ class CodexServer:
         self.version = ""
         self.loaded: set[str] = set()
         """The threads this process knows."""
+        self.idle_since: float | None = None
 
     @property
     def pid(self) -> int | None:
@@ -187,6 +194,11 @@ class CodexServer:
     async def answer(self, frame: Frame, result: Mapping[str, Any]) -> None:
         with suppress(Unavailable):  # the turn ends with the process, and is told so
             await self._send({"id": frame.id, "result": result})
+
+    async def refuse(self, frame: Frame) -> None:
+        """Answers a request that there is nothing to say to."""
+        with suppress(Unavailable):
+            await self._send({"id": frame.id, "error": {"code": -32601, "message": f"{frame.method} is not served"}})
 
     def listen(self, thread_id: str, into: "asyncio.Queue[Any]") -> None:
         self._listeners[thread_id] = into

@@ -65,6 +65,9 @@ CATALOG = (
     CommandEntry(
         "model", "show or choose the model of this conversation", "options", "[REF|default|list] [--runtime ID]"
     ),
+    CommandEntry(
+        "runtime", "show or choose what carries out the turns of this conversation", "options", "[ID|default]"
+    ),
     CommandEntry("models", "the models there are", "options", "[PROVIDER] [PAGE]"),
     CommandEntry("think", "show or choose how hard to think", "options", "[LEVEL|default]"),
     CommandEntry("verbose", "show or choose whether tools are reported", "options", "[on|full|off|default]"),
@@ -98,7 +101,7 @@ NOT_HERE: Mapping[str, str] = {
     "loop": "ask the assistant for a cron job, or use `openclaw cron add`",
     "btw": "ask in another conversation: every message here becomes part of it",
     "side": "ask in another conversation: every message here becomes part of it",
-    "acp": "the assistant hands work to coding agents by itself, see `openclaw acp --help`",
+    "acp": "use /runtime acp; single tasks the assistant hands to coding agents by itself",
     "mcp": "use `openclaw mcp`",
     "plugins": "use `openclaw plugins`; /status plugins shows those that run",
     "debug": "use `openclaw config set`, which is checked and keeps a backup",

@@ -13,8 +13,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live
 from openclaw.models import thinking
-from openclaw.models.runtime import NAMES, parse_runtime
-from openclaw.models.service import ModelService
+from openclaw.models.service import CHOICES, NAMES, ModelService, parse_runtime
 from openclaw.prompt.archive import PromptArchive
 from openclaw.runs.commands.catalog import CommandHandler, CommandRequest, CommandResult
 from openclaw.runs.commands.inline import EXEC_KEYS, TRACE
@@ -74,6 +73,7 @@ class OptionCommands:
         self.handlers: dict[str, CommandHandler] = {
             "model": self._model,
             "models": self._list_models,
+            "runtime": self._runtime,
             "think": self._think,
             "verbose": self._verbose,
             "trace": self._trace,
@@ -139,6 +139,17 @@ class OptionCommands:
         await self._prefer(key, model=str(ref))
         with_it = f" with the runtime {NAMES.get(runtime, runtime)}" if runtime else ""
         return CommandResult(f"Model: {ref}{with_it}, from the next message on.")
+
+    async def _runtime(self, call: CommandRequest) -> CommandResult:
+        if call.args.strip().lower() == "default":
+            await self._prefer(call.key, agent_runtime=None)
+        elif call.args.strip():
+            await self._prefer(call.key, agent_runtime=parse_runtime(call.args))
+        situation, chosen = self._models.model_set(call.key.agent), await self._lifecycle.preferences(call.key)
+        model = situation.model(situation.resolve(chosen.model) if chosen.model else situation.default)
+        line = self._models.runtime(call.key.agent, model, chosen.agent_runtime).line
+        how = ", from the next message on" if call.args.strip() else f". Choose with /runtime {'|'.join(CHOICES)}"
+        return CommandResult(f"Runtime: {line}{how}.")
 
     async def _list_models(self, call: CommandRequest) -> CommandResult:
         situation, words = self._models.model_set(call.key.agent), call.args.lower().split()

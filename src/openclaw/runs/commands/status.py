@@ -159,6 +159,11 @@ class StatusCommands:
         key, how = call.key, call.args.strip().lower() or "list"
         if how not in ("list", "detail", "json"):
             raise InvalidRequest("write: /context list, detail or json")
+        chosen, models = await self._lifecycle.preferences(key), self._models.model_set(key.agent)
+        model = models.model(models.resolve(chosen.model) if chosen.model else models.default)
+        runtime = self._models.runtime(key.agent, model, chosen.agent_runtime)
+        if runtime.id == "acp":
+            return CommandResult(f"Runtime: {runtime.line}. It is sent the conversation and nothing of our prompt.")
         report = await self._archive.latest_report(str(key))
         if report is None:
             turn = RunRequest(run_id="", key=key, text="")

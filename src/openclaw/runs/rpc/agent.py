@@ -1,11 +1,9 @@
-"""RPC methods `agent`, `agent.wait`, `agents.*`, `tools.*` and `commands.list`, with their parameter types."""
+"""RPC methods `agent`, `agent.wait`, `agents.*`, and those that drive sessions, with their parameter types."""
 
 import uuid
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta, structs
 
 from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, resolve_agent
@@ -13,32 +11,27 @@ from openclaw.config.edit import Editor
 from openclaw.config.live import LiveConfig
 from openclaw.config.rpc import AgentsCreateParams
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.core.keys import SessionKey, normalise_agent
+from openclaw.core.keys import normalise_agent
 from openclaw.core.settings import Live
 from openclaw.models import rpc, thinking
 from openclaw.models.rpc import ModelsAuthStatusParams, ModelsListParams
 from openclaw.models.service import ModelService
-from openclaw.plugins.registry import PluginRegistry
-from openclaw.process.environment import Environment, Home
+from openclaw.process.environment import Environment
 from openclaw.prompt.archive import PromptArchive
 from openclaw.protocol.frames import UNAVAILABLE, ErrorShape
 from openclaw.protocol.params import InputProvenance, NonEmpty, NonNegative, NoParams, Params, Positive
 from openclaw.protocol.rpc import Caller, MethodFailed, RpcMethod, surface_of
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
 from openclaw.runs.commands.catalog import CommandRequest
-from openclaw.runs.commands.catalog import catalog as command_catalog
 from openclaw.runs.commands.service import SlashCommands
 from openclaw.runs.control import SessionControl
 from openclaw.runs.events import liveness, run_result, terminal_receipt, terminal_reply
 from openclaw.runs.inbox import LastRoutes
-from openclaw.runs.prepare import TurnPreparer
 from openclaw.runs.queue import NO_OPTIONS, QueuePolicy
 from openclaw.runs.request import ReplyMode, RunRequest, Submission
 from openclaw.runs.rpc.chat import images_of
-from openclaw.runs.rpc.lend import OfferedSkills
-from openclaw.runs.toolset import DENIED, Toolset, find_tool, invoke_tool
+from openclaw.runs.rpc.tools import OfferedSkills
 from openclaw.runs.worker import RunService
-from openclaw.security.tool_policy import GROUPS, PROFILES
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.params import (
@@ -50,68 +43,26 @@ from openclaw.sessions.params import (
     SessionsSendParams,
 )
 from openclaw.sessions.service import SessionService
-from openclaw.tools.settings import ToolsSettings
 from openclaw.workspace.files import parse
 from openclaw.workspace.seed import Workspaces
-
-
-class ToolsCatalogParams(Params, frozen=True, kw_only=True):
-    """Params of `tools.catalog`."""
-
-    agent_id: NonEmpty | None = None
-    include_plugins: bool | None = None
-
-
-class ToolsEffectiveParams(Params, frozen=True, kw_only=True):
-    """Params of `tools.effective`."""
-
-    session_key: NonEmpty
-    agent_id: NonEmpty | None = None
-
-
-class ToolsInvokeParams(Params, frozen=True, kw_only=True):
-    """Params of `tools.invoke`."""
-
-    name: NonEmpty
-    args: dict[str, Any] | None = None
-    session_key: NonEmpty | None = None
-    agent_id: NonEmpty | None = None
-    confirm: bool | None = None
-    idempotency_key: NonEmpty | None = None
-    conversation_read_origin: Literal["direct-operator"] | None = None
-
-
-class CommandsListParams(Params, frozen=True, kw_only=True):
-    """Params of `commands.list`."""
-
-    session_key: NonEmpty | None = None
-    agent_id: NonEmpty | None = None
-    provider: NonEmpty | None = None
-    scope: Literal["text", "native", "both"] | None = None
-    include_args: bool | None = None
 
 
 def agent_methods(
     sessions: SessionService,
     models: ModelService,
-    state_dir: Path,
-    home: Home,
     workspaces: Workspaces,
-    plugins: PluginRegistry,
-    toolset: Toolset,
-    preparer: TurnPreparer,
     live: LiveConfig,
-    agents_settings: Live[AgentsSettings],
-    tools_settings: Live[ToolsSettings],
     environment: Environment,
 ) -> list[RpcMethod]:
+    """The methods about agents and their models."""
+
     async def agents(params: NoParams, caller: Caller) -> Any:
         config = live.current.config
         return {
             "defaultId": default_agent(config.agents),
             "mainKey": config.session.main_key,
             "scope": config.session.scope,
-            "agents": [_agent(models, workspaces, agents_settings, agent_id) for agent_id in agent_ids(config.agents)],
+            "agents": [_agent(models, workspaces, live.agents, agent_id) for agent_id in agent_ids(config.agents)],
         }
 
     async def create(params: AgentsCreateParams, caller: Caller) -> Any:
@@ -122,8 +73,9 @@ def agent_methods(
         entry: dict[str, Any] = {"id": wanted, "name": params.name}
         entry |= {name: value for name, value in (("workspace", params.workspace), ("model", params.model)) if value}
         first = [] if config.agents.list else [{"id": "main", "default": True}]
+        home = environment.home
         Editor(home, environment.environ, "a client of the gateway").patch({"agents": {"list": [*first, entry]}})
-        place = params.workspace or str(state_dir / f"workspace-{wanted}")
+        place = params.workspace or str(home.state / f"workspace-{wanted}")
         return {"ok": True, "agentId": wanted, "name": params.name, "workspace": place}
 
     async def list_models(params: ModelsListParams, caller: Caller) -> Any:
@@ -156,50 +108,11 @@ def agent_methods(
         ]
         return {"ts": sessions.now, "providers": providers, "providerCapabilities": []}
 
-    async def catalog(params: ToolsCatalogParams, caller: Caller) -> Any:
-        agent = resolve_agent(agents_settings.current, params.agent_id or sessions.key("main").agent)
-        profiles = [{"id": name, "label": name.capitalize()} for name in PROFILES]
-        return {"agentId": agent.id, "profiles": profiles, "groups": _groups(toolset, None)}
-
-    async def effective(params: ToolsEffectiveParams, caller: Caller) -> Any:
-        key = sessions.key(params.session_key, params.agent_id)
-        profile = tools_settings.current.profile or "full"
-        return {"agentId": key.agent, "profile": profile, "groups": _groups(toolset, key)}
-
-    async def invoke(params: ToolsInvokeParams, caller: Caller) -> Any:
-        box = preparer.tool_runner(
-            toolset,
-            sessions.key(params.session_key or "main", params.agent_id),
-            without=() if caller.may(ADMIN) else DENIED,
-        )
-        try:
-            spec = find_tool(params.name, box)
-        except NotFound as error:
-            return {"ok": False, "toolName": params.name, "error": {"code": "not_found", "message": error.message}}
-        result = await invoke_tool(box, spec, params.args or {})
-        shown = {
-            "ok": not result.is_error,
-            "toolName": spec.name,
-            "source": "core",
-            "output": {"content": msgspec.to_builtins(result.content), "details": result.details or {}},
-        }
-        if result.is_error:
-            shown["error"] = {"code": "tool_error", "message": result.text}
-        # What strangers wrote keeps its label wherever it goes.
-        return {**shown, **({"origins": msgspec.to_builtins(result.origins)} if result.origins else {})}
-
-    async def commands(params: CommandsListParams, caller: Caller) -> Any:
-        return {"commands": [entry.shown() for entry in command_catalog(plugins)]}
-
     return [
         RpcMethod("agents.list", NoParams, agents, READ),
         RpcMethod("agents.create", AgentsCreateParams, create, ADMIN),
         RpcMethod("models.list", ModelsListParams, list_models, READ),
         RpcMethod("models.authStatus", ModelsAuthStatusParams, auth, READ),
-        RpcMethod("tools.catalog", ToolsCatalogParams, catalog, READ),
-        RpcMethod("tools.effective", ToolsEffectiveParams, effective, READ),
-        RpcMethod("tools.invoke", ToolsInvokeParams, invoke, WRITE),
-        RpcMethod("commands.list", CommandsListParams, commands, READ),
     ]
 
 
@@ -231,21 +144,6 @@ def _agent(
     }
     name = agent.entry.name or identity["name"]
     return {**shown, **({"name": name} if name else {})}
-
-
-def _groups(toolset: Toolset, key: SessionKey | None) -> list[dict[str, Any]]:
-    """The tools a session has, by group; those of the main one when none is named."""
-    specs = {tool.spec.name: tool.spec for tool in toolset.of(key=key)}
-    groups = []
-    for group, names in GROUPS.items():
-        tools = [
-            {"id": name, "label": specs[name].label, "description": specs[name].description, "source": "core"}
-            for name in names
-            if name in specs
-        ]
-        if tools:
-            groups.append({"id": group, "label": group, "source": "core", "tools": tools})
-    return groups
 
 
 # Runs.

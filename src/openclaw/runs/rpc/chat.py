@@ -44,13 +44,12 @@ from openclaw.runs.control import SessionControl
 from openclaw.runs.projection import EventProjection
 from openclaw.runs.queue import NO_OPTIONS, QueuePolicy, parse_mode
 from openclaw.runs.request import RunRequest
-from openclaw.runs.rpc.lend import OfferedSkills
+from openclaw.runs.rpc.tools import OfferedSkills
 from openclaw.runs.turn import TurnRunner
 from openclaw.runs.worker import RunService
 from openclaw.sessions import history, service
 from openclaw.sessions.history import stored_row_to_json
 from openclaw.sessions.index import SessionIndex
-from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.service import SessionService
 from openclaw.sessions.settings import SessionSettings
 from openclaw.storage import atomic
@@ -298,24 +297,20 @@ DEFAULT_BYTES = 512 * 1024
 MOST_PENDING = 20
 
 
-def chat_methods(
+def send_methods(
     sessions: SessionService,
     control: SessionControl,
-    lifecycle: SessionLifecycle,
     runs: RunService,
-    models: ModelService,
-    index: SessionIndex,
     workspaces: Workspaces,
-    plugins: PluginRegistry,
-    memories: MemoryService,
     turns: TurnRunner,
     bus: EventBus,
-    projector: EventProjection,
     commands: SlashCommands,
     queue: QueuePolicy,
     offered: OfferedSkills,
-    session_settings: Live[SessionSettings],
+    settings: Live[SessionSettings],
 ) -> list[RpcMethod]:
+    """The methods that write to a conversation, and stop it."""
+
     async def send(params: ChatSendParams, caller: Caller) -> Any:
         key = sessions.key(params.session_key, params.agent_id)
         images: tuple[Image, ...] = ()
@@ -326,7 +321,7 @@ def chat_methods(
         if not params.message.strip() and not images and not files:
             raise InvalidRequest("the message is empty: write something, or attach something")
         text, reply, skills = params.message, None, offered.get(caller.conn_id, ())
-        triggers = session_settings.current.reset_triggers
+        triggers = settings.current.reset_triggers
         if may_be_command(text, triggers) and not params.suppress_command_interpretation:
             asked = CommandRequest(key=key, source="webchat", owner=caller.may(ADMIN), skills=skills)
             reply = await commands.answer(asked, text)
@@ -361,15 +356,35 @@ def chat_methods(
         status = submission.status if submission.status in ("in_flight", "ok", "error") else "started"
         return {"runId": submission.run_id, "status": status}
 
-    async def startup(params: ChatStartupParams, caller: Caller) -> Any:
-        if params.session_key is None:
-            found = await index.find(params.short_id or "")
-            return await read(sessions.key(found.session_key), structs.replace(params, offset=0, max_chars=None))
-        return await get_history(params, caller)
+    async def abort(params: ChatAbortParams, caller: Caller) -> Any:
+        ended = await control.stop(sessions.key(params.session_key, params.agent_id), params.run_id, "chat.abort")
+        return {"ok": True, "aborted": bool(ended.runs), "runIds": ended.runs}
 
-    async def get_history(params: ChatHistoryParams | ChatStartupParams, caller: Caller) -> Any:
-        key = sessions.key(params.session_key or "main", params.agent_id)
-        return {"kind": "reset"} if params.cursor is not None else await read(key, params)
+    async def inject(params: ChatInjectParams, caller: Caller) -> Any:
+        key = sessions.key(params.session_key, params.agent_id)
+        text = f"[{params.label}] {params.message}" if params.label else params.message
+        message = Assistant(content=(Text(text),), provider="openclaw", model="note", timestamp=sessions.now)
+        entry_id = await turns.inject(key, message, f"inject:{caller.conn_id}")
+        await sessions.injected(key, entry_id)
+        return {"ok": True, "messageId": entry_id}
+
+    return [
+        RpcMethod("chat.send", ChatSendParams, send, WRITE),
+        RpcMethod("chat.abort", ChatAbortParams, abort, WRITE),
+        RpcMethod("chat.inject", ChatInjectParams, inject, ADMIN),
+    ]
+
+
+def history_methods(
+    sessions: SessionService,
+    runs: RunService,
+    models: ModelService,
+    index: SessionIndex,
+    plugins: PluginRegistry,
+    memories: MemoryService,
+    projector: EventProjection,
+) -> list[RpcMethod]:
+    """The methods that show a conversation, and what can be chosen for it."""
 
     async def read(key: SessionKey, page_of: _HistoryPage) -> dict[str, Any]:
         offset = page_of.offset or 0
@@ -402,17 +417,24 @@ def chat_methods(
             answer["inFlightRun"] = {"runId": active[0], "text": projector.in_flight(active[0])}
         return answer
 
-    async def abort(params: ChatAbortParams, caller: Caller) -> Any:
-        ended = await control.stop(sessions.key(params.session_key, params.agent_id), params.run_id, "chat.abort")
-        return {"ok": True, "aborted": bool(ended.runs), "runIds": ended.runs}
+    async def get_history(params: ChatHistoryParams | ChatStartupParams, caller: Caller) -> Any:
+        key = sessions.key(params.session_key or "main", params.agent_id)
+        return {"kind": "reset"} if params.cursor is not None else await read(key, params)
 
-    async def inject(params: ChatInjectParams, caller: Caller) -> Any:
+    async def startup(params: ChatStartupParams, caller: Caller) -> Any:
+        if params.session_key is None:
+            found = await index.find(params.short_id or "")
+            return await read(sessions.key(found.session_key), structs.replace(params, offset=0, max_chars=None))
+        return await get_history(params, caller)
+
+    async def get_message(params: ChatMessageGetParams, caller: Caller) -> Any:
         key = sessions.key(params.session_key, params.agent_id)
-        text = f"[{params.label}] {params.message}" if params.label else params.message
-        message = Assistant(content=(Text(text),), provider="openclaw", model="note", timestamp=sessions.now)
-        entry_id = await turns.inject(key, message, f"inject:{caller.conn_id}")
-        await sessions.injected(key, entry_id)
-        return {"ok": True, "messageId": entry_id}
+        _, loaded = await sessions.load(key)
+        for each in history.rows_of(loaded.entries) if loaded else []:
+            if each.entry_id == params.message_id:
+                whole = stored_row_to_json(each, partial(memories.proofread, key.agent))
+                return {"message": history.limit_rows([whole], 4_000_000, params.max_chars or 200_000)[0]}
+        raise NotFound(f"no message {params.message_id} in {key}")
 
     async def metadata(params: ChatMetadataParams, caller: Caller) -> Any:
         key = sessions.key(params.session_key or "main", params.agent_id)
@@ -429,23 +451,11 @@ def chat_methods(
             "runtimeSelectionLocked": True,
         }
 
-    async def get_message(params: ChatMessageGetParams, caller: Caller) -> Any:
-        key = sessions.key(params.session_key, params.agent_id)
-        _, loaded = await sessions.load(key)
-        for each in history.rows_of(loaded.entries) if loaded else []:
-            if each.entry_id == params.message_id:
-                whole = stored_row_to_json(each, partial(memories.proofread, key.agent))
-                return {"message": history.limit_rows([whole], 4_000_000, params.max_chars or 200_000)[0]}
-        raise NotFound(f"no message {params.message_id} in {key}")
-
     return [
-        RpcMethod("chat.send", ChatSendParams, send, WRITE),
         RpcMethod("chat.history", ChatHistoryParams, get_history, READ),
         RpcMethod("chat.startup", ChatStartupParams, startup, READ),
-        RpcMethod("chat.abort", ChatAbortParams, abort, WRITE),
-        RpcMethod("chat.inject", ChatInjectParams, inject, ADMIN),
-        RpcMethod("chat.metadata", ChatMetadataParams, metadata, READ),
         RpcMethod("chat.message.get", ChatMessageGetParams, get_message, READ),
+        RpcMethod("chat.metadata", ChatMetadataParams, metadata, READ),
     ]
 
 

@@ -53,6 +53,7 @@ class McpTool:
     def __init__(self, name: str, offered: OfferedTool, server: "ConfiguredServer", approver: Approver) -> None:
         self._server = server
         self._offered = offered
+        self.starts_program = bool(server.settings.command)
         self._parallel = server.settings.supports_parallel_tool_calls
         self._approver = approver
         self._origins = (make_origin("external", f"MCP {server.name}: {offered.name}"),)

@@ -80,7 +80,7 @@ class Speech:
         self._settings = settings
         self._models = models
         self._variables = variables
-        self._folder = folder
+        self.folder = folder
 
     @property
     def settings(self) -> TtsSettings:
@@ -103,8 +103,8 @@ class Speech:
                 f"{len(words)} characters are too many to say: {settings.max_text_length} is the most "
                 "(tts.maxTextLength)"
             )
-        await asyncio.to_thread(_prepare, self._folder)
-        stem = self._folder / hashlib.sha256(f"{name}\0{words}".encode()).hexdigest()[:32]
+        await asyncio.to_thread(_prepare, self.folder)
+        stem = self.folder / hashlib.sha256(f"{name}\0{words}".encode()).hexdigest()[:32]
         limit = seconds or settings.timeout_ms / 1000
         if speaker.kind == "openai":
             data = await self._ask(speaker.settings, words, limit)
