@@ -159,7 +159,7 @@ def test_the_rule_comes_before_every_hook_and_person(tmp_path: Path) -> None:
             source,
             tmp_path / "extensions",
             ledger=AcceptedPlugins(tmp_path),
-            inspect=lambda files: [],
+            inspect=lambda files, report: [],
             gatekeeper=PluginReview(
                 policy=says_no("rule", policy), hooks=(says_no("hook", "I object"),), person=says_no("person")
             ),

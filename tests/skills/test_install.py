@@ -301,7 +301,7 @@ def wait(staged):
     sys.stdin.readline()
     return ""
 try:
-    install(source, state / "skills", "openclaw-managed", ledger=Ledger(state), inspect=lambda files: (),
+    install(source, state / "skills", "openclaw-managed", ledger=Ledger(state), inspect=lambda files, report: (),
             gatekeeper=Gatekeeper(person=wait), now=1.0, stamp="t")
     print("installed")
 except Conflict:

@@ -3,7 +3,7 @@
 import { html, nothing } from "lit";
 import { gateway, type Json } from "./gateway.js";
 import { Page } from "./page.js";
-import { address } from "./place.js";
+import { address, base, here } from "./place.js";
 import { oneLine } from "./text.js";
 
 const EVERY = 3000;
@@ -19,11 +19,17 @@ class Models extends Page {
   declare busy: string;
   declare answered: Json;
   private timer = 0;
+  /** The address at which a sign-in ended, until it is handed over. */
+  private ended = "";
 
   constructor() {
     super();
     this.chosen = "";
     this.busy = "";
+    if (new URLSearchParams(location.search).size && here().key !== "main") {
+      this.ended = location.href;
+      history.replaceState(null, "", address("models"));
+    }
   }
 
   connectedCallback(): void {
@@ -42,6 +48,33 @@ class Models extends Page {
 
   protected async load(): Promise<void> {
     this.setup = await gateway.call("models.setup", {});
+    if (this.ended) void this.signedIn();
+  }
+
+  /** Sends this browser to the provider, which sends it back here. */
+  private signIn(provider: string): Promise<void> {
+    this.busy = "login";
+    return this.attempt(async () => {
+      try {
+        const begun = await gateway.call("models.login.start", { provider, callbackUrl: `${location.origin}${base}/models` });
+        location.assign(begun.url);
+      } catch (error) {
+        this.busy = "";
+        throw error;
+      }
+    });
+  }
+
+  private async signedIn(): Promise<void> {
+    const answer = this.ended;
+    this.ended = "";
+    this.busy = "signed-in";
+    await this.attempt(async () => {
+      const state = new URL(answer).pathname.split("/").pop();
+      this.answered = await gateway.call("models.login.finish", { state, answer }, PATIENCE);
+    });
+    this.busy = "";
+    await this.refresh();
   }
 
   private async connect(params: Json, what: string): Promise<void> {
@@ -79,7 +112,8 @@ class Models extends Page {
     const chosen = usual.find((each: Json) => each.id === this.chosen);
     return this.frame(
       "Models",
-      html`${this.answered
+      html`${this.busy === "signed-in" ? html`<p role="status">You are back; asking the model…</p>` : nothing}
+        ${this.answered
           ? html`<p class="good" role="status">${this.answered.model} answers${this.answered.answer ? html`: “${oneLine(this.answered.answer, 200)}”` : nothing}${this.answered.ms ? ` (${(this.answered.ms / 1000).toFixed(1)} s)` : ""}. <a href=${address("chat", "main")}>Talk to it</a></p>`
           : nothing}
         <section class="skill now">
@@ -121,6 +155,10 @@ class Models extends Page {
     return html`<form class="job connect" @submit=${(event: SubmitEvent) => this.submit(event)}>
       <h3>${provider.name}</h3>
       <input type="hidden" name="provider" value=${provider.id} />
+      ${provider.login
+        ? html`<div class="buttons"><button type="button" class="primary" ?disabled=${Boolean(this.busy)} @click=${() => void this.signIn(provider.id)}>Sign in at ${provider.name}</button></div>
+            <p class="hint">It makes a key for this assistant, and you can take it back there. Or give a key yourself:</p>`
+        : nothing}
       ${provider.keyUrl ? html`<p>Keys are made at <a href=${provider.keyUrl} target="_blank" rel="noreferrer noopener">${provider.keyUrl.replace(/^https:\/\//, "")}</a>.</p>` : nothing}
       <label>Key <input name="apiKey" type="password" autocomplete="off" spellcheck="false" ?required=${provider.needsKey && !provider.hasKey} />${provider.hasKey && provider.needsKey ? html`<small>There is one (${oneLine(provider.source, 80)}). Leave this empty to use it.</small>` : nothing}</label>
       <label>Model <input name="model" autocomplete="off" spellcheck="false" placeholder=${`${provider.id}/${provider.defaultModel}`} pattern=${`${provider.id}/.+`} title=${`${provider.id}/name`} /><small>Empty: its usual one.</small></label>

@@ -13,7 +13,7 @@ from openclaw.budget.ledger import CallRow, SpendLedger
 from openclaw.budget.meter import explain_run
 from openclaw.budget.service import GroupBy, SpendSum
 from openclaw.cli.home import read_home
-from openclaw.cli.render import JSON, dollars, now_ms, show, table, tokens, when
+from openclaw.cli.render import JSON, ProgressLine, dollars, now_ms, show, table, tokens, when
 from openclaw.core.clock import zone_of
 from openclaw.gateway.state import open_state
 from openclaw.process.environment import local_timezone
@@ -119,6 +119,6 @@ async def _books() -> AsyncIterator[tuple[Database, SpendLedger]]:
     """Opens the database and the budget ledger for reading, without the whole assistant."""
     environment, loaded = read_home()
     clock = SystemClock()
-    async with open_state(environment.home, clock) as (db, _):
+    async with open_state(environment.home, clock, ProgressLine()) as (db, _):
         named = loaded.config.agents.defaults.user_timezone or local_timezone(environment.environ)
         yield db, SpendLedger(db, clock, zone_of(named))

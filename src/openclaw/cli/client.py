@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from openclaw.cli.home import NOT_RUNNING, lacks_model, shell_key_hint
-from openclaw.cli.render import note, print_json, say
+from openclaw.cli.render import ProgressLine, note, print_json, say, waiting_for
 from openclaw.cli.screen import RunScreen, TerminalApprover, interruptible
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.core.messages import Usage
@@ -40,7 +40,7 @@ def open_client(
     if is_alone(environment, local):
         from openclaw.gateway.local import local_gateway
 
-        return local_gateway(environment, caps=caps, warn=note)
+        return local_gateway(environment, caps=caps, warn=note, report=ProgressLine())
     return connect_running(environment, caps=caps)
 
 
@@ -319,13 +319,14 @@ def gateway_up(environment: Environment) -> RunningGateway:
     """The running gateway; the installed service is started, or a process in the background."""
     state = environment.home.state
     found = running_gateway(state)
-    if found is not None:
-        return found if found.port else wait_ready(environment)
-    services = service_manager(environment)
-    if services.state().installed:
-        services.start()
-        return wait_ready(environment)
-    return process.start([], environment.environ, state)
+    with waiting_for("the gateway starts") as waiting:
+        if found is not None:
+            return found if found.port else wait_ready(environment, waiting=waiting)
+        services = service_manager(environment)
+        if services.state().installed:
+            services.start()
+            return wait_ready(environment, waiting=waiting)
+        return process.start([], environment.environ, state, waiting=waiting)
 
 
 def web_address(found: RunningGateway) -> str:

@@ -2,20 +2,19 @@
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from openclaw.cli.client import RUN_CAPS, connect_running, gateway_up, is_alone, web_address
-from openclaw.cli.render import JSON, print_json, say, show
+from openclaw.cli.render import JSON, ProgressLine, open_in_browser, print_json, say, show, waiting_for
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
 from openclaw.core.text import strip_unprintable
-from openclaw.gateway import daemon, process
+from openclaw.gateway import daemon, doctor, process
 from openclaw.gateway import status as gateway_status
 from openclaw.gateway.client_target import call_gateway, exposure_of, find_gateway
 from openclaw.gateway.exposure import ExposureOptions, shared_secret
@@ -24,9 +23,6 @@ from openclaw.gateway.status import service_manager, wait_ready
 from openclaw.process.environment import Environment
 from openclaw.protocol.client import CallFailed
 from openclaw.version import __version__
-
-if TYPE_CHECKING:
-    from openclaw.gateway.doctor import DoctorFinding
 
 
 @click.command("acp")
@@ -117,13 +113,14 @@ def start(port: int | None, as_json: bool) -> None:
         document = {"started": False, "pid": found.pid, "port": found.port}
         _show(document, f"already running (pid {found.pid})", as_json)
         return
-    if services.state().installed:
-        services.start()
-        found = wait_ready(environment)
-    else:
-        arguments = ["--port", str(port)] if port is not None else []
-        found = process.start(arguments, environment.environ, state)
-        plainly = "\na plain background process: after a restart of this machine, start it again"
+    with waiting_for("the gateway starts", quiet=as_json) as waiting:
+        if services.state().installed:
+            services.start()
+            found = wait_ready(environment, waiting=waiting)
+        else:
+            arguments = ["--port", str(port)] if port is not None else []
+            found = process.start(arguments, environment.environ, state, waiting=waiting)
+            plainly = "\na plain background process: after a restart of this machine, start it again"
     _show({"started": True, "pid": found.pid, "port": found.port}, _reached(found) + plainly, as_json)
 
 
@@ -277,9 +274,7 @@ def dashboard_command(no_open: bool, as_json: bool) -> None:
     if as_json:
         print_json({"url": url, "address": address, "expiresAtMs": link["expiresAtMs"]})
         return
-    # Without a display a text browser would take over this terminal.
-    has_screen = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-    if no_open or not has_screen or click.launch(url) != 0:
+    if no_open or not open_in_browser(url):
         click.echo("Open this link in a browser on this machine within two minutes; it works once:", err=True)
         click.echo(url)
         return
@@ -297,11 +292,9 @@ COLOURS = {"critical": "red", "warn": "yellow", "info": "cyan"}
 @JSON
 def doctor_command(fix: bool, yes: bool, as_json: bool) -> int:
     """Find out what is wrong here. Exits with 1 when something critical remains."""
-    from openclaw.gateway import doctor
-
     environment = Environment.of_process()
     context = doctor.collect_context(environment)
-    findings = doctor.run_checks(context)
+    findings = doctor.run_checks(context, ProgressLine(quiet=as_json))
     if not as_json:
         _print_findings(findings)
     repaired: list[tuple[doctor.DoctorFinding, str]] = []
@@ -339,7 +332,6 @@ def security_command() -> None:
 @JSON
 def audit_command(deep: bool, fix: bool, as_json: bool) -> int:
     """What is dangerous here, why, and the command that mends it. Exits with 1 when something critical remains."""
-    from openclaw.gateway import doctor
     from openclaw.gateway.audit.service import audit
 
     environment = Environment.of_process()
@@ -362,7 +354,7 @@ def audit_command(deep: bool, fix: bool, as_json: bool) -> int:
     return 1 if counts["critical"] else 0
 
 
-def _print_findings(findings: "Sequence[DoctorFinding]") -> None:
+def _print_findings(findings: Sequence[doctor.DoctorFinding]) -> None:
     if not findings:
         click.echo("Everything is fine.")
     for finding in findings:

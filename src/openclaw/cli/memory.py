@@ -1,10 +1,8 @@
 """`openclaw memory`: search the notes, and inspect, rebuild and measure the index."""
 
 import asyncio
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import click
 import msgspec
 
 from openclaw.cli.client import call, call_in_parts, given, with_client
-from openclaw.cli.render import JSON, YES, facts, note, print_json, say, show, table, when
+from openclaw.cli.render import JSON, YES, ProgressLine, facts, note, print_json, say, show, table, when
 from openclaw.core.errors import StateError
 from openclaw.core.text import strip_unprintable
 from openclaw.memory.citations import PARTS
@@ -21,7 +19,6 @@ from openclaw.memory.evaluate import ASKED, EvalMetrics, ask, compare, compute_m
 from openclaw.memory.index import MemoryIndex
 from openclaw.memory.service import open_memory, parse_citation
 from openclaw.memory.settings import MemorySearchSettings
-from openclaw.models.failover import format_duration
 from openclaw.process.tasks import SystemClock
 from openclaw.protocol.client import GatewayClient
 
@@ -193,38 +190,21 @@ def _lines(agent: str | None, path: str, start: int | None, lines: int | None) -
 
 def _sync(agent: str | None, quiet: bool, *, force: bool = False) -> dict[str, Any]:
     """Brings the index up to date, and shows on a terminal how far it is; gives the report."""
-    progress, parts = _progress(quiet), list[dict[str, Any]]()
+    progress, parts = ProgressLine(quiet=quiet), list[dict[str, Any]]()
 
     def take(part: dict[str, Any]) -> None:
         if part["last"]:
             parts.append({name: value for name, value in part.items() if name != "last"})
-        elif progress is not None:
+        else:
             progress(STAGES[part["stage"]], part["done"], part["total"])
 
     call_in_parts("memory.index", given(agentId=agent, force=force), take)
+    progress.clear()
     return parts[0]
 
 
 STAGES = {"notes": "reading notes", "vectors": "computing what they mean"}
 """What is done, by the name of the stage."""
-
-
-def _progress(quiet: bool) -> Callable[[str, int, int], None] | None:
-    """A callback that prints what is done on one line, how far it is and how long it takes; None when quiet."""
-    if quiet or not sys.stderr.isatty():
-        return None
-    began: dict[str, float] = {}
-
-    def show(what: str, done: int, total: int) -> None:
-        start = began.setdefault(what, time.monotonic())
-        if total > 20 and (done % 10 == 0 or done == total):
-            width = 20 * done // total
-            left = (time.monotonic() - start) / max(1, done) * (total - done)
-            rest = "" if done == total or not done else f", {format_duration(left)} left"
-            line = f"{what} [{'#' * width}{'.' * (20 - width)}] {done}/{total}{rest}"
-            click.echo(f"\r{line:<79}", nl=done == total, err=True)
-
-    return show
 
 
 def _status_lines(document: dict[str, Any]) -> Iterable[str]:

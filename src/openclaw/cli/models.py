@@ -27,7 +27,7 @@ def models_command() -> None:
     """Which models there are, and which one would answer now."""
 
 
-for command in (model_setup.auth, model_setup.add, model_setup.choose, model_setup.test):
+for command in (model_setup.auth, model_setup.login, model_setup.add, model_setup.choose, model_setup.test):
     models_command.add_command(command)
 
 

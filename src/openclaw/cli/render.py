@@ -1,17 +1,21 @@
 """Prints for commands: results on standard output, everything else on standard error. Also the options many share."""
 
 import json
+import os
 import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
+from openclaw.core.clock import format_duration
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import strip_unprintable
 
@@ -56,6 +60,12 @@ def fold(text: str, stream: TextIO) -> str:
     return "\n".join(lines)
 
 
+def open_in_browser(url: str) -> bool:
+    """Opens a browser when there is a screen for one; without, a text browser would take over this terminal."""
+    has_screen = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    return has_screen and click.launch(url) == 0
+
+
 def note(message: str) -> None:
     """Prints a dim line on standard error."""
     click.echo(click.style(message, dim=True) if sys.stderr.isatty() else message, err=True)
@@ -70,6 +80,66 @@ def require_yes(question: str, yes: bool, refusal: str) -> None:
     """Goes on after a yes, given before or at the terminal."""
     if not yes and not confirm(question):
         raise InvalidRequest(f"{refusal}: answer yes at a terminal, or give --yes")
+
+
+# Progress.
+
+BAR = 20
+EVERY = 0.1
+"""Seconds between two drawings of the line."""
+
+
+@contextmanager
+def waiting_for(what: str, *, quiet: bool = False) -> Iterator[Callable[[float], None]]:
+    """A line that says what is waited for, for as long as the block lasts; gives what is told the seconds."""
+    line = ProgressLine(quiet=quiet)
+    try:
+        yield partial(line.wait, what)
+    finally:
+        line.clear()
+
+
+class ProgressLine:
+    """A `Report` for a person at a terminal: the line is rewritten, and gone when the work is done."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._shows = not quiet and sys.stderr.isatty()
+        self._what = ""
+        self._began = 0.0
+        self._drawn = 0.0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if not self._shows or not total:
+            return
+        now = time.monotonic()
+        if what != self._what:
+            self._what, self._began, self._drawn = what, now, 0.0
+        if done == total:
+            self.clear()
+        elif now - self._drawn >= EVERY:
+            self._drawn = now
+            filled = BAR * done // total
+            left = f", {format_duration((now - self._began) / done * (total - done))} left" if done else ""
+            self._draw(f"{what} [{'#' * filled}{'.' * (BAR - filled)}] {done:,} of {total:,}{left}")
+
+    def wait(self, what: str, seconds: float) -> None:
+        """Says what is waited for, and how long by now; for work that cannot be counted."""
+        if self._shows:
+            self._what = what
+            self._draw(f"{what} … {seconds:.0f} s")
+
+    def clear(self) -> None:
+        """Takes the line away, so that what is printed next stands alone."""
+        if self._what:
+            self._what = ""
+            self._draw("")
+
+    def _draw(self, line: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        click.echo(f"\r{line[:width]:<{width}}\r{line[:width]}", nl=False, err=True)
+
+
+# Tables and figures.
 
 
 def table(rows: Sequence[Sequence[Any]], headings: Sequence[str], empty: str = "", *, own: bool = False) -> str:

@@ -22,7 +22,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from msgspec import Struct
 
 from openclaw.cli.markdown import parser
-from openclaw.cli.render import JSON, ago, dollars, note, show, table, tokens, when
+from openclaw.cli.render import JSON, ProgressLine, ago, dollars, note, show, table, tokens, when
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.messages import Assistant, Image, Message, ToolCall, ToolResult
 from openclaw.core.text import spell_out_invisible, strip_unprintable
@@ -129,7 +129,7 @@ def _with_index(read: Callable[[SessionIndex], Awaitable[T]]) -> T:
     """What `read` finds in the index of this home."""
 
     async def main() -> T:
-        async with open_state(Environment.of_process().home, SystemClock()) as (_, index):
+        async with open_state(Environment.of_process().home, SystemClock(), ProgressLine()) as (_, index):
             return await read(index)
 
     return asyncio.run(main())

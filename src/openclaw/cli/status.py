@@ -10,7 +10,7 @@ import click
 
 from openclaw.agent.settings import agent_ids, default_agent
 from openclaw.cli.home import NOT_RUNNING, read_home
-from openclaw.cli.render import JSON, ago, facts, note, now_ms, show
+from openclaw.cli.render import JSON, ProgressLine, ago, facts, note, now_ms, show
 from openclaw.cli.setup.model_home import load_model_set, local_servers
 from openclaw.config.load import load
 from openclaw.core.errors import ConfigError, OpenClawError
@@ -130,5 +130,5 @@ def status_command(as_json: bool) -> None:
 
 
 async def _sessions(home: Home) -> Sequence[SessionRow]:
-    async with open_state(home, SystemClock()) as (_, index):
+    async with open_state(home, SystemClock(), ProgressLine()) as (_, index):
         return await index.list()

@@ -7,7 +7,7 @@ import click
 
 from openclaw.agent.settings import agent_ids
 from openclaw.cli.home import read_home
-from openclaw.cli.render import JSON, note, print_json
+from openclaw.cli.render import JSON, fold, note, print_json
 from openclaw.process.environment import Environment
 from openclaw.workspace.seed import is_configured, workspace_of
 from openclaw.workspace.trust import Said, TrustStore
@@ -22,7 +22,8 @@ def tell_of_checkout() -> None:
     ((path, configured),) = _places(".")
     found = TrustStore(Environment.of_process().home.state).trust(path, configured=configured)
     if not found.trusted:
-        note(f"files here count as somebody else's words: {found.why} (openclaw workspace trust .)")
+        note(fold(f"Files here count as somebody else's words: {found.why}.", sys.stderr))
+        note("Are they yours? openclaw workspace trust .")
 
 
 @click.group("workspace")

@@ -42,7 +42,6 @@ class LiveConfig:
         self.channels = _Section[Mapping[str, ChannelSettings]]()
         self.commands = _Section[CommandsSettings]()
         self.cron = _Section[CronSettings]()
-        self.channels = _Section[Mapping[str, ChannelSettings]]()
         self.delivery = _Section[DeliverySettings]()
         self.hooks = _Section[HooksConfig]()
         self.memory = _Section[MemorySettings]()

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from openclaw.agent.settings import default_agent
 from openclaw.config.edit import Editor
@@ -15,6 +15,7 @@ from openclaw.core.provider import OpenProvider
 from openclaw.core.secret import Secret
 from openclaw.models import credentials
 from openclaw.models.discover import list_served
+from openclaw.models.login import PendingLogin, begin_login, exchange_code, parse_code
 from openclaw.models.model_set import ModelSet
 from openclaw.models.refs import ModelRef
 from openclaw.models.registry import OFFLINE, ProviderFacts
@@ -27,6 +28,8 @@ from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
 
 MODEL = "agents.defaults.model"
+MOST_LOGINS = 20
+"""Sign-ins that can be on their way at the same time; the oldest gives way."""
 TAKEN_UP_SECONDS = 10.0
 """How long a running gateway may take to follow its file; what was connected is kept all the same."""
 
@@ -42,6 +45,24 @@ class ModelsConnectParams(Params, frozen=True, kw_only=True):
     """Whether it is asked a question first."""
     use: bool = True
     """Whether it becomes the model that answers."""
+
+
+class ModelsLoginStartParams(Params, frozen=True, kw_only=True):
+    """Params of `models.login.start`."""
+
+    provider: NonEmpty
+    callback_url: Annotated[str, Meta(min_length=1, max_length=2_000)]
+    """Where the person comes back to, without the state, which is put behind it."""
+    model: NonEmpty | None = None
+    use: bool = True
+
+
+class ModelsLoginFinishParams(Params, frozen=True, kw_only=True):
+    """Params of `models.login.finish`."""
+
+    state: NonEmpty
+    answer: NonEmpty
+    """The code, or the address at which the browser ended."""
 
 
 class ModelsTestParams(Params, frozen=True, kw_only=True):
@@ -82,6 +103,8 @@ class ModelConnector:
         self._bus = bus
         self._clock = clock
         self._follows = follows
+        self._logins: dict[str, PendingLogin] = {}
+        """By state."""
 
     def describe(self) -> dict[str, Any]:
         """The model that answers now, and what can be connected."""
@@ -121,9 +144,40 @@ class ModelConnector:
                 raise InvalidRequest(f"{trial.problem.rstrip('.')}. Nothing was kept")
         if setup.key is not None:
             await asyncio.to_thread(self._models.store_key, setup.ref.provider, setup.key)
-        await self._write(setup, use=params.use)
+        return await self._keep(setup, trial, use=params.use)
+
+    async def _keep(self, setup: ModelSetup, trial: ModelTrial, *, use: bool) -> dict[str, Any]:
+        await self._write(setup, use=use)
         self._bus.publish("models.changed", {})
         return {"ok": True, "model": setup.ref.key, "answer": trial.answer, "ms": round(trial.seconds * 1000)}
+
+    def begin_login(self, params: ModelsLoginStartParams) -> dict[str, Any]:
+        """Where a person signs in; the secret that belongs to it stays here."""
+        now = millis(self._clock)
+        models = self._models.trial_set(default_agent(self._live.config.agents), {}, {})
+        facts = models.registry.provider(params.provider)
+        login = begin_login(facts, params.callback_url, now, params.model, use=params.use)
+        running = {state: each for state, each in self._logins.items() if each.expires_ms > now}
+        while len(running) >= MOST_LOGINS:
+            del running[next(iter(running))]
+        self._logins = {**running, login.state: login}
+        return {"state": login.state, "url": login.url, "expiresAtMs": login.expires_ms}
+
+    async def finish_login(self, params: ModelsLoginFinishParams) -> dict[str, Any]:
+        """Exchanges the code for a key, keeps it, and tries it; the key stays also when the model does not answer."""
+        login = self._logins.get(params.state)
+        if login is None or login.expires_ms <= millis(self._clock):
+            raise InvalidRequest("this sign-in is over: it lasts ten minutes and ends with the gateway; begin it again")
+        key = await exchange_code(login, parse_code(login, params.answer))
+        self._logins.pop(params.state, None)
+        await asyncio.to_thread(self._models.store_key, login.provider, key)
+        self._bus.publish("models.changed", {})
+        setup = await self._plan(ModelsConnectParams(provider=login.provider, model=login.model))
+        trial = await try_model(setup.models, setup.ref, self._open, self._clock)
+        if trial.problem:
+            # A new account without credit is signed in all the same: signing in again would not help.
+            raise InvalidRequest(f"You are signed in at {login.name} and the key is kept, but {trial.problem}")
+        return await self._keep(setup, trial, use=login.use)
 
     def _current(self) -> ModelSet:
         return self._models.model_set(default_agent(self._live.config.agents))
@@ -205,6 +259,7 @@ def _provider(facts: ProviderFacts, models: ModelSet, now: int) -> dict[str, Any
         "id": facts.id,
         "name": facts.name,
         "keyUrl": facts.key_url,
+        "login": facts.login is not None,
         "env": list(facts.env),
         "defaultModel": _usual_model(facts, models),
         "hasKey": bool(source),
@@ -221,6 +276,12 @@ def model_setup_methods(connector: ModelConnector) -> list[RpcMethod]:
     async def connect(params: ModelsConnectParams, caller: Caller) -> Any:
         return await connector.connect(params)
 
+    async def begin(params: ModelsLoginStartParams, caller: Caller) -> Any:
+        return connector.begin_login(params)
+
+    async def finish(params: ModelsLoginFinishParams, caller: Caller) -> Any:
+        return await connector.finish_login(params)
+
     async def test(params: ModelsTestParams, caller: Caller) -> Any:
         found = await connector.test(params.model)
         shown: dict[str, Any] = {"ok": not found.problem, "model": found.ref.key}
@@ -231,5 +292,7 @@ def model_setup_methods(connector: ModelConnector) -> list[RpcMethod]:
     return [
         RpcMethod("models.setup", NoParams, setup, READ),
         RpcMethod("models.connect", ModelsConnectParams, connect, ADMIN),
+        RpcMethod("models.login.start", ModelsLoginStartParams, begin, ADMIN),
+        RpcMethod("models.login.finish", ModelsLoginFinishParams, finish, ADMIN),
         RpcMethod("models.test", ModelsTestParams, test, ADMIN),
     ]

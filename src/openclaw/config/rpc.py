@@ -71,6 +71,7 @@ CHANGED = "config changed since last load; re-run config.get and retry"
 def config_methods(
     sessions: SessionService, live: LiveConfig, environment: Environment, bus: EventBus
 ) -> list[RpcMethod]:
+    """The methods that read and change the configuration."""
     home = environment.home
     editor = Editor(home, environment.environ)
 
@@ -115,6 +116,37 @@ def config_methods(
             done = editor.by(_who(caller)).apply(params.raw, base_hash=params.base_hash)
         return publish(done)
 
+    def publish(change: ConfigChange) -> dict[str, Any]:
+        bus.publish("config.changed", {"path": str(home.config), "hash": change.after, "ts": sessions.now})
+        return {
+            "ok": True,
+            "path": str(change.path),
+            "hash": change.after,
+            "config": editor.get(),
+            "changedPaths": list(change.changed),
+            "warnings": [str(problem) for problem in change.warnings],
+        }
+
+    @contextmanager
+    def writing(base_hash: str | None) -> Iterator[None]:
+        if base_hash is None and loading.read(home.config).exists:
+            raise InvalidRequest("baseHash is missing: give the hash of your last config.get")
+        try:
+            yield
+        except Conflict as error:
+            raise InvalidRequest(CHANGED) from error
+
+    return [
+        RpcMethod("config.get", NoParams, get, READ),
+        RpcMethod("config.set", ConfigSetParams, apply, ADMIN),
+        RpcMethod("config.patch", ConfigPatchParams, patch, ADMIN),
+        RpcMethod("config.apply", ConfigApplyParams, apply, ADMIN),
+    ]
+
+
+def schema_methods() -> list[RpcMethod]:
+    """The methods that say which settings there are."""
+
     async def schema(params: NoParams, caller: Caller) -> Any:
         made = datetime.now(UTC).isoformat(timespec="seconds")
         return {"schema": json_schema(), "uiHints": {}, "version": __version__, "generatedAt": made}
@@ -141,31 +173,7 @@ def config_methods(
             ],
         }
 
-    def publish(change: ConfigChange) -> dict[str, Any]:
-        bus.publish("config.changed", {"path": str(home.config), "hash": change.after, "ts": sessions.now})
-        return {
-            "ok": True,
-            "path": str(change.path),
-            "hash": change.after,
-            "config": editor.get(),
-            "changedPaths": list(change.changed),
-            "warnings": [str(problem) for problem in change.warnings],
-        }
-
-    @contextmanager
-    def writing(base_hash: str | None) -> Iterator[None]:
-        if base_hash is None and loading.read(home.config).exists:
-            raise InvalidRequest("baseHash is missing: give the hash of your last config.get")
-        try:
-            yield
-        except Conflict as error:
-            raise InvalidRequest(CHANGED) from error
-
     return [
-        RpcMethod("config.get", NoParams, get, READ),
-        RpcMethod("config.set", ConfigSetParams, apply, ADMIN),
-        RpcMethod("config.patch", ConfigPatchParams, patch, ADMIN),
-        RpcMethod("config.apply", ConfigApplyParams, apply, ADMIN),
         RpcMethod("config.schema", NoParams, schema, READ),
         RpcMethod("config.schema.lookup", ConfigSchemaLookupParams, look, READ),
     ]

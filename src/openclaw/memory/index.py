@@ -88,7 +88,6 @@ class MemoryIndex:
         warn: Callable[[str], None],
     ) -> None:
         self.path = path
-        self.plan = plan
         self.settings = settings
         self.means = means
         self.watched = False
@@ -103,6 +102,11 @@ class MemoryIndex:
         self._words = asyncio.Event()
         self._dirty = True
         self._looked = 0.0
+
+    @property
+    def plan(self) -> SyncPlan:
+        """What is indexed, and how."""
+        return self._indexer.plan
 
     async def close(self) -> None:
         """Stops the background sync; what it has written stays."""
@@ -283,8 +287,6 @@ class MemoryIndex:
 
     async def purge(self, path: str, hashes: frozenset[str]) -> None:
         """Deletes chunks of a note from index and cache, and indexes what is left of the note."""
-        self.plan = msgspec.structs.replace(self.plan, forgotten=self.plan.forgotten | hashes)
-        self._indexer.plan = self.plan
         await self._indexer.purge(path, hashes)
         await self.sync()
 

@@ -133,7 +133,8 @@ class Indexer:
             lock.release()
 
     async def purge(self, path: str, hashes: frozenset[str]) -> None:
-        """Removes a file from the index and its texts from the cache, and overwrites the freed pages."""
+        """Removes a file from the index and its texts from the cache for good, and overwrites the freed pages."""
+        self.plan = structs.replace(self.plan, forgotten=self.plan.forgotten | hashes)
         await self._do(self._purge, path, hashes)
 
     def _purge(self, path: str, hashes: frozenset[str]) -> None:

@@ -80,34 +80,11 @@ class MemoryNotesSetParams(MemoryAgentParams, frozen=True, kw_only=True):
 MOST_BYTES = 1_000_000
 
 
-def memory_methods(sessions: KeyResolver, memories: MemoryService, clock: Clock) -> list[RpcMethod]:
-    def memory_of(agent_id: str | None) -> tuple[str, MemoryIndex]:
-        agent = sessions.key("main", agent_id).agent
-        return agent, memories.require(agent)
-
-    async def list_notes(params: MemoryAgentParams, caller: Caller) -> Any:
-        agent, memory = memory_of(params.agent_id)
-        found = await asyncio.to_thread(files.discover, memory.plan.scope)
-        notes = [
-            {"path": each.name, "size": each.size, "updatedAtMs": each.mtime // 1_000_000}
-            for each in sorted(found.files, key=attrgetter("mtime"), reverse=True)
-        ]
-        return {"agentId": agent, "notes": notes}
-
-    async def get(params: MemoryNotesGetParams, caller: Caller) -> Any:
-        agent, memory = memory_of(params.agent_id)
-        path = notes.resolve(params.path, memory.plan.scope)
-        return {"agentId": agent, **await asyncio.to_thread(_note, memory, path)}
-
-    async def put(params: MemoryNotesSetParams, caller: Caller) -> Any:
-        agent, memory = memory_of(params.agent_id)
-        path = notes.resolve(params.path, memory.plan.scope)
-        shown = await asyncio.to_thread(_replace, memory, path, params.content, params.expected_hash)
-        memory.changed()
-        return {"ok": True, "agentId": agent, **shown}
+def memory_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMethod]:
+    """The methods that search the memory and keep its index."""
 
     async def search(params: MemorySearchParams, caller: Caller) -> Any:
-        agent, memory = memory_of(params.agent_id)
+        agent, memory = _memory_of(sessions, memories, params.agent_id)
         found = await memory.search(params.query, max_results=params.max_results, min_score=params.min_score)
         return {
             "agentId": agent,
@@ -120,20 +97,21 @@ def memory_methods(sessions: KeyResolver, memories: MemoryService, clock: Clock)
         }
 
     async def explain(params: MemorySearchParams, caller: Caller) -> Any:
-        agent, memory = memory_of(params.agent_id)
+        agent, memory = _memory_of(sessions, memories, params.agent_id)
         found = await memory.search(params.query, max_results=params.max_results, min_score=params.min_score)
         return {"agentId": agent, **explain_search(found), **({"unavailable": True} if found.unavailable else {})}
 
-    async def lines(params: MemoryNotesLinesParams, caller: Caller) -> Any:
-        agent, memory = memory_of(params.agent_id)
-        scope = memory.plan.scope
-        path = notes.resolve(params.path, scope)
-        most = memories.excerpt_chars(agent)
-        found = await asyncio.to_thread(notes.excerpt, path, scope.name(path), params.start, params.lines, most)
-        return {"agentId": agent, **excerpt_to_json(found)}
+    async def status(params: MemoryStatusParams, caller: Caller) -> Any:
+        agent = sessions.key("main", params.agent_id).agent
+        try:
+            memory = memories.require(agent)
+        except InvalidRequest as error:
+            return {"agentId": agent, "enabled": False, "reason": error.message}
+        tried = await memory.means.tried() if params.deep else None
+        return {"agentId": agent, "enabled": True, **status_to_json(await memory.status(), memory, tried)}
 
     async def index(params: MemoryIndexParams, caller: Caller) -> AsyncIterator[Any]:
-        agent, memory = memory_of(params.agent_id)
+        agent, memory = _memory_of(sessions, memories, params.agent_id)
         loop, steps = asyncio.get_running_loop(), asyncio.Queue[tuple[int, int, str] | None]()
 
         def step(done: int, total: int, stage: str) -> None:  # from the thread that reads the notes, too
@@ -159,8 +137,54 @@ def memory_methods(sessions: KeyResolver, memories: MemoryService, clock: Clock)
             "last": True,
         }
 
+    async def reset(params: MemoryAgentParams, caller: Caller) -> Any:
+        agent, memory = _memory_of(sessions, memories, params.agent_id)
+        await memory.reset()
+        return {"ok": True, "agentId": agent, "index": str(memory.path)}
+
+    return [
+        RpcMethod("memory.search", MemorySearchParams, search, READ),
+        RpcMethod("memory.explain", MemorySearchParams, explain, READ),
+        RpcMethod("memory.status", MemoryStatusParams, status, READ),
+        RpcMethod("memory.index", MemoryIndexParams, index, WRITE),
+        RpcMethod("memory.reset", MemoryAgentParams, reset, ADMIN),
+    ]
+
+
+def note_methods(sessions: KeyResolver, memories: MemoryService, clock: Clock) -> list[RpcMethod]:
+    """The methods that read, change and forget notes."""
+
+    async def list_notes(params: MemoryAgentParams, caller: Caller) -> Any:
+        agent, memory = _memory_of(sessions, memories, params.agent_id)
+        found = await asyncio.to_thread(files.discover, memory.plan.scope)
+        notes = [
+            {"path": each.name, "size": each.size, "updatedAtMs": each.mtime // 1_000_000}
+            for each in sorted(found.files, key=attrgetter("mtime"), reverse=True)
+        ]
+        return {"agentId": agent, "notes": notes}
+
+    async def get(params: MemoryNotesGetParams, caller: Caller) -> Any:
+        agent, memory = _memory_of(sessions, memories, params.agent_id)
+        path = notes.resolve(params.path, memory.plan.scope)
+        return {"agentId": agent, **await asyncio.to_thread(_note, memory, path)}
+
+    async def put(params: MemoryNotesSetParams, caller: Caller) -> Any:
+        agent, memory = _memory_of(sessions, memories, params.agent_id)
+        path = notes.resolve(params.path, memory.plan.scope)
+        shown = await asyncio.to_thread(_replace, memory, path, params.content, params.expected_hash)
+        memory.changed()
+        return {"ok": True, "agentId": agent, **shown}
+
+    async def lines(params: MemoryNotesLinesParams, caller: Caller) -> Any:
+        agent, memory = _memory_of(sessions, memories, params.agent_id)
+        scope = memory.plan.scope
+        path = notes.resolve(params.path, scope)
+        most = memories.excerpt_chars(agent)
+        found = await asyncio.to_thread(notes.excerpt, path, scope.name(path), params.start, params.lines, most)
+        return {"agentId": agent, **excerpt_to_json(found)}
+
     async def forget(params: MemoryForgetParams, caller: Caller) -> Any:
-        agent, memory = memory_of(params.agent_id)
+        agent, memory = _memory_of(sessions, memories, params.agent_id)
         await forget_lines(memory, params.path, params.start_line, params.end_line, clock.now())
         return {
             "ok": True,
@@ -170,32 +194,18 @@ def memory_methods(sessions: KeyResolver, memories: MemoryService, clock: Clock)
             "endLine": params.end_line,
         }
 
-    async def reset(params: MemoryAgentParams, caller: Caller) -> Any:
-        agent, memory = memory_of(params.agent_id)
-        await memory.reset()
-        return {"ok": True, "agentId": agent, "index": str(memory.path)}
-
-    async def status(params: MemoryStatusParams, caller: Caller) -> Any:
-        agent = sessions.key("main", params.agent_id).agent
-        try:
-            memory = memories.require(agent)
-        except InvalidRequest as error:
-            return {"agentId": agent, "enabled": False, "reason": error.message}
-        tried = await memory.means.tried() if params.deep else None
-        return {"agentId": agent, "enabled": True, **status_to_json(await memory.status(), memory, tried)}
-
     return [
         RpcMethod("memory.notes.list", MemoryAgentParams, list_notes, READ),
         RpcMethod("memory.notes.get", MemoryNotesGetParams, get, READ),
         RpcMethod("memory.notes.set", MemoryNotesSetParams, put, ADMIN),
-        RpcMethod("memory.search", MemorySearchParams, search, READ),
-        RpcMethod("memory.explain", MemorySearchParams, explain, READ),
         RpcMethod("memory.notes.lines", MemoryNotesLinesParams, lines, READ),
-        RpcMethod("memory.status", MemoryStatusParams, status, READ),
-        RpcMethod("memory.index", MemoryIndexParams, index, WRITE),
         RpcMethod("memory.forget", MemoryForgetParams, forget, ADMIN),
-        RpcMethod("memory.reset", MemoryAgentParams, reset, ADMIN),
     ]
+
+
+def _memory_of(sessions: KeyResolver, memories: MemoryService, agent_id: str | None) -> tuple[str, MemoryIndex]:
+    agent = sessions.key("main", agent_id).agent
+    return agent, memories.require(agent)
 
 
 def _note(memory: MemoryIndex, path: Path) -> dict[str, Any]:

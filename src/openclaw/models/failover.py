@@ -151,13 +151,6 @@ def exhausted_message(failures: Sequence[CandidateFailed]) -> str:
     return f"none of {len(failures)} models answered: {listed}"
 
 
-def format_duration(seconds: float) -> str:
-    """Formats a duration: `45 s`, `12 min`, `3 h`."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"
-
-
 # Cooldowns of credentials, in milliseconds.
 
 SECOND = 1000

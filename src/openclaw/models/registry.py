@@ -22,6 +22,15 @@ from openclaw.models.settings import InputKind, ModelEntry, ModelsSettings, Prov
 OFFLINE = "offline"
 
 
+class LoginPaths(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where people sign in at a provider that gives keys by OAuth with PKCE to any program, without registering it."""
+
+    page: str
+    """Path at the host of its address, where a person agrees."""
+    exchange: str
+    """Path behind its address, where a code becomes a key."""
+
+
 class CatalogProvider(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A provider in the built-in catalog."""
 
@@ -34,6 +43,7 @@ class CatalogProvider(Struct, frozen=True, kw_only=True, rename="camel", forbid_
     default_model: str | None = None
     key_url: str = ""
     """Where a person gets a key."""
+    login: LoginPaths | None = None
     local: bool = False
     """It runs on the user's own machine: no key, no bill."""
     compat: Compat = Compat()

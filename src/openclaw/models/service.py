@@ -4,14 +4,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from openclaw.agent.settings import AgentsSettings, ResolvedAgent, agent_ids, default_agent, resolve_agent
+from openclaw.agent.settings import AgentEntry, AgentsSettings, ResolvedAgent, agent_ids, default_agent, resolve_agent
 from openclaw.core.clock import Clock
-from openclaw.core.errors import ConfigError, StateError
+from openclaw.core.errors import ConfigError, InvalidRequest, StateError
 from openclaw.core.keys import DEFAULT_AGENT
 from openclaw.core.provider import Model, ThinkingLevel
 from openclaw.core.secret import Secret
@@ -21,8 +21,7 @@ from openclaw.models.failover import CredentialStats
 from openclaw.models.model_set import ModelSet, build_model_set
 from openclaw.models.profiles import AuthProfile, Profiles, ProfileStore, merge
 from openclaw.models.registry import OFFLINE
-from openclaw.models.runtime import ChosenRuntime, choose_runtime
-from openclaw.models.settings import AuthSettings, ModelsSettings, ProviderSettings
+from openclaw.models.settings import AuthSettings, ModelEntry, ModelsSettings, Posture, ProviderSettings
 from openclaw.process.environment import Environment
 from openclaw.protocol.events import EventBus
 from openclaw.security.audit import AuditChange
@@ -93,6 +92,88 @@ def key_profile(provider: str) -> str:
     return f"{provider}:default"
 
 
+# Which runtime carries out a turn: the most specific choice wins, and the person can see whose it was.
+
+OPENAI_HOST = "api.openai.com"
+NAMES = {"openclaw": "OpenClaw", "codex": "OpenAI Codex", "acp": "ACP"}
+CHOICES = ("openclaw", "codex", "acp", "acp/NAME", "auto")
+ALIASES = {"embedded": "openclaw", "pi": "openclaw"}
+RUNTIMES: Mapping[str, Literal["openclaw", "codex", "acp"]] = {"openclaw": "openclaw", "codex": "codex", "acp": "acp"}
+RuntimeSource = Literal["session", "agent", "model", "provider", "default"]
+
+
+class ChosenRuntime(Struct, frozen=True):
+    """A runtime, and where it was chosen."""
+
+    id: Literal["openclaw", "codex", "acp"]
+    source: RuntimeSource
+    agent: str = ""
+    """Of `acp`: the external agent; empty for `acp.defaultAgent`."""
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """As clients see it."""
+        return {"id": self.id, "source": self.source, **({"agent": self.agent} if self.agent else {})}
+
+    @property
+    def line(self) -> str:
+        """As `/status` shows it."""
+        name = f"{NAMES[self.id]} ({self.agent})" if self.agent else NAMES[self.id]
+        return name if self.source == "default" else f"{name} (chosen for the {self.source})"
+
+
+def parse_runtime(text: str) -> str:
+    """A runtime as a person names it; raises for one that there is not."""
+    name, slash, agent = text.strip().partition("/")
+    name = ALIASES.get(name.lower(), name.lower())
+    if name not in (*RUNTIMES, "auto") or (slash and (name != "acp" or not agent)):
+        raise InvalidRequest(f"There is no runtime {text!r}: choose one of {', '.join(CHOICES)}.")
+    return f"{name}/{agent}" if agent else name
+
+
+def choose_runtime(
+    models: ModelsSettings, entry: AgentEntry, model: Model | None, session: str | None
+) -> ChosenRuntime:
+    """The runtime of a turn: the session's, or else the agent's, the model's, the provider's; ours by default.
+
+    Without a `model` only the first two have a say.
+    """
+    if model is not None and model.api == "acp":  # the external agent itself was chosen as the model
+        return ChosenRuntime("acp", "session", model.id)
+    provider, listed = _entries(models, model) if model is not None else (None, None)
+    choices: tuple[tuple[str | None, RuntimeSource], ...] = (
+        (session, "session"),
+        (entry.agent_runtime.id, "agent"),
+        (listed.agent_runtime.id if listed else None, "model"),
+        (provider.agent_runtime.id if provider else None, "provider"),
+    )
+    for chosen, source in choices:
+        name, _, agent = (chosen or "").partition("/")
+        if name == "auto":
+            return ChosenRuntime("codex" if model is not None and _official(model) else "openclaw", source)
+        if name in RUNTIMES:
+            return ChosenRuntime(RUNTIMES[name], source, agent)
+    return ChosenRuntime("openclaw", "default")
+
+
+def choose_posture(models: ModelsSettings, entry: AgentEntry, model: Model) -> Posture:
+    """Whose shell and file changes a Codex turn has: as the agent says, or else the model or the provider; ours."""
+    provider, listed = _entries(models, model)
+    found = (entry.agent_runtime, *(each.agent_runtime for each in (listed, provider) if each is not None))
+    return next((each.posture for each in found if each.posture is not None), "own")
+
+
+def _entries(models: ModelsSettings, model: Model) -> tuple[ProviderSettings | None, ModelEntry | None]:
+    provider = models.providers.get(model.provider)
+    return provider, next((each for each in provider.models if each.id == model.id), None) if provider else None
+
+
+def _official(model: Model) -> bool:
+    """Whether it is OpenAI's own Responses API, asked as it is."""
+    plain = not (model.headers or model.params)
+    return plain and model.api == "openai-responses" and urlsplit(model.base_url).hostname == OPENAI_HOST
+
+
 class ModelService:
     """The model set of each agent, its thinking levels and the stats of its credentials."""
 
@@ -119,12 +200,16 @@ class ModelService:
         """By agent: the state of the profile files its set was built from."""
         self._served: tuple[discover.LocalModel, ...] | None = None
 
-    def runtime(self, agent_id: str, model: Model, session: str | None = None) -> ChosenRuntime:
+    def runtime(self, agent_id: str, model: Model | None, session: str | None = None) -> ChosenRuntime:
         """What carries out a turn with `model`; `session` is what the session chose."""
         agents = self._agents.current
         if agent_id not in agent_ids(agents):  # it was taken out of the configuration; its sessions are still there
             agent_id = default_agent(agents)
         return choose_runtime(self._models.current, resolve_agent(self._agents.current, agent_id).entry, model, session)
+
+    def posture(self, agent_id: str, model: Model) -> Posture:
+        """Whose shell and file changes a Codex turn of this agent has."""
+        return choose_posture(self._models.current, resolve_agent(self._agents.current, agent_id).entry, model)
 
     def model_set(self, agent_id: str) -> ModelSet:
         """The models as this agent sees them."""

@@ -10,7 +10,8 @@ from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Settings, doc
 from openclaw.models.tiers import Tier
 
-RuntimeId = Literal["openclaw", "codex", "auto"]
+RuntimeId = Annotated[str, Meta(pattern="^(openclaw|codex|auto|acp(/.+)?)$")]
+Posture = Literal["own", "native"]
 InputKind = Literal["text", "image", "audio", "video"]
 
 
@@ -19,7 +20,14 @@ class RuntimeSettings(Settings, frozen=True):
 
     id: Annotated[
         RuntimeId | None,
-        doc("openclaw: our own loop; codex: `codex app-server`; auto: codex for OpenAI's own Responses API"),
+        doc(
+            "openclaw: our own loop; codex: `codex app-server`; acp or acp/NAME: an external agent of acp.agents; "
+            "auto: codex for OpenAI's own Responses API"
+        ),
+    ] = None
+    posture: Annotated[
+        Posture | None,
+        doc("codex: own: it acts with our tools; native: with its own shell and patches, each judged by our policy"),
     ] = None
 
 

@@ -30,6 +30,9 @@ from openclaw.core.tool import Effects, Tool, ToolContext
 from openclaw.plugins import manifest, wire
 from openclaw.plugins.wire import decode_payload, encode_payload
 
+if sys.platform != "win32":
+    import resource
+
 
 async def call_function(function: Callable[..., Any], *args: Any) -> Any:
     """Calls a plugin's function; a plain one runs in a thread, so that it may block."""
@@ -438,9 +441,7 @@ def _load(pipe: Pipe, start: wire.HostStart, directory: Path, log: logging.Logge
 
 def _limit(memory_bytes: int) -> None:
     """Limits the memory of this process, where the system can. The gateway watches as well."""
-    try:
-        import resource
-    except ImportError:
+    if sys.platform == "win32":
         return
     for what, most in ((resource.RLIMIT_AS, memory_bytes), (resource.RLIMIT_CORE, 0)):
         with contextlib.suppress(OSError, ValueError):

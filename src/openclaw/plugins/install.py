@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from openclaw.core.errors import Conflict, InvalidRequest
+from openclaw.core.progress import Report, no_report
 from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins
 from openclaw.plugins.manifest import FILE, PluginManifest, read
 from openclaw.security.install import InspectFiles, InstallReview, StagedPackage, placing, remove_package, stage
@@ -32,9 +33,10 @@ def install(
     gatekeeper: PluginReview,
     now: float,
     force: bool = False,
+    report: Report = no_report,
 ) -> StagedPlugin:
     """Installs the plugin in `spec` below `root`; removes everything again when it is stopped."""
-    with stage_plugin(spec, root, inspect, force) as ready:
+    with stage_plugin(spec, root, inspect, force, report) as ready:
         gatekeeper.check(ready)
         with placing(ready, force) as move:
             # Accepted before it is moved into place: the other way round a starting gateway would refuse it.
@@ -53,7 +55,9 @@ def install(
 
 
 @contextlib.contextmanager
-def stage_plugin(spec: Path, root: Path, inspect: InspectFiles, force: bool = False) -> Iterator[StagedPlugin]:
+def stage_plugin(
+    spec: Path, root: Path, inspect: InspectFiles, force: bool = False, report: Report = no_report
+) -> Iterator[StagedPlugin]:
     """Unpacks the plugin in `spec` beside its destination, for as long as the block lasts."""
     found = read_package(spec, FILE)
     manifest = read(found[FILE][0])
@@ -62,7 +66,7 @@ def stage_plugin(spec: Path, root: Path, inspect: InspectFiles, force: bool = Fa
     target = root / manifest.id
     if target.exists() and not force:
         raise Conflict(f"{manifest.id} is already installed: --force replaces it, openclaw plugins update renews it")
-    with stage(StagedPlugin, spec, target, found, inspect, manifest=manifest) as ready:
+    with stage(StagedPlugin, spec, target, found, inspect, report, manifest=manifest) as ready:
         yield ready
 
 

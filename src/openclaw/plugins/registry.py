@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from openclaw.memory.settings import BUILT_IN as EMBEDDERS
 from openclaw.plugins.hooks.points import HookRegistration
 from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
 from openclaw.protocol.events import EventBus
+from openclaw.protocol.rpc import MethodRegistry
 from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.tool_policy import GROUPS, ToolLayer
 from openclaw.skills.roots import PluginDirectory
@@ -48,13 +49,13 @@ class PluginRegistry:
         hooks: "HookDispatcher",
         settings: Live[PluginsSettings],
         bus: EventBus,
-        methods: Callable[[], Iterable[str]] = tuple,
+        methods: MethodRegistry,
         off: str = "",
     ) -> None:
         self._off = off
         """Why no plugin runs, when none may."""
-        self._methods_taken = methods
-        """Names of the gateway's own methods."""
+        self._own_methods = methods
+        """The gateway's: no plugin takes their names."""
         self._bus = bus
         self._state, self._home, self._clock = state, home, clock
         self._settings = settings
@@ -119,7 +120,7 @@ class PluginRegistry:
         core = {
             "tools": [name for group in GROUPS.values() for name in group if name not in own],
             "commands": list(NAMES),
-            "methods": list(self._methods_taken()),
+            "methods": list(self._own_methods.own()),
             "embedders": [*EMBEDDERS, "auto", "none"],
             "channels": [*NO_CHANNEL, "main", "global", "unknown", "direct", "webchat"],
         }

@@ -12,6 +12,8 @@ import re
 import secrets
 import subprocess
 import tarfile
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -22,13 +24,14 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
-from openclaw.security.install import InstallReview, StagedPackage, placing, remove_package, stage
+from openclaw.core.progress import Report, no_report
+from openclaw.security.install import InspectFiles, InstallReview, StagedPackage, placing, remove_package, stage
 from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.gate import command
 from openclaw.skills.manifest import Installer, Reference, SkillManifest, find_outside_references
 from openclaw.skills.record import ORIGIN, RECORDS, Skill, Source
 from openclaw.skills.settings import DependencySettings
-from openclaw.skills.store import FILE, Inspect, read_manifest
+from openclaw.skills.store import FILE, read_manifest
 from openclaw.storage import atomic
 from openclaw.storage.archives import read_package
 from openclaw.storage.digests import Hasher
@@ -79,15 +82,16 @@ def install(
     source: Source,
     *,
     ledger: AcceptedSkills,
-    inspect: Inspect,
+    inspect: InspectFiles,
     gatekeeper: SkillReview,
     now: float,
     stamp: str,
     slug: str | None = None,
     force: bool = False,
+    report: Report = no_report,
 ) -> StagedSkill:
     """Installs the skill in `spec` below `root` and returns it. A failure leaves nothing behind."""
-    with stage_skill(spec, root, inspect, slug, force) as ready:
+    with stage_skill(spec, root, inspect, slug, force, report) as ready:
         gatekeeper.check(ready)
         _put(ready, source, ledger, force, now, stamp)
         return ready
@@ -95,7 +99,12 @@ def install(
 
 @contextlib.contextmanager
 def stage_skill(
-    spec: Path, root: Path, inspect: Inspect, slug: str | None = None, force: bool = False
+    spec: Path,
+    root: Path,
+    inspect: InspectFiles,
+    slug: str | None = None,
+    force: bool = False,
+    report: Report = no_report,
 ) -> Iterator[StagedSkill]:
     """Unpacks the skill in `spec` beside its target, for the duration of the block."""
     found = read_package(spec, FILE)
@@ -107,7 +116,7 @@ def stage_skill(
     if target.exists() and not force:
         raise Conflict(f"{target} is already there: --force replaces it, --as gives another name")
     outside = find_outside_references(manifest.body, manifest.body_line)
-    with stage(StagedSkill, spec, target, found, inspect, manifest=manifest, outside=outside) as ready:
+    with stage(StagedSkill, spec, target, found, inspect, report, manifest=manifest, outside=outside) as ready:
         yield ready
 
 
@@ -249,10 +258,12 @@ TIMEOUT = 900.0
 _CHUNK = 1 << 16
 
 
-def run(step: Installer, how: DependencySettings, tools: Path, environ: Mapping[str, str]) -> str:
+def run(
+    step: Installer, how: DependencySettings, tools: Path, environ: Mapping[str, str], report: Report = no_report
+) -> str:
     """Runs one install step; returns a line that says what was done. Downloads go to `tools`."""
     if step.kind == "download":
-        return f"saved {fetch(step, tools)}"
+        return f"saved {fetch(step, tools, report)}"
     line = command(step, how)
     try:
         done = subprocess.run(line, env=dict(environ), stdin=subprocess.DEVNULL, timeout=TIMEOUT, check=False)
@@ -265,11 +276,8 @@ def run(step: Installer, how: DependencySettings, tools: Path, environ: Mapping[
     return f"ran {' '.join(line)}"
 
 
-def fetch(step: Installer, tools: Path) -> Path:
+def fetch(step: Installer, tools: Path, report: Report = no_report) -> Path:
     """Downloads a step's file; deletes it unless its checksum is the one the skill names."""
-    import urllib.error  # slow to import, and few skills need it
-    import urllib.request
-
     if not step.sha256:
         raise InvalidRequest(f"{step.url} has no checksum: look at it and download it yourself")
     target = tools / step.target_dir / Path(urllib.request.url2pathname(step.url.split("?")[0])).name
@@ -278,13 +286,14 @@ def fetch(step: Installer, tools: Path) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with urllib.request.urlopen(step.url, timeout=60) as answer, temporary.open("xb") as file:  # noqa: S310
-            total = 0
+            total, size = 0, int(answer.headers["content-length"] or MAX_DOWNLOAD)
             while chunk := answer.read(_CHUNK):
                 total += len(chunk)
                 if total > MAX_DOWNLOAD:
                     raise InvalidRequest(f"{step.url} is larger than {MAX_DOWNLOAD >> 20} MiB")
                 digest.update(chunk)
                 file.write(chunk)
+                report("downloading (KiB)", total >> 10, size >> 10)
             file.flush()
             os.fsync(file.fileno())
         if digest.hexdigest() != step.sha256:

@@ -2,6 +2,8 @@
 
 import shutil
 from collections.abc import Mapping
+from importlib.machinery import PathFinder
+from importlib.metadata import entry_points
 from operator import attrgetter
 from pathlib import Path
 
@@ -94,9 +96,6 @@ def node_directories(home: Path, variables: Mapping[str, str]) -> tuple[Path, ..
 
 def package_directories() -> tuple[Path, ...]:
     """The skill directories of installed packages, by entry point; imports none of the packages."""
-    from importlib.machinery import PathFinder  # slow to import, and used once
-    from importlib.metadata import entry_points
-
     found: list[Path] = []
     for point in sorted(entry_points(group=GROUP), key=attrgetter("name", "value")):
         top, *rest = point.value.partition(":")[0].strip().split(".")

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.progress import Report, no_report, reported
 from openclaw.storage.atomic import write_new
 from openclaw.storage.digests import Unverifiable, read_regular
 
@@ -202,10 +203,10 @@ def _from_tar(source: Path) -> Iterator[ArchiveMember]:
             raise ArchiveRefused(f"{source} is not an archive we can read (.tgz, .tar or .zip): {error}") from error
 
 
-def write_package(directory: Path, found: Mapping[str, tuple[bytes, bool]]) -> None:
+def write_package(directory: Path, found: Mapping[str, tuple[bytes, bool]], report: Report = no_report) -> None:
     """Writes what `read_package` gave to a new directory, and to disk."""
     directory.mkdir(parents=True, mode=0o700)
-    for path, (data, runs) in found.items():
+    for path, (data, runs) in reported(found.items(), "unpacking", report):
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
         write_new(target, data, 0o755 if runs else 0o644)

@@ -19,6 +19,7 @@ import apsw
 from msgspec import Struct
 
 from openclaw.core.errors import StateError
+from openclaw.core.progress import Report, no_report, reported
 from openclaw.storage.atomic import private_directory
 from openclaw.storage.database import Migration, Params, Row
 
@@ -36,7 +37,9 @@ Admit = Callable[[int, int], None]
 """Called before a migration with the old and new version; raises to prevent it."""
 
 
-def connect(path: Path, migrations: Sequence[Migration], admit: Admit | None = None) -> apsw.Connection:
+def connect(
+    path: Path, migrations: Sequence[Migration], admit: Admit | None = None, report: Report = no_report
+) -> apsw.Connection:
     """A writable connection to a migrated database; refuses a file that a newer program wrote."""
     try:
         private_directory(path.parent)
@@ -56,7 +59,7 @@ def connect(path: Path, migrations: Sequence[Migration], admit: Admit | None = N
             if (found := _version(connection)) < known:
                 if found and admit is not None:
                     admit(found, known)
-                _migrate(connection, path, migrations)
+                _migrate(connection, path, migrations, report if found else no_report)
         except BaseException:
             connection.close()
             raise
@@ -78,17 +81,17 @@ def _use_wal(connection: apsw.Connection) -> None:
             time.sleep(0.01)
 
 
-def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[Migration]) -> None:
+def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[Migration], report: Report) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have migrated it while we waited for the lock.
         _refuse_newer(connection, path, migrations[-1].version)
         found = _version(connection)
-        for migration in migrations:
-            if migration.version > found:
-                for statement in migration.statements:
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {migration.version}")
+        missing = [migration for migration in migrations if migration.version > found]
+        for migration in reported(missing, "bringing the database up to date", report):
+            for statement in migration.statements:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {migration.version}")
         connection.execute("COMMIT")
     except BaseException:
         _roll_back(connection)
@@ -221,10 +224,12 @@ class Sqlite:
         return connection
 
     @classmethod
-    async def open(cls, path: Path, migrations: Sequence[Migration], admit: Admit | None = None) -> "Sqlite":
+    async def open(
+        cls, path: Path, migrations: Sequence[Migration], admit: Admit | None = None, report: Report = no_report
+    ) -> "Sqlite":
         writing = ThreadPoolExecutor(1, "db-write")
         try:
-            writer = await asyncio.get_running_loop().run_in_executor(writing, connect, path, migrations, admit)
+            writer = await asyncio.get_running_loop().run_in_executor(writing, connect, path, migrations, admit, report)
         except BaseException:
             writing.shutdown()
             raise

@@ -41,10 +41,10 @@ def test_an_answer_streams_in_as_markdown_and_the_status_line_says_who_answers(o
     answer = "It is **blue**.\n\n- one\n- two\n\n```python\nprint('sky')\n```\n"
     with MockModelServer([says(answer)]) as server, gateway(openclaw_home, server), chat(openclaw_home) as shown:
         shown.says("what colour is the sky?")
-        screen = shown.until(lambda text: "print('sky')" in text and "ready" in text)
+        screen = shown.until(lambda text: "print('sky')" in text and "ready" in text and "100/200.0k tokens" in text)
         assert screen.count("what colour is the sky?") == 1
         assert "It is blue." in screen and "• one" in screen
-        assert "mock/mock" in screen and "main:main" in screen and "100/200.0k tokens" in screen
+        assert "ready · mock/mock · main · " in screen
         shown.presses("C-d")
         assert shown.until_it_ends() == 0
 

@@ -197,7 +197,7 @@ def test_the_status_line_keeps_the_important_part_in_a_narrow_window() -> None:
         seconds=3,
         waiting=2,
     )
-    assert line(situation, 100) == "answering 3 s · 2 waiting · p/m · main:main · 1.5k/200.0k tokens · $0.5000"
+    assert line(situation, 100) == "answering 3 s · 2 waiting · p/m · main · 1.5k/200.0k tokens · $0.5000"
     assert line(situation, 30) == "answering 3 s · 2 waiting"
     assert len(line(situation, 8)) <= 8
 

@@ -20,7 +20,19 @@ from openclaw.cli.extensions.review import (
     print_findings,
 )
 from openclaw.cli.home import open_editor, read_home
-from openclaw.cli.render import JSON, YES, confirm, facts, now_ms, print_json, require_yes, say, show, table
+from openclaw.cli.render import (
+    JSON,
+    YES,
+    ProgressLine,
+    confirm,
+    facts,
+    now_ms,
+    print_json,
+    require_yes,
+    say,
+    show,
+    table,
+)
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.gateway.process import running_gateway
 from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins, digest_of
@@ -233,7 +245,7 @@ def install(source: str, dry_run: bool, as_json: bool, **agreed: Any) -> None:
     """Install a plugin from a directory or an archive (.tgz, .zip)."""
     here = PluginView()
     if dry_run:
-        with stage_plugin(Path(source), here.installed, scan_files, force=True) as ready:
+        with stage_plugin(Path(source), here.installed, scan_files, True, ProgressLine(quiet=as_json)) as ready:
             print_json(_report(ready)) if as_json else _show_report(ready)
         return
     ready = _install(here, Path(source), InstallOptions(quiet=as_json, **agreed))
@@ -350,6 +362,7 @@ def _install(here: PluginView, source: Path, options: InstallOptions, expected: 
         gatekeeper=PluginReview(policy=policy, hooks=(partial(ask_plugins, here.environment, options),), person=person),
         now=SystemClock().now(),
         force=options.force,
+        report=ProgressLine(quiet=options.quiet),
     )
 
 

@@ -20,7 +20,7 @@ from openclaw.cli.extensions.review import (
     print_findings,
 )
 from openclaw.cli.home import read_home
-from openclaw.cli.render import JSON, YES, confirm, note, now_ms, print_json, require_yes, say, show
+from openclaw.cli.render import JSON, YES, ProgressLine, confirm, note, now_ms, print_json, require_yes, say, show
 from openclaw.config.live import LiveConfig
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.process.tasks import SystemClock
@@ -203,7 +203,7 @@ def install(
     here = SkillView(agent_id)
     root, kind = here.root(everywhere)
     if dry_run:
-        with stage_skill(Path(source), root, scan_files, slug, force=True) as ready:
+        with stage_skill(Path(source), root, scan_files, slug, True, ProgressLine(quiet=as_json)) as ready:
             report = _report(ready, here)
             print_json(report) if as_json else _show_report(ready, report)
         return
@@ -298,7 +298,7 @@ def deps(name: str, step_id: str | None, yes: bool) -> None:
         raise InvalidRequest(f"{item.skill.name} is not accepted yet: openclaw skills trust {item.skill.name}")
     require_yes(f"Run: {describe_step(step, how)}?", yes, "not run")
     tools = here.environment.home.state / "tools" / installing.slug_of(item.skill.manifest.key)
-    click.echo(installing.run(step, how, tools, here.loaded.variables))
+    click.echo(installing.run(step, how, tools, here.loaded.variables, ProgressLine()))
 
 
 def _install(
@@ -334,6 +334,7 @@ def _install(
         stamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         slug=slug,
         force=options.force,
+        report=ProgressLine(quiet=options.quiet),
     )
     return _report(ready, here)
 

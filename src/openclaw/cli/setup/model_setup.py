@@ -1,4 +1,4 @@
-"""`openclaw models auth|add|set|test`, and the question of onboarding: connects a model and shows that it answers."""
+"""`openclaw models auth|login|add|set|test`, and the question of onboarding: connects a model and shows its answer."""
 
 import os
 import sys
@@ -9,6 +9,7 @@ import click
 
 from openclaw.cli.client import call, given
 from openclaw.cli.render import JSON, note, say, show
+from openclaw.cli.setup.login import sign_in
 from openclaw.core.errors import OpenClawError
 from openclaw.models import registry
 
@@ -16,6 +17,10 @@ CONNECT_SECONDS = 90.0
 KEY_FILE = click.option(
     "--key-file", type=click.File(), metavar="FILE", help="Read the key from FILE; - is standard input."
 )
+MODEL = click.option(
+    "--model", metavar="REF", help="provider/model to use with it, instead of the provider's usual one."
+)
+KEEP_MODEL = click.option("--keep-model", is_flag=True, help="Keep the model that answers now; only the key is added.")
 NO_CHECK = click.option("--no-check", is_flag=True, help="Keep it without trying it.")
 
 
@@ -23,8 +28,8 @@ NO_CHECK = click.option("--no-check", is_flag=True, help="Keep it without trying
 @click.argument("provider", required=False)
 @KEY_FILE
 @click.option("--from-env", is_flag=True, help="Take the key from this shell's variable, such as OPENAI_API_KEY.")
-@click.option("--model", metavar="REF", help="provider/model to use with it, instead of the provider's usual one.")
-@click.option("--keep-model", is_flag=True, help="Keep the model that answers now; only the key is added.")
+@MODEL
+@KEEP_MODEL
 @NO_CHECK
 @JSON
 def auth(
@@ -40,6 +45,8 @@ def auth(
 
     Without PROVIDER it asks which one. A running gateway uses the key from the next message on.
     """
+    if provider == "login":
+        raise click.UsageError("sign in with: openclaw models login openrouter")
     asks = sys.stdin.isatty() and key_file is None and not (from_env or as_json)
     if provider is None and model is None:
         if not asks:
@@ -51,13 +58,30 @@ def auth(
     if from_env:
         key = key_in_shell(provider or str(model).partition("/")[0])
     elif key_file is not None:
-        key = key_file.readline().strip()
+        key = read_key(key_file)
     elif asks:
+        if offers_login(provider):
+            note(f"`openclaw models login {provider}` signs in in a browser instead.")
         key = click.prompt(f"Key for {provider or model} (typed unseen)", hide_input=True).strip()
     else:
         raise click.UsageError("there is no terminal to type a key at: use --key-file or --from-env")
     what = given(provider=provider, model=model, apiKey=key)
     connect({**what, "check": not no_check, "use": not keep_model}, as_json)
+
+
+@click.command("login")
+@click.argument("provider", default="openrouter")
+@MODEL
+@KEEP_MODEL
+@click.option("--no-browser", is_flag=True, help="Print the address instead of opening a browser.")
+@JSON
+def login(provider: str, model: str | None, keep_model: bool, no_browser: bool, as_json: bool) -> None:
+    """Sign in at PROVIDER in a browser instead of giving a key; openrouter is the one that offers it.
+
+    With a browser on another machine: open the printed address there, and paste the address at which it ends here.
+    """
+    done = sign_in(provider, model=model, use=not keep_model, browser=not no_browser)
+    show(done, _answer_line(done), as_json)
 
 
 @click.command("add")
@@ -69,7 +93,7 @@ def auth(
 @JSON
 def add(address: str, model: str | None, name: str | None, key_file: Any, no_check: bool, as_json: bool) -> None:
     """Use a model server by its ADDRESS, such as http://192.168.1.20:8000/v1 (any OpenAI-compatible one)."""
-    key = key_file.readline().strip() if key_file is not None else None
+    key = read_key(key_file) if key_file is not None else None
     connect({**given(baseUrl=address, model=model, provider=name, apiKey=key), "check": not no_check}, as_json)
 
 
@@ -111,6 +135,19 @@ def _answer_line(found: Mapping[str, Any]) -> str:
     return f"{found['model']} answers{said}  ({found['ms'] / 1000:.1f} s)"
 
 
+def read_key(file: Any) -> str:
+    """The key in the first line of a file."""
+    key = str(file.readline()).strip()
+    if not key:
+        raise click.ClickException(f"there is no key in {file.name}: its first line is empty")
+    return key
+
+
+def offers_login(provider: str | None) -> bool:
+    facts = registry.load().provider(provider or "")
+    return facts is not None and facts.login is not None
+
+
 def key_in_shell(provider: str) -> str:
     """The key of a provider in this shell's environment."""
     facts = registry.load().provider(provider)
@@ -130,7 +167,10 @@ class _Choice(NamedTuple):
     params: dict[str, Any]
     """Of `models.connect`."""
     asks_key: bool = False
-    has_key: bool = False
+
+
+SIGN_IN = "sign in"
+"""Instead of a key: the person signs in in a browser."""
 
 
 def ask_model(setup: Mapping[str, Any], *, check: bool = True, title: str = "Which model shall answer?") -> Any:
@@ -145,7 +185,7 @@ def ask_model(setup: Mapping[str, Any], *, check: bool = True, title: str = "Whi
         if each["defaultModel"]:
             mark = " (has a key)" if each["hasKey"] and each["needsKey"] else ""
             label = f"{each['id']}{mark}"
-            choices.append(_Choice(label, {"provider": each["id"]}, each["needsKey"], each["hasKey"]))
+            choices.append(_Choice(label, {"provider": each["id"]}, each["needsKey"]))
     click.echo(title)
     click.echo(f"   [Enter] as it is: {setup['model'] or 'none'} ({setup['why']})")
     click.echo(columns([each.label for each in choices]))
@@ -158,6 +198,10 @@ def ask_model(setup: Mapping[str, Any], *, check: bool = True, title: str = "Whi
         if params is None:
             continue
         try:
+            if params.pop(SIGN_IN, False):
+                done = sign_in(params.get("provider", ""), model=params.get("model"))
+                say(_answer_line(done))
+                return done
             return connect({**params, "check": check})
         except OpenClawError as error:
             say(f"   {error.message.rstrip('.')}.")
@@ -174,16 +218,24 @@ def _asked_for(typed: str, choices: list[_Choice], setup: Mapping[str, Any]) -> 
         provider = typed.partition("/")[0].lower()
         known = next((each for each in setup["providers"] if each["id"] == provider), None)
         params = {"model": typed} if "/" in typed else {"provider": typed.lower()}
-        chosen = _Choice(typed, params, known is not None, bool(known and known["hasKey"] and known["source"]))
+        chosen = _Choice(typed, params, known is not None)
     if not chosen.asks_key:
         return chosen.params
     name = chosen.params.get("provider") or str(chosen.params["model"]).partition("/")[0]
-    where = next((each["keyUrl"] for each in setup["providers"] if each["id"] == name and each["keyUrl"]), "")
-    if where and not chosen.has_key:
-        click.echo(f"   keys are made at {where}")
-    hint = "Enter keeps the one that is there" if chosen.has_key else "Enter goes back"
+    facts: Mapping[str, Any] = next((each for each in setup["providers"] if each["id"] == name), {})
+    has_key = bool(facts.get("hasKey") and facts.get("needsKey"))
+    if facts.get("keyUrl") and not has_key:
+        click.echo(f"   keys are made at {facts['keyUrl']}")
+    if has_key:
+        hint = "Enter keeps the one that is there"
+    elif facts.get("login"):
+        hint = "Enter signs in in a browser"
+    else:
+        hint = "Enter goes back" if facts.get("needsKey") else "Enter: none"
     key = click.prompt(f"   key for {name} ({hint})", default="", show_default=False, hide_input=True).strip()
-    if not key and not chosen.has_key:
+    if not key and not has_key and facts.get("login"):
+        return {"provider": name, **chosen.params, SIGN_IN: True}
+    if not key and not has_key and facts.get("needsKey"):
         return None
     return {**chosen.params, **given(apiKey=key or None)}
 

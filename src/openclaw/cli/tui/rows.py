@@ -75,7 +75,9 @@ class ApprovalPrompt(Vertical):
         lines = command.count("\n") + 1
         more = f" ({lines} lines, {len(command):,} characters: Tab and ↓ read on)" if lines > SHOWN_LINES else ""
         waiting = f" {len(questions) - 1} more after this one." if len(questions) > 1 else ""
-        self._title.update(f"May this command run?{more}{waiting}")
+        keys = [key for key in ("y", "a", "n") if DECISIONS[key] in self.decisions]
+        answer = f" Type {', '.join(keys[:-1])} or {keys[-1]} and press Enter." if len(keys) > 1 else ""
+        self._title.update(f"May this command run?{answer}{more}{waiting}")
         self._command.update(command)
         why = spell_out_invisible(str(request.get("warningText") or ""))
         self._about.update(f"in {spell_out_invisible(str(request.get('cwd', '')))}{f' · {why}' if why else ''}")

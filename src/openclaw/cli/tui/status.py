@@ -93,7 +93,7 @@ def _activity(now: StatusLine) -> str:
 def _facts(now: StatusLine) -> list[str]:
     chosen = now.info if now.info.get("model") else now.defaults
     model = f"{chosen.get('modelProvider')}/{chosen.get('model')}" if chosen.get("model") else ""
-    key = one_line(now.session_key.removeprefix("agent:"), 30)
+    key = one_line(now.session_key.removeprefix("agent:").removesuffix(":main"), 30)
     given = now.info.get("label") or ("" if now.info.get("isMain") else now.info.get("displayName"))
     name = one_line(str(given or ""), 30)
     window = int(now.info.get("contextTokens") or now.defaults.get("contextTokens") or 0)

@@ -1,1 +1,4 @@
-"""Sample notes, and questions with the note that answers each (data files), for `openclaw.memory.evaluate`."""
+"""Sample notes, and questions with the note that answers each.
+
+Data files only: `openclaw.memory.evaluate` measures with them how well the search finds notes.
+"""

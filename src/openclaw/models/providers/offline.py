@@ -188,9 +188,9 @@ def remember(words: Words, scene: OfflineContext, results: Results) -> ToolUse |
     """Writes a note to a new file of today; existing files are never rewritten, so no note can be lost."""
     note, day = words["note"].strip(), f"{scene.now:%Y-%m-%d}"
     if not results:
-        # From today's names on, because a long listing is cut.
-        return ToolUse("ls", {"path": "memory", "after": day, "limit": MOST_NOTES})
-    names = [] if results[0].is_error else _names(results[0].text)
+        # Only today's, because a long list is cut; and from above, because there may be no notes yet.
+        return ToolUse("find", {"pattern": f"memory/{day}*.md", "path": ".", "limit": MOST_NOTES})
+    names = re.findall(rf"{day}[^/\s]*\.md", results[0].text)
     number = 1
     while (name := f"{day}.md" if number == 1 else f"{day}-{number}.md") in names:
         number += 1
