@@ -10,11 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from openclaw.devices import signature
-from openclaw.gateway.connections import Connections, Presence, attend
+from openclaw.gateway.connections import Connections, Presence, WebSocketServer, attend
 from openclaw.gateway.exposure import HostRules, listen
 from openclaw.gateway.launch import HttpService
 from openclaw.gateway.server import serving
-from openclaw.gateway.sockets import WebSocketServer
 from openclaw.process.tasks import SystemClock
 from openclaw.protocol import memory, websocket
 from openclaw.protocol.auth import AuthPolicy

@@ -316,6 +316,7 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "logout",
         "forget",
         "dismiss",
+        "finish",
     )
     (openclaw_home.workspace / "MEMORY.md").write_text("A note.\n")
     with GatewayProcess(openclaw_home) as gateway:

@@ -21,6 +21,7 @@ from openclaw.protocol.params import NoParams, Params
 from openclaw.protocol.rpc import MethodRefusal, read_params
 from openclaw.runs.rpc import agent as runs_rpc
 from openclaw.runs.rpc import chat as chat_rpc
+from openclaw.runs.rpc import tools as tools_rpc
 from openclaw.security import rpc as security_rpc
 from openclaw.sessions import params
 from openclaw.skills import rpc as skills_rpc
@@ -40,6 +41,7 @@ MODULES = (
     runs_rpc,
     security_rpc,
     skills_rpc,
+    tools_rpc,
     workspace_rpc,
 )
 TYPES = {

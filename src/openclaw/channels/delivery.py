@@ -187,6 +187,10 @@ class Sender:
             entry = structs.replace(entry, message=as_links(entry.message))
         if entry.message.media and not platform.facts.media_bytes:
             entry = structs.replace(entry, message=as_names(entry.message))
+        if entry.run_id and entry.message.media and entry.pieces is None:
+            # On record before it leaves: after a restart its text is cut as it was.
+            settled = await self._media.of_answer(entry.message, entry.session_key, platform.facts.media_bytes)
+            entry = await self._outbox.change(entry, settled)
         if entry.message.buttons:
             entry = structs.replace(entry, message=fit_buttons(entry.message, platform.facts))
         facts, message, chat = platform.facts, entry.message, _chat(entry.message.to)

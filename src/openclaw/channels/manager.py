@@ -23,7 +23,7 @@ from openclaw.channels.delivery import Sender
 from openclaw.channels.history import GroupHistory
 from openclaw.channels.inbound import InboundHandler, join_fragments
 from openclaw.channels.inbox import ChannelInbox, Conversation, RecordedChannelEvent
-from openclaw.channels.media.outbound import OutgoingMedia
+from openclaw.channels.media.outbound import FindFile, OutgoingMedia
 from openclaw.channels.media.voice import VoiceNotes
 from openclaw.channels.plugin_channel import PluginChannel
 from openclaw.channels.streaming import ReplyStreams
@@ -130,6 +130,7 @@ class ChannelManager:
         state_dir: Path,
         menu: Callable[[], Sequence[tuple[str, str]]] = tuple,
         voices: VoiceNotes | None = None,
+        find_file: FindFile | None = None,
     ) -> None:
         """`menu` gives the names and descriptions of what can be typed, for platforms with a menu."""
         self._inbox = inbox
@@ -145,7 +146,7 @@ class ChannelManager:
         self.platforms = platforms
         """The accounts we speak for now; the sender, the typing notices and the `message` tool look here too."""
         self._accounts: dict[AccountName, _Account] = {}
-        media, sections = OutgoingMedia(live.tools), live.channels
+        media, sections = OutgoingMedia(live.tools, find_file), live.channels
         self._sender = Sender(
             outbox, self.platforms, clock, live.delivery, media, previews=streams, channels=sections, voices=voices
         )

@@ -14,7 +14,7 @@ from openclaw.channels.accounts import LABELS, AccountName
 from openclaw.channels.media.outbound import is_address
 from openclaw.core.channel import Address, Button, ChannelFacts, Outbound, Platform
 from openclaw.core.errors import Conflict, InvalidRequest, Unavailable
-from openclaw.core.keys import SessionKey
+from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.core.sandbox import to_host_path, to_sandbox_path
 from openclaw.core.settings import Live
 from openclaw.runs.hooks.runs import RunHooks
@@ -22,6 +22,7 @@ from openclaw.runs.outbox import Outbox
 from openclaw.security.sandboxes.service import SandboxService
 from openclaw.tools.paths import confine, missing_error, quote_path, resolve_links, resolve_path
 from openclaw.tools.settings import ToolsSettings
+from openclaw.workspace.seed import Workspaces
 
 RECEIPT_SECONDS = 20.0
 MOST_BUTTONS = 100
@@ -77,9 +78,22 @@ def rows_of(buttons: tuple[tuple[ButtonArgs, ...], ...]) -> tuple[tuple[Button, 
 class Attachments:
     """Finds what may go along: files that the agent's own file tools could read, and addresses, fetched when sent."""
 
-    def __init__(self, sandboxes: SandboxService, tools: Live[ToolsSettings]) -> None:
+    def __init__(
+        self, sandboxes: SandboxService, tools: Live[ToolsSettings], workspaces: Workspaces, voices: Path
+    ) -> None:
+        """`voices` is where voice notes are put that an answer may name."""
         self._sandboxes = sandboxes
         self._tools = tools
+        self._workspaces = workspaces
+        self._voices = voices
+
+    def for_answer(self, raw: str, session_key: str) -> str:
+        """A file that the answer of a session names: from its workspace on, as its tools read files."""
+        raw = raw.removeprefix("file://")
+        if self._voices in Path(os.path.normpath(raw)).parents:
+            return _file(Path(raw))
+        key = parse_session_key(session_key)
+        return self.for_agent(raw, self._workspaces.of(key.agent), key)
 
     def for_agent(self, raw: str, workspace: Path, key: SessionKey) -> str:
         if is_address(raw):

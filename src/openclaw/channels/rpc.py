@@ -182,9 +182,9 @@ class ActionArguments(Params, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-def account_methods(
-    reports: ChannelReports, manager: ChannelManager, outbox: Outbox, live: LiveConfig, editor: Editor, clock: Clock
-) -> list[RpcMethod]:
+def account_methods(reports: ChannelReports, manager: ChannelManager, outbox: Outbox, clock: Clock) -> list[RpcMethod]:
+    """The methods that show accounts, start and stop them, and look after messages that are held."""
+
     def check_running() -> None:
         if not reports.runs:
             raise Unavailable(NOT_RUNNING)
@@ -205,6 +205,60 @@ def account_methods(
         name = (params.channel, params.account_id or "default")
         await manager.stop(name)
         return {"channel": name[0], "accountId": name[1], "stopped": True}
+
+    async def held(params: NoParams, caller: Caller) -> Any:
+        return {"messages": [_held(entry) for entry in await outbox.held()]}
+
+    async def release(params: HeldMessageParams, caller: Caller) -> Any:
+        await outbox.release(params.id)
+        return {"id": params.id, "released": True, "sends": reports.runs}
+
+    async def drop(params: HeldMessageParams, caller: Caller) -> Any:
+        await outbox.drop(params.id)
+        return {"id": params.id, "dropped": True}
+
+    return [
+        RpcMethod("channels.status", ChannelsStatusParams, status, READ),
+        RpcMethod("channels.start", ChannelAccountParams, start, ADMIN),
+        RpcMethod("channels.stop", ChannelAccountParams, stop, ADMIN),
+        RpcMethod("channels.held", NoParams, held, READ),
+        RpcMethod("channels.release", HeldMessageParams, release, ADMIN),
+        RpcMethod("channels.drop", HeldMessageParams, drop, ADMIN),
+    ]
+
+
+def setup_methods(
+    reports: ChannelReports, manager: ChannelManager, live: LiveConfig, editor: Editor
+) -> list[RpcMethod]:
+    """The methods that add accounts and take them away."""
+
+    async def available(params: NoParams, caller: Caller) -> Any:
+        return {"channels": [msgspec.to_builtins(each) for each in SETUPS.values()]}
+
+    async def add(params: ChannelsAddParams, caller: Caller) -> Any:
+        given = {key: value.strip() for key, value in msgspec.to_builtins(params).items() if value}
+        for key in ("channel", "accountId", OWNER):
+            given.pop(key, None)
+        name = (params.channel, params.account_id or "default")
+        loaded = load(editor.home, editor.environ)
+        added = await add_account(name, given, loaded, editor, manager.probe)
+        owners = loaded.config.commands.owner_allow_from
+        if params.owner:
+            who = BUILT_IN_CHANNELS[name[0]].normalise_sender(params.owner.strip().removeprefix(f"{name[0]}:"))
+            owners = (*owners, f"{name[0]}:{who}")
+            await asyncio.to_thread(editor.set, "commands.ownerAllowFrom", list(dict.fromkeys(owners)))
+        owned = any(each.startswith(f"{name[0]}:") for each in owners)
+        setup, probe = SETUPS[name[0]], added.probe
+        known_as = (probe.id if probe.id.startswith("@") else probe.name or probe.id) if probe else "it"
+        then = setup.then.format(name=known_as)
+        return {
+            "channel": name[0],
+            "accountId": name[1],
+            "probe": msgspec.to_builtins(probe),
+            "ownerConfigured": owned,
+            "connects": reports.runs,
+            "next": then if owned else f"{then} {setup.unowned}",
+        }
 
     async def sign_out(name: AccountName) -> tuple[bool, str]:
         """Makes the credential worthless on the platform, where that can be done; and why it could not."""
@@ -238,56 +292,11 @@ def account_methods(
         told = {"channel": name[0], "accountId": name[1], "deleted": True, "loggedOut": logged_out}
         return {**told, **({"error": problem} if problem else {})}
 
-    async def available(params: NoParams, caller: Caller) -> Any:
-        return {"channels": [msgspec.to_builtins(each) for each in SETUPS.values()]}
-
-    async def add(params: ChannelsAddParams, caller: Caller) -> Any:
-        given = {key: value.strip() for key, value in msgspec.to_builtins(params).items() if value}
-        for key in ("channel", "accountId", OWNER):
-            given.pop(key, None)
-        name = (params.channel, params.account_id or "default")
-        loaded = load(editor.home, editor.environ)
-        added = await add_account(name, given, loaded, editor, manager.probe)
-        owners = loaded.config.commands.owner_allow_from
-        if params.owner:
-            who = BUILT_IN_CHANNELS[name[0]].normalise_sender(params.owner.strip().removeprefix(f"{name[0]}:"))
-            owners = (*owners, f"{name[0]}:{who}")
-            await asyncio.to_thread(editor.set, "commands.ownerAllowFrom", list(dict.fromkeys(owners)))
-        owned = any(each.startswith(f"{name[0]}:") for each in owners)
-        setup, probe = SETUPS[name[0]], added.probe
-        known_as = (probe.id if probe.id.startswith("@") else probe.name or probe.id) if probe else "it"
-        then = setup.then.format(name=known_as)
-        return {
-            "channel": name[0],
-            "accountId": name[1],
-            "probe": msgspec.to_builtins(probe),
-            "ownerConfigured": owned,
-            "connects": reports.runs,
-            "next": then if owned else f"{then} {setup.unowned}",
-        }
-
-    async def held(params: NoParams, caller: Caller) -> Any:
-        return {"messages": [_held(entry) for entry in await outbox.held()]}
-
-    async def release(params: HeldMessageParams, caller: Caller) -> Any:
-        await outbox.release(params.id)
-        return {"id": params.id, "released": True, "sends": reports.runs}
-
-    async def drop(params: HeldMessageParams, caller: Caller) -> Any:
-        await outbox.drop(params.id)
-        return {"id": params.id, "dropped": True}
-
     return [
-        RpcMethod("channels.status", ChannelsStatusParams, status, READ),
-        RpcMethod("channels.start", ChannelAccountParams, start, ADMIN),
-        RpcMethod("channels.stop", ChannelAccountParams, stop, ADMIN),
-        RpcMethod("channels.logout", ChannelAccountParams, logout, ADMIN),
         RpcMethod("channels.available", NoParams, available, READ),
         RpcMethod("channels.add", ChannelsAddParams, add, ADMIN),
+        RpcMethod("channels.logout", ChannelAccountParams, logout, ADMIN),
         RpcMethod("channels.remove", ChannelsRemoveParams, remove, ADMIN),
-        RpcMethod("channels.held", NoParams, held, READ),
-        RpcMethod("channels.release", HeldMessageParams, release, ADMIN),
-        RpcMethod("channels.drop", HeldMessageParams, drop, ADMIN),
     ]
 
 

@@ -1,6 +1,6 @@
 """The composition root: reads the configuration and builds every part, each from those before it."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from openclaw.budget.service import BudgetService
@@ -12,7 +12,6 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.provider import OpenProvider
 from openclaw.core.tool import Approver
 from openclaw.gateway.state import open_state
-from openclaw.harnesses.acp import AcpHarness
 from openclaw.memory.service import MemoryService
 from openclaw.models.providers import ProviderPool
 from openclaw.models.service import ModelService
@@ -22,6 +21,7 @@ from openclaw.process.environment import Environment, local_timezone
 from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.machine import detect_machine
 from openclaw.protocol.events import EventBus
+from openclaw.protocol.rpc import MethodRegistry
 from openclaw.runs.hooks.runs import RunHooks
 from openclaw.runs.prepare import TurnPreparer
 from openclaw.runs.route import ModelRoutes
@@ -30,7 +30,7 @@ from openclaw.runs.turn import AutoReset, TurnRunner
 from openclaw.security.approvals import ApprovalFile
 from openclaw.security.audit_log import AuditLog
 from openclaw.security.gates import SessionAllowlist
-from openclaw.security.label_service import LabelService, files_of_programs
+from openclaw.security.label_service import LabelService
 from openclaw.security.sandboxes.service import SandboxService
 from openclaw.sessions.files import WriteLocks
 from openclaw.sessions.index import SessionIndex, SessionRow
@@ -57,10 +57,10 @@ class App:
         bus: EventBus,
         open_provider: OpenProvider | None = None,
         *,
-        methods: Callable[[], Iterable[str]] = tuple,
+        methods: MethodRegistry | None = None,
         safe: bool = False,
     ) -> None:
-        """`methods` are the names of the gateway's own methods; in `safe` mode neither plugins nor hooks run."""
+        """No plugin takes the name of one of `methods`; in `safe` mode neither plugins nor hooks run."""
         home, config, user_home = environment.home, live.config, environment.home_dir
         state = home.state
         self.environment = environment
@@ -88,7 +88,14 @@ class App:
             live.internal_hooks, live.agents, live.variables, live.is_set, environment, clock, zone, resting=safe
         )
         self.plugins = plugins = PluginRegistry(
-            state, user_home, clock, self.run_hooks.hooks, live.plugins, bus, methods, off="safe mode" if safe else ""
+            state,
+            user_home,
+            clock,
+            self.run_hooks.hooks,
+            live.plugins,
+            bus,
+            methods or MethodRegistry(),
+            off="safe mode" if safe else "",
         )
         self._providers = ProviderPool(plugins.provider)
         self.skills = SkillService(
@@ -118,22 +125,10 @@ class App:
         self.models = ModelService(
             environment, self.audit, agents=live.agents, models=live.models, auth=live.auth, variables=live.variables
         )
-        harness = AcpHarness(approver, live.variables, files_of_programs(state))
-        self.open_provider = opener = open_provider or self._providers
+        self.open_provider = open_provider or self._providers
         self.platforms: dict[tuple[str, str], Platform] = {}
         """The accounts on channels that we speak for now, by channel and account."""
-        self.routes = ModelRoutes(
-            self.models,
-            self.budget,
-            harness,
-            opener,
-            self.workspaces,
-            clock,
-            agents=live.agents,
-            acp=live.acp,
-            state=state,
-            variables=live.variables,
-        )
+        self.routes = self._build_routes(approver)
         self.machine_tools = MachineTools(
             live, state, clock, self.sandboxes, self.workspaces, approver, self.memories, plugins, self.routes.look_at
         )
@@ -143,9 +138,33 @@ class App:
             db, index, self.locks, clock, live.agents, self._session_ended, self.run_hooks.session_resets
         )
         self.system_events = SystemEvents(db, clock)
-        self.preparer = TurnPreparer(
-            live=live,
-            environment=environment,
+        self.preparer = self._build_preparer(keys, approver)
+        renewal = AutoReset(
+            index, self.lifecycle, self.system_events, clock, settings=live.session, zone=zone_of(self.machine.timezone)
+        )
+        self.turns = TurnRunner(
+            index, self.locks, clock, self.workspaces.of, self.preparer, self.system_events, renewal
+        )
+
+    def _build_routes(self, approver: Approver) -> ModelRoutes:
+        live = self.live
+        return ModelRoutes(
+            self.models,
+            self.budget,
+            self.open_provider,
+            self.workspaces,
+            self.clock,
+            agents=live.agents,
+            acp=live.acp,
+            state=self.home.state,
+            variables=live.variables,
+            approver=approver,
+        )
+
+    def _build_preparer(self, keys: StateKeys, approver: Approver) -> TurnPreparer:
+        return TurnPreparer(
+            live=self.live,
+            environment=self.environment,
             machine=self.machine,
             keys=keys,
             archive=self.archive,
@@ -155,7 +174,7 @@ class App:
             routes=self.routes,
             skills=self.skills,
             sandboxes=self.sandboxes,
-            plugins=plugins,
+            plugins=self.plugins,
             hooks=self.run_hooks,
             hook_files=self.hook_files,
             label_service=self.label_service,
@@ -164,13 +183,7 @@ class App:
             settled=self._settled,
             audit=self.audit,
             platforms=self.platforms,
-            clock=clock,
-        )
-        renewal = AutoReset(
-            index, self.lifecycle, self.system_events, clock, settings=live.session, zone=zone_of(self.machine.timezone)
-        )
-        self.turns = TurnRunner(
-            index, self.locks, clock, self.workspaces.of, self.preparer, self.system_events, renewal
+            clock=self.clock,
         )
 
     def toolset(self, session_tools: SessionTools | None = None) -> Toolset:
@@ -204,7 +217,7 @@ async def open_app(
     open_provider: OpenProvider | None = None,
     loaded: LoadedConfig | None = None,
     bus: EventBus | None = None,
-    methods: Callable[[], Iterable[str]] = tuple,
+    methods: MethodRegistry | None = None,
     safe: bool = False,
 ) -> AsyncIterator[App]:
     """The parts of this process, with its state; closed with the block."""
@@ -238,7 +251,7 @@ async def build_app(
     bus: EventBus,
     open_provider: OpenProvider | None = None,
     *,
-    methods: Callable[[], Iterable[str]] = tuple,
+    methods: MethodRegistry | None = None,
     safe: bool = False,
 ) -> AsyncIterator[App]:
     """The parts of this process on its state; closed with the block."""

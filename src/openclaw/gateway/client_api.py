@@ -37,14 +37,13 @@ from openclaw.gateway import exposure
 from openclaw.gateway import rpc as gateway_rpc
 from openclaw.gateway.app import App
 from openclaw.gateway.capabilities import capabilities, describe_agent
-from openclaw.gateway.connections import Connections, Presence
+from openclaw.gateway.connections import Connections, Presence, WebSocketServer
 from openclaw.gateway.exposure import decide, shared_secret
 from openclaw.gateway.http import metrics
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch
 from openclaw.gateway.reload import Reload
 from openclaw.gateway.services import Services
-from openclaw.gateway.sockets import WebSocketServer
 from openclaw.memory import rpc as memory_rpc
 from openclaw.plugins import rpc as plugins_rpc
 from openclaw.plugins.hooks.events import RESTART_MS, GatewayContext, HookEvent, make_event
@@ -67,8 +66,8 @@ from openclaw.runs.projection import EventProjection
 from openclaw.runs.queue import QueuePolicy
 from openclaw.runs.rpc import agent as runs_rpc
 from openclaw.runs.rpc import chat as chat_rpc
-from openclaw.runs.rpc import lend as lend_rpc
 from openclaw.runs.rpc import record as record_rpc
+from openclaw.runs.rpc import tools as tools_rpc
 from openclaw.runs.rpc.preview import preview_next
 from openclaw.security import rpc as security_rpc
 from openclaw.security.pending import PendingApprovals
@@ -182,6 +181,7 @@ class ChannelParts:
             app.home.state,
             partial(_menu, app.plugins),
             services.voices,
+            services.tools.attachments.for_answer,
         )
         connects = launch.background and not launch.safe
         self.reports = ChannelReports(self.manager, services.outbox, live, app.plugins.channels, runs=connects)
@@ -265,7 +265,7 @@ class ClientApi:
         sessions, runs, toolset = services.sessions, services.runs, services.toolset
         live, clock, environment = app.live, launch.clock, launch.environment
         session_parts = (sessions, services.control, app.lifecycle, runs, app.models, app.index)
-        offered: lend_rpc.OfferedSkills = {}
+        offered: tools_rpc.OfferedSkills = {}
         yield runs_rpc.run_methods(
             sessions,
             app.lifecycle,
@@ -279,39 +279,27 @@ class ClientApi:
             services.outbox.routes,
             app.archive,
         )
-        yield chat_rpc.chat_methods(
-            *session_parts,
+        yield chat_rpc.send_methods(
+            sessions,
+            services.control,
+            runs,
             app.workspaces,
-            app.plugins,
-            app.memories,
             app.turns,
             app.bus,
-            projection,
             commands,
             queue,
             offered,
-            app.live.session,
+            live.session,
         )
+        yield chat_rpc.history_methods(sessions, runs, app.models, app.index, app.plugins, app.memories, projection)
         yield sessions_rpc.sessions_methods(
             sessions, app.lifecycle, app.models, app.index, app.home.state, app.memories
         )
         yield runs_rpc.session_methods(*session_parts, queue)
-        yield runs_rpc.agent_methods(
-            sessions,
-            app.models,
-            app.home.state,
-            app.home,
-            app.workspaces,
-            app.plugins,
-            toolset,
-            app.preparer,
-            live,
-            live.agents,
-            live.tools,
-            environment,
-        )
-        yield lend_rpc.lend_methods(sessions, app.preparer, toolset)
-        yield lend_rpc.offer_methods(offered)
+        yield runs_rpc.agent_methods(sessions, app.models, app.workspaces, live, environment)
+        yield tools_rpc.tool_methods(sessions, app.plugins, toolset, app.preparer, live.agents, live.tools)
+        yield tools_rpc.lend_methods(sessions, app.preparer, toolset)
+        yield tools_rpc.offer_methods(offered)
         yield sessions_rpc.transcript_methods(sessions, app.lifecycle, runs, app.index)
         yield prompt_rpc.prompt_methods(
             sessions,
@@ -329,14 +317,17 @@ class ClientApi:
         live, bus, clock, environment = app.live, app.bus, launch.clock, launch.environment
         granted = app.home.state / "exec-approvals.json"
         yield gateway_rpc.system_methods(app, services, self.reports, self._presence, self._started)
-        yield rpc.cron_methods(sessions, automation.scheduler, automation.heartbeats)
+        yield rpc.cron_methods(sessions, automation.scheduler)
+        yield rpc.heartbeat_methods(sessions, automation.heartbeats)
         yield budget_rpc.usage_methods(sessions, app.db, app.budget)
         yield gateway_rpc.subscriptions_methods(app, sessions, self.connections)
         yield workspace_rpc.files_methods(app.workspaces, live.agents, self.histories)
-        yield memory_rpc.memory_methods(sessions, app.memories, clock)
+        yield memory_rpc.memory_methods(sessions, app.memories)
+        yield memory_rpc.note_methods(sessions, app.memories, clock)
         yield skills_rpc.skill_methods(sessions, app.workspaces, app.skills, editor, clock)
         yield skills_rpc.status_methods(sessions, app.home.state, app.workspaces, app.skills)
         yield config_rpc.config_methods(sessions, live, environment, bus)
+        yield config_rpc.schema_methods()
         opens, follows = app.open_provider, launch.background
         connector = model_setup.ModelConnector(app.models, opens, editor, live, bus, clock, follows=follows)
         yield model_setup.model_setup_methods(connector)
@@ -347,7 +338,8 @@ class ClientApi:
         yield gateway_rpc.capability_methods(live.agents, partial(capabilities, app, app.toolset()))
         yield plugins_rpc.plugins_methods(app.plugins)
         yield plugins_rpc.install_methods(app.plugins, app.run_hooks.hooks, app.audit)
-        yield channels_rpc.account_methods(self.reports, self.channels, services.outbox, live, editor, clock)
+        yield channels_rpc.account_methods(self.reports, self.channels, services.outbox, clock)
+        yield channels_rpc.setup_methods(self.reports, self.channels, live, editor)
         yield channels_rpc.pairing_methods(self.reports, services.outbox, live, editor, app.home.state, clock)
         yield channels_rpc.sending_methods(
             services.tools.messages, services.tools.attachments, app.workspaces, live, runs=launch.background

@@ -27,7 +27,7 @@ from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway import process
 from openclaw.gateway.exposure import Exposure, ExposureOptions
 from openclaw.gateway.http.admission import ConnectionLimits, fit_descriptors
-from openclaw.gateway.launch import Compose, Control, GatewayLaunch, GatewayParts, hide_environment
+from openclaw.gateway.launch import Compose, Control, GatewayLaunch, GatewayParts, hide_environment, log_progress
 from openclaw.gateway.logs import DailyFile, LogFiles, Logs
 from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS, WAIT_SECONDS, GatewayLock, hold_gateway_lock
 from openclaw.gateway.reload import Reload, Reloader
@@ -37,6 +37,9 @@ from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.security.redaction import Redactor, secret_variables, secrets_in
 from openclaw.version import __version__
+
+if sys.platform != "win32":
+    import resource
 
 if TYPE_CHECKING:
     from openclaw.gateway.http.certificates import LoadedCertificate
@@ -209,6 +212,7 @@ class _Life:
                 server=server,
                 control=self._control,
                 clock=SystemClock(),
+                report=log_progress,
                 safe=self._options.safe_mode == "on" or (verdict.safe and self._options.safe_mode == "auto"),
             )
             self._greet(exposure, server, verdict, launch.safe)
@@ -281,12 +285,11 @@ class _Life:
             _set_up(self._logs, reload.loaded, self._options, self._environment.home.state)
             try:
                 exposure = gateway_exposure.decide(settings, reload.loaded.variables, self._options.wishes)
-                server.front.host_rules = _host_rules(settings, exposure)
+                server.front.apply(_host_rules(settings, exposure))
                 await parts.reload(reload)
             except OpenClawError as error:
                 log.error("config change not applied (%s): %s", names, error.message)
-                # So that the next edit, which may repair it, is compared with what is in force.
-                self._reloader.loaded = self._loaded
+                self._reloader.revert(self._loaded)
                 return
             log.info("config change applied: %s", names)
         self._loaded = reload.loaded
@@ -357,8 +360,6 @@ def _connection_limits(settings: ConnectionLimitSettings) -> ConnectionLimits:
     )
     if sys.platform == "win32":
         return limits
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -19,6 +19,7 @@ from openclaw.config.check import ConfigProblem
 from openclaw.config.edit import Editor
 from openclaw.config.load import LoadedConfig, load, problems_of, read
 from openclaw.core.errors import AuthFailed, ConfigError, Conflict, InvalidRequest, NotFound, OpenClawError, StateError
+from openclaw.core.progress import Report, no_report, reported
 from openclaw.core.text import utf16_length
 from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway.exposure import LEAST_SECRET, ExposureOptions, decide
@@ -95,9 +96,9 @@ def collect_context(environment: Environment) -> DoctorContext:
     return DoctorContext(environment=environment, loaded=loaded, problems=problems, now=round(time.time() * 1000))
 
 
-def run_checks(scene: DoctorContext) -> list[DoctorFinding]:
+def run_checks(scene: DoctorContext, report: Report = no_report) -> list[DoctorFinding]:
     """Everything the checks find, the worst first."""
-    found = [finding for check in CHECKS for finding in check(scene)]
+    found = [finding for check in reported(CHECKS, "checking", report) for finding in check(scene)]
     return [finding for severity in SEVERITIES for finding in found if finding.severity == severity]
 
 

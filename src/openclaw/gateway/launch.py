@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from openclaw.config.load import LoadedConfig
 from openclaw.core.clock import Clock
+from openclaw.core.progress import Report, no_report
 from openclaw.core.secret import Secret
 from openclaw.gateway.connections import Transport
 from openclaw.gateway.exposure import Exposure, ExposureOptions
@@ -98,6 +99,12 @@ class HttpService(Struct, frozen=True, kw_only=True):
     routes: "Sequence[BaseRoute]" = ()
 
 
+def log_progress(what: str, done: int, total: int) -> None:
+    """A `Report` for a gateway: its log says when long work begins and ends."""
+    if total and done in (0, total):
+        log.info("%s: %d of %d", what, done, total)
+
+
 class GatewayLaunch(Struct, frozen=True, kw_only=True):
     """What a composition is given."""
 
@@ -114,6 +121,8 @@ class GatewayLaunch(Struct, frozen=True, kw_only=True):
     clock: Clock
     safe: bool
     """Start without channels, plugins and cron."""
+    report: Report = no_report
+    """Hears how far the start is, when it takes long."""
     background: bool = True
     """Whether anything happens by itself: channels, jobs, heartbeats, and runs that another process left unfinished.
     Without it the tools that need a gateway that goes on (sessions, sub-agents, cron) are not offered."""

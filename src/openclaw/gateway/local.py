@@ -11,6 +11,7 @@ from functools import partial
 
 from openclaw.config.load import load
 from openclaw.core.clock import Clock
+from openclaw.core.progress import Report, no_report
 from openclaw.core.provider import OpenProvider
 from openclaw.gateway.connections import attend
 from openclaw.gateway.exposure import LOOPBACK, Exposure, ExposureOptions
@@ -35,8 +36,12 @@ async def local_gateway(
     warn: Callable[[str], None] | None = None,
     clock: Clock | None = None,
     open_provider: OpenProvider | None = None,
+    report: Report = no_report,
 ) -> AsyncIterator[GatewayClient]:
-    """The owner's client of a gateway for the length of the block. `warn` hears what the configuration gets wrong."""
+    """The owner's client of a gateway for the length of the block.
+
+    `warn` hears what the configuration gets wrong, `report` how far the start is.
+    """
     hide_environment()
     loaded = load(environment.home, environment.environ)
     if warn is not None:
@@ -52,6 +57,7 @@ async def local_gateway(
         control=Control(),
         clock=clock or SystemClock(),
         safe=False,
+        report=report,
         background=False,
     )
     owner = ConnectOptions(version=__version__, platform=sys.platform, scopes=SCOPES, caps=caps)

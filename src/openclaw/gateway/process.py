@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -164,8 +164,20 @@ def boot_log(state: Path) -> Path:
     return state / "logs" / "gateway-boot.log"
 
 
+Waiting = Callable[[float], None]
+"""Told again and again how many seconds somebody has waited."""
+
+
+def no_waiting(seconds: float) -> None:
+    """For who waits without a word."""
+
+
 def start(
-    arguments: Sequence[str], environ: Mapping[str, str], state: Path, seconds: float = START_SECONDS
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    state: Path,
+    seconds: float = START_SECONDS,
+    waiting: Waiting = no_waiting,
 ) -> RunningGateway:
     """Starts `gateway run` in the background and waits until it is ready."""
     path = boot_log(state)
@@ -184,8 +196,9 @@ def start(
         )
     finally:
         os.close(fd)
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    began = time.monotonic()
+    while time.monotonic() < began + seconds:
+        waiting(time.monotonic() - began)
         found = running_gateway(state)
         if found is not None and found.pid == child.pid and found.port and ask_health(found).ready:
             # It outlives us, so nobody waits for it.

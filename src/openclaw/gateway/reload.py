@@ -126,6 +126,10 @@ class Reloader:
             self.loaded = read
             return Reload(changed=changed, kind=classify(changed), loaded=read) if changed else None
 
+    def revert(self, loaded: LoadedConfig) -> None:
+        """A change was not applied: the next edit, which may repair it, is compared with `loaded`, still in force."""
+        self.loaded = loaded
+
     def _read(self) -> LoadedConfig | str:
         """The present configuration, or why it cannot be used."""
         try:

@@ -62,6 +62,10 @@ class ServerFront:
         self._ready = asyncio.Event()
         self._started = time.monotonic()
 
+    def apply(self, host_rules: HostRules) -> None:
+        """From now on these hosts may be named."""
+        self.host_rules = host_rules
+
     def offer(self, service: HttpService) -> None:
         """Starts serving requests."""
         self._service = service

@@ -14,6 +14,7 @@ from openclaw.channels.accounts import AccountName
 from openclaw.channels.media.voice import VoiceNotes
 from openclaw.channels.messages import Attachments, MessageService
 from openclaw.channels.tools import MessageTool
+from openclaw.config.schema import Config
 from openclaw.config.tools import ConfigTool
 from openclaw.config.update import installation_update
 from openclaw.core.channel import Platform
@@ -94,6 +95,7 @@ class GatewayTools:
             bounds=self._bounds,
             origins=self._origins,
             fork=lifecycle.fork,
+            prefer=lifecycle.prefer,
             discard=self._discard,
             archive=self._archive,
             target=DeliveryTargets(app.run_hooks.hooks, app.audit, outbox.routes, app.platforms).of,
@@ -104,7 +106,7 @@ class GatewayTools:
         parts = (sessions, lifecycle, runs, models, app.index, app.clock, app.sandboxes)
         seen = (*parts, *settings, roster, app.machine.timezone)
         spawn = SessionsSpawn(
-            sessions, lifecycle, models, app.workspaces, app.sandboxes, live, live.agents, live.tools, self.subagents
+            sessions, models, app.workspaces, app.sandboxes, live, live.agents, live.tools, self.subagents
         )
         self._status = SessionStatus(*seen)
         self._tools: list[Tool] = [
@@ -126,7 +128,7 @@ class GatewayTools:
         self._asked_about: TtsSettings | None = None
         self._offers = self._tools
         self.messages = messages
-        self.attachments = Attachments(app.sandboxes, live.tools)
+        self.attachments = Attachments(app.sandboxes, live.tools, app.workspaces, voices.speech.folder)
         self._inbox = inbox
 
     def tools(self, key: SessionKey) -> list[Tool]:
@@ -219,20 +221,11 @@ def build_services(
     waited: Callable[[str], float] = never_waited,
 ) -> Services:
     """Builds the services around `app`; `subscribers` hear what runs say, `restart` starts the gateway anew."""
-    live, clock, bus = app.live, app.clock, app.bus
+    live, clock, bus, platforms = app.live, app.clock, app.bus, app.platforms
     publish = RunPublisher(*subscribers)
     policy = SendPolicy(app.lifecycle, live.session)
     inbox, outbox = Inbox(app.db, clock), Outbox(app.db, clock, policy=policy, live=live)
-    platforms = app.platforms
-    defaults = live.config.agents.defaults
-    main = defaults.max_concurrent or max(8, 4 * (os.cpu_count() or 1))
-    lanes = lanes or Lanes(
-        {
-            "main": main,
-            "subagent": defaults.subagents.max_concurrent,
-            "cron-nested": live.config.cron.max_concurrent_runs,
-        }
-    )
+    lanes = lanes or _build_lanes(live.config)
     runs = RunService(
         app.turns,
         inbox,
@@ -258,33 +251,7 @@ def build_services(
         settings=live.session,
         patched=app.hook_files.session_patched,
     )
-    automation = build_automation(
-        AutomationContext(
-            sessions=sessions,
-            lifecycle=app.lifecycle,
-            maintenance=SessionMaintenance(app.index, app.lifecycle, runs, clock, live.session),
-            runs=runs,
-            index=app.index,
-            system_events=app.system_events,
-            home=app.home,
-            workspaces=app.workspaces,
-            db=app.db,
-            clock=clock,
-            turns=app.turns,
-            run_hooks=app.run_hooks,
-            sandboxes=app.sandboxes,
-            budget=app.budget,
-            machine_tools=app.machine_tools,
-            bus=bus,
-            agents_settings=live.agents,
-            cron_settings=live.cron,
-            commands_settings=live.commands,
-            channels=live.channels,
-            outbox=outbox,
-            platforms=platforms,
-            environ=app.environment.environ,
-        )
-    )
+    automation = _build_automation(app, runs, sessions, outbox)
     messages = MessageService(platforms, outbox, app.run_hooks)
     voices = VoiceNotes(
         Speech(live.tts, live.models, live.variables, app.home.state / "media" / "voice"),
@@ -322,4 +289,48 @@ def build_services(
         tools=tools,
         toolset=app.toolset(tools),
         control=control,
+    )
+
+
+def _build_lanes(config: Config) -> Lanes:
+    """How many runs of each kind are carried out at once."""
+    defaults = config.agents.defaults
+    return Lanes(
+        {
+            "main": defaults.max_concurrent or max(8, 4 * (os.cpu_count() or 1)),
+            "subagent": defaults.subagents.max_concurrent,
+            "cron-nested": config.cron.max_concurrent_runs,
+        }
+    )
+
+
+def _build_automation(app: App, runs: RunService, sessions: SessionService, outbox: Outbox) -> Automation:
+    """What starts by itself: jobs, heartbeats, maintenance."""
+    live = app.live
+    return build_automation(
+        AutomationContext(
+            sessions=sessions,
+            lifecycle=app.lifecycle,
+            maintenance=SessionMaintenance(app.index, app.lifecycle, runs, app.clock, live.session),
+            runs=runs,
+            index=app.index,
+            system_events=app.system_events,
+            home=app.home,
+            workspaces=app.workspaces,
+            db=app.db,
+            clock=app.clock,
+            turns=app.turns,
+            run_hooks=app.run_hooks,
+            sandboxes=app.sandboxes,
+            budget=app.budget,
+            machine_tools=app.machine_tools,
+            bus=app.bus,
+            agents_settings=live.agents,
+            cron_settings=live.cron,
+            commands_settings=live.commands,
+            channels=live.channels,
+            outbox=outbox,
+            platforms=app.platforms,
+            environ=app.environment.environ,
+        )
     )

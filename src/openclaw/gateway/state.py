@@ -9,6 +9,7 @@ from pathlib import Path
 
 from openclaw.core.clock import Clock
 from openclaw.core.errors import StateError
+from openclaw.core.progress import Report, no_report
 from openclaw.gateway.process import running_gateway
 from openclaw.process.environment import Home
 from openclaw.sessions.index import SessionIndex
@@ -19,19 +20,21 @@ from openclaw.storage.sqlite import Sqlite
 
 
 @asynccontextmanager
-async def open_state(home: Home, clock: Clock) -> AsyncIterator[tuple[Database, SessionIndex]]:
+async def open_state(
+    home: Home, clock: Clock, report: Report = no_report
+) -> AsyncIterator[tuple[Database, SessionIndex]]:
     """The database and the list of sessions, rebuilt from the transcripts when it is new."""
     # A name of our own: an existing home has an openclaw.sqlite that is not ours to touch.
     path = home.state / "state" / "openclaw-py.sqlite"
     users = SharedLock(path.with_name(path.name + ".users"))
     try:
         await asyncio.to_thread(users.take)
-        db = await Sqlite.open(path, STATE_MIGRATIONS, partial(_refuse_old_gateway, home.state, users))
+        db = await Sqlite.open(path, STATE_MIGRATIONS, partial(_refuse_old_gateway, home.state, users), report)
         try:
             await asyncio.to_thread(users.share)
             index = SessionIndex(db, home.state, clock)
             if not await db.read("SELECT 1 FROM transcripts LIMIT 1"):
-                await index.rebuild()
+                await index.rebuild(report)
             yield db, index
         finally:
             await db.close()

@@ -16,7 +16,7 @@ from openclaw.gateway import process, service
 from openclaw.gateway.client_target import call_gateway, exposure_of, find_gateway
 from openclaw.gateway.exposure import Exposure
 from openclaw.gateway.logs import LogFiles, newest
-from openclaw.gateway.process import RunningGateway, running_gateway
+from openclaw.gateway.process import RunningGateway, Waiting, no_waiting, running_gateway
 from openclaw.process.environment import Environment
 from openclaw.storage.atomic import replace_file
 from openclaw.version import __version__
@@ -106,10 +106,13 @@ def service_manager(environment: Environment, port: int | None = None) -> servic
     return service.ServiceManager(manager, what, environment.home_dir, environment.environ)
 
 
-def wait_ready(environment: Environment, *, not_pid: int = 0, seconds: float = READY_SECONDS) -> RunningGateway:
+def wait_ready(
+    environment: Environment, *, not_pid: int = 0, seconds: float = READY_SECONDS, waiting: Waiting = no_waiting
+) -> RunningGateway:
     """Waits until the gateway is ready; another process than `not_pid`."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    began = time.monotonic()
+    while time.monotonic() < began + seconds:
+        waiting(time.monotonic() - began)
         found = running_gateway(environment.home.state)
         if found and found.pid != not_pid and found.port and process.ask_health(found).ready:
             return found

@@ -39,13 +39,14 @@ from openclaw.core.messages import AssistantBlock, Text, Thinking, ToolCall, Too
 from openclaw.core.provider import Endpoint, ModelRequest, Provider, cost_of
 from openclaw.core.sandbox import RunningSandbox, SandboxLaunch, SandboxSpec, to_host_path
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Approver, Decision
+from openclaw.models.providers import encode_request
 from openclaw.process.environment import Environment
+from openclaw.runs.replay import Replay, load_export, replay
 from openclaw.runs.request import RunRequest
 
 if TYPE_CHECKING:
     from openclaw.gateway.app import App
     from openclaw.models.recording import RecordedCall
-    from openclaw.runs.replay import Replay
     from openclaw.runs.request import RecordedEvent, SessionRenewed, SessionRepaired
 
 T = TypeVar("T")
@@ -409,8 +410,6 @@ class RecordedRun:
     """
 
     def __init__(self, data: bytes) -> None:
-        from openclaw.runs.replay import load_export
-
         document, self.calls = load_export(data)
         self.run_id = document.run_id
 
@@ -433,11 +432,8 @@ class RecordedRun:
     def model(self) -> "RecordedModel":
         return RecordedModel(self.calls)
 
-    async def replay(self) -> "Replay":
+    async def replay(self) -> Replay:
         """Whether the loop still makes the same requests, to the byte; its text says what is different."""
-        from openclaw.models.providers import encode_request
-        from openclaw.runs.replay import replay
-
         return await replay(self.calls, encode_request, FakeClock())
 
 

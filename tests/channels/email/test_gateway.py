@@ -96,7 +96,7 @@ async def test_attachments_go_both_ways_and_several_in_one_mail(openclaw_home: T
     content = bytes(range(256)) * 8_000
     workspace = openclaw_home.workspace
     with (
-        MockModelServer([says(f"See.\nMEDIA:{workspace}/a.txt\nMEDIA:{workspace}/b.txt")]) as model,
+        MockModelServer([says(f"See.\nMEDIA:{workspace}/a.txt\nMEDIA: ./b.txt")]) as model,
         MailboxServer() as box,
     ):
         configure(openclaw_home, model, box)

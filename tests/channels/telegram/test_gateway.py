@@ -226,6 +226,26 @@ async def test_files_go_out_from_disk_and_from_an_address(openclaw_home: Tempora
                 assert [name for name, _ in telegram.calls].count("file") == fetched
 
 
+async def test_files_of_an_answer_are_looked_for_in_the_workspace(openclaw_home: TemporaryHome, tmp_path: Path) -> None:
+    """A file that cannot be sent, or that the agent may not read, does not keep the words from arriving."""
+    (openclaw_home.workspace / "a.txt").write_text("beside SOUL.md")
+    (tmp_path / "elsewhere.txt").write_text("not in the workspace")
+    lost = f"Some.\nMEDIA: ./gone.txt\nMEDIA:{tmp_path}/elsewhere.txt"
+    script = [says("Here.\nMEDIA: ./a.txt"), says("Again.\nMEDIA:`a.txt`"), says(lost)]
+    with TelegramServer() as telegram, MockModelServer(script) as model:
+        configure(openclaw_home, model, telegram, {"fs": {"workspaceOnly": True}}, streaming={"mode": "off"})
+        with GatewayProcess(openclaw_home):
+            for count, said in enumerate(("send it", "again", "others"), 1):
+                telegram.says(said)
+                sent = await hears_all(telegram, count)
+    assert [(each["method"], each.get("caption")) for each in sent[:2]] == [
+        ("sendDocument", "Here."),
+        ("sendDocument", "Again."),
+    ]
+    assert sent[0]["content"] == b"beside SOUL.md"
+    assert sent[2]["text"] == "Some.\n\n[not sent: gone.txt]\n\n[not sent: elsewhere.txt]"
+
+
 async def test_an_address_of_this_machine_is_not_fetched(openclaw_home: TemporaryHome) -> None:
     with TelegramServer() as telegram:
         telegram.files["plan.pdf"] = b"%PDF-1.7"

@@ -380,7 +380,8 @@ class UpdateParams(CronUpdateParams, frozen=True, kw_only=True):
     patch: Patch
 
 
-def cron_methods(sessions: SessionService, scheduler: Scheduler, heartbeats: HeartbeatService) -> list[RpcMethod]:
+def cron_methods(sessions: SessionService, scheduler: Scheduler) -> list[RpcMethod]:
+    """The methods `cron.*`."""
     instance = str(uuid.uuid4())
     book = scheduler.book
 
@@ -447,6 +448,22 @@ def cron_methods(sessions: SessionService, scheduler: Scheduler, heartbeats: Hea
         shown_entries = [run_to_json(entry) for entry in entries if wanted is None or entry.status in wanted]
         return {"entries": shown_entries, **_paging(total, offset, limit, len(entries))}
 
+    return [
+        RpcMethod("cron.list", CronListParams, listed, READ),
+        RpcMethod("cron.status", NoParams, status, READ),
+        RpcMethod("cron.get", CronGetParams, get, READ),
+        RpcMethod("cron.parse", CronParseParams, parse, READ),
+        RpcMethod("cron.add", AddParams, add, ADMIN),
+        RpcMethod("cron.update", UpdateParams, update, ADMIN),
+        RpcMethod("cron.remove", CronRemoveParams, remove, ADMIN),
+        RpcMethod("cron.run", CronRunParams, run, ADMIN),
+        RpcMethod("cron.runs", CronRunsParams, runs, READ),
+    ]
+
+
+def heartbeat_methods(sessions: SessionService, heartbeats: HeartbeatService) -> list[RpcMethod]:
+    """The methods that wake the assistant, and show and switch its heartbeats."""
+
     async def wake(params: WakeParams, caller: Caller) -> Any:
         key = sessions.key(params.session_key or "main", params.agent_id)
         await heartbeats.add_event(key, params.text, params.mode)
@@ -467,15 +484,6 @@ def cron_methods(sessions: SessionService, scheduler: Scheduler, heartbeats: Hea
         return {"ok": True, "enabled": params.enabled}
 
     return [
-        RpcMethod("cron.list", CronListParams, listed, READ),
-        RpcMethod("cron.status", NoParams, status, READ),
-        RpcMethod("cron.get", CronGetParams, get, READ),
-        RpcMethod("cron.parse", CronParseParams, parse, READ),
-        RpcMethod("cron.add", AddParams, add, ADMIN),
-        RpcMethod("cron.update", UpdateParams, update, ADMIN),
-        RpcMethod("cron.remove", CronRemoveParams, remove, ADMIN),
-        RpcMethod("cron.run", CronRunParams, run, ADMIN),
-        RpcMethod("cron.runs", CronRunsParams, runs, READ),
         RpcMethod("wake", WakeParams, wake, WRITE),
         RpcMethod("last-heartbeat", NoParams, last, READ),
         RpcMethod("heartbeats.status", NoParams, beating, READ),

@@ -1,16 +1,20 @@
 """Files that go out: every platform gets a path of a file that is there and not too large; an address is fetched."""
 
 import asyncio
+import logging
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from msgspec import structs
 
 from openclaw.core.channel import MessageRefused, Outbound
+from openclaw.core.errors import OpenClawError
 from openclaw.core.settings import Fixed, Live
 from openclaw.tools.settings import ToolsSettings
+
+log = logging.getLogger(__name__)
 
 
 def is_address(media: str) -> bool:
@@ -35,11 +39,32 @@ def as_names(message: Outbound) -> Outbound:
     return structs.replace(message, text="\n\n".join(filter(None, (message.text, *names))), media=())
 
 
+FindFile = Callable[[str, str], str]
+"""The path of a file that an answer names, by its session's key; raises when that session may not have it."""
+
+
 class OutgoingMedia:
     """Checks and fetches files for platforms."""
 
-    def __init__(self, settings: Live[ToolsSettings]) -> None:
+    def __init__(self, settings: Live[ToolsSettings], find: FindFile | None = None) -> None:
+        """`find` gives the path of a file that the answer of a session names."""
         self._settings = settings
+        self._find = find
+
+    async def of_answer(self, message: Outbound, session_key: str, limit: int) -> Outbound:
+        """An answer with the paths of its files; what cannot go is named in its text, which arrives all the same."""
+        return await asyncio.to_thread(self._settle, message, session_key, limit)
+
+    def _settle(self, message: Outbound, session_key: str, limit: int) -> Outbound:
+        paths, lost = [], []
+        for media in message.media:
+            try:
+                found = media if self._find is None else self._find(media, session_key)
+                paths.append(check_file(found, limit))
+            except OpenClawError as error:
+                log.warning("an answer of %s names a file that cannot be sent: %s", session_key, error.message)
+                lost.append(f"[not sent: {Path(media).name}]")
+        return structs.replace(message, text="\n\n".join(filter(None, (message.text, *lost))), media=tuple(paths))
 
     @asynccontextmanager
     async def opened(self, message: Outbound, limit: int) -> AsyncIterator[Outbound]:
