@@ -85,7 +85,15 @@ class App:
         self.label_service = LabelService(state, user_home, live.security, clock, home.config)
         self.run_hooks = RunHooks(self.audit, approver, clock, self.machine.fence_id)
         self.hook_files = HookFiles(
-            live.internal_hooks, live.agents, live.variables, live.is_set, environment, clock, zone, resting=safe
+            self.run_hooks.hooks,
+            live.internal_hooks,
+            live.agents,
+            live.variables,
+            live.is_set,
+            environment,
+            clock,
+            zone,
+            resting=safe,
         )
         self.plugins = plugins = PluginRegistry(
             state,

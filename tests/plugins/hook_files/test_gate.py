@@ -9,6 +9,7 @@ import pytest
 
 from openclaw.agent.settings import AgentsSettings
 from openclaw.core.settings import Fixed
+from openclaw.plugins.hooks.dispatch import HookDispatcher
 from openclaw.plugins.hooks.files import HookFiles
 from openclaw.plugins.hooks.manifest import HookDirectory, HookManifest, Source, judge
 from openclaw.plugins.settings import InternalHooksSettings
@@ -62,7 +63,8 @@ def looked_for(*, safe: bool = False, **given: Any) -> bool:
     agents, variables = Fixed(AgentsSettings()), Fixed(dict[str, str]())
     machine = Environment(environ={}, home_dir=Path("/"), cwd=Path("/"))
     live = Fixed(settings(**given))
-    return HookFiles(live, agents, variables, bool, machine, FakeClock(), UTC, resting=safe).on
+    clock = FakeClock()
+    return HookFiles(HookDispatcher(clock), live, agents, variables, bool, machine, clock, UTC, resting=safe).on
 
 
 def test_nobody_looks_for_hooks_that_nobody_wants() -> None:
