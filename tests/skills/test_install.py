@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
-from openclaw.security.install import repair_interrupted
+from openclaw.extensions.install import repair_interrupted
 from openclaw.security.install_scan import scan_files
 from openclaw.skills.install import (
     SkillReview,

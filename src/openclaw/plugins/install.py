@@ -9,9 +9,9 @@ from pathlib import Path
 
 from openclaw.core.errors import Conflict, InvalidRequest
 from openclaw.core.progress import Report, no_report
+from openclaw.extensions.install import InspectFiles, InstallReview, StagedPackage, placing, remove_package, stage
 from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins
 from openclaw.plugins.manifest import FILE, PluginManifest, read
-from openclaw.security.install import InspectFiles, InstallReview, StagedPackage, placing, remove_package, stage
 from openclaw.storage.archives import read_package
 
 

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
 from openclaw.core.progress import Report, no_report
-from openclaw.security.install import InspectFiles, InstallReview, StagedPackage, placing, remove_package, stage
+from openclaw.extensions.install import InspectFiles, InstallReview, StagedPackage, placing, remove_package, stage
 from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.gate import command
 from openclaw.skills.manifest import Installer, Reference, SkillManifest, find_outside_references

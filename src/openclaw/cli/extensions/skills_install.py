@@ -23,8 +23,8 @@ from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, YES, ProgressLine, confirm, note, now_ms, print_json, require_yes, say, show
 from openclaw.config.live import LiveConfig
 from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.extensions.install import repair_interrupted
 from openclaw.process.tasks import SystemClock
-from openclaw.security.install import repair_interrupted
 from openclaw.security.install_scan import scan_files
 from openclaw.skills import install as installing
 from openclaw.skills.accepted import make_entry
