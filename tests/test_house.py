@@ -15,7 +15,8 @@ PURE = """
 agent/arguments agent/repeats agent/settings automation/cron/jobs automation/cron/schedule automation/cron/watch
 automation/heartbeat automation/settings automation/webhooks budget/limits budget/settings channels/access
 channels/chunking channels/settings config/migrate config/redact config/schema config/tree core/channel core/commands
-core/errors core/events core/hooks core/keys core/messages core/provider core/sandbox core/text models/failover
+core/errors core/events core/hooks core/keys core/messages core/provider core/sandbox core/text
+extensions/front_matter extensions/gate models/failover
 models/refs models/registry models/settings models/thinking models/timeouts plugins/admit plugins/hooks/manifest
 plugins/hooks/points plugins/manifest plugins/settings plugins/wire prompt/build prompt/diff prompt/facts prompt/fit
 prompt/lint prompt/report prompt/sections/stable prompt/sections/tools prompt/sections/volatile

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from openclaw.extensions.find import expand_path
 from openclaw.skills.record import PRECEDENCE
-from openclaw.skills.roots import PluginDirectory, expand_path, package_directories, roots
+from openclaw.skills.roots import PluginDirectory, package_directories, roots
 from openclaw.skills.settings import LimitSettings, SkillsSettings
 from tests.skills.conftest import Bench, names, put, usable
 

@@ -2,13 +2,11 @@
 
 import shutil
 from collections.abc import Mapping
-from importlib.machinery import PathFinder
-from importlib.metadata import entry_points
-from operator import attrgetter
 from pathlib import Path
 
 from msgspec import Struct
 
+from openclaw.extensions.find import package_places
 from openclaw.skills.record import Source
 
 GROUP = "openclaw.skills"
@@ -78,11 +76,6 @@ def roots(places: SkillRoots) -> tuple[SkillRoot, ...]:
     return tuple(root for root in found if root.owned or root.path.resolve() not in own)
 
 
-def expand_path(text: str, home: Path, cwd: Path) -> Path:
-    """Expands a path from the settings: `~` is `home`, relative paths start at `cwd`."""
-    return home / text[2:] if text.startswith(("~/", "~\\")) else home if text == "~" else cwd / text
-
-
 def node_directories(home: Path, variables: Mapping[str, str]) -> tuple[Path, ...]:
     """The skill directories of globally installed node packages: of bun, and of npm by its prefix or its program."""
     named = (variables.get(name) for name in NPM_PREFIXES)
@@ -97,13 +90,7 @@ def node_directories(home: Path, variables: Mapping[str, str]) -> tuple[Path, ..
 def package_directories() -> tuple[Path, ...]:
     """The skill directories of installed packages, by entry point; imports none of the packages."""
     found: list[Path] = []
-    for point in sorted(entry_points(group=GROUP), key=attrgetter("name", "value")):
-        top, *rest = point.value.partition(":")[0].strip().split(".")
-        try:
-            spec = PathFinder.find_spec(top)
-        except (ImportError, ValueError):
-            continue
-        for place in (spec.submodule_search_locations if spec else None) or ():
-            directory = Path(place, *rest)
-            found.append(directory / "skills" if (directory / "skills").is_dir() else directory)
+    for _, places, module in package_places(GROUP):
+        directories = [place / module for place in places]
+        found += [each / "skills" if (each / "skills").is_dir() else each for each in directories]
     return tuple(dict.fromkeys(found))

@@ -17,11 +17,14 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import StateError
 from openclaw.core.text import Origin, sanitize_line
+from openclaw.extensions.find import stays_inside
+from openclaw.extensions.front_matter import Malformed
+from openclaw.extensions.gate import MachineFacts
 from openclaw.security.install_scan import ScanFinding
 from openclaw.skills import gate
 from openclaw.skills.accepted import AcceptedSkills, make_entry
-from openclaw.skills.gate import AcceptedContent, JudgedSkill, ListedSkill, MachineFacts, SkillList, merge
-from openclaw.skills.manifest import Malformed, Reference, SkillManifest, find_outside_references, parse
+from openclaw.skills.gate import AcceptedContent, JudgedSkill, ListedSkill, SkillList, merge
+from openclaw.skills.manifest import Reference, SkillManifest, find_outside_references, parse
 from openclaw.skills.record import BUNDLED, ORIGIN, RECORDS, Skill, SkillProblem, Source
 from openclaw.skills.roots import SkillRoot, SkillRoots, bundled, roots
 from openclaw.skills.settings import LimitSettings, SkillsSettings
@@ -210,7 +213,7 @@ def _candidates(
         if real in visited:
             continue
         visited.add(real)
-        if depth and root.contained and not _stays(real, (real_top, *targets)):
+        if depth and root.contained and not stays_inside(real, (real_top, *targets)):
             noted.append(_note("symlink-escape", directory, "is a link out of its skills directory; it was left out"))
             continue
         looked += depth > 0
@@ -244,10 +247,6 @@ def _inside(directory: str, real: str) -> tuple[str, list[tuple[str, str]]]:
                 if not entry.name.startswith(".") and entry.name not in _PASSED_OVER and entry.is_dir():
                     below.append((entry.name, os.path.realpath(plain) if entry.is_symlink() else plain))
     return "", sorted(below)
-
-
-def _stays(real: str, places: Iterable[str]) -> bool:
-    return any(real == place or real.startswith(place.rstrip(os.sep) + os.sep) for place in places)
 
 
 def _note(kind: str, path: "str | Path", message: str) -> SkillProblem:

@@ -34,6 +34,7 @@ from openclaw.cli.render import (
     table,
 )
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
+from openclaw.extensions.find import expand_path
 from openclaw.gateway.process import running_gateway
 from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins, digest_of
 from openclaw.plugins.admit import PluginVerdict, judge, memory_slot_problem, unknown_entries
@@ -47,7 +48,6 @@ from openclaw.plugins.manifest import FIELDS, PluginManifest
 from openclaw.plugins.settings import PluginEntry
 from openclaw.process.tasks import SystemClock
 from openclaw.security.install_scan import scan_files
-from openclaw.skills.roots import expand_path
 from openclaw.storage.digests import Hasher, contents
 
 
