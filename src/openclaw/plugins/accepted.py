@@ -27,23 +27,10 @@ class AcceptedPlugins(AcceptedStore[AcceptedPlugin]):
         otherwise = "mend it, or move it away and install your plugins again"
         super().__init__(state / FILE, "plugins", AcceptedPlugin, otherwise)
 
-    def forget(self, name: str) -> None:
-        with self.changing() as entries:
-            entries.pop(name, None)
-
-    def accept(self, name: str, entry: AcceptedPlugin) -> None:
-        with self.changing() as entries:
-            entries[name] = entry
-
-
-def tree_digest(directory: Path) -> str:
-    """The digest over everything in `directory`, read now; raises `Unverifiable`."""
-    return Hasher(float).tree(str(directory)).sha256
-
 
 def digest_of(directory: Path) -> str:
-    """The same; when there is none, the reason, which matches no accepted digest."""
+    """The digest over everything in `directory`, read now; when there is none, the reason, which matches no digest."""
     try:
-        return tree_digest(directory)
+        return Hasher(float).tree(str(directory)).sha256
     except Unverifiable as error:
         return f"unverifiable: {error}"

@@ -13,7 +13,13 @@ from openclaw.extensions.find import expand_path, stays_inside, subdirectories
 from openclaw.extensions.gate import look_at_machine
 from openclaw.plugins.hooks import manifest
 from openclaw.plugins.hooks.accepted import AcceptedHooks
-from openclaw.plugins.hooks.manifest import FoundHooks, HookDirectory, HookProblem, HookVerdict, UnusableHook
+from openclaw.plugins.hooks.manifest import (
+    FoundHooks,
+    HookDirectory,
+    HookProblem,
+    HookVerdict,
+    UnusableHook,
+)
 from openclaw.plugins.settings import InternalHooksSettings
 from openclaw.process.environment import Environment
 from openclaw.storage.digests import Unverifiable, read_regular
