@@ -14,7 +14,7 @@ import pytest
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.extensions.install import install
-from openclaw.plugins.accepted import AcceptedPlugins
+from openclaw.plugins.find import AcceptedPlugins
 from openclaw.plugins.install import PluginReview, StagedPlugin, put
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import MockModelServer

@@ -1,4 +1,6 @@
-"""Discovers plugins in directories the settings name, among installed ones and in packages; imports nothing."""
+"""Discovers plugins in directories the settings name, among installed ones and in packages; imports nothing.
+
+`plugins-lock.json` has those that people accepted, by id, with a digest over all files."""
 
 import os
 import stat
@@ -10,7 +12,8 @@ from msgspec import Struct, structs
 
 from openclaw.extensions.find import package_places, subdirectories
 from openclaw.plugins.manifest import FILE, MAX_BYTES, PluginManifest, read
-from openclaw.storage.digests import Unverifiable, read_regular
+from openclaw.storage.accepted import AcceptedStore
+from openclaw.storage.digests import Hasher, Unverifiable, read_regular
 
 GROUP = "openclaw.plugins"
 Source = Literal["path", "installed", "package", "bundled"]
@@ -115,3 +118,33 @@ def _unsafe(directory: Path) -> str:
     if about.st_uid not in (0, os.getuid()):
         return "it belongs to another user"
     return ""
+
+
+# What was accepted.
+
+ACCEPTED = "plugins-lock.json"
+
+
+class AcceptedPlugin(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A plugin as it was accepted."""
+
+    tree_sha256: str
+    version: str = ""
+    source: Literal["path", "archive"] = "path"
+    spec: str = ""
+    """Where it came from."""
+    at: int = 0
+
+
+class AcceptedPlugins(AcceptedStore[AcceptedPlugin]):
+    def __init__(self, state: Path) -> None:
+        otherwise = "mend it, or move it away and install your plugins again"
+        super().__init__(state / ACCEPTED, "plugins", AcceptedPlugin, otherwise)
+
+
+def digest_of(directory: Path) -> str:
+    """The digest over everything in `directory`, read now; when there is none, the reason, which matches no digest."""
+    try:
+        return Hasher(float).tree(str(directory)).sha256
+    except Unverifiable as error:
+        return f"unverifiable: {error}"

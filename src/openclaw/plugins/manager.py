@@ -19,9 +19,8 @@ from openclaw.core.plugin import Api, Hook, PluginContributions, Service
 from openclaw.core.secret import Secret
 from openclaw.extensions.find import expand_path
 from openclaw.plugins import manifest, proxies, wire
-from openclaw.plugins.accepted import AcceptedPlugins, digest_of
 from openclaw.plugins.admit import admit, judge, memory_slot_problem
-from openclaw.plugins.find import FoundPlugin, discover_plugins
+from openclaw.plugins.find import AcceptedPlugins, FoundPlugin, digest_of, discover_plugins
 from openclaw.plugins.host import describe_error, register
 from openclaw.plugins.process import GOODBYE_SECONDS, SLACK, PluginFailed, PluginLaunch, PluginProcess
 from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginsSettings

@@ -24,10 +24,9 @@ from openclaw.cli.render import (
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.extensions.find import expand_path
 from openclaw.gateway.process import running_gateway
-from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins, digest_of
 from openclaw.plugins.admit import PluginVerdict, judge, memory_slot_problem, unknown_entries
 from openclaw.plugins.contract import check_contract
-from openclaw.plugins.find import FoundPlugin, discover_plugins
+from openclaw.plugins.find import AcceptedPlugin, AcceptedPlugins, FoundPlugin, digest_of, discover_plugins
 from openclaw.plugins.install import StagedPlugin, make_plugin, put
 from openclaw.plugins.manager import reveal_secrets
 from openclaw.plugins.manifest import FIELDS, PluginManifest
