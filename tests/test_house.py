@@ -23,7 +23,7 @@ prompt/lint prompt/report prompt/sections/stable prompt/sections/tools prompt/se
 security/audit security/exec_policy security/external security/install_scan security/labels security/sandboxes/policy
 security/scan security/settings security/shell security/tool_policy security/undo_plan sessions/compaction/plan
 sessions/compaction/summary sessions/reply_parse sessions/reply_text sessions/settings sessions/transcript
-skills/catalog skills/gate skills/invoke skills/manifest skills/record skills/settings tools/mcp/schema tools/settings
+skills/catalog skills/gate skills/invoke skills/manifest skills/settings tools/mcp/schema tools/settings
 workspace/budget
 """.split()
 IMPURE_IMPORTS = {"asyncio", "os", "time", "pathlib", "socket", "subprocess", "random", "secrets"}

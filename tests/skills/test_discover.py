@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw.extensions.find import expand_path
-from openclaw.skills.record import PRECEDENCE
-from openclaw.skills.roots import PluginDirectory, package_directories, roots
+from openclaw.skills.find import PRECEDENCE, PluginDirectory, package_directories, roots
 from openclaw.skills.settings import LimitSettings, SkillsSettings
 from tests.skills.conftest import Bench, names, put, usable
 
@@ -151,7 +150,7 @@ def test_five_megabytes_are_not_even_read(bench):
 
 
 def _shipped_files() -> Any:
-    from openclaw.skills.roots import bundled
+    from openclaw.skills.find import bundled
 
     return [
         path

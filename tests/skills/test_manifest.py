@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from openclaw.extensions import front_matter
 from openclaw.extensions.front_matter import Malformed, split_words
+from openclaw.skills.find import read_manifest
 from openclaw.skills.manifest import MAX_NAME, SkillManifest, find_outside_references, parse
-from openclaw.skills.store import read_manifest
 from tests.skills.corpus import CASES, Case
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from openclaw.core.errors import Conflict, InvalidRequest
 from openclaw.extensions.install import InstallReview, StagedPackage
 from openclaw.plugins.find import AcceptedPlugin, AcceptedPlugins
-from openclaw.plugins.hooks.discover import FILE as HOOK_FILE
+from openclaw.plugins.hooks.find import FILE as HOOK_FILE
 from openclaw.plugins.hooks.manifest import HookManifest
 from openclaw.plugins.hooks.manifest import parse as parse_hook
 from openclaw.plugins.manifest import FILE, PluginManifest, read

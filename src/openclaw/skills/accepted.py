@@ -10,8 +10,8 @@ from pathlib import Path
 from msgspec import structs
 
 from openclaw.core.errors import StateError
+from openclaw.skills.find import Skill
 from openclaw.skills.gate import AcceptedContent, Approver
-from openclaw.skills.record import Skill
 from openclaw.storage.accepted import AcceptedStore
 from openclaw.storage.atomic import private_directory
 from openclaw.storage.digests import TreeDigest, contents

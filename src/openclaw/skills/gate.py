@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from openclaw.core.errors import NotFound
 from openclaw.extensions.gate import MachineFacts, MissingRequirement, find_missing
+from openclaw.skills.find import Collision, Skill, SkillProblem, Source
 from openclaw.skills.manifest import Installer, SkillManifest, SkillPermissions
-from openclaw.skills.record import Collision, Skill, SkillProblem, Source
 from openclaw.skills.settings import DependencySettings, SkillEntrySettings, SkillsSettings, TrustMode
 from openclaw.storage.digests import DigestedFile
 

@@ -26,11 +26,10 @@ from openclaw.core.errors import Conflict, InvalidRequest, StateError
 from openclaw.core.progress import Report, no_report
 from openclaw.extensions.install import InstallReview, StagedPackage
 from openclaw.skills.accepted import AcceptedSkills, make_entry
+from openclaw.skills.find import FILE, ORIGIN, RECORDS, Skill, Source, read_manifest
 from openclaw.skills.gate import command
 from openclaw.skills.manifest import Installer, Reference, SkillManifest, find_outside_references
-from openclaw.skills.record import ORIGIN, RECORDS, Skill, Source
 from openclaw.skills.settings import DependencySettings
-from openclaw.skills.store import FILE, read_manifest
 from openclaw.storage import atomic
 from openclaw.storage.archives import read_package
 from openclaw.storage.digests import Hasher

@@ -21,12 +21,19 @@ from openclaw.security import install_scan
 from openclaw.security.label_service import files_of_programs, labelled_files
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.catalog import catalog_text
+from openclaw.skills.find import (
+    ORIGIN,
+    RECORDS,
+    PluginDirectory,
+    ScanDependencies,
+    SkillRoots,
+    node_directories,
+    package_directories,
+)
 from openclaw.skills.gate import ListedSkill, SkillList
 from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard, collect_variables
-from openclaw.skills.record import ORIGIN, RECORDS
-from openclaw.skills.roots import PluginDirectory, SkillRoots, node_directories, package_directories
 from openclaw.skills.settings import SkillsSettings
-from openclaw.skills.store import ScanDependencies, SkillStore
+from openclaw.skills.store import SkillStore
 from openclaw.storage.digests import identity_at
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from openclaw.cli.render import JSON, facts, note, now_ms, require_yes, say, sho
 from openclaw.config.live import LiveConfig
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.plugins.hooks.accepted import AcceptedHooks
-from openclaw.plugins.hooks.discover import HookConfig, HookList, ListedHook, list_all_hooks
+from openclaw.plugins.hooks.find import HookConfig, HookList, ListedHook, list_all_hooks
 from openclaw.plugins.install import StagedHook
 
 
