@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from openclaw.extensions.gate import MachineFacts
 from openclaw.security.install_scan import scan_files
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.catalog import catalog_text, compose, line_of
-from openclaw.skills.gate import MachineFacts
-from openclaw.skills.roots import SkillRoots
+from openclaw.skills.find import SkillRoots
 from openclaw.skills.settings import LimitSettings, SkillsSettings
 from openclaw.skills.store import SkillStore
 

@@ -15,14 +15,15 @@ PURE = """
 agent/arguments agent/repeats agent/settings automation/cron/jobs automation/cron/schedule automation/cron/watch
 automation/heartbeat automation/settings automation/webhooks budget/limits budget/settings channels/access
 channels/chunking channels/settings config/migrate config/redact config/schema config/tree core/channel core/commands
-core/errors core/events core/hooks core/keys core/messages core/provider core/sandbox core/text models/failover
+core/errors core/events core/hooks core/keys core/messages core/provider core/sandbox core/text
+extensions/front_matter extensions/gate models/failover
 models/refs models/registry models/settings models/thinking models/timeouts plugins/admit plugins/hooks/manifest
 plugins/hooks/points plugins/manifest plugins/settings plugins/wire prompt/build prompt/diff prompt/facts prompt/fit
 prompt/lint prompt/report prompt/sections/stable prompt/sections/tools prompt/sections/volatile
 security/audit security/exec_policy security/external security/install_scan security/labels security/sandboxes/policy
 security/scan security/settings security/shell security/tool_policy security/undo_plan sessions/compaction/plan
 sessions/compaction/summary sessions/reply_parse sessions/reply_text sessions/settings sessions/transcript
-skills/catalog skills/gate skills/invoke skills/manifest skills/record skills/settings tools/mcp/schema tools/settings
+skills/catalog skills/gate skills/invoke skills/manifest skills/settings tools/mcp/schema tools/settings
 workspace/budget
 """.split()
 IMPURE_IMPORTS = {"asyncio", "os", "time", "pathlib", "socket", "subprocess", "random", "secrets"}

@@ -6,14 +6,16 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.plugins.accepted import AcceptedPlugins
-from openclaw.plugins.install import PluginReview, StagedPlugin, install
+from openclaw.extensions.install import install
+from openclaw.plugins.find import AcceptedPlugins
+from openclaw.plugins.install import PluginReview, StagedPlugin, put
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import MockModelServer
 from tests.commandline import openclaw
@@ -156,14 +158,14 @@ def test_the_rule_comes_before_every_hook_and_person(tmp_path: Path) -> None:
 
     def attempt(policy: str) -> None:
         install(
+            StagedPlugin,
             source,
             tmp_path / "extensions",
-            ledger=AcceptedPlugins(tmp_path),
+            partial(put, ledger=AcceptedPlugins(tmp_path), now=0),
             inspect=lambda files, report: [],
-            gatekeeper=PluginReview(
+            review=PluginReview(
                 policy=says_no("rule", policy), hooks=(says_no("hook", "I object"),), person=says_no("person")
             ),
-            now=0.0,
         )
 
     with pytest.raises(InvalidRequest, match="never"):

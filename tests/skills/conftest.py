@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from openclaw.extensions.gate import MachineFacts
 from openclaw.security.install_scan import scan_files
 from openclaw.security.label_service import files_of_programs, labelled_files
 from openclaw.skills.accepted import AcceptedSkills
-from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
-from openclaw.skills.roots import SkillRoots
+from openclaw.skills.find import SkillRoots
+from openclaw.skills.gate import ListedSkill, SkillList
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.store import SkillStore
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.skills.roots import bundled
+from openclaw.skills.find import bundled
 from openclaw.skills.seal import digests
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.store import shipped_digests

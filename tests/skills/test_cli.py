@@ -235,3 +235,11 @@ def test_a_file_that_is_not_there_is_a_usage_error(person):
     assert code == 2 and "nowhere.tgz" in err
     code, _, err = person.runs("update")
     assert code == 2
+
+
+def test_a_skill_is_switched_off_and_on(person):
+    put(person.mine / "a")
+    assert person.does("disable", "a") == "a is off.\n"
+    assert not person.skill("a")["eligible"]
+    assert person.does("enable", "a") == "a is on.\n"
+    assert person.skill("a")["eligible"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from openclaw.skills.record import PRECEDENCE
-from openclaw.skills.roots import PluginDirectory, expand_path, package_directories, roots
+from openclaw.extensions.find import expand_path
+from openclaw.skills.find import PRECEDENCE, PluginDirectory, package_directories, roots
 from openclaw.skills.settings import LimitSettings, SkillsSettings
 from tests.skills.conftest import Bench, names, put, usable
 
@@ -150,7 +150,7 @@ def test_five_megabytes_are_not_even_read(bench):
 
 
 def _shipped_files() -> Any:
-    from openclaw.skills.roots import bundled
+    from openclaw.skills.find import bundled
 
     return [
         path

@@ -9,7 +9,7 @@ import pytest
 from openclaw.cli.extensions.skills import skills_command
 from openclaw.config.load import load
 from openclaw.process.environment import Home
-from openclaw.skills.record import PRECEDENCE
+from openclaw.skills.find import PRECEDENCE
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.store import shipped_digests
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from openclaw.core.secret import Secret
+from openclaw.skills.find import PluginDirectory
 from openclaw.skills.gate import command, describe_step, steps_for
 from openclaw.skills.manifest import parse
-from openclaw.skills.roots import PluginDirectory
 from openclaw.skills.settings import DependencySettings, SkillEntrySettings, SkillsSettings
 from tests.skills.conftest import put
 

@@ -10,25 +10,25 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
-from openclaw.security.install import repair_interrupted
+from openclaw.extensions.install import install, remove_package, repair_interrupted
 from openclaw.security.install_scan import scan_files
 from openclaw.skills.install import (
     SkillReview,
     StagedSkill,
-    install,
     lookalikes,
     new,
     origin_of,
     pack,
-    remove,
     slug_of,
 )
+from openclaw.skills.install import put as put_skill
 from openclaw.storage.archives import MAX_FILES, ArchiveRefused, read_package, safe_member_path
 from tests.skills.conftest import Bench, put, skill_text
 
@@ -56,17 +56,15 @@ def zipped(path: Path, *members: tuple[str, bytes]) -> Path:
 
 
 def put_in(bench: Bench, source: Path, **more) -> Any:
-    more.setdefault("gatekeeper", SkillReview())
-    return install(
-        source,
-        bench.mine,
-        "openclaw-workspace",
+    more.setdefault("review", SkillReview())
+    placing = partial(
+        put_skill,
+        source="openclaw-workspace",
         ledger=bench.library.ledger,
-        inspect=scan_files,
         now=bench.time,
         stamp="2026-11-15T00:00:00Z",
-        **more,
     )
+    return install(StagedSkill, source, bench.mine, placing, inspect=scan_files, **more)
 
 
 def left(bench: Bench) -> list[str]:
@@ -228,7 +226,7 @@ def test_what_is_there_is_kept_unless_replacing_is_asked_for(bench, tmp_path):
 
 
 def test_another_name_can_be_given(bench, tmp_path):
-    put_in(bench, put(tmp_path / "src", "Some Name").parent, slug="other")
+    put_in(bench, put(tmp_path / "src", "Some Name").parent, name="other")
     assert left(bench) == ["other"]
     assert slug_of("Some Name!") == "some-name"
     with pytest.raises(InvalidRequest, match="--as"):
@@ -252,7 +250,7 @@ def test_whoever_has_a_say_can_stop_it(bench, tmp_path, who):
         person=says("person", "no person" if who == "person" else ""),
     )
     with pytest.raises(InvalidRequest, match=f"not installed: no {who}"):
-        put_in(bench, put(tmp_path / "src", "a").parent, gatekeeper=keeper)
+        put_in(bench, put(tmp_path / "src", "a").parent, review=keeper)
     order = ["policy", "hooks", "person"]
     assert asked == [(name, True) for name in order[: order.index(who) + 1]]
     assert left(bench) == []
@@ -266,7 +264,7 @@ def test_the_report_shows_what_was_found(bench, tmp_path):
         seen.append(staged)
         return ""
 
-    put_in(bench, source, gatekeeper=SkillReview(person=person))
+    put_in(bench, source, review=SkillReview(person=person))
     assert seen[0].critical
     assert [finding.rule for finding in seen[0].findings] == ["pipe-to-shell"]
     assert [reference.line for reference in seen[0].outside] == [7]
@@ -284,7 +282,8 @@ def test_a_replacement_that_was_cut_off_is_mended(bench, tmp_path):
 
 def test_a_removed_skill_is_gone_and_forgotten(bench, tmp_path):
     put_in(bench, put(tmp_path / "src", "a").parent)
-    remove(bench.mine / "a", bench.mine, bench.library.ledger)
+    target = bench.mine / "a"
+    remove_package(target, bench.mine, partial(bench.library.ledger.forget, str(target.resolve())))
     assert left(bench) == []
     assert bench.library.ledger.read() == {}
 
@@ -293,16 +292,19 @@ RACE = """
 import sys
 from pathlib import Path
 from openclaw.core.errors import Conflict
-from openclaw.skills.install import SkillReview as Gatekeeper; from openclaw.skills.install import install
-from openclaw.skills.accepted import AcceptedSkills as Ledger
+from functools import partial
+from openclaw.extensions.install import install
+from openclaw.skills.install import SkillReview, StagedSkill, put
+from openclaw.skills.accepted import AcceptedSkills
 state, source = Path(sys.argv[1]), Path(sys.argv[2])
 def wait(staged):
     print("ready", flush=True)
     sys.stdin.readline()
     return ""
 try:
-    install(source, state / "skills", "openclaw-managed", ledger=Ledger(state), inspect=lambda files, report: (),
-            gatekeeper=Gatekeeper(person=wait), now=1.0, stamp="t")
+    placing = partial(put, source="openclaw-managed", ledger=AcceptedSkills(state), now=1.0, stamp="t")
+    install(StagedSkill, source, state / "skills", placing, inspect=lambda files, report: (),
+            review=SkillReview(person=wait))
     print("installed")
 except Conflict:
     print("conflict")

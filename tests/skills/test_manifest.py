@@ -6,9 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from openclaw.skills import manifest
-from openclaw.skills.manifest import MAX_NAME, Malformed, SkillManifest, find_outside_references, parse, split_words
-from openclaw.skills.store import read_manifest
+from openclaw.extensions import front_matter
+from openclaw.extensions.front_matter import Malformed, split_words
+from openclaw.skills.find import read_manifest
+from openclaw.skills.manifest import MAX_NAME, SkillManifest, find_outside_references, parse
 from tests.skills.corpus import CASES, Case
 
 
@@ -84,7 +85,7 @@ def test_no_bytes_make_it_fail(data: bytes):
 
 def test_an_alias_bomb_stays_small():
     levels = "\n".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9) if n else 'x'}]" for n in range(12))
-    matter = manifest.read(f"---\ndescription: d\n{levels}\n---\n")
+    matter = front_matter.read(f"---\ndescription: d\n{levels}\n---\n")
     assert sum(len(str(value)) for value in matter.fields.values()) < 2_000
 
 

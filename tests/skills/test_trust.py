@@ -11,7 +11,7 @@ from openclaw.core.errors import StateError
 from openclaw.core.text import make_origin
 from openclaw.security.label_service import files_of_programs, labelled_files
 from openclaw.skills.accepted import AcceptedSkills, make_entry
-from openclaw.skills.roots import node_directories
+from openclaw.skills.find import node_directories
 from openclaw.skills.settings import SkillsSettings
 from openclaw.storage.digests import Hasher, Unverifiable
 from tests.skills.conftest import Bench, put, usable

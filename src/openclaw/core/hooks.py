@@ -374,7 +374,7 @@ class InstallFinding(_Border, frozen=True, kw_only=True):
 class BeforeInstall(_Border, frozen=True, kw_only=True):
     """A skill or plugin is unpacked and the operator's install policy has passed it."""
 
-    target_type: Literal["skill", "plugin"]
+    target_type: Literal["skill", "plugin", "hook"]
     target_name: str
     source_path: str
     """The directory it is unpacked in."""

@@ -84,14 +84,15 @@ class App:
         self.budget = BudgetService(db, clock, zone, live.budget, live.record, live.commands)
         self.label_service = LabelService(state, user_home, live.security, clock, home.config)
         self.run_hooks = RunHooks(self.audit, approver, clock, self.machine.fence_id)
+        hooks = self.run_hooks.hooks
         self.hook_files = HookFiles(
-            live.internal_hooks, live.agents, live.variables, live.is_set, environment, clock, zone, resting=safe
+            hooks, live.internal_hooks, live.agents, live.variables, live.is_set, environment, clock, zone, resting=safe
         )
         self.plugins = plugins = PluginRegistry(
             state,
             user_home,
             clock,
-            self.run_hooks.hooks,
+            hooks,
             live.plugins,
             bus,
             methods or MethodRegistry(),

@@ -1,18 +1,19 @@
-"""Discovers plugins in directories the settings name, among installed ones and in packages; imports nothing."""
+"""Discovers plugins in directories the settings name, among installed ones and in packages; imports nothing.
+
+`plugins-lock.json` has those that people accepted, by id, with a digest over all files."""
 
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from importlib.machinery import PathFinder
-from importlib.metadata import entry_points
-from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, structs
 
+from openclaw.extensions.find import package_places, subdirectories
 from openclaw.plugins.manifest import FILE, MAX_BYTES, PluginManifest, read
-from openclaw.storage.digests import Unverifiable, read_regular
+from openclaw.storage.accepted import AcceptedStore
+from openclaw.storage.digests import Hasher, Unverifiable, read_regular
 
 GROUP = "openclaw.plugins"
 Source = Literal["path", "installed", "package", "bundled"]
@@ -89,28 +90,22 @@ def _directories(paths: Iterable[Path], installed: Path) -> Iterator[FoundPlugin
 
 def _children(root: Path) -> list[Path]:
     try:
-        return sorted(child for child in root.iterdir() if child.is_dir() and not child.name.startswith("."))
+        return subdirectories(root)
     except OSError:
         return []
 
 
 def _packages() -> Iterator[FoundPlugin | UnusablePlugin]:
     """Plugins among the installed packages. An entry point names `package.module:function`; nothing is imported."""
-    for point in sorted(entry_points(group=GROUP), key=attrgetter("name", "value")):
-        module, _, _ = point.value.partition(":")
-        top, *rest = module.strip().split(".")
-        try:
-            spec = PathFinder.find_spec(top)
-        except (ImportError, ValueError):
-            spec = None
-        places = list(spec.submodule_search_locations or ()) if spec else []
+    for entry, places, module in package_places(GROUP):
         if not places:
+            top = entry.partition(":")[0].partition(".")[0].strip()
             yield UnusablePlugin(directory=Path(top), source="package", why=f"the package {top} is not there")
             continue
-        inner = Path(places[0], *rest)
-        place = next((way for way in (inner, inner.parent, Path(places[0])) if (way / FILE).exists()), inner)
+        inner = places[0] / module
+        place = next((way for way in (inner, inner.parent, places[0]) if (way / FILE).exists()), inner)
         found = read_plugin(place, "package")
-        yield structs.replace(found, entry=point.value.strip()) if isinstance(found, FoundPlugin) else found
+        yield structs.replace(found, entry=entry) if isinstance(found, FoundPlugin) else found
 
 
 def _unsafe(directory: Path) -> str:
@@ -123,3 +118,33 @@ def _unsafe(directory: Path) -> str:
     if about.st_uid not in (0, os.getuid()):
         return "it belongs to another user"
     return ""
+
+
+# What was accepted.
+
+ACCEPTED = "plugins-lock.json"
+
+
+class AcceptedPlugin(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A plugin as it was accepted."""
+
+    tree_sha256: str
+    version: str = ""
+    source: Literal["path", "archive"] = "path"
+    spec: str = ""
+    """Where it came from."""
+    at: int = 0
+
+
+class AcceptedPlugins(AcceptedStore[AcceptedPlugin]):
+    def __init__(self, state: Path) -> None:
+        otherwise = "mend it, or move it away and install your plugins again"
+        super().__init__(state / ACCEPTED, "plugins", AcceptedPlugin, otherwise)
+
+
+def digest_of(directory: Path) -> str:
+    """The digest over everything in `directory`, read now; when there is none, the reason, which matches no digest."""
+    try:
+        return Hasher(float).tree(str(directory)).sha256
+    except Unverifiable as error:
+        return f"unverifiable: {error}"

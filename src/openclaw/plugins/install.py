@@ -1,78 +1,63 @@
-"""Installs plugins, and writes the template of a new one."""
+"""What installing a plugin or a hook takes beside the loader, and the template of a new plugin."""
 
-import contextlib
 import re
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
 from openclaw.core.errors import Conflict, InvalidRequest
-from openclaw.core.progress import Report, no_report
-from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins
+from openclaw.extensions.install import InstallReview, StagedPackage
+from openclaw.plugins.find import AcceptedPlugin, AcceptedPlugins
+from openclaw.plugins.hooks.find import FILE as HOOK_FILE
+from openclaw.plugins.hooks.manifest import HookManifest
+from openclaw.plugins.hooks.manifest import parse as parse_hook
 from openclaw.plugins.manifest import FILE, PluginManifest, read
-from openclaw.security.install import InspectFiles, InstallReview, StagedPackage, placing, remove_package, stage
-from openclaw.storage.archives import read_package
 
 
 class StagedPlugin(StagedPackage, frozen=True, kw_only=True):
     """A plugin unpacked in the staging directory, with its findings."""
 
+    noun = "plugin"
+    file = FILE
+
     manifest: PluginManifest
+
+    @staticmethod
+    def read(data: bytes, directory: str) -> PluginManifest:
+        found = read(data)
+        if isinstance(found, str):
+            raise ValueError(found)
+        return found
+
+    @staticmethod
+    def directory_name(manifest: PluginManifest) -> str:
+        return manifest.id
 
 
 PluginReview = InstallReview[StagedPlugin]
 
 
-def install(
-    spec: Path,
-    root: Path,
-    *,
-    ledger: AcceptedPlugins,
-    inspect: InspectFiles,
-    gatekeeper: PluginReview,
-    now: float,
-    force: bool = False,
-    report: Report = no_report,
-) -> StagedPlugin:
-    """Installs the plugin in `spec` below `root`; removes everything again when it is stopped."""
-    with stage_plugin(spec, root, inspect, force, report) as ready:
-        gatekeeper.check(ready)
-        with placing(ready, force) as move:
-            # Accepted before it is moved into place: the other way round a starting gateway would refuse it.
-            ledger.accept(
-                ready.manifest.id,
-                AcceptedPlugin(
-                    tree_sha256=ready.tree_sha256,
-                    version=ready.manifest.version,
-                    source=ready.kind,
-                    spec=ready.spec,
-                    at=round(now * 1000),
-                ),
-            )
-            move()
-        return ready
+def put(ready: StagedPlugin, move: Callable[[], None], *, ledger: AcceptedPlugins, now: int) -> None:
+    """Accepts a plugin and moves it into place."""
+    # In this order: a gateway that starts in between would refuse what nobody has accepted.
+    entry = AcceptedPlugin(
+        tree_sha256=ready.tree_sha256, version=ready.manifest.version, source=ready.kind, spec=ready.spec, at=now
+    )
+    ledger.put(ready.manifest.id, entry)
+    move()
 
 
-@contextlib.contextmanager
-def stage_plugin(
-    spec: Path, root: Path, inspect: InspectFiles, force: bool = False, report: Report = no_report
-) -> Iterator[StagedPlugin]:
-    """Unpacks the plugin in `spec` beside its destination, for as long as the block lasts."""
-    found = read_package(spec, FILE)
-    manifest = read(found[FILE][0])
-    if isinstance(manifest, str):
-        raise InvalidRequest(f"{spec} cannot be installed: {manifest}")
-    target = root / manifest.id
-    if target.exists() and not force:
-        raise Conflict(f"{manifest.id} is already installed: --force replaces it, openclaw plugins update renews it")
-    with stage(StagedPlugin, spec, target, found, inspect, report, manifest=manifest) as ready:
-        yield ready
+class StagedHook(StagedPackage, frozen=True, kw_only=True):
+    """A hook unpacked and scanned, not yet installed."""
 
+    noun = "hook"
+    file = HOOK_FILE
 
-def remove(name: str, root: Path, ledger: AcceptedPlugins) -> None:
-    """Removes an installed plugin; its state directory stays."""
-    remove_package(root / name, root, partial(ledger.forget, name))
+    manifest: HookManifest
+
+    @staticmethod
+    def read(data: bytes, directory: str) -> HookManifest:
+        return parse_hook(data.decode(), directory)
 
 
 # The template of `openclaw plugins new`.

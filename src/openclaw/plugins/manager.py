@@ -17,14 +17,13 @@ from openclaw.core.hook_points import POINTS
 from openclaw.core.hooks import HookContext
 from openclaw.core.plugin import Api, Hook, PluginContributions, Service
 from openclaw.core.secret import Secret
+from openclaw.extensions.find import expand_path
 from openclaw.plugins import manifest, proxies, wire
-from openclaw.plugins.accepted import AcceptedPlugins, digest_of
 from openclaw.plugins.admit import admit, judge, memory_slot_problem
-from openclaw.plugins.find import FoundPlugin, discover_plugins
+from openclaw.plugins.find import AcceptedPlugins, FoundPlugin, digest_of, discover_plugins
 from openclaw.plugins.host import describe_error, register
 from openclaw.plugins.process import GOODBYE_SECONDS, SLACK, PluginFailed, PluginLaunch, PluginProcess
 from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginsSettings
-from openclaw.skills.roots import expand_path
 from openclaw.storage.atomic import private_directory
 
 log = logging.getLogger("openclaw.plugins")

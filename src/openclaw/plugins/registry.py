@@ -27,7 +27,7 @@ from openclaw.protocol.events import EventBus
 from openclaw.protocol.rpc import MethodRegistry
 from openclaw.security.label_service import wrap_untrusted
 from openclaw.security.tool_policy import GROUPS, ToolLayer
-from openclaw.skills.roots import PluginDirectory
+from openclaw.skills.find import PluginDirectory
 from openclaw.tools.settings import ToolsSettings
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ class FindingParam(Struct, frozen=True, kw_only=True, rename="camel"):
 class InstallCheckParams(Params, frozen=True, kw_only=True):
     """Params of `install.check`: a staged install, in a directory the gateway can read."""
 
-    target_type: Literal["skill", "plugin"]
+    target_type: Literal["skill", "plugin", "hook"]
     target_name: NonEmpty
     source_path: NonEmpty
     spec: str

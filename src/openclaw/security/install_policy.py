@@ -30,7 +30,7 @@ class PolicyAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
 class PolicyQuestion(Struct, frozen=True, kw_only=True):
     """What is about to be installed."""
 
-    target: Literal["skill", "plugin"]
+    target: Literal["skill", "plugin", "hook"]
     name: str
     staged: Path
     """The directory it is unpacked in."""
@@ -47,7 +47,8 @@ def ask(
     confirm: Callable[[str], bool],
 ) -> str:
     """Why the operator's program refuses the install; empty when it does not. A warning needs a person's yes."""
-    if not settings.enabled or question.target not in settings.targets:
+    # A hook is a program as a plugin is: who is asked about the one is asked about the other.
+    if not settings.enabled or ("plugin" if question.target == "hook" else question.target) not in settings.targets:
         return ""
     if settings.exec is None:
         return "security.installPolicy is enabled, but names no program: set security.installPolicy.exec.command"

@@ -10,8 +10,8 @@ from pathlib import Path
 from msgspec import structs
 
 from openclaw.core.errors import StateError
+from openclaw.skills.find import Skill
 from openclaw.skills.gate import AcceptedContent, Approver
-from openclaw.skills.record import Skill
 from openclaw.storage.accepted import AcceptedStore
 from openclaw.storage.atomic import private_directory
 from openclaw.storage.digests import TreeDigest, contents
@@ -21,35 +21,28 @@ COPIES = "skills-trust"
 MAX_COPY = 1 << 20
 
 
-class AcceptedSkills:
+class AcceptedSkills(AcceptedStore[AcceptedContent]):
     """Stores accepted and refused skills, by the real path of their directory."""
 
     def __init__(self, state: Path) -> None:
         otherwise = "mend it, or move it away and accept your skills again"
-        self._store = AcceptedStore(state / FILE, "skills", AcceptedContent, otherwise)
-        self.path, self.read = self._store.path, self._store.read
+        super().__init__(state / FILE, "skills", AcceptedContent, otherwise)
         self._copies = state / COPIES
 
     def accept(self, accepted: Mapping[str, AcceptedContent]) -> None:
         """Records skills by directory, with copies of their files."""
         for base, entry in accepted.items():
             self._copy(Path(base), TreeDigest(entry.tree_sha256, entry.files))
-        with self._changing() as entries:
+        with self.changing() as entries:
             entries.update(accepted)
 
     def told(self, bases: Iterable[str]) -> None:
         """Records that their owner was told of these changes."""
-        with self._changing() as entries:
+        with self.changing() as entries:
             entries.update({base: structs.replace(entries[base], untold=False) for base in bases if base in entries})
 
-    def forget(self, base: str) -> None:
-        """Deletes the entry of a directory."""
-        with self._changing() as entries:
-            entries.pop(base, None)
-
     def refuse(self, base: str, entry: AcceptedContent) -> None:
-        with self._changing() as entries:
-            entries[base] = structs.replace(entry, blocked=True)
+        self.put(base, structs.replace(entry, blocked=True))
 
     def diff(self, skill: Skill, accepted: AcceptedContent | None) -> tuple[str, ...]:
         """What changed since `accepted`, file by file, as unified diff lines."""
@@ -93,8 +86,9 @@ class AcceptedSkills:
         return data if hashlib.sha256(data).hexdigest() == sha256 else None
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[dict[str, AcceptedContent]]:
-        with self._store.changing() as entries:
+    def changing(self) -> Iterator[dict[str, AcceptedContent]]:
+        """The entries to change; copies that none of them needs any more go."""
+        with super().changing() as entries:
             yield entries
             self._sweep({file.sha256 for entry in entries.values() for file in entry.files})
 

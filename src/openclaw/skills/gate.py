@@ -1,13 +1,14 @@
 """Decides whether a skill is trusted and eligible here, and if not, what is missing and how to get it. Pure."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from openclaw.core.errors import NotFound
+from openclaw.extensions.gate import MachineFacts, MissingRequirement, find_missing
+from openclaw.skills.find import Collision, Skill, SkillProblem, Source
 from openclaw.skills.manifest import Installer, SkillManifest, SkillPermissions
-from openclaw.skills.record import Collision, Skill, SkillProblem, Source
 from openclaw.skills.settings import DependencySettings, SkillEntrySettings, SkillsSettings, TrustMode
 from openclaw.storage.digests import DigestedFile
 
@@ -89,28 +90,6 @@ def _new(skill: Skill, mode: TrustMode, alarming: bool) -> Trust:
 # Eligibility.
 
 
-class MachineFacts(Struct, frozen=True, kw_only=True):
-    """Platform, programs, variables and configuration that skills can require."""
-
-    platform: str
-    """`darwin`, `linux` or `win32`."""
-    env: Collection[str]
-    """Names of the variables that are set and not empty."""
-    has_bin: Callable[[str], bool]
-    has_config: Callable[[str], bool]
-    """Whether a configuration path has a truthy value."""
-    plugins: Collection[str] = ()
-    """Enabled plugins."""
-
-
-class MissingRequirement(Struct, frozen=True, kw_only=True, rename="camel"):
-    bins: tuple[str, ...] = ()
-    any_bins: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    config: tuple[str, ...] = ()
-    os: tuple[str, ...] = ()
-
-
 class SkillVerdict(Struct, frozen=True, kw_only=True):
     """Whether a skill is offered, else every reason why not."""
 
@@ -138,7 +117,7 @@ def judge(
         *([f"switched off: skills.entries.{manifest.key}.enabled is false"] if disabled else []),
         *(["not in skills.allowBundled"] if unlisted else []),
         *([f"its plugin {skill.plugin} is not enabled"] if orphan else []),
-        *_sentences(lacking),
+        *lacking.sentences(),
         *(["not in the agent's list of skills"] if filtered else []),
         *([f"{trust.state}: {trust.why}"] if trust.held else []),
     ]
@@ -154,30 +133,10 @@ def judge(
 
 
 def _missing(manifest: SkillManifest, entry: SkillEntrySettings, machine: MachineFacts) -> MissingRequirement:
-    systems = manifest.os if manifest.os and machine.platform not in manifest.os else ()
-    if systems or manifest.always:
-        return MissingRequirement(os=systems)
-    requires = manifest.requires
-    given = {name for name, value in entry.env.items() if value} | set(machine.env)
+    given = {name for name, value in entry.env.items() if value}
     if entry.api_key and manifest.primary_env:
         given.add(manifest.primary_env)
-    return MissingRequirement(
-        bins=tuple(name for name in requires.bins if not machine.has_bin(name)),
-        any_bins=requires.any_bins if not any(machine.has_bin(name) for name in requires.any_bins) else (),
-        env=tuple(name for name in requires.env if name not in given),
-        config=tuple(path for path in requires.config if not machine.has_config(path)),
-    )
-
-
-def _sentences(missing: MissingRequirement) -> list[str]:
-    said = (
-        ("only for", missing.os),
-        ("not set:", missing.env),
-        ("not configured:", missing.config),
-        ("not installed:", missing.bins),
-        ("none of these is installed:", missing.any_bins),
-    )
-    return [f"{what} {', '.join(names)}" for what, names in said if names]
+    return find_missing(manifest.requires, manifest.os, manifest.always, given, machine)
 
 
 def _remedies(

@@ -16,10 +16,9 @@ from msgspec import Struct, field
 
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Effects
+from openclaw.skills.find import FILE, Skill
 from openclaw.skills.gate import ListedSkill, SkillList
-from openclaw.skills.record import Skill
 from openclaw.skills.settings import SkillEntrySettings, SkillsSettings
-from openclaw.skills.store import FILE
 from openclaw.storage.digests import Hasher, Unverifiable
 
 PATH_ARGUMENTS = ("path", "file_path", "filePath", "file", "paths", "workdir", "cwd")

@@ -15,8 +15,7 @@ import tarfile
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -25,13 +24,12 @@ from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
 from openclaw.core.progress import Report, no_report
-from openclaw.security.install import InspectFiles, InstallReview, StagedPackage, placing, remove_package, stage
+from openclaw.extensions.install import InstallReview, StagedPackage
 from openclaw.skills.accepted import AcceptedSkills, make_entry
+from openclaw.skills.find import FILE, ORIGIN, RECORDS, Skill, Source, read_manifest
 from openclaw.skills.gate import command
 from openclaw.skills.manifest import Installer, Reference, SkillManifest, find_outside_references
-from openclaw.skills.record import ORIGIN, RECORDS, Skill, Source
 from openclaw.skills.settings import DependencySettings
-from openclaw.skills.store import FILE, read_manifest
 from openclaw.storage import atomic
 from openclaw.storage.archives import read_package
 from openclaw.storage.digests import Hasher
@@ -57,12 +55,25 @@ class InstallOrigin(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 class StagedSkill(StagedPackage, frozen=True, kw_only=True):
     """A skill unpacked and scanned, not yet installed."""
 
+    noun = "skill"
+    file = FILE
+
     manifest: SkillManifest
-    outside: tuple[Reference, ...] = ()
+
+    @staticmethod
+    def read(data: bytes, directory: str) -> SkillManifest:
+        manifest, problem = read_manifest(data, directory)
+        if manifest is None:
+            raise ValueError(f"{FILE}: {problem}")
+        return manifest
+
+    @staticmethod
+    def directory_name(manifest: SkillManifest) -> str:
+        return slug_of(manifest.name)
 
     @property
-    def slug(self) -> str:
-        return self.name
+    def outside(self) -> tuple[Reference, ...]:
+        return find_outside_references(self.manifest.body, self.manifest.body_line)
 
 
 SkillReview = InstallReview[StagedSkill]
@@ -76,63 +87,19 @@ def slug_of(text: str) -> str:
     return slug
 
 
-def install(
-    spec: Path,
-    root: Path,
-    source: Source,
-    *,
-    ledger: AcceptedSkills,
-    inspect: InspectFiles,
-    gatekeeper: SkillReview,
-    now: float,
-    stamp: str,
-    slug: str | None = None,
-    force: bool = False,
-    report: Report = no_report,
-) -> StagedSkill:
-    """Installs the skill in `spec` below `root` and returns it. A failure leaves nothing behind."""
-    with stage_skill(spec, root, inspect, slug, force, report) as ready:
-        gatekeeper.check(ready)
-        _put(ready, source, ledger, force, now, stamp)
-        return ready
-
-
-@contextlib.contextmanager
-def stage_skill(
-    spec: Path,
-    root: Path,
-    inspect: InspectFiles,
-    slug: str | None = None,
-    force: bool = False,
-    report: Report = no_report,
-) -> Iterator[StagedSkill]:
-    """Unpacks the skill in `spec` beside its target, for the duration of the block."""
-    found = read_package(spec, FILE)
-    manifest, problem = read_manifest(found[FILE][0], spec.stem if spec.is_file() else spec.resolve().name)
-    if manifest is None:
-        raise InvalidRequest(f"{spec}/SKILL.md cannot be used: {problem}")
-    name = slug_of(slug or manifest.name)
-    target = root / name
-    if target.exists() and not force:
-        raise Conflict(f"{target} is already there: --force replaces it, --as gives another name")
-    outside = find_outside_references(manifest.body, manifest.body_line)
-    with stage(StagedSkill, spec, target, found, inspect, report, manifest=manifest, outside=outside) as ready:
-        yield ready
-
-
-def _put(ready: StagedSkill, source: Source, ledger: AcceptedSkills, force: bool, now: float, stamp: str) -> None:
-    """Moves the staged directory into place and records that it was accepted."""
+def put(
+    ready: StagedSkill, move: Callable[[], None], *, source: Source, ledger: AcceptedSkills, now: float, stamp: str
+) -> None:
+    """Moves a skill into place, says in it where it came from, and records that it was accepted."""
     origin = InstallOrigin(
-        source=ready.kind, spec=ready.spec, slug=ready.slug, installed_at=stamp, tree_sha256=ready.tree_sha256
+        source=ready.kind, spec=ready.spec, slug=ready.name, installed_at=stamp, tree_sha256=ready.tree_sha256
     )
     atomic.replace_file(
         ready.directory / RECORDS / ORIGIN, msgspec.json.format(msgspec.json.encode(origin), indent=2), 0o644
     )
-    with placing(ready, force) as move:
-        move()
-        ledger.accept(
-            {os.path.realpath(ready.target): make_entry(_as_skill(ready, source), "install", round(now * 1000))}
-        )
+    move()
+    entry = make_entry(_as_skill(ready, source), "install", round(now * 1000))
+    ledger.accept({os.path.realpath(ready.target): entry})
 
 
 def _as_skill(ready: StagedSkill, source: Source) -> Skill:
@@ -150,11 +117,6 @@ def _as_skill(ready: StagedSkill, source: Source) -> Skill:
         content_hash=hashlib.sha256(data).hexdigest(),
         tree=tree,
     )
-
-
-def remove(target: Path, root: Path, ledger: AcceptedSkills) -> None:
-    """Removes an installed skill and its entry in the accepted skills."""
-    remove_package(target, root, partial(ledger.forget, os.path.realpath(target)))
 
 
 def origin_of(base: Path) -> InstallOrigin | None:

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from openclaw.skills.roots import bundled
-from openclaw.skills.store import DIGESTS, FILE, read_manifest
+from openclaw.skills.find import FILE, bundled, read_manifest
+from openclaw.skills.store import DIGESTS
 from openclaw.storage import atomic
 from openclaw.storage.digests import UNCOUNTED_HERE, Hasher
 

@@ -3,10 +3,8 @@
 import logging
 import os
 import secrets
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +15,25 @@ from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin, PromptText, make_origin
 from openclaw.core.tool import ApprovalRequest, Approver, Tool, ToolContext
+from openclaw.extensions.find import expand_path
+from openclaw.extensions.gate import MachineFacts, look_at_machine
 from openclaw.security import install_scan
 from openclaw.security.label_service import files_of_programs, labelled_files
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.catalog import catalog_text
-from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
+from openclaw.skills.find import (
+    ORIGIN,
+    RECORDS,
+    PluginDirectory,
+    ScanDependencies,
+    SkillRoots,
+    node_directories,
+    package_directories,
+)
+from openclaw.skills.gate import ListedSkill, SkillList
 from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard, collect_variables
-from openclaw.skills.record import ORIGIN, RECORDS
-from openclaw.skills.roots import PluginDirectory, SkillRoots, expand_path, node_directories, package_directories
 from openclaw.skills.settings import SkillsSettings
-from openclaw.skills.store import ScanDependencies, SkillStore
+from openclaw.skills.store import SkillStore
 from openclaw.storage.digests import identity_at
 
 log = logging.getLogger(__name__)
@@ -207,19 +214,8 @@ class SkillService:
         return SkillGuard(skills, self._live.current, self.library.hasher, self._home)
 
     def _machine(self) -> MachineFacts:
-        path = self._variables.current.get("PATH")
-
-        @cache
-        def has_bin(name: str) -> bool:
-            return shutil.which(name, path=path) is not None
-
-        return MachineFacts(
-            platform="linux" if sys.platform.startswith("linux") else sys.platform,
-            env=frozenset(name for name, value in self._variables.current.items() if value),
-            has_bin=has_bin,
-            has_config=self._is_set,
-            plugins=frozenset(each.plugin for each in self._plugins()),
-        )
+        plugins = frozenset(each.plugin for each in self._plugins())
+        return look_at_machine(self._variables.current, self._is_set, plugins)
 
 
 def _origin_file(item: ListedSkill) -> Path:

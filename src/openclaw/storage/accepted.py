@@ -32,6 +32,14 @@ class AcceptedStore(Generic[E]):
         found: Mapping[str, E] = getattr(document, self._kind) if document is not None else {}
         return found
 
+    def put(self, name: str, entry: E) -> None:
+        with self.changing() as entries:
+            entries[name] = entry
+
+    def forget(self, name: str) -> None:
+        with self.changing() as entries:
+            entries.pop(name, None)
+
     @contextmanager
     def changing(self) -> Iterator[dict[str, E]]:
         """The entries to change; written at the end when they differ."""

@@ -62,7 +62,7 @@ class Hasher:
     def tree(self, base: str, uncounted: frozenset[str] = UNCOUNTED) -> TreeDigest:
         """The digest of `base`; raises `Unverifiable` for links, special files and oversized directories."""
         try:
-            entries = _walk(base, uncounted)
+            entries = walk(base, uncounted)
             signature = tuple((path, identity_of(about) if about else None) for path, about in entries)
             known = self._trees.get(base)
             if known is not None and known[0] == signature:
@@ -130,22 +130,36 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     return data, about
 
 
-def _walk(base: str, uncounted: frozenset[str]) -> list[tuple[str, os.stat_result | None]]:
-    """All counted entries below `base`, sorted by name in each directory; a directory is without a `stat` result."""
+def walk(
+    base: str,
+    uncounted: frozenset[str],
+    *,
+    most_files: int = MAX_FILES,
+    most_bytes: int = MAX_BYTES,
+    private: bool = False,
+) -> list[tuple[str, os.stat_result | None]]:
+    """All counted entries below `base`, sorted by name in each directory; a directory is without a `stat` result.
+
+    Refuses links, special files, and with `private` what everyone on the machine can write to."""
     found: list[tuple[str, os.stat_result | None]] = []
     total = 0
 
+    def check(path: str, mode: int) -> None:
+        if private and mode & 0o002:
+            raise Unverifiable(f"everyone on this machine can write to {path}: chmod o-w {path}")
+
     def visit(directory: str, prefix: str, depth: int) -> None:
         nonlocal total
+        check(directory, os.stat(directory).st_mode if private else 0)  # noqa: PTH116
         with os.scandir(directory) as listing:
             entries = sorted((entry for entry in listing if entry.name not in uncounted), key=attrgetter("name"))
         for entry in entries:
             path = prefix + entry.name
             about = entry.stat(follow_symlinks=False)
             total += about.st_size
-            if len(found) >= MAX_FILES or total > MAX_BYTES or depth > MAX_DEPTH:
+            if len(found) >= most_files or total > most_bytes or depth > MAX_DEPTH:
                 raise Unverifiable(
-                    f"it holds more than {MAX_FILES:,} files, {MAX_BYTES >> 20} MiB or {MAX_DEPTH} levels: "
+                    f"it holds more than {most_files:,} files, {most_bytes >> 20} MiB or {MAX_DEPTH} levels: "
                     "keep data and installed packages outside it"
                 )
             if stat.S_ISLNK(about.st_mode):
@@ -154,6 +168,7 @@ def _walk(base: str, uncounted: frozenset[str]) -> list[tuple[str, os.stat_resul
                 found.append((path, None))
                 visit(entry.path, f"{path}/", depth + 1)
             elif stat.S_ISREG(about.st_mode):
+                check(entry.path, about.st_mode)
                 found.append((path, about))
             else:
                 raise Unverifiable(f"{path} is not a regular file")

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from openclaw.plugins.hooks.discover import HookRoot, find_hooks
 from openclaw.plugins.hooks.events import BootstrapContext, BootstrapFile, CommandContext, HookEvent
+from openclaw.plugins.hooks.find import HookRoot, find_hooks
 from openclaw.plugins.hooks.manifest import FoundHooks, Source
 from openclaw.testing import TemporaryHome
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.plugins.hooks.discover import BUNDLED
+from openclaw.plugins.hooks.find import BUNDLED
 from tests.plugins.hook_files.support import look, put
 
 

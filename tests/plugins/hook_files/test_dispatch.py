@@ -4,10 +4,13 @@ import logging
 
 import pytest
 
+from openclaw.core.hooks import HookContext
+from openclaw.plugins.hooks.dispatch import MOST_WAITING, HookDispatcher
 from openclaw.plugins.hooks.events import BootstrapContext, BootstrapFile, HookEvent, HookFileAnswer
-from openclaw.plugins.hooks.files import HookFileDispatcher, HookListener
+from openclaw.plugins.hooks.files import HookFileHandler, HookFileMerged, event_point, registrations
 from openclaw.plugins.hooks.manifest import HookDirectory, HookManifest
 from openclaw.plugins.hooks.runner import HandlerFailed
+from openclaw.testing import FakeClock
 from tests.plugins.hook_files.support import bootstrap_event, command_event
 
 pytestmark = pytest.mark.anyio
@@ -21,13 +24,13 @@ class Someone:
         self.fails = False
         self.objection = ""
         self.answer = HookFileAnswer(messages=(name,))
-        hook = HookDirectory(
+        self.hook = HookDirectory(
             manifest=HookManifest(name=name, events=events),
             source="openclaw-managed",
             directory="/",
             workspace=workspace,
         )
-        self.listener = HookListener(hook=hook, handle=self._handle, objection=lambda: self.objection)
+        self.handler = HookFileHandler(name, self._handle, lambda: self.objection)
 
     async def _handle(self, event: HookEvent) -> HookFileAnswer:
         self.heard.append(event)
@@ -36,8 +39,29 @@ class Someone:
         return self.answer
 
 
-def among(*people: Someone) -> HookFileDispatcher:
-    return HookFileDispatcher([each.listener for each in people], {"main": "/main", "work": "/work"})
+class Hooks:
+    """A dispatcher with some hooks, and the workspaces of two agents."""
+
+    def __init__(self, *people: Someone) -> None:
+        self.dispatcher = HookDispatcher(FakeClock())
+        for each in people:
+            for registration in registrations(each.hook, each.handler):
+                assert not self.dispatcher.add(registration)
+
+    def context(self, event: HookEvent) -> HookContext:
+        return HookContext(agent_id=event.agent_id, workspace_dir=f"/{event.agent_id}")
+
+    async def fire(self, event: HookEvent) -> HookFileMerged:
+        return await self.dispatcher.ask(event_point(event), event, self.context(event))
+
+    async def tell(self, *events: HookEvent) -> None:
+        for event in events:
+            self.dispatcher.tell(event.name, event, self.context(event))
+        await self.dispatcher.drain()
+
+
+def among(*people: Someone) -> Hooks:
+    return Hooks(*people)
 
 
 async def test_those_of_the_family_come_first_then_those_who_named_it() -> None:
@@ -60,7 +84,7 @@ async def test_each_sees_what_the_one_before_has_changed() -> None:
     answer = await among(first, second).fire(bootstrap_event(BootstrapFile(name="A.md", path="/A.md", content="was")))
     context = second.heard[0].context
     assert isinstance(context, BootstrapContext) and context.bootstrap_files == (changed,)
-    assert answer.bootstrap_files == (changed,)
+    assert answer.replaced == (("first", (changed,)),)
 
 
 async def test_one_that_fails_is_told_in_one_line_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
@@ -91,3 +115,33 @@ async def test_one_that_nobody_vouches_for_is_not_run() -> None:
     someone.objection = "nobody has accepted it yet"
     assert (await among(someone).fire(command_event())).messages == ()
     assert someone.heard == []
+
+
+async def test_one_who_named_the_event_and_its_family_is_told_once() -> None:
+    both, family = Someone("both", "command", "command:new"), Someone("family", "command")
+    assert (await among(both, family).fire(command_event())).messages == ("family", "both")
+
+
+async def test_one_is_told_of_one_thing_after_another() -> None:
+    someone = Someone("slow", "command")
+    await among(someone).tell(*(command_event(action) for action in ("new", "stop", "reset")))
+    assert [event.action for event in someone.heard] == ["new", "stop", "reset"]
+
+
+async def test_what_a_slow_one_cannot_take_is_dropped_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    someone = Someone("slow", "command")
+    await among(someone).tell(*(command_event() for _ in range(MOST_WAITING + 3)))
+    assert len(someone.heard) == MOST_WAITING
+    assert {record.message for record in caplog.records} == {"hook:slow is too slow: it is not told of command:new"}
+
+
+async def test_nothing_waits_after_it_was_dropped() -> None:
+    someone = Someone("late", "command")
+    hooks = among(someone)
+    hooks.dispatcher.tell("command:new", command_event(), HookContext())
+    hooks.dispatcher.drop_waiting()
+    await hooks.dispatcher.drain()
+    await hooks.dispatcher.close()
+    assert someone.heard == []
+    await hooks.tell(command_event())
+    assert len(someone.heard) == 1

@@ -9,12 +9,13 @@ import pytest
 
 from openclaw.agent.settings import AgentsSettings
 from openclaw.core.settings import Fixed
+from openclaw.extensions.front_matter import Requirements
+from openclaw.extensions.gate import MachineFacts
+from openclaw.plugins.hooks.dispatch import HookDispatcher
 from openclaw.plugins.hooks.files import HookFiles
 from openclaw.plugins.hooks.manifest import HookDirectory, HookManifest, Source, judge
 from openclaw.plugins.settings import InternalHooksSettings
 from openclaw.process.environment import Environment
-from openclaw.skills.gate import MachineFacts
-from openclaw.skills.manifest import SkillRequirements
 from openclaw.testing import FakeClock
 
 HERE = MachineFacts(
@@ -62,7 +63,8 @@ def looked_for(*, safe: bool = False, **given: Any) -> bool:
     agents, variables = Fixed(AgentsSettings()), Fixed(dict[str, str]())
     machine = Environment(environ={}, home_dir=Path("/"), cwd=Path("/"))
     live = Fixed(settings(**given))
-    return HookFiles(live, agents, variables, bool, machine, FakeClock(), UTC, resting=safe).on
+    clock = FakeClock()
+    return HookFiles(HookDispatcher(clock), live, agents, variables, bool, machine, clock, UTC, resting=safe).on
 
 
 def test_nobody_looks_for_hooks_that_nobody_wants() -> None:
@@ -75,24 +77,22 @@ def test_nobody_looks_for_hooks_that_nobody_wants() -> None:
 
 
 def test_everything_that_is_missing_is_named() -> None:
-    needs = SkillRequirements(
-        bins=("sh", "gog"), any_bins=("a", "b"), env=("HOME", "TOKEN"), config=("tools.exec", "x.y")
-    )
+    needs = Requirements(bins=("sh", "gog"), any_bins=("a", "b"), env=("HOME", "TOKEN"), config=("tools.exec", "x.y"))
     verdict = judge(hook(requires=needs), settings(enabled=True), HERE)
     assert not verdict.eligible and verdict.chosen
     assert verdict.reasons == (
-        "not installed: gog",
-        "none of these is installed: a, b",
         "not set: TOKEN",
         "not configured: x.y",
+        "not installed: gog",
+        "none of these is installed: a, b",
     )
 
 
 def test_a_variable_of_the_entry_counts_and_always_means_always() -> None:
     entry = {"entries": {"k": {"env": {"TOKEN": "secret"}}}}
     rules = msgspec.convert(entry, InternalHooksSettings, dec_hook=lambda kind, value: kind(value))
-    assert judge(hook(hook_key="k", requires=SkillRequirements(env=("TOKEN",))), rules, HERE).runs
-    assert judge(hook(always=True, requires=SkillRequirements(bins=("gog",))), settings(enabled=True), HERE).runs
+    assert judge(hook(hook_key="k", requires=Requirements(env=("TOKEN",))), rules, HERE).runs
+    assert judge(hook(always=True, requires=Requirements(bins=("gog",))), settings(enabled=True), HERE).runs
     elsewhere = judge(hook(os=("darwin",), always=True), settings(enabled=True), HERE)
     assert elsewhere.reasons == ("only for darwin",)
 

@@ -1,72 +1,64 @@
 """`openclaw plugins`: list, install, enable, check and remove plugins."""
 
 import asyncio
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import click
 
 from openclaw.cli.client import call_running
-from openclaw.cli.extensions.review import (
-    GRAVE,
-    InstallOptions,
-    ask_plugins,
-    ask_policy,
-    finding_to_json,
-    print_findings,
-)
-from openclaw.cli.home import open_editor, read_home
+from openclaw.cli.extensions.verbs import ExtensionView, Installed, add_verbs, finding_to_json, print_findings
+from openclaw.cli.home import open_editor
 from openclaw.cli.render import (
     JSON,
-    YES,
-    ProgressLine,
-    confirm,
     facts,
     now_ms,
-    print_json,
     require_yes,
     say,
     show,
     table,
 )
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
+from openclaw.extensions.find import expand_path
 from openclaw.gateway.process import running_gateway
-from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins, digest_of
 from openclaw.plugins.admit import PluginVerdict, judge, memory_slot_problem, unknown_entries
 from openclaw.plugins.contract import check_contract
-from openclaw.plugins.find import FoundPlugin, discover_plugins
-from openclaw.plugins.install import PluginReview, StagedPlugin, make_plugin, stage_plugin
-from openclaw.plugins.install import install as install_plugin
-from openclaw.plugins.install import remove as remove_plugin
+from openclaw.plugins.find import AcceptedPlugin, AcceptedPlugins, FoundPlugin, digest_of, discover_plugins
+from openclaw.plugins.install import StagedPlugin, make_plugin, put
 from openclaw.plugins.manager import reveal_secrets
 from openclaw.plugins.manifest import FIELDS, PluginManifest
 from openclaw.plugins.settings import PluginEntry
 from openclaw.process.tasks import SystemClock
 from openclaw.security.install_scan import scan_files
-from openclaw.skills.roots import expand_path
 from openclaw.storage.digests import Hasher, contents
 
 
-class PluginView:
+class PluginView(ExtensionView[StagedPlugin]):
     """The plugins of this home, as one command needs them."""
 
+    kind = StagedPlugin
+    entries = "plugins.entries"
+    updates_all = True
+
     def __init__(self) -> None:
-        self.environment, self.loaded = read_home()
+        super().__init__()
         home = self.environment.home
         self.settings = self.loaded.config.plugins
-        self.installed = home.state / "extensions"
-        self.ledger = AcceptedPlugins(home.state)
+        self.root = home.state / "extensions"
         self.accepted = self.ledger.read()
         user = self.environment.home_dir
         paths = [expand_path(text, user, user) for text in self.settings.load.paths]
-        self.found, self.broken = discover_plugins(paths, self.installed)
+        self.found, self.broken = discover_plugins(paths, self.root)
         self.digests = {each.id: digest_of(each.directory) for each in self.found if each.source == "installed"}
         known = {name: each.tree_sha256 for name, each in self.accepted.items()}
         self.verdicts = judge(self.found, self.settings, known, self.digests)
+
+    @cached_property
+    def ledger(self) -> AcceptedPlugins:
+        return AcceptedPlugins(self.environment.home.state)
 
     def get(self, name: str) -> FoundPlugin:
         for each in self.found:
@@ -94,6 +86,78 @@ class PluginView:
             return None
         answer = call_running("plugins.reload", {"plugins": [{"pluginId": name}]}, timeout=120.0)
         return list(answer.get("warnings", ()))
+
+    def changed(self, name: str) -> list[str]:
+        return self.reload(name) or []
+
+    def put(self, ready: StagedPlugin, move: Callable[[], None]) -> None:
+        put(ready, move, ledger=self.ledger, now=now_ms())
+
+    def report(self, ready: StagedPlugin) -> dict[str, Any]:
+        manifest = ready.manifest
+        return {
+            "id": manifest.id,
+            "name": manifest.title,
+            "description": manifest.description,
+            "version": manifest.version,
+            "target": str(ready.target),
+            "files": ready.files,
+            "treeSha256": ready.tree_sha256,
+            "declares": _declared(manifest),
+            "env": list(manifest.permissions.env),
+            "findings": [finding_to_json(each) for each in ready.findings],
+            "blocked": ready.critical,
+            "replaces": ready.replaces,
+        }
+
+    def show_report(self, ready: StagedPlugin, report: dict[str, Any]) -> None:
+        say(f"{report['name']} {report['version']}: {report['description']}", err=True)
+        say(f"{ready.files} files, {ready.tree_sha256}, to {ready.target}", err=True)
+        for field, names in _declared_facts(report["declares"]):
+            say(f"  {field}: {names}", err=True)
+        if report["env"]:
+            say(f"  asks for the variables {', '.join(report['env'])}", err=True)
+        print_findings(ready.findings, err=True)
+
+    def question(self, ready: StagedPlugin, report: dict[str, Any]) -> str:
+        return f"A plugin is a program that runs as you. Install {ready.name}?"
+
+    def installed(self) -> list[Installed]:
+        return [self.find(name) for name in self.accepted if (self.root / name).is_dir()]
+
+    def find(self, name: str) -> Installed:
+        plugin = self.get(name)
+        if plugin.source != "installed":
+            why = f"{name} is not kept by this program ({plugin.directory}): disable it, or remove it there"
+            raise InvalidRequest(why)
+        accepted = self.accepted.get(name)
+        return Installed(name=name, target=plugin.directory, record=name, spec=accepted.spec if accepted else "")
+
+    def forget(self, one: Installed) -> None:
+        if one.name in self.settings.entries:
+            open_editor().unset(f"{self.entries}.{one.name}")
+        super().forget(one)
+
+    def entry(self, name: str) -> tuple[str, str]:
+        return self.get(name).id, name
+
+    def reasons(self, name: str) -> list[str]:
+        why = self.verdicts[name].why
+        return [why] if why else []
+
+    def accept(self, name: str, yes: bool) -> None:
+        plugin, accepted, digest = self.get(name), self.accepted.get(name), self.digests.get(name)
+        if digest is not None and (accepted is None or accepted.tree_sha256 != digest):
+            if digest.startswith("unverifiable"):
+                raise InvalidRequest(f"{name} cannot be accepted: {digest}")
+            tree = Hasher(SystemClock().now).tree(str(plugin.directory))
+            print_findings(scan_files(contents(plugin.directory, tree)), err=True)
+            require_yes(f"Accept {plugin.directory} as it is now?", yes, "not accepted")
+            spec = accepted.spec if accepted else str(plugin.directory)
+            version = plugin.manifest.version
+            self.ledger.put(name, AcceptedPlugin(tree_sha256=digest, version=version, spec=spec, at=now_ms()))
+        if name in self.settings.deny:
+            raise InvalidRequest(f"{name} is in plugins.deny: take it out first")
 
 
 def plugin_to_json(plugin: FoundPlugin, verdict: PluginVerdict, live: dict[str, Any] | None) -> dict[str, Any]:
@@ -231,98 +295,6 @@ def new(name: str, parent: str) -> None:
     click.echo(f"Try it: pytest {directory}", err=True)
 
 
-# Verbs that change something.
-
-
-@plugins_command.command("install")
-@click.argument("source", type=click.Path(exists=True))
-@click.option("--force", is_flag=True, help="Replace what is there.")
-@click.option("--yes", is_flag=True, help="Agree without being asked.")
-@click.option("--accept-risk", is_flag=True, help="Install in spite of grave findings.")
-@click.option("--dry-run", is_flag=True, help="Only show the report.")
-@JSON
-def install(source: str, dry_run: bool, as_json: bool, **agreed: Any) -> None:
-    """Install a plugin from a directory or an archive (.tgz, .zip)."""
-    here = PluginView()
-    if dry_run:
-        with stage_plugin(Path(source), here.installed, scan_files, True, ProgressLine(quiet=as_json)) as ready:
-            print_json(_report(ready)) if as_json else _show_report(ready)
-        return
-    ready = _install(here, Path(source), InstallOptions(quiet=as_json, **agreed))
-    _tell(here, ready.manifest.id, "installed", as_json, _report(ready))
-
-
-@plugins_command.command("update")
-@click.argument("name", required=False)
-@click.option("--yes", is_flag=True, help="Agree without being asked.")
-@click.option("--accept-risk", is_flag=True, help="Install in spite of grave findings.")
-def update(name: str | None, **agreed: Any) -> None:
-    """Install plugins again from where they came (all of them, or NAME)."""
-    here = PluginView()
-    if name is not None and name not in here.accepted:
-        raise InvalidRequest(f"{name} was not installed by this program: update it where it is kept")
-    chosen = [name] if name else [each for each in here.accepted if (here.installed / each).is_dir()]
-    for each in chosen:
-        spec = Path(here.accepted[each].spec)
-        if not spec.exists():
-            raise InvalidRequest(f"{each} came from {spec}, which is not there any more")
-        _install(here, spec, InstallOptions(force=True, mode="update", **agreed), expected=each)
-        _tell(here, each, "updated", False, {})
-    if not chosen:
-        click.echo("Nothing to update.")
-
-
-@plugins_command.command("enable")
-@click.argument("name")
-@click.option("--yes", is_flag=True, help="Accept its files as they are without being asked.")
-def enable(name: str, yes: bool) -> None:
-    """Switch a plugin on; an installed one whose files changed is accepted as it is now."""
-    here = PluginView()
-    plugin = here.get(name)
-    accepted = here.accepted.get(name)
-    digest = here.digests.get(name)
-    if digest is not None and (accepted is None or accepted.tree_sha256 != digest):
-        if digest.startswith("unverifiable"):
-            raise InvalidRequest(f"{name} cannot be accepted: {digest}")
-        tree = Hasher(SystemClock().now).tree(str(plugin.directory))
-        print_findings(scan_files(contents(plugin.directory, tree)), err=True)
-        require_yes(f"Accept {plugin.directory} as it is now?", yes, "not accepted")
-        spec = accepted.spec if accepted else str(plugin.directory)
-        version = plugin.manifest.version
-        here.ledger.accept(name, AcceptedPlugin(tree_sha256=digest, version=version, spec=spec, at=now_ms()))
-    if name in here.settings.deny:
-        raise InvalidRequest(f"{name} is in plugins.deny: take it out first")
-    open_editor().set(f"plugins.entries.{name}.enabled", True)
-    click.echo(f"{name} is switched on.")
-
-
-@plugins_command.command("disable")
-@click.argument("name")
-def disable(name: str) -> None:
-    """Switch a plugin off; a running gateway stops it at once."""
-    PluginView().get(name)
-    open_editor().set(f"plugins.entries.{name}.enabled", False)
-    click.echo(f"{name} is switched off.")
-
-
-@plugins_command.command("remove")
-@click.argument("name")
-@YES
-def remove(name: str, yes: bool) -> None:
-    """Take an installed plugin away."""
-    here = PluginView()
-    plugin = here.get(name)
-    if plugin.source != "installed":
-        raise InvalidRequest(f"{name} is not kept by this program ({plugin.directory}): disable it, or remove it there")
-    require_yes(f"Remove {plugin.directory}?", yes, "not removed")
-    if name in here.settings.entries:
-        open_editor().unset(f"plugins.entries.{name}")
-    remove_plugin(plugin.directory.name, here.installed, here.ledger)
-    with contextlib.suppress(OpenClawError):  # the gateway answers that there is no such plugin any more
-        here.reload(name)
-    click.echo(f"removed {name}")
-
-
 @plugins_command.command("reload")
 @click.argument("name")
 def reload(name: str) -> None:
@@ -337,70 +309,4 @@ def reload(name: str) -> None:
     click.echo(f"{name} was {'looked at' if warnings else 'started'} again.")
 
 
-def _install(here: PluginView, source: Path, options: InstallOptions, expected: str = "") -> StagedPlugin:
-    """Stages the plugin, asks policy, hooks and person, and installs it."""
-
-    def policy(ready: StagedPlugin) -> str:
-        if expected and ready.manifest.id != expected:
-            return f"it calls itself {ready.manifest.id} now, not {expected}"
-        return ask_policy(here.loaded, options, ready)
-
-    def person(ready: StagedPlugin) -> str:
-        if not options.quiet:
-            _show_report(ready)
-        if ready.critical and not options.accept_risk:
-            return GRAVE
-        question = f"A plugin is a program that runs as you. Install {ready.manifest.id}?"
-        agreed = options.yes or options.accept_risk or confirm(question)
-        return "" if agreed else "nobody agreed: answer yes at a terminal, or give --yes"
-
-    return install_plugin(
-        source,
-        here.installed,
-        ledger=here.ledger,
-        inspect=scan_files,
-        gatekeeper=PluginReview(policy=policy, hooks=(partial(ask_plugins, here.environment, options),), person=person),
-        now=SystemClock().now(),
-        force=options.force,
-        report=ProgressLine(quiet=options.quiet),
-    )
-
-
-def _tell(here: PluginView, name: str, verb: str, as_json: bool, report: dict[str, Any]) -> None:
-    """Prints what was done, and has a running gateway reload the plugin."""
-    try:
-        warnings = here.reload(name) or []
-    except OpenClawError as error:
-        warnings = [f"the running gateway did not take it up: {error.message}"]
-    show({"ok": True, **report, "warnings": warnings}, f"{verb} {name}", as_json)
-    for warning in () if as_json else warnings:
-        click.echo(warning, err=True)
-
-
-def _report(ready: StagedPlugin) -> dict[str, Any]:
-    manifest = ready.manifest
-    return {
-        "id": manifest.id,
-        "name": manifest.title,
-        "description": manifest.description,
-        "version": manifest.version,
-        "target": str(ready.target),
-        "files": ready.files,
-        "treeSha256": ready.tree_sha256,
-        "declares": _declared(manifest),
-        "env": list(manifest.permissions.env),
-        "findings": [finding_to_json(each) for each in ready.findings],
-        "blocked": ready.critical,
-        "replaces": ready.replaces,
-    }
-
-
-def _show_report(ready: StagedPlugin) -> None:
-    manifest = ready.manifest
-    say(f"{manifest.title} {manifest.version}: {manifest.description}", err=True)
-    say(f"{ready.files} files, {ready.tree_sha256}, to {ready.target}", err=True)
-    for field, names in _declared_facts(_declared(manifest)):
-        say(f"  {field}: {names}", err=True)
-    if manifest.permissions.env:
-        say(f"  asks for the variables {', '.join(manifest.permissions.env)}", err=True)
-    print_findings(ready.findings, err=True)
+add_verbs(plugins_command, PluginView)

@@ -6,14 +6,16 @@ from typing import Any
 import click
 
 from openclaw.cli.extensions import skills_install
-from openclaw.cli.extensions.review import bullets, finding_to_json, print_findings
 from openclaw.cli.extensions.skills_install import (
     SkillView,
     agent_option,
+    as_option,
     describe_permissions,
+    global_option,
     skill_option,
     skill_to_json,
 )
+from openclaw.cli.extensions.verbs import add_verbs, bullets, finding_to_json, print_findings
 from openclaw.cli.render import JSON, facts, note, print_json, say, shorten, show, table
 from openclaw.skills.install import origin_of
 
@@ -139,3 +141,4 @@ def verify(name: str | None, as_json: bool) -> int:
 
 for _changing in skills_install.COMMANDS:
     skills_command.add_command(_changing)
+add_verbs(skills_command, SkillView, global_option, as_option, agent_option)

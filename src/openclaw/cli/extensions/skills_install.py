@@ -1,8 +1,9 @@
-"""The verbs of `openclaw skills` that change something: trust, install, update, remove, new, pack."""
+"""The skills of a home, and the verbs of `openclaw skills` that change something: trust, new, pack, deps."""
 
+import builtins
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,44 +11,51 @@ import click
 import msgspec
 
 from openclaw.agent.settings import default_agent, resolve_agent
-from openclaw.cli.extensions.review import (
-    GRAVE,
-    InstallOptions,
-    ask_plugins,
-    ask_policy,
-    bullets,
-    finding_to_json,
-    print_findings,
-)
-from openclaw.cli.home import read_home
-from openclaw.cli.render import JSON, YES, ProgressLine, confirm, note, now_ms, print_json, require_yes, say, show
+from openclaw.cli.extensions.verbs import ExtensionView, Installed, bullets, finding_to_json, print_findings
+from openclaw.cli.render import YES, ProgressLine, note, now_ms, require_yes, say
 from openclaw.config.live import LiveConfig
 from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.extensions.install import repair_interrupted
 from openclaw.process.tasks import SystemClock
-from openclaw.security.install import repair_interrupted
-from openclaw.security.install_scan import scan_files
 from openclaw.skills import install as installing
-from openclaw.skills.accepted import make_entry
+from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.catalog import shorten_path
 from openclaw.skills.gate import ListedSkill, SkillVerdict, describe_step, steps_for
-from openclaw.skills.install import SkillReview, StagedSkill, lookalikes, origin_of, stage_skill
-from openclaw.skills.record import Source
+from openclaw.skills.install import StagedSkill, lookalikes, origin_of, slug_of
 from openclaw.skills.service import AgentSkills, SkillService
 from openclaw.workspace.seed import workspace_of
 
 agent_option = click.option(
     "--agent", "agent_id", metavar="ID", help="As this agent has it; the default agent when absent."
 )
+global_option = click.option(
+    "--global", "everywhere", is_flag=True, help="For every agent, not only in this workspace."
+)
+as_option = click.option("--as", "directory", metavar="NAME", help="Its directory's name.")
 skill_option = click.option(
     "--skill", "given", multiple=True, metavar="PATH", help="Also look here: a skill, or skills."
 )
 
 
-class SkillView:
+KEPT = ("openclaw-workspace", "openclaw-managed")
+"""Where this program installs skills."""
+
+
+class SkillView(ExtensionView[StagedSkill]):
     """The skills of this home, as one command needs them."""
 
-    def __init__(self, agent_id: str | None = None, given: tuple[str, ...] = ()) -> None:
-        self.environment, self.loaded = read_home()
+    kind = StagedSkill
+    entries = "skills.entries"
+
+    def __init__(
+        self,
+        agent_id: str | None = None,
+        given: tuple[str, ...] = (),
+        everywhere: bool = False,
+        directory: str | None = None,
+    ) -> None:
+        """New ones are installed for this agent or, with `everywhere`, for all."""
+        super().__init__()
         home = self.environment.home
         agents = self.loaded.config.agents
         self.agent = resolve_agent(agents, agent_id or default_agent(agents)).id
@@ -64,21 +72,86 @@ class SkillView:
         )
         self._given = tuple(Path(path) for path in given)
         self.managed = home.state / "skills"
+        self.root = self.managed if everywhere else self.workspace / "skills"
+        self.directory = slug_of(directory) if directory else None
         for root in (self.managed, self.workspace / "skills"):
             repair_interrupted(root)
+
+    @property
+    def ledger(self) -> AcceptedSkills:
+        return self.skills.library.ledger
 
     def list(self) -> AgentSkills:
         cwd = self.environment.cwd
         return self.skills.look(self.agent, self.workspace, cwd, first_use=False, given=self._given)
 
-    def root(self, everywhere: bool) -> tuple[Path, Source]:
-        """Where a skill is installed: for every agent, or in this agent's workspace."""
-        if everywhere:
-            return self.managed, "openclaw-managed"
-        return self.workspace / "skills", "openclaw-workspace"
-
     def short(self, path: str) -> str:
         return shorten_path(path, str(self.environment.home_dir))
+
+    def put(self, ready: StagedSkill, move: Callable[[], None]) -> None:
+        everywhere = self.root.resolve() == self.managed.resolve()
+        now = SystemClock().now()
+        installing.put(
+            ready,
+            move,
+            source="openclaw-managed" if everywhere else "openclaw-workspace",
+            ledger=self.ledger,
+            now=now,
+            stamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        )
+
+    def report(self, ready: StagedSkill) -> dict[str, Any]:
+        known = [item.skill.name for item in self.list().items]
+        manifest, needs = ready.manifest, ready.manifest.requires
+        return {
+            "name": manifest.name,
+            "description": manifest.description,
+            "target": str(ready.target),
+            "files": ready.files,
+            "treeSha256": ready.tree_sha256,
+            "permissions": describe_permissions(manifest.permissions),
+            "requires": {"bins": needs.bins, "anyBins": needs.any_bins, "env": needs.env},
+            "install": [describe_step(step, self.skills.settings.install) for step in manifest.install],
+            "lookalikes": lookalikes(manifest.name, known),
+            "references": [str(reference) for reference in ready.outside],
+            "findings": [finding_to_json(finding) for finding in ready.findings],
+            "blocked": ready.critical,
+        }
+
+    def show_report(self, ready: StagedSkill, report: dict[str, Any]) -> None:
+        say(f"{report['name']}: {report['description']}", err=True)
+        say(f"{report['files']} files, {report['treeSha256']}, to {report['target']}", err=True)
+        say(f"it says it may: {report['permissions']}", err=True)
+        bullets("It can be mistaken for:", report["lookalikes"], err=True)
+        bullets("It would like these programs (never installed unasked):", report["install"], err=True)
+        bullets("It leads outside its directory:", report["references"], err=True)
+        print_findings(ready.findings, err=True)
+
+    def question(self, ready: StagedSkill, report: dict[str, Any]) -> str:
+        doubtful = ready.findings or report["references"] or report["lookalikes"]
+        return f"Install {ready.name} all the same?" if doubtful else ""
+
+    def installed(self) -> builtins.list[Installed]:
+        kept = [item.skill.name for item in self.list().items if item.skill.source in KEPT]
+        return [one for name in kept if (one := self.find(name)).spec]
+
+    def find(self, name: str) -> Installed:
+        skill = self.list().get(name).skill
+        if skill.source not in KEPT:
+            raise InvalidRequest(
+                f"{skill.name} is not kept by this program ({skill.source}): remove it where it is, "
+                f"or switch it off with openclaw skills disable {skill.name}"
+            )
+        origin = origin_of(Path(skill.base_dir))
+        target = Path(skill.file_path).parent
+        return Installed(name=skill.name, target=target, record=skill.base_dir, spec=origin.spec if origin else "")
+
+    def entry(self, name: str) -> tuple[str, str]:
+        manifest = self.list().get(name).skill.manifest
+        return manifest.name, manifest.key
+
+    def reasons(self, name: str) -> tuple[str, ...]:
+        return self.list().get(name).verdict.reasons
 
 
 def skill_to_json(item: ListedSkill, full: bool = False) -> dict[str, Any]:
@@ -144,7 +217,7 @@ def trust(name: str, yes: bool, given: tuple[str, ...]) -> None:
     item = _held_first(here.list(), name)
     if item.skill.bundled:
         raise InvalidRequest(f"{item.skill.name} comes with OpenClaw: there is nothing to accept")
-    ledger = here.skills.library.ledger
+    ledger = here.ledger
     for line in ledger.diff(item.skill, ledger.read().get(item.skill.base_dir)):
         say(line)
     print_findings(here.skills.library.findings(item.skill))
@@ -164,7 +237,7 @@ def untrust(name: str, given: tuple[str, ...]) -> None:
     if item.skill.bundled:
         name = item.skill.name
         raise InvalidRequest(f"switch it off instead: openclaw config set skills.entries.{name}.enabled false")
-    here.skills.library.ledger.refuse(item.skill.base_dir, make_entry(item.skill, "owner", now_ms()))
+    here.ledger.refuse(item.skill.base_dir, make_entry(item.skill, "owner", now_ms()))
     click.echo(f"{item.skill.name} is held back. openclaw skills trust {item.skill.name} takes that back.")
 
 
@@ -175,7 +248,7 @@ def diff(name: str, given: tuple[str, ...]) -> None:
     """What changed in NAME since it was accepted."""
     here = SkillView(given=given)
     item = _held_first(here.list(), name)
-    ledger = here.skills.library.ledger
+    ledger = here.ledger
     known = ledger.read().get(item.skill.base_dir)
     lines = ledger.diff(item.skill, known)
     for line in lines:
@@ -186,84 +259,13 @@ def diff(name: str, given: tuple[str, ...]) -> None:
         note(f"{item.skill.name} is as it was accepted.")
 
 
-@click.command("install")
-@click.argument("source", type=click.Path(exists=True))
-@click.option("--global", "everywhere", is_flag=True, help="For every agent, not only in this workspace.")
-@click.option("--as", "slug", metavar="NAME", help="Its directory's name.")
-@click.option("--force", is_flag=True, help="Replace what is there.")
-@click.option("--yes", is_flag=True, help="Agree to warnings without being asked.")
-@click.option("--accept-risk", is_flag=True, help="Install in spite of grave findings.")
-@click.option("--dry-run", is_flag=True, help="Only show the report.")
-@agent_option
-@JSON
-def install(
-    source: str, everywhere: bool, slug: str | None, dry_run: bool, agent_id: str | None, as_json: bool, **agreed: Any
-) -> None:
-    """Install a skill from a directory, a tarball or a zip file, after a look through it."""
-    here = SkillView(agent_id)
-    root, kind = here.root(everywhere)
-    if dry_run:
-        with stage_skill(Path(source), root, scan_files, slug, True, ProgressLine(quiet=as_json)) as ready:
-            report = _report(ready, here)
-            print_json(report) if as_json else _show_report(ready, report)
-        return
-    report = _install(here, Path(source), root, kind, slug, InstallOptions(quiet=as_json, **agreed))
-    show({"ok": True, **report}, f"installed {report['name']} in {here.short(report['target'])}", as_json)
-
-
-@click.command("update")
-@click.argument("name", required=False)
-@click.option("--all", "everything", is_flag=True, help="Every skill that was installed from a file or directory.")
-@click.option("--yes", is_flag=True, help="Agree to warnings without being asked.")
-def update(name: str | None, everything: bool, yes: bool) -> None:
-    """Install NAME again from where it came from."""
-    if (name is None) == (not everything):
-        raise click.UsageError("name one skill, or say --all")
-    here = SkillView()
-    listed = here.list()
-    done = 0
-    for item in [listed.get(name)] if name else listed.items:
-        base = Path(item.skill.base_dir)
-        origin = origin_of(base)
-        if origin is None or item.skill.source not in ("openclaw-workspace", "openclaw-managed"):
-            if name:
-                raise InvalidRequest(f"{item.skill.name} was not installed by this program: update it where it is kept")
-            continue
-        if not Path(origin.spec).exists():
-            raise InvalidRequest(f"{item.skill.name} came from {origin.spec}, which is not there any more")
-        options = InstallOptions(force=True, yes=yes, mode="update")
-        _install(here, Path(origin.spec), base.parent, item.skill.source, base.name, options)
-        click.echo(f"updated {item.skill.name}")
-        done += 1
-    if not done:
-        click.echo("Nothing to update.")
-
-
-@click.command("remove")
-@click.argument("name")
-@YES
-def remove(name: str, yes: bool) -> None:
-    """Take an installed skill away."""
-    here = SkillView()
-    item = here.list().get(name)
-    if item.skill.source not in ("openclaw-workspace", "openclaw-managed"):
-        raise InvalidRequest(
-            f"{item.skill.name} is not kept by this program ({item.skill.source}): remove it where it is, "
-            f"or switch it off with openclaw config set skills.entries.{item.skill.manifest.key}.enabled false"
-        )
-    target = Path(item.skill.file_path).parent
-    require_yes(f"Remove {target}?", yes, "not removed")
-    installing.remove(target, target.parent, here.skills.library.ledger)
-    click.echo(f"removed {item.skill.name}")
-
-
 @click.command("new")
 @click.argument("name")
 @click.option("--description", default="", help="What it does, and when to use it.")
-@click.option("--global", "everywhere", is_flag=True, help="For every agent, not only in this workspace.")
+@global_option
 def new(name: str, description: str, everywhere: bool) -> None:
     """A new skill to start from."""
-    click.echo(str(installing.new(SkillView().root(everywhere)[0], name, description)))
+    click.echo(str(installing.new(SkillView(everywhere=everywhere).root, name, description)))
 
 
 @click.command("pack")
@@ -301,74 +303,6 @@ def deps(name: str, step_id: str | None, yes: bool) -> None:
     click.echo(installing.run(step, how, tools, here.loaded.variables, ProgressLine()))
 
 
-def _install(
-    here: SkillView, source: Path, root: Path, kind: Source, slug: str | None, options: InstallOptions
-) -> dict[str, Any]:
-    """Stages the skill, asks policy, hooks and person, installs it; gives the report."""
-
-    def person(ready: StagedSkill) -> str:
-        report = _report(ready, here)
-        if not options.quiet:
-            _show_report(ready, report)
-        if ready.critical and not options.accept_risk:
-            return GRAVE
-        worth_asking = ready.findings or ready.outside or report["lookalikes"]
-        agreed = options.yes or options.accept_risk or not worth_asking
-        agreed = agreed or confirm(f"Install {ready.slug} all the same?")
-        return "" if agreed else "nobody agreed to the findings: answer yes at a terminal, or give --yes"
-
-    now = SystemClock().now()
-    review = SkillReview(
-        policy=partial(ask_policy, here.loaded, options),
-        hooks=(partial(ask_plugins, here.environment, options),),
-        person=person,
-    )
-    ready = installing.install(
-        source,
-        root,
-        kind,
-        ledger=here.skills.library.ledger,
-        inspect=scan_files,
-        gatekeeper=review,
-        now=now,
-        stamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        slug=slug,
-        force=options.force,
-        report=ProgressLine(quiet=options.quiet),
-    )
-    return _report(ready, here)
-
-
-def _report(ready: StagedSkill, here: SkillView) -> dict[str, Any]:
-    known = [item.skill.name for item in here.list().items]
-    manifest = ready.manifest
-    needs = manifest.requires
-    return {
-        "name": manifest.name,
-        "description": manifest.description,
-        "target": str(ready.target),
-        "files": ready.files,
-        "treeSha256": ready.tree_sha256,
-        "permissions": describe_permissions(manifest.permissions),
-        "requires": {"bins": needs.bins, "anyBins": needs.any_bins, "env": needs.env},
-        "install": [describe_step(step, here.skills.settings.install) for step in manifest.install],
-        "lookalikes": lookalikes(manifest.name, known),
-        "references": [str(reference) for reference in ready.outside],
-        "findings": [finding_to_json(finding) for finding in ready.findings],
-        "blocked": ready.critical,
-    }
-
-
-def _show_report(ready: StagedSkill, report: dict[str, Any]) -> None:
-    say(f"{report['name']}: {report['description']}", err=True)
-    say(f"{report['files']} files, {report['treeSha256']}, to {report['target']}", err=True)
-    say(f"it says it may: {report['permissions']}", err=True)
-    bullets("It can be mistaken for:", report["lookalikes"], err=True)
-    bullets("It would like these programs (never installed unasked):", report["install"], err=True)
-    bullets("It leads outside its directory:", report["references"], err=True)
-    print_findings(ready.findings, err=True)
-
-
 def _held_first(listed: AgentSkills, name: str) -> ListedSkill:
     """The skill called `name`; one that is held back comes before another of the same name."""
     found = listed.get(name)
@@ -378,4 +312,4 @@ def _held_first(listed: AgentSkills, name: str) -> ListedSkill:
     return found
 
 
-COMMANDS = (trust, untrust, diff, install, update, remove, new, pack, deps)
+COMMANDS = (trust, untrust, diff, new, pack, deps)

@@ -1,10 +1,14 @@
-"""Calls the handlers at each hook point: in order, within a timeout; one that fails is skipped, or counts as a no."""
+"""Calls the handlers at each hook point: in order, within a timeout; one that fails is skipped, or counts as a no.
+
+Plugins and HOOK.md directories (`files`) register here alike. The name of a HOOK.md event has a colon: those who
+registered for its family (`command`) are called before those who named it (`command:new`)."""
 
 import asyncio
 import fnmatch
 import inspect
 import logging
-from collections.abc import Awaitable
+from collections import deque
+from collections.abc import Awaitable, Collection
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -13,7 +17,6 @@ from msgspec import Struct, structs
 
 from openclaw.core import hooks
 from openclaw.core.clock import Clock
-from openclaw.core.hook_points import POINTS
 from openclaw.core.hooks import HookContext, HookName
 from openclaw.core.provider import ProviderPrompt
 from openclaw.core.text import sanitize_line
@@ -37,6 +40,8 @@ PROMPT_POINTS = (
 """Where a plugin adds text to prompts."""
 LONGEST_WORDS = 300
 """Of an error message, in characters, in the log."""
+MOST_WAITING = 500
+"""Events that wait for a handler that is told of them in order."""
 
 
 class HookFailure(Exception):
@@ -45,7 +50,9 @@ class HookFailure(Exception):
 
 def refuse_reason(registration: HookRegistration) -> str:
     """Why a handler may not be registered at its point; empty when it may."""
-    point, settings = POINTS[registration.hook], registration.settings
+    point, settings = registration.point, registration.settings
+    if point is None:
+        return ""
     where = f"plugins.entries.{registration.plugin}.hooks"
     if point.conversation and not (registration.bundled or settings.allow_conversation_access):
         return f"{registration.hook} shows what people say: set {where}.allowConversationAccess to let it listen"
@@ -56,6 +63,13 @@ def refuse_reason(registration: HookRegistration) -> str:
     return ""
 
 
+class _Lane(Struct):
+    """What the handlers of one owner have yet to be told, and the task that tells them."""
+
+    task: "asyncio.Task[None]"
+    waiting: deque[tuple[HookRegistration, Any, HookContext]]
+
+
 class HookDispatcher:
     """The registered handlers. Observers run in the background until `close`."""
 
@@ -63,9 +77,10 @@ class HookDispatcher:
         self._clock = clock
         self._order: list[HookRegistration] = []
         self.any = False
-        """Whether any handler is registered at all."""
-        self._at: dict[HookName, tuple[HookRegistration, ...]] = {}
+        """Whether a plugin has registered any handler at all."""
+        self._at: dict[str, tuple[HookRegistration, ...]] = {}
         self._running: set[asyncio.Task[Any]] = set()
+        self._lanes: dict[str, _Lane] = {}
 
     def add(self, registration: HookRegistration) -> str:
         """Registers a handler; gives the reason when it is refused."""
@@ -74,7 +89,7 @@ class HookDispatcher:
             log.warning("plugin %s: %s", registration.plugin, why)
             return why
         self._order.append(registration)
-        self.any = True
+        self.any = self.any or registration.point is not None
         self._sort(registration.hook)
         return ""
 
@@ -82,7 +97,7 @@ class HookDispatcher:
         """Unregisters every handler of `plugin`; calls in progress finish."""
         gone = {each.hook for each in self._order if each.plugin == plugin}
         self._order = [each for each in self._order if each.plugin != plugin]
-        self.any = bool(self._order)
+        self.any = any(each.point for each in self._order)
         for name in gone:
             self._sort(name)
 
@@ -90,7 +105,11 @@ class HookDispatcher:
         """Whether a handler is registered; where none is, the caller need not build the event."""
         return name in self._at
 
-    def _sort(self, name: HookName) -> None:
+    def hears(self, name: str, event: Any, context: HookContext) -> bool:
+        """Whether anybody would be called with this event."""
+        return bool(self._concerned(name, event, context))
+
+    def _sort(self, name: str) -> None:
         concerned = [each for each in self._order if each.hook == name]
         found = sorted(concerned, key=attrgetter("priority"), reverse=True)
         self._at.pop(name, None)
@@ -126,10 +145,41 @@ class HookDispatcher:
                 break
         return merged
 
-    def tell(self, name: HookName, event: Any, context: HookContext) -> None:
+    def tell(self, name: str, event: Any, context: HookContext) -> None:
         """Notifies the observers in the background."""
         for each in self._concerned(name, event, context):
-            self._keep(asyncio.create_task(self._observe(each, event, context), name=f"hook:{name}:{each.plugin}"))
+            if not each.in_order:
+                self.keep(asyncio.create_task(self._observe(each, event, context), name=f"hook:{name}:{each.plugin}"))
+                continue
+            lane = self._lanes.get(each.plugin)
+            if lane is None:
+                waiting: deque[tuple[HookRegistration, Any, HookContext]] = deque()
+                task = asyncio.create_task(self._tell_in_order(each.plugin, waiting), name=f"hook:{each.plugin}")
+                self._lanes[each.plugin] = lane = _Lane(task, waiting)
+                self.keep(task)
+            if len(lane.waiting) < MOST_WAITING:
+                lane.waiting.append((each, event, context))
+            else:
+                log.warning("%s is too slow: it is not told of %s", each.plugin, name)
+
+    async def _tell_in_order(self, owner: str, waiting: deque[tuple[HookRegistration, Any, HookContext]]) -> None:
+        try:
+            while waiting:
+                await self._observe(*waiting.popleft())
+        finally:
+            if owner in self._lanes and self._lanes[owner].waiting is waiting:
+                del self._lanes[owner]
+
+    async def drain(self, but: Collection[str] = ()) -> None:
+        """Waits until everything that waits its turn was told, except to the owners in `but`."""
+        while left := [lane.task for owner, lane in self._lanes.items() if owner not in but]:
+            await asyncio.wait(left)
+
+    def drop_waiting(self) -> None:
+        """Forgets what still waits its turn, and stops the handlers that are told of something in order."""
+        dropped, self._lanes = self._lanes, {}
+        for lane in dropped.values():
+            lane.task.cancel()
 
     async def told(self, name: HookName, event: Any, context: HookContext) -> None:
         """Notifies the observers concurrently and waits until each has answered or timed out."""
@@ -144,8 +194,13 @@ class HookDispatcher:
                 task.cancel()
             await asyncio.wait(left, timeout=GRACE)
 
-    def _concerned(self, name: HookName, event: Any, context: HookContext) -> tuple[HookRegistration, ...]:
-        return tuple(each for each in self._at.get(name, ()) if _concerns(each, event, context))
+    def _concerned(self, name: str, event: Any, context: HookContext) -> tuple[HookRegistration, ...]:
+        found = self._at.get(name, ())
+        family, colon, _ = name.partition(":")
+        if colon and family in self._at:
+            exact = {each.plugin for each in found}
+            found = (*(each for each in self._at[family] if each.plugin not in exact), *found)
+        return tuple(each for each in found if _concerns(each, event, context))
 
     async def _observe(self, each: HookRegistration, event: Any, context: HookContext) -> None:
         try:
@@ -156,7 +211,7 @@ class HookDispatcher:
     async def _within(self, each: HookRegistration, event: Any, context: HookContext) -> Any:
         """The handler's answer; raises `HookFailure` when it fails or takes too long."""
         task: asyncio.Task[Any] = asyncio.create_task(_called(each, event, context), name=f"hook:{each.plugin}")
-        self._keep(task)
+        self.keep(task)
         timer: asyncio.Task[Any] | None = None
         try:
             await asyncio.sleep(0)  # most handlers answer at once: then no timer is set
@@ -178,11 +233,12 @@ class HookDispatcher:
         return task.result()
 
     def _give_up(self, point: HookPoint[E, A, M], each: HookRegistration, why: str) -> A | None:
-        objection = point.objection if POINTS[each.hook].fails == "closed" else None
+        objection = point.objection if each.point and each.point.fails == "closed" else None
         _report(each, why, "counted as an objection" if objection else "passed over")
         return objection(block=True, block_reason=f"{each.plugin} could not decide: {why}") if objection else None
 
-    def _keep(self, task: "asyncio.Task[Any]") -> None:
+    def keep(self, task: "asyncio.Task[Any]") -> None:
+        """Owns a task until it is done; `close` waits for it, then cancels it."""
         self._running.add(task)
         task.add_done_callback(self._let_go)
 
@@ -206,7 +262,7 @@ def _report(each: HookRegistration, why: str, outcome: str) -> None:
 
 def _convert_answer(each: HookRegistration, answer: Any) -> Any:
     """An answer as the point's own type; a handler may return a mapping with the same fields, or None."""
-    kind = POINTS[each.hook].answer
+    kind = each.point.answer if each.point else None
     if answer is None or kind is None or isinstance(answer, kind):
         return answer
     try:
@@ -218,6 +274,8 @@ def _convert_answer(each: HookRegistration, answer: Any) -> Any:
 def _concerns(each: HookRegistration, event: Any, context: HookContext) -> bool:
     if each.triggers and context.trigger not in each.triggers:
         return False
+    if each.workspace and context.agent_id:
+        return each.workspace == context.workspace_dir
     if isinstance(event, ProviderPrompt):
         return event.provider in each.providers
     if isinstance(event, hooks.InboundClaim):
@@ -232,6 +290,6 @@ def _words(error: BaseException) -> str:
     return sanitize_line(said)[:LONGEST_WORDS]
 
 
-def audit_change(hook: HookName, change: HookChange, note: str = "") -> AuditChange:
+def audit_change(hook: str, change: HookChange, note: str = "") -> AuditChange:
     """A change as an entry of the audit."""
     return AuditChange(hook=hook, note=note, **structs.asdict(change))

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Struct, structs
 
 from openclaw.core.clock import Clock
-from openclaw.core.events import CompactionEnded
 from openclaw.core.keys import SessionKey
 from openclaw.sessions.index import SessionRow
 
@@ -203,20 +202,6 @@ def decode_answer(data: bytes, event: HookEvent) -> HookFileAnswer:
     return structs.replace(found, messages=tuple(each[:MESSAGE_CHARS] for each in found.messages[:MOST_MESSAGES]))
 
 
-def apply_answer(event: HookEvent, said: HookFileAnswer) -> HookEvent:
-    """The event as the next handler sees it, with `said` applied."""
-    if said.bootstrap_files is None or not isinstance(event.context, BootstrapContext):
-        return event
-    return structs.replace(event, context=structs.replace(event.context, bootstrap_files=said.bootstrap_files))
-
-
-def match_level(subscribed: tuple[str, ...], event: HookEvent) -> int:
-    """How exactly the subscribed names match this event: 0 not at all, 1 by family, 2 by name."""
-    if event.name in subscribed:
-        return 2
-    return 1 if event.type in subscribed else 0
-
-
 # Making events.
 
 CONTENT_CHARS = 100_000
@@ -269,14 +254,4 @@ def patch_event(clock: Clock, key: SessionKey, row: SessionRow | None, patch: Ma
     shown = to_hook_session(row, None) if row is not None else None
     return make_event(
         clock, "session", "patch", PatchContext(session_entry=shown, patch=msgspec.to_builtins(patch)), str(key)
-    )
-
-
-def _compacted(ended: CompactionEnded) -> CompactContext:
-    return CompactContext(
-        reason=ended.reason,
-        tokens_before=ended.tokens_before,
-        tokens_after=ended.tokens_after,
-        ok=ended.ok,
-        error=ended.error or "",
     )

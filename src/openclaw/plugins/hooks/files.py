@@ -1,28 +1,31 @@
-"""Dispatches events to HOOK.md handlers: builds the list of those that run, calls them in order, limits failures."""
+"""Registers HOOK.md directories with the dispatcher: builds the handlers of those that run, and limits failures."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from openclaw.agent.settings import AgentsSettings
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
+from openclaw.core.hooks import HookContext
 from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live
 from openclaw.plugins.hooks import events, handlers
 from openclaw.plugins.hooks.accepted import AcceptedHooks
-from openclaw.plugins.hooks.discover import HookConfig, agent_workspaces, list_all_hooks
-from openclaw.plugins.hooks.events import NOTHING, BootstrapFile, HookEvent, HookFileAnswer
+from openclaw.plugins.hooks.dispatch import HookDispatcher
+from openclaw.plugins.hooks.events import NOTHING, BootstrapContext, BootstrapFile, HookEvent, HookFileAnswer, Payload
+from openclaw.plugins.hooks.find import HookConfig, agent_workspaces, list_all_hooks
 from openclaw.plugins.hooks.manifest import HookDirectory
+from openclaw.plugins.hooks.points import HookPoint, HookRegistration, Merged
 from openclaw.plugins.hooks.runner import HandlerFailed, handler_environment, run
 from openclaw.plugins.settings import HookEntrySettings, InternalHooksSettings
 from openclaw.process.environment import Environment
@@ -40,77 +43,76 @@ MOST_FAILURES = 3
 Handle = Callable[[HookEvent], Awaitable[HookFileAnswer]]
 
 
-class HookListener(Struct, frozen=True, kw_only=True):
-    """A hook that runs, and the function that calls it."""
+class HookFileHandler:
+    """Calls one hook. One that was not accepted as it is, or failed too often, is held back; the others go on."""
 
-    hook: HookDirectory
-    handle: Handle
-    objection: Callable[[], str] = str
-    """Why it must not run as it is now; checked before every run."""
+    def __init__(self, name: str, handle: Handle, objection: Callable[[], str] = str) -> None:
+        """`objection` says why it must not run as it is now; it is asked before every run."""
+        self._name = name
+        self._handle = handle
+        self._objection = objection
+        self._failures = 0
+        self._held = ""
+        """Why it was held back last: said once, not at every event."""
 
-
-class HookFileDispatcher:
-    """The listeners, in the order they were found."""
-
-    def __init__(self, listeners: Sequence[HookListener], workspaces: Mapping[str, str]) -> None:
-        self._listeners = tuple(listeners)
-        self._workspaces = workspaces
-        """By agent."""
-        self._failures: dict[str, int] = {}
-        self._told: dict[str, str] = {}
-        """What was said last of a hook that is held back: said once, not at every event."""
-
-    def listening(self, event: HookEvent) -> list[HookListener]:
-        """The listeners for `event`: those of its family first, then those that named it."""
-        # A workspace's hook receives only events of agents in that workspace.
-        places = ("", self._workspaces.get(event.agent_id, "")) if event.agent_id else None
-        found = [
-            (events.match_level(each.hook.manifest.events, event), each)
-            for each in self._listeners
-            if places is None or each.hook.workspace in places
-        ]
-        return [each for wanted in (1, 2) for rank, each in found if rank == wanted]
-
-    async def fire(self, event: HookEvent) -> HookFileAnswer:
-        """Calls the listeners one after another; gives their combined answer."""
-        messages: list[str] = []
-        files = None
-        async with aclosing(self.answers(event)) as answers:
-            async for _, said in answers:
-                messages += said.messages
-                files = files if said.bootstrap_files is None else said.bootstrap_files
-        return HookFileAnswer(messages=tuple(messages), bootstrap_files=files)
-
-    async def answers(self, event: HookEvent) -> AsyncGenerator[tuple[str, HookFileAnswer]]:
-        """Calls the listeners one after another, each with the changes of the one before; yields who answered what."""
-        for listener in self.listening(event):
-            said = await self.tell(listener, event)
-            if said is not None:
-                event = events.apply_answer(event, said)
-                yield listener.hook.name, said
-
-    async def tell(self, listener: HookListener, event: HookEvent) -> HookFileAnswer | None:
-        """One hook's answer; None when it was not accepted or failed, which is logged in one line."""
-        name = listener.hook.name
-        why = listener.objection()
+    async def __call__(self, event: HookEvent, context: HookContext) -> HookFileAnswer | None:
+        why = self._objection()
         if why:
-            self._failures.pop(name, None)  # its files changed: failures are counted anew
-        elif self._failures.get(name, 0) >= MOST_FAILURES:
+            self._failures = 0  # its files changed: failures are counted anew
+        elif self._failures >= MOST_FAILURES:
             why = f"it failed {MOST_FAILURES} times in a row; it is tried again when the gateway or its settings reload"
+        if why and why != self._held:
+            log.warning("the hook %s is held back: %s", self._name, why)
+        self._held = why
         if why:
-            if self._told.get(name) != why:
-                log.warning("the hook %s is held back: %s", name, why)
-            self._told[name] = why
             return None
-        self._told.pop(name, None)
         try:
-            said = await listener.handle(event)
+            said = await self._handle(event)
         except OpenClawError as error:
-            self._failures[name] = self._failures.get(name, 0) + 1
-            log.warning("the hook %s failed on %s: %s", name, event.name, error.message)
+            self._failures += 1
+            log.warning("the hook %s failed on %s: %s", self._name, event.name, error.message)
             return None
-        self._failures.pop(name, None)
+        self._failures = 0
         return said
+
+
+class HookFileMerged(Merged, frozen=True, kw_only=True):
+    """The answers of the hooks so far."""
+
+    context: Payload
+    messages: tuple[str, ...] = ()
+    replaced: tuple[tuple[str, tuple[BootstrapFile, ...]], ...] = ()
+    """The files as each hook that changed them left them, with its name."""
+
+
+def merge_file_answer(merged: HookFileMerged, by: HookRegistration, answer: HookFileAnswer) -> HookFileMerged:
+    """Messages add up; files are as the last one left them."""
+    merged = structs.replace(merged, messages=(*merged.messages, *answer.messages))
+    files, context = answer.bootstrap_files, merged.context
+    if files is None or not isinstance(context, BootstrapContext):
+        return merged
+    return structs.replace(
+        merged,
+        context=structs.replace(context, bootstrap_files=files),
+        replaced=(*merged.replaced, (by.plugin.removeprefix(OWNER), files)),
+    )
+
+
+OWNER = "hook:"
+"""What stands before a hook's name where its owner is named: among handlers, and in the audit."""
+
+
+def event_point(event: HookEvent) -> HookPoint[HookEvent, HookFileAnswer, HookFileMerged]:
+    """The point of an event: every handler sees the files as the one before it left them."""
+    return HookPoint(name=event.name, merged=HookFileMerged, step=merge_file_answer, carried="context")
+
+
+def registrations(hook: HookDirectory, handler: HookFileHandler) -> list[HookRegistration]:
+    """A hook at every event it subscribes to."""
+    return [
+        HookRegistration(plugin=OWNER + hook.name, hook=name, handler=handler, workspace=hook.workspace, in_order=True)
+        for name in hook.manifest.events
+    ]
 
 
 BRIEFLY = 5.0
@@ -120,13 +122,13 @@ Own = Callable[[HookEvent, HookEntrySettings], Awaitable[HookFileAnswer]]
 """The handler of a bundled hook."""
 
 
-# Building the dispatcher from the settings.
+# The handlers, by the settings.
 
 
 def build(
     config: HookConfig, environment: Environment, clock: Clock, zone: tzinfo, enrolled: Mapping[str, Own]
-) -> HookFileDispatcher:
-    """Builds the dispatcher from the present settings. Reads files: call it in a thread."""
+) -> list[HookRegistration]:
+    """The hooks that run by these settings. Reads files: call it in a thread."""
     state = environment.home.state
     ledger = AcceptedHooks(state)
     own: dict[str, Own] = {
@@ -135,15 +137,12 @@ def build(
         "bootstrap-extra-files": handlers.extra_files,
         **enrolled,
     }
-    places = {agent: str(path) for agent, path in agent_workspaces(config.agents, environment).items()}
-    listeners = []
-    for item in list_all_hooks(config, environment, ledger).items:
-        if item.verdict.runs:
-            _accept_first_use(item.hook, ledger, clock)
-            listeners.append(_listener(item.hook, config, own, ledger))
-    if listeners:
-        log.info("hooks: %s", ", ".join(listener.hook.name for listener in listeners))
-    return HookFileDispatcher(listeners, places)
+    hooks = [item.hook for item in list_all_hooks(config, environment, ledger).items if item.verdict.runs]
+    for hook in hooks:
+        _accept_first_use(hook, ledger, clock)
+    if hooks:
+        log.info("hooks: %s", ", ".join(hook.name for hook in hooks))
+    return [each for hook in hooks for each in registrations(hook, _handler(hook, config, own, ledger))]
 
 
 def _accept_first_use(hook: HookDirectory, ledger: AcceptedHooks, clock: Clock) -> None:
@@ -157,10 +156,10 @@ def _accept_first_use(hook: HookDirectory, ledger: AcceptedHooks, clock: Clock) 
         log.warning("%s", error.message)
 
 
-def _listener(hook: HookDirectory, config: HookConfig, own: Mapping[str, Own], ledger: AcceptedHooks) -> HookListener:
+def _handler(hook: HookDirectory, config: HookConfig, own: Mapping[str, Own], ledger: AcceptedHooks) -> HookFileHandler:
     entry = config.settings.entries.get(hook.manifest.key, HookEntrySettings())
     if hook.bundled:
-        return HookListener(hook=hook, handle=partial(_run_bundled, own.get(hook.name), hook.name, entry))
+        return HookFileHandler(hook.name, partial(_run_bundled, own.get(hook.name), hook.name, entry))
     env = handler_environment(hook, config.variables, {name: value.reveal() for name, value in entry.env.items()})
     limit = (entry.timeout_ms or config.settings.timeout_ms) / 1000
 
@@ -168,7 +167,7 @@ def _listener(hook: HookDirectory, config: HookConfig, own: Mapping[str, Own], l
         shortest = min(limit, BRIEFLY) if event.name == "agent:bootstrap" else limit
         return await run(hook, event, options(entry), env=env, limit=shortest)
 
-    return HookListener(hook=hook, handle=handle, objection=partial(ledger.objection, hook))
+    return HookFileHandler(hook.name, handle, partial(ledger.objection, hook))
 
 
 def options(entry: HookEntrySettings) -> dict[str, Any]:
@@ -188,17 +187,15 @@ async def _run_bundled(own: Own | None, name: str, entry: HookEntrySettings, eve
         raise HandlerFailed("something went wrong inside OpenClaw; the log has the details") from error
 
 
-MOST_WAITING = 500
-
-
 # The service the gateway holds.
 
 
 class HookFiles:
-    """The hooks of a running gateway. `tell` needs `serving()`; `fire` works without it."""
+    """The hooks of a running gateway, registered with `hooks`. `tell` needs `serving()`; `fire` works without it."""
 
     def __init__(
         self,
+        hooks: HookDispatcher,
         settings: Live[InternalHooksSettings],
         agents: Live[AgentsSettings],
         variables: Live[Mapping[str, str]],
@@ -209,6 +206,7 @@ class HookFiles:
         *,
         resting: bool = False,
     ) -> None:
+        self._hooks = hooks
         self._settings = settings
         self._agents = agents
         self._variables = variables
@@ -217,13 +215,11 @@ class HookFiles:
         self._clock = clock
         self._zone = zone
         self._enrolled: dict[str, Own] = {}
-        self._built: HookFileDispatcher | None = None
+        self._serving = False
+        self._owners: tuple[str, ...] = ()
+        self._workspaces: dict[str, Path] = {}
         self._built_for: tuple[Any, ...] = ()
         self._building = asyncio.Lock()
-        self._group: asyncio.TaskGroup | None = None
-        self._lanes: dict[str, asyncio.Queue[tuple[HookFileDispatcher, HookListener, HookEvent]]] = {}
-        """What each hook has yet to hear."""
-        self._workers: set[asyncio.Task[None]] = set()
         self._resting = resting
         """In safe mode nobody is told anything."""
 
@@ -235,14 +231,25 @@ class HookFiles:
             return bool(settings.enabled) and not self._resting
         return bool(settings.load.extra_dirs) or any(each.enabled is not False for each in settings.entries.values())
 
-    async def fire(self, event: HookEvent) -> HookFileAnswer:
-        """Calls the listeners and waits for their combined answer."""
-        return await (await self.dispatcher()).fire(event) if self.on else NOTHING
+    async def hears(self, event: HookEvent) -> bool:
+        """Whether any hook would be called with `event`."""
+        if not self.on:
+            return False
+        await self._refresh()
+        return self._hooks.hears(event.name, event, self._context(event))
+
+    async def fire(self, event: HookEvent) -> HookFileMerged:
+        """Calls the hooks one after another, each with the changes of the one before; gives their combined answer."""
+        if not self.on:
+            return HookFileMerged(context=event.context)
+        await self._refresh()
+        return await self._hooks.ask(event_point(event), event, self._context(event))
 
     def tell(self, event: HookEvent) -> None:
-        """Queues the event for the listeners; does not wait."""
-        if self.on and self._group is not None:
-            self._start(self._spread(event), f"the event {event.name}")
+        """Queues the event for the hooks; does not wait."""
+        if self.on and self._serving:
+            what = f"the event {event.name}"
+            self._hooks.keep(asyncio.create_task(supervise_once(self._spread(event), what), name=what))
 
     def session_patched(self, key: SessionKey, row: SessionRow | None, patch: Mapping[str, Any]) -> None:
         """Tells which settings of a session changed."""
@@ -250,27 +257,23 @@ class HookFiles:
             self.tell(events.patch_event(self._clock, key, row, patch))
 
     async def _spread(self, event: HookEvent) -> None:
-        dispatcher = await self.dispatcher()
-        for listener in dispatcher.listening(event):
-            lane = self._lane(listener.hook.name)
-            if lane.full():
-                log.warning("the hook %s is too slow: it is not told of %s", listener.hook.name, event.name)
-            else:
-                lane.put_nowait((dispatcher, listener, event))
+        await self._refresh()
+        if self._serving:
+            self._hooks.tell(event.name, event, self._context(event))
+
+    def _context(self, event: HookEvent) -> HookContext:
+        workspace = self._workspaces.get(event.agent_id, "")
+        return HookContext(agent_id=event.agent_id, session_key=event.session_key, workspace_dir=str(workspace))
 
     @asynccontextmanager
     async def serving(self, own: Mapping[str, Own]) -> AsyncIterator[HookFiles]:
         """`own` are the handlers of bundled hooks that only a running gateway can carry out."""
-        self._enrolled, self._built = dict(own), None
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            try:
-                yield self
-            finally:
-                self._group = None
-                self._lanes.clear()
-                for task in self._workers:
-                    task.cancel()
+        self._enrolled, self._built_for, self._serving = dict(own), (), True
+        try:
+            yield self
+        finally:
+            self._serving = False
+            self._hooks.drop_waiting()
 
     async def settle(self, event: HookEvent, seconds: float) -> None:
         """Delivers one of the last events at shutdown: queued ones go first, all within `seconds`."""
@@ -278,46 +281,30 @@ class HookFiles:
             return
         try:
             async with asyncio.timeout(seconds):
-                await asyncio.gather(*(lane.join() for name, lane in self._lanes.items() if name not in self._enrolled))
+                await self._refresh()
+                await self._hooks.drain(but=[OWNER + name for name in self._enrolled])
                 await self.fire(event)
         except TimeoutError:
             log.warning("hooks were not done with %s after %g s", event.name, seconds)
 
-    def _lane(self, name: str) -> asyncio.Queue[tuple[HookFileDispatcher, HookListener, HookEvent]]:
-        """The queue of one hook: its events stay in order, whatever other hooks do."""
-        if name not in self._lanes:
-            self._lanes[name] = asyncio.Queue(MOST_WAITING)
-            self._start(self._work(self._lanes[name]), f"the hook {name}")
-        return self._lanes[name]
-
-    async def _work(self, lane: asyncio.Queue[tuple[HookFileDispatcher, HookListener, HookEvent]]) -> None:
-        while True:
-            dispatcher, listener, event = await lane.get()
-            try:
-                await dispatcher.tell(listener, event)
-            finally:
-                lane.task_done()
-
-    def _start(self, work: Awaitable[None], what: str) -> None:
-        if self._group is None:
-            raise RuntimeError("nobody is told outside serving()")
-        task = self._group.create_task(supervise_once(work, what), name=what)
-        self._workers.add(task)
-        task.add_done_callback(self._workers.discard)
-
-    async def dispatcher(self) -> HookFileDispatcher:
-        """The listeners by the present settings."""
+    async def _refresh(self) -> None:
+        """Registers the hooks by the present settings."""
         # The lock is fair: events that arrive while hooks are searched for keep their order.
         async with self._building:
-            now = (self._settings.current, self._agents.current, self._variables.current)
-            if self._built is None or any(one is not other for one, other in zip(now, self._built_for, strict=True)):
-                self._built_for = now
-                settings, agents, variables = now
-                config = HookConfig(settings=settings, agents=agents, variables=variables, is_set=self._is_set)
-                self._built = await asyncio.to_thread(
-                    build, config, self._environment, self._clock, self._zone, dict(self._enrolled)
-                )
-            return self._built
+            settings, agents, variables = now = (self._settings.current, self._agents.current, self._variables.current)
+            if self._built_for and all(one is other for one, other in zip(now, self._built_for, strict=True)):
+                return
+            config = HookConfig(settings=settings, agents=agents, variables=variables, is_set=self._is_set)
+            self._workspaces = agent_workspaces(agents, self._environment)
+            found = await asyncio.to_thread(
+                build, config, self._environment, self._clock, self._zone, dict(self._enrolled)
+            )
+            for owner in self._owners:
+                self._hooks.remove(owner)
+            for each in found:
+                self._hooks.add(each)
+            self._owners = tuple(dict.fromkeys(each.plugin for each in found))
+            self._built_for = now
 
 
 BY_HOOK = "put there by a hook"
@@ -337,24 +324,19 @@ async def bootstrap_files(
     shared: bool = False,
 ) -> tuple[tuple[WorkspaceFile, ...] | None, list[AuditChange]]:
     """The files of a prompt as hooks leave them, None when none changed any; and the audit entries for the changes."""
-    if not hooks.on:
-        return None, []
     context = events.BootstrapContext(agent_id=key.agent, workspace_dir=str(workspace), session_id=session_id)
     event = events.make_event(clock, "agent", "bootstrap", context, str(key))
-    dispatcher = await hooks.dispatcher()
-    if not dispatcher.listening(event):
+    if not await hooks.hears(event):
         return None, []
     loaded = budget.select_files(files.load(workspace, cache=cache), budget.kind_of(key, group=shared))
-    before = left = tuple(_to_bootstrap(file) for file in loaded)
-    event, done = events.apply_answer(event, HookFileAnswer(bootstrap_files=before)), list[AuditChange]()
-    async with aclosing(dispatcher.answers(event)) as answers:
-        async for name, said in answers:
-            if said.bootstrap_files is not None:
-                text = partial(_text, workspace=workspace, cache=cache)
-                done += audit_changes(name, left, said.bootstrap_files, text)
-                left = said.bootstrap_files
-    if left is before:
+    left = tuple(_to_bootstrap(file) for file in loaded)
+    merged = await hooks.fire(structs.replace(event, context=structs.replace(context, bootstrap_files=left)))
+    if not merged.replaced:
         return None, []
+    done, text = list[AuditChange](), partial(_text, workspace=workspace, cache=cache)
+    for name, after in merged.replaced:
+        done += audit_changes(name, left, after, text)
+        left = after
     given, warnings = budget.merge((), [_from_bootstrap(each, loaded, workspace, cache) for each in left])
     for line in warnings:
         log.warning("%s", line)
@@ -377,7 +359,7 @@ def audit_changes(
         verb = "put in" if old is None else "taken out" if new is None else "replaced"
         found.append(
             AuditChange(
-                plugin=f"hook:{hook}",
+                plugin=OWNER + hook,
                 hook="agent:bootstrap",
                 field="bootstrapFiles",
                 before=text(old) if old else "",

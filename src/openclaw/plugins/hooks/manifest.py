@@ -1,16 +1,23 @@
 """Parses HOOK.md and decides whether a hook can run here. Lenient about spelling, strict about meaning. Pure."""
 
 import re
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.core.text import sanitize_line
+from openclaw.extensions.front_matter import (
+    Requirements,
+    one_line,
+    openclaw_fields,
+    parse_flag,
+    parse_requirements,
+    parse_systems,
+    read,
+    split_words,
+)
+from openclaw.extensions.gate import MachineFacts, find_missing
 from openclaw.plugins.hooks.events import FAMILIES, NAMES, SILENT_HERE
 from openclaw.plugins.settings import HookEntrySettings, InternalHooksSettings
-from openclaw.skills import manifest as skill_manifest
-from openclaw.skills.gate import MachineFacts
-from openclaw.skills.manifest import SkillRequirements, parse_mapping
 
 Source = Literal["openclaw-bundled", "openclaw-plugin", "openclaw-extra", "openclaw-managed", "openclaw-workspace"]
 Kind = Literal["python", "program", "bundled"]
@@ -28,7 +35,7 @@ class HookManifest(Struct, frozen=True, kw_only=True):
     export: str = "handler"
     os: tuple[str, ...] = ()
     always: bool = False
-    requires: SkillRequirements = SkillRequirements()
+    requires: Requirements = Requirements()
     notes: tuple[str, ...] = ()
     """Oddities that did not keep it from being read."""
 
@@ -117,38 +124,18 @@ def _refusal(hook: HookDirectory, settings: InternalHooksSettings) -> str:
 
 
 def _missing(hook: HookDirectory, entry: HookEntrySettings, machine: MachineFacts) -> list[str]:
+    given = {name for name, value in entry.env.items() if value}
     manifest = hook.manifest
-    if manifest.os and machine.platform not in manifest.os:
-        return [f"only for {', '.join(manifest.os)}"]
-    if manifest.always:
-        return []
-    requires = manifest.requires
-    given = {name for name, value in entry.env.items() if value} | set(machine.env)
-    bins = [name for name in requires.bins if not machine.has_bin(name)]
-    env = [name for name in requires.env if name not in given]
-    config = [path for path in requires.config if not machine.has_config(path)]
-    any_bins = () if any(machine.has_bin(name) for name in requires.any_bins) else requires.any_bins
-    lacking = (
-        ("not installed", bins),
-        ("none of these is installed", any_bins),
-        ("not set", env),
-        ("not configured", config),
-    )
-    return [f"{what}: {', '.join(names)}" for what, names in lacking if names]
+    return find_missing(manifest.requires, manifest.os, manifest.always, given, machine).sentences()
 
 
 # Parsing.
 
 MAX_NAME = 64
 MAX_LINE = 500
-MAX_ITEMS = 64
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 _EXPORT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
-_BIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\Z")
-_ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
-_SYSTEMS = {"macos": "darwin", "mac": "darwin", "windows": "win32", "win": "win32"}
-_TRUE = frozenset({"true", "yes", "on", "1"})
 
 
 class UnusableHook(ValueError):
@@ -157,36 +144,30 @@ class UnusableHook(ValueError):
 
 def parse(text: str, directory: str) -> HookManifest:
     """The manifest in the front matter of a HOOK.md, which is read as that of a skill. Raises `ValueError`."""
-    matter = skill_manifest.read(text)
+    matter = read(text)
     fields, notes = matter.fields, list(matter.notes)
-    ours = parse_mapping(parse_mapping(fields.get("metadata")).get("openclaw"))
-    name = _line(fields.get("name")) or directory
+    ours = openclaw_fields(fields, notes)
+    name = one_line(fields.get("name"), MAX_LINE) or directory
     if not _NAME.match(name):
         raise UnusableHook(f"the name {name[:MAX_NAME]!r} cannot be used: take letters, digits, '-', '_' and '.'")
-    events = _words(ours.get("events"))
+    events = split_words(ours.get("events"))
     if not events:
         raise UnusableHook("it names no events: add metadata.openclaw.events, for example [command:new]")
     notes += [line for event in events if (line := _doubt(event))]
-    requires = parse_mapping(ours.get("requires"))
-    export = _line(ours.get("export")) or "handler"
+    export = one_line(ours.get("export"), MAX_LINE) or "handler"
     if export != "default" and not _EXPORT.match(export):
         raise UnusableHook(f"export {export[:MAX_NAME]!r} is not the name of a function")
     return HookManifest(
         name=name,
-        description=_line(fields.get("description")),
-        homepage=_line(fields.get("homepage") or ours.get("homepage")),
-        emoji=_line(ours.get("emoji"))[:8],
-        hook_key=_line(ours.get("hookKey"))[:MAX_NAME],
+        description=one_line(fields.get("description"), MAX_LINE),
+        homepage=one_line(fields.get("homepage") or ours.get("homepage"), MAX_LINE),
+        emoji=one_line(ours.get("emoji"), 8),
+        hook_key=one_line(ours.get("hookKey"), MAX_NAME),
         events=events,
         export="handler" if export == "default" else export,
-        os=tuple(_SYSTEMS.get(each.lower(), each.lower()) for each in _words(ours.get("os"))),
-        always=_line(ours.get("always")).lower() in _TRUE,
-        requires=SkillRequirements(
-            bins=_matching(requires.get("bins"), _BIN, "requires.bins", notes),
-            any_bins=_matching(requires.get("anyBins"), _BIN, "requires.anyBins", notes),
-            env=_matching(requires.get("env"), _ENV, "requires.env", notes),
-            config=_words(requires.get("config")),
-        ),
+        os=parse_systems(ours.get("os"), notes),
+        always=parse_flag(ours.get("always"), False),
+        requires=parse_requirements(ours, notes),
         notes=tuple(notes),
     )
 
@@ -198,24 +179,3 @@ def _doubt(event: str) -> str:
     if event not in NAMES and event not in FAMILIES and not event.startswith("command:"):
         return f"there is no event {event[:60]!r}: it will never be told of it"
     return ""
-
-
-def _words(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        items = [part.strip().strip("\"'") for part in value.strip().strip("[]").split(",")]
-    elif isinstance(value, list):
-        items = [_line(item) for item in value]
-    else:
-        items = []
-    return tuple(dict.fromkeys(item for item in items if item))[:MAX_ITEMS]
-
-
-def _matching(value: Any, shape: re.Pattern[str], what: str, notes: list[str]) -> tuple[str, ...]:
-    found = _words(value)
-    notes.extend(f"{what}: {item[:60]!r} is not a name and was left out" for item in found if not shape.match(item))
-    return tuple(item for item in found if shape.match(item))
-
-
-def _line(value: Any) -> str:
-    """`value` as one line of harmless text; empty for what is not text."""
-    return " ".join(sanitize_line(" ".join(value.split())).split())[:MAX_LINE] if isinstance(value, str) else ""

@@ -8,8 +8,8 @@ from msgspec import Struct, structs
 
 from openclaw.core import hooks
 from openclaw.core.events import Trigger
-from openclaw.core.hook_points import POINTS
-from openclaw.core.hooks import AgentStart, HookContext, HookName, ModelChoice, PromptChange, ToolVerdict
+from openclaw.core.hook_points import POINTS, Point
+from openclaw.core.hooks import AgentStart, HookContext, ModelChoice, PromptChange, ToolVerdict
 from openclaw.core.messages import Assistant, Message, ToolResult, User
 from openclaw.core.provider import ProviderContribution, ProviderPrompt
 from openclaw.core.text import utf16_length
@@ -32,10 +32,11 @@ may be a coroutine function everywhere but at `tool_result_persist`."""
 
 
 class HookRegistration(Struct, frozen=True, kw_only=True):
-    """One handler of one plugin at one point."""
+    """One handler of a plugin at one point, or of a HOOK.md at one event or family of events."""
 
     plugin: str
-    hook: HookName
+    """Its owner; for a HOOK.md `hook:` and the hook's name."""
+    hook: str
     handler: HookHandler
     priority: int = 0
     """Higher runs first; equal ones in order of registration."""
@@ -48,12 +49,23 @@ class HookRegistration(Struct, frozen=True, kw_only=True):
     """Those the plugin brings: it has a say in the prompts of their models."""
     triggers: tuple[Trigger, ...] = ()
     """Only runs with these triggers."""
+    workspace: str = ""
+    """Only agents of this workspace."""
+    in_order: bool = False
+    """It is told of one thing after another, each when it is done with the one before."""
+
+    @property
+    def point(self) -> Point | None:
+        """What is known of its point; None at an event of HOOK.md."""
+        return POINTS.get(self.hook)  # type: ignore[call-overload, no-any-return]
 
     @property
     def seconds(self) -> float:
-        """The handler's timeout."""
+        """The handler's timeout; 0 for none: a HOOK.md limits its own process."""
         own = self.settings.timeouts.get(self.hook, self.settings.timeout_ms)
-        return POINTS[self.hook].seconds if own is None else own / 1000
+        if own is not None:
+            return own / 1000
+        return self.point.seconds if self.point else 0
 
 
 # Answers.
@@ -78,7 +90,7 @@ class HookChange(Struct, frozen=True, kw_only=True):
     """Why it was refused."""
 
 
-class _Merged(Struct, frozen=True, kw_only=True):
+class Merged(Struct, frozen=True, kw_only=True):
     """The answers at a point so far."""
 
     changes: tuple[HookChange, ...] = ()
@@ -88,7 +100,7 @@ class _Merged(Struct, frozen=True, kw_only=True):
         return structs.replace(self, changes=(*self.changes, change), **({} if change.refused else fields))
 
 
-class ModelMerged(_Merged, frozen=True, kw_only=True):
+class ModelMerged(Merged, frozen=True, kw_only=True):
     model: HookSource | None = None
     provider: HookSource | None = None
 
@@ -123,7 +135,7 @@ def choose_model_ref(wanted: str, merged: ModelMerged) -> str:
     return named if named.startswith(f"{provider}/") else f"{provider}/{named}"
 
 
-class PromptMerged(_Merged, frozen=True, kw_only=True):
+class PromptMerged(Merged, frozen=True, kw_only=True):
     system: HookSource | None = None
     prepend_context: tuple[HookSource, ...] = ()
     append_context: tuple[HookSource, ...] = ()
@@ -162,7 +174,7 @@ def merge_prompt_points(older: PromptMerged, newer: PromptMerged) -> PromptMerge
     return PromptMerged(system=newer.system or older.system, **joined)
 
 
-class ProviderMerged(_Merged, frozen=True, kw_only=True):
+class ProviderMerged(Merged, frozen=True, kw_only=True):
     interaction_style: HookSource | None = None
     tool_call_style: HookSource | None = None
     execution_bias: HookSource | None = None
@@ -187,7 +199,7 @@ def merge_turn(merged: PromptMerged, by: HookRegistration, answer: hooks.TurnCon
     return merge_prompt(merged, by, change)
 
 
-class RunMerged(_Merged, frozen=True, kw_only=True):
+class RunMerged(Merged, frozen=True, kw_only=True):
     blocked: HookSource | None = None
     """The plugin that objects, and why."""
     message: str = ""
@@ -207,7 +219,7 @@ def _run_objection(block: bool, block_reason: str) -> hooks.AgentRunVerdict:
     return hooks.AgentRunVerdict(outcome="block" if block else "pass", reason=block_reason)
 
 
-class WriteMerged(_Merged, frozen=True, kw_only=True):
+class WriteMerged(Merged, frozen=True, kw_only=True):
     message: Message
     blocked: HookSource | None = None
 
@@ -244,7 +256,7 @@ def merge_write(merged: WriteMerged, by: HookRegistration, answer: hooks.Written
     return merged.changed(_change(by, "message", now, before=was, refused=refused), message=kept)
 
 
-class PayloadMerged(_Merged, frozen=True, kw_only=True):
+class PayloadMerged(Merged, frozen=True, kw_only=True):
     payload: dict[str, Any]
     cancelled: HookSource | None = None
 
@@ -260,7 +272,7 @@ def merge_payload(merged: PayloadMerged, by: HookRegistration, answer: hooks.Pay
     return merged.changed(_change(by, "cancel", why), cancelled=HookSource(by.plugin, why))
 
 
-class FinalizeMerged(_Merged, frozen=True, kw_only=True):
+class FinalizeMerged(Merged, frozen=True, kw_only=True):
     final: bool = False
     revisions: tuple[tuple[str, hooks.RevisionRequest], ...] = ()
     """What is asked for, by which plugin."""
@@ -278,7 +290,7 @@ def merge_finalize(merged: FinalizeMerged, by: HookRegistration, answer: hooks.F
     return merged.changed(change, revisions=(*merged.revisions, (by.plugin, wish)))
 
 
-class EnvMerged(_Merged, frozen=True, kw_only=True):
+class EnvMerged(Merged, frozen=True, kw_only=True):
     env: dict[str, str] = msgspec.field(default_factory=dict)
 
 
@@ -290,7 +302,7 @@ def merge_env(merged: EnvMerged, by: HookRegistration, answer: hooks.ExecEnv) ->
     return merged
 
 
-class TargetMerged(_Merged, frozen=True, kw_only=True):
+class TargetMerged(Merged, frozen=True, kw_only=True):
     origin: hooks.DeliveryOrigin | None = None
 
 
@@ -302,7 +314,7 @@ def merge_target(merged: TargetMerged, by: HookRegistration, answer: hooks.Deliv
     return merged.changed(change, origin=answer.origin)
 
 
-class ReplyMerged(_Merged, frozen=True, kw_only=True):
+class ReplyMerged(Merged, frozen=True, kw_only=True):
     plugin: str = ""
     """The plugin that claimed the turn; empty when none did."""
     reply: str = ""
@@ -326,7 +338,7 @@ def merge_claim(merged: ReplyMerged, by: HookRegistration, answer: hooks.Inbound
     return merge_reply(merged, by, hooks.ReplyClaim(handled=answer.handled))
 
 
-class ToolMerged(_Merged, frozen=True, kw_only=True):
+class ToolMerged(Merged, frozen=True, kw_only=True):
     params: dict[str, Any]
     blocked: HookSource | None = None
     """The plugin that objects, and why."""
@@ -349,7 +361,7 @@ def merge_tool(merged: ToolMerged, by: HookRegistration, answer: ToolVerdict) ->
     return merged
 
 
-class InstallMerged(_Merged, frozen=True, kw_only=True):
+class InstallMerged(Merged, frozen=True, kw_only=True):
     blocked: HookSource | None = None
     findings: tuple[hooks.InstallFinding, ...] = ()
 
@@ -363,7 +375,7 @@ def merge_install(merged: InstallMerged, by: HookRegistration, answer: hooks.Ins
     return merged.changed(_change(by, "block", why), blocked=HookSource(by.plugin, why))
 
 
-class ResultMerged(_Merged, frozen=True, kw_only=True):
+class ResultMerged(Merged, frozen=True, kw_only=True):
     message: ToolResult
 
 
@@ -387,7 +399,7 @@ def merge_result(merged: ResultMerged, by: HookRegistration, answer: hooks.Persi
     return merged.changed(_change(by, "message", now, before=was), message=after)
 
 
-class SendingMerged(_Merged, frozen=True, kw_only=True):
+class SendingMerged(Merged, frozen=True, kw_only=True):
     content: str
     cancelled: HookSource | None = None
 
@@ -423,7 +435,7 @@ M = TypeVar("M", bound=Struct)
 class HookPoint(Struct, Generic[E, A, M], frozen=True, kw_only=True):
     """How the answers at one point are merged."""
 
-    name: HookName
+    name: str
     merged: type[M]
     step: Callable[[M, HookRegistration, A], M]
     carried: str = ""

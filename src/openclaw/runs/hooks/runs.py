@@ -45,7 +45,6 @@ from openclaw.plugins.hooks.events import (
     Payload,
     ReceivedContext,
     SentContext,
-    _compacted,
     make_event,
 )
 from openclaw.plugins.hooks.files import HookFiles
@@ -94,7 +93,14 @@ class HookFileSubscriber:
                 context = CompactContext(reason=started.reason, token_count=started.tokens)
                 self._hooks.tell(make_event(self._clock, "session", "compact:before", context, str(said.key)))
             case CompactionEnded() as ended:
-                self._hooks.tell(make_event(self._clock, "session", "compact:after", _compacted(ended), str(said.key)))
+                context = CompactContext(
+                    reason=ended.reason,
+                    tokens_before=ended.tokens_before,
+                    tokens_after=ended.tokens_after,
+                    ok=ended.ok,
+                    error=ended.error or "",
+                )
+                self._hooks.tell(make_event(self._clock, "session", "compact:after", context, str(said.key)))
             case RecordedEvent(message=User() as message) if message.idempotency_key == f"{said.run_id}:user":
                 turn = self._heard.get(said.run_id)
                 if turn is not None:

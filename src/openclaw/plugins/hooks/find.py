@@ -1,10 +1,7 @@
 """Discovers hooks: reads each HOOK.md below the hook roots, and checks which may run. Runs and imports nothing."""
 
 import os
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +9,19 @@ import msgspec
 from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentsSettings, agent_ids
+from openclaw.extensions.find import expand_path, stays_inside, subdirectories
+from openclaw.extensions.gate import look_at_machine
 from openclaw.plugins.hooks import manifest
 from openclaw.plugins.hooks.accepted import AcceptedHooks
-from openclaw.plugins.hooks.manifest import FoundHooks, HookDirectory, HookProblem, HookVerdict, UnusableHook
+from openclaw.plugins.hooks.manifest import (
+    FoundHooks,
+    HookDirectory,
+    HookProblem,
+    HookVerdict,
+    UnusableHook,
+)
 from openclaw.plugins.settings import InternalHooksSettings
 from openclaw.process.environment import Environment
-from openclaw.skills.gate import MachineFacts
-from openclaw.skills.roots import expand_path
 from openclaw.storage.digests import Unverifiable, read_regular
 from openclaw.workspace.seed import workspace_of
 
@@ -69,7 +72,7 @@ def find_hooks(roots: Iterable[HookRoot]) -> FoundHooks:
 def _candidates(root: HookRoot, diagnostics: list[HookProblem]) -> list[Path]:
     """The directories below a root that hold a HOOK.md, those of packs included, none outside the root."""
     try:
-        children = sorted(path for path in root.path.iterdir() if path.is_dir() and not path.name.startswith("."))
+        children = subdirectories(root.path)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -82,7 +85,7 @@ def _candidates(root: HookRoot, diagnostics: list[HookProblem]) -> list[Path]:
     for child in children[:MOST_CHILDREN]:
         for directory in (child, *_packed(child, diagnostics)):
             inside = os.path.realpath(directory)
-            if not inside.startswith(real + os.sep):
+            if inside == real or not stays_inside(inside, (real,)):
                 diagnostics.append(HookProblem(str(directory), "it leads out of its directory, and is not followed"))
             elif (directory / FILE).is_file():
                 found.append(Path(inside))
@@ -186,7 +189,7 @@ def agent_workspaces(agents: AgentsSettings, environment: Environment) -> dict[s
 def list_all_hooks(config: HookConfig, environment: Environment, ledger: AcceptedHooks) -> HookList:
     """A look at all the places hooks come from. Nothing is run, and nothing is accepted by looking."""
     found = find_hooks(hook_roots(config, environment))
-    machine = _machine(config)
+    machine = look_at_machine(config.variables, config.is_set)
     items = [
         ListedHook(hook=hook, verdict=manifest.judge(hook, config.settings, machine), objection=ledger.objection(hook))
         for hook in found.hooks
@@ -205,18 +208,3 @@ def hook_roots(config: HookConfig, environment: Environment) -> list[HookRoot]:
         HookRoot(path=home.state / "hooks", source="openclaw-managed"),
         *(HookRoot(path=path, source="openclaw-workspace") for path in own),
     ]
-
-
-def _machine(config: HookConfig) -> MachineFacts:
-    path = config.variables.get("PATH")
-
-    @cache
-    def has_bin(name: str) -> bool:
-        return shutil.which(name, path=path) is not None
-
-    return MachineFacts(
-        platform="linux" if sys.platform.startswith("linux") else sys.platform,
-        env=frozenset(name for name, value in config.variables.items() if value),
-        has_bin=has_bin,
-        has_config=config.is_set,
-    )

@@ -1,20 +1,21 @@
-"""Installs directories of files that run here (skills, plugins): unpacked beside their place, looked through, reviewed,
-then moved into place in one step, or not at all.
+"""Installs directories of files that run here (skills, plugins, hooks): unpacked beside their place, looked through,
+reviewed, then moved into place in one step, or not at all.
 """
 
 import contextlib
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
-from openclaw.core.progress import Report
+from openclaw.core.progress import Report, no_report
 from openclaw.security.install_scan import ScanFinding
-from openclaw.storage.archives import recover_swaps, swap, write_package
+from openclaw.storage.archives import read_package, recover_swaps, swap, write_package
 from openclaw.storage.digests import Hasher, Unverifiable
 from openclaw.storage.locks import hold_lock
 
@@ -26,6 +27,11 @@ InspectFiles = Callable[[Mapping[str, bytes], Report], Iterable[ScanFinding]]
 class StagedPackage(Struct, frozen=True, kw_only=True):
     """What was unpacked and looked through, and is not yet in its place."""
 
+    noun: ClassVar[Literal["skill", "plugin", "hook"]]
+    file: ClassVar[str]
+    """Its manifest."""
+
+    manifest: Any
     directory: Path
     """Its staging directory."""
     target: Path
@@ -36,6 +42,16 @@ class StagedPackage(Struct, frozen=True, kw_only=True):
     files: int
     findings: tuple[ScanFinding, ...] = ()
     replaces: bool = False
+
+    @staticmethod
+    def read(data: bytes, directory: str) -> Any:
+        """Parses the manifest; `directory` is the name of one that has none. Raises `ValueError`."""
+        raise NotImplementedError
+
+    @staticmethod
+    def directory_name(manifest: Any) -> str:
+        """The name of its directory."""
+        return str(manifest.name)
 
     @property
     def name(self) -> str:
@@ -69,17 +85,52 @@ class InstallReview(Struct, Generic[S], frozen=True, kw_only=True):
                 raise InvalidRequest(f"{staged.name} was not installed: {why}")
 
 
+def install(
+    kind: type[S],
+    source: Path,
+    root: Path,
+    put: Callable[[S, Callable[[], None]], None],
+    *,
+    inspect: InspectFiles,
+    review: InstallReview[S],
+    name: str | None = None,
+    force: bool = False,
+    report: Report = no_report,
+) -> S:
+    """Installs what is in `source` below `root`; a failure leaves nothing behind. `put` records that the package is
+    accepted, and moves it into place with the function it is given."""
+    with stage(kind, source, root, inspect, name=name, force=force, report=report) as ready:
+        review.check(ready)
+        with _locked(root):
+            recover_swaps(root, _OLD)
+            if ready.target.exists() and not force:
+                raise Conflict(f"{ready.target} is already there: another install was quicker. --force replaces it")
+            put(ready, partial(swap, ready.directory, ready.target, root / f"{_OLD}{ready.name}"))
+        return ready
+
+
 @contextlib.contextmanager
 def stage(
     kind: type[S],
     source: Path,
-    target: Path,
-    found: Mapping[str, tuple[bytes, bool]],
+    root: Path,
     inspect: InspectFiles,
-    report: Report,
-    **more: Any,
+    *,
+    name: str | None = None,
+    force: bool = False,
+    report: Report = no_report,
 ) -> Iterator[S]:
-    """Unpacks `found`, the files of `source`, beside `target`, for as long as the block lasts."""
+    """Unpacks the package in `source` beside its place below `root`, for as long as the block lasts."""
+    found = read_package(source, kind.file)
+    try:
+        manifest = kind.read(found[kind.file][0], source.stem if source.is_file() else source.resolve().name)
+    except ValueError as error:
+        raise InvalidRequest(f"{source} cannot be installed: {error}") from None
+    target = root / (name or kind.directory_name(manifest))
+    if target.exists() and not force:
+        raise Conflict(
+            f"{target} is already installed: --force replaces it, openclaw {kind.noun}s update {target.name} renews it"
+        )
     directory = target.parent / f"{_STAGING}{secrets.token_hex(6)}"
     try:
         write_package(directory, found, report)
@@ -92,23 +143,12 @@ def stage(
             files=len(found),
             findings=tuple(inspect({path: data for path, (data, _) in found.items()}, report)),
             replaces=target.exists(),
-            **more,
+            manifest=manifest,
         )
     except (OSError, Unverifiable) as error:
         raise StateError(f"cannot stage {target.name} below {target.parent}: {error}") from error
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def placing(staged: StagedPackage, force: bool) -> Iterator[Callable[[], None]]:
-    """Holds the lock of the place: the caller records that the package is accepted, and moves it there."""
-    root = staged.target.parent
-    with _locked(root):
-        recover_swaps(root, _OLD)
-        if staged.target.exists() and not force:
-            raise Conflict(f"{staged.target} is already there: another install was quicker. --force replaces it")
-        yield lambda: swap(staged.directory, staged.target, root / f"{_OLD}{staged.name}")
 
 
 def remove_package(target: Path, root: Path, forget: Callable[[], None]) -> None:
