@@ -92,7 +92,7 @@ class LeanModel(asyncio.Protocol):
         done = request.count(b'"role":"tool"', asked)
         if done >= int(count):
             return self.words
-        function = {"name": "read", "arguments": '{"path":"%s"}' % name.decode()}
+        function = {"name": "read", "arguments": msgspec.json.encode({"path": name.decode()}).decode()}
         call = {"index": 0, "id": f"call_{uuid.uuid4().hex[:12]}", "type": "function", "function": function}
         return _answer(_event({"tool_calls": [call]}) + _event({}, "tool_calls"))
 

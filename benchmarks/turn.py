@@ -2,7 +2,7 @@
 
 Run: python benchmarks/turn.py [--quick] [--source DIR]
 
-CPU is of the gateway's process. The rest of the machine shows in the wall times, so each is the median of many; beside it
+CPU is of the gateway's process. The rest of the machine shows in the wall times: each is the median of many, beside it
 stands the best. `--source` measures another tree's `src`, to compare two in one sitting.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import msgspec
 from lean import LeanClient, ModelProcess, Turn, cpu_ms, lean_client
@@ -141,7 +141,9 @@ async def long_history(source: str, messages: int) -> None:
             used = cpu_ms(one.pid)
             size = len(await one.client.call("chat.history", {"sessionKey": "huge"}))
             took, used = (time.perf_counter() - began) * 1000, cpu_ms(one.pid) - used
-            print(f"{messages:,} messages, page opened {number + 1}: {took:10.1f} ms, {used:.1f} ms CPU, {size:,} bytes")
+            print(
+                f"{messages:,} messages, page opened {number + 1}: {took:10.1f} ms, {used:.1f} ms CPU, {size:,} bytes"
+            )
         first, cpu = await one.turns(["huge"], 1)
         print(f"{messages:,} messages, the next turn:  {wall(first)}, {cpu:.1f} ms CPU (reads all of it)")
         done, cpu = await one.turns(["huge"], 10)

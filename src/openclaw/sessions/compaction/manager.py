@@ -21,6 +21,7 @@ from openclaw.sessions.compaction import plan
 from openclaw.sessions.compaction.plan import estimate, measure
 from openclaw.sessions.compaction.summarise import CompactionFailed, MemoryFlush, Summariser
 from openclaw.sessions.files import TranscriptFile, load
+from openclaw.sessions.history import Conversation
 from openclaw.sessions.settings import CompactionSettings, PruningSettings, seconds_of, size_of
 from openclaw.sessions.transcript import (
     AnyEntry,
@@ -88,13 +89,13 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
             log.warning("%s has a context window of only %d tokens", self.model.ref, window)
 
     async def before_turn(
-        self, transcript: TranscriptFile, path: Sequence[AnyEntry], question: Message
+        self, transcript: TranscriptFile, known: Conversation, question: Message
     ) -> AsyncGenerator[CompactionEvent, None]:
-        """Runs a memory flush and a compaction when each is due; `path` is the conversation as loaded."""
+        """Runs a memory flush and a compaction when each is due; `known` is the conversation as loaded."""
         if not self.settings.enabled:
             return
-        asked = estimate(question)
-        tokens = measure(path, self._overhead) + asked
+        asked, path = estimate(question), known.path
+        tokens = known.size.tokens(self._overhead) + asked
         window = self.model.context_window
         # The size of the visible part counts too; it is measured only when the whole file is large enough.
         size = transcript.path.stat().st_size
@@ -127,11 +128,12 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
     ) -> AsyncGenerator[CompactionEvent, None]:
         """Compacts the conversation once; when that fails, changes nothing and says why."""
         path = await _path(transcript)
-        before = measure(path, self._overhead)
+        size = measure(path)
+        before = size.tokens(self._overhead)
         window = self.model.context_window
         window = min(window, plan.parse_window(seen_error) or window)
         if reason == "manual":
-            if measure(path) < WORTH_ASKING:
+            if size.tokens() < WORTH_ASKING:
                 yield CompactionStarted(reason=reason, tokens=before)
                 yield _failure(reason, before, f"{NOTHING}: the conversation is short")
                 return
