@@ -243,7 +243,7 @@ class TurnRunner:
         messages = (
             await upkeep.messages(record.transcript)
             if record.shrunk
-            else upkeep.shown(record.transcript, known.path, known.context)
+            else upkeep.shown(record.transcript, known.marks, known.context)
         )
         claim = await self._put(turn, asked, messages, prepared, record)
         if claim is not None:

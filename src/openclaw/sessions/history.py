@@ -205,6 +205,8 @@ class Conversation(Struct, frozen=True):
     """Where the untrusted parts of it came from, since its last reset or `/trust`."""
     questions: dict[str, int] = field(default_factory=dict)
     """Where in `path` the message of each run stands; shared with what the conversation is extended to."""
+    marks: tuple[AnyEntry, ...] = ()
+    """The entries of `path` that are no messages."""
 
     def since(self, run_id: str) -> Iterator[Message] | None:
         """What was said after the question of a run; None when it was not asked yet."""
@@ -220,7 +222,13 @@ def build_conversation(entries: Sequence[AnyEntry]) -> Conversation:
     questions: dict[str, int] = {}
     _note_questions(questions, path, 0)
     return Conversation(
-        path, build_context(entries), tally(entries), measure(path), conversation_origins(path), questions
+        path,
+        build_context(entries),
+        tally(entries),
+        measure(path),
+        conversation_origins(path),
+        questions,
+        tuple(entry for entry in path if not isinstance(entry, MessageEntry)),
     )
 
 
@@ -240,11 +248,14 @@ def extend_conversation(known: Conversation, added: Sequence[AnyEntry]) -> Conve
         return None
     total, size = known.total, known.size
     for message in said:
-        total, size = total.plus(message), size.plus(message)
+        total = total.plus(message)
+    for entry in added:
+        size = size.plus(entry)
     context = structs.replace(known.context, messages=(*known.context.messages, *paired.messages))
     origins = conversation_origins(added, known.origins)
     _note_questions(known.questions, added, len(known.path))
-    return Conversation((*known.path, *added), context, total, size, origins, known.questions)
+    marks = (*known.marks, *(entry for entry in added if not isinstance(entry, MessageEntry)))
+    return Conversation((*known.path, *added), context, total, size, origins, known.questions, marks)
 
 
 class CachedConversation(Struct, frozen=True):

@@ -30,7 +30,6 @@ from openclaw.sessions.transcript import (
     ModelContext,
     build_context,
     path_to_leaf,
-    visible_entries,
 )
 
 log = logging.getLogger(__name__)
@@ -94,18 +93,15 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         """Runs a memory flush and a compaction when each is due; `known` is the conversation as loaded."""
         if not self.settings.enabled:
             return
-        asked, path = estimate(question), known.path
+        asked = estimate(question)
         tokens = known.size.tokens(self._overhead) + asked
         window = self.model.context_window
-        # The size of the visible part counts too; it is measured only when the whole file is large enough.
-        size = transcript.path.stat().st_size
         flush_bytes, most_bytes = self._byte_limits
-        if any(size >= limit for limit in (flush_bytes, most_bytes) if limit):
-            size = await asyncio.to_thread(_shown_bytes, path)
+        size = known.size.bytes
         large = bool(most_bytes) and size >= most_bytes
         soft = self.flush.settings.soft_threshold_tokens if self.flush else 0
         if tokens >= plan.flush_threshold(window, soft) or large or (flush_bytes and size >= flush_bytes):
-            async for event in self._run_flush(transcript, path):
+            async for event in self._run_flush(transcript, known.path, known.marks):
                 yield event
         if tokens >= plan.capacity(window) or large:
             async for done in self.compact(transcript, "threshold", room_for=asked):
@@ -137,7 +133,7 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
                 yield CompactionStarted(reason=reason, tokens=before)
                 yield _failure(reason, before, f"{NOTHING}: the conversation is short")
                 return
-            async for event in self._run_flush(transcript, path):
+            async for event in self._run_flush(transcript, path, path):
                 yield event
             path = await _path(transcript)
         keep = plan.keep_budget(self.settings.keep_recent_tokens, window, before, self._overhead + room_for)
@@ -183,12 +179,17 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         path = await _path(transcript)
         return self.shown(transcript, path, build_context(path))
 
-    def shown(self, transcript: TranscriptFile, path: Sequence[AnyEntry], context: ModelContext) -> tuple[Message, ...]:
-        """The messages of `context`, pruned; newly pruned results are recorded in the transcript."""
+    def shown(
+        self, transcript: TranscriptFile, marks: Sequence[AnyEntry], context: ModelContext
+    ) -> tuple[Message, ...]:
+        """The messages of `context`, pruned; newly pruned results are recorded in the transcript.
+
+        `marks` has what was recorded about them so far.
+        """
         messages = plan.without_old_images(context.messages)
         # On by default for Anthropic, which charges for cache lifetime.
         if (self.pruning.mode or ("cache-ttl" if self.model.api == "anthropic-messages" else "off")) != "off":
-            messages = self._prune(transcript, path, messages)
+            messages = self._prune(transcript, marks, messages)
         if context.summary is None:
             return messages
         again = self.sections()
@@ -196,10 +197,10 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         return (User(content=f"<summary>\n{context.summary}\n</summary>{behind}"), *messages)
 
     def _prune(
-        self, transcript: TranscriptFile, path: Sequence[AnyEntry], messages: tuple[Message, ...]
+        self, transcript: TranscriptFile, marks: Sequence[AnyEntry], messages: tuple[Message, ...]
     ) -> tuple[Message, ...]:
-        before = plan.read_projections(path)
-        last = max((message.timestamp for message in messages if isinstance(message, Assistant)), default=0)
+        before = plan.read_projections(marks)
+        last = next((message.timestamp for message in reversed(messages) if isinstance(message, Assistant)), 0)
         ttl = seconds_of(self.pruning.ttl or ("1h" if self.pruning.mode is None else "5m"))
         cold = self.clock.now() - last / 1000 >= ttl
         pruned = plan.prune(messages, before, self.pruning, window=self.model.context_window, cold=cold)
@@ -209,18 +210,13 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         return pruned.messages
 
     async def _run_flush(
-        self, transcript: TranscriptFile, path: Sequence[AnyEntry]
+        self, transcript: TranscriptFile, path: Sequence[AnyEntry], marks: Sequence[AnyEntry]
     ) -> AsyncGenerator[FlushEnded, None]:
-        if self.flush is None or not self.flush.due(path):
+        if self.flush is None or not self.flush.due(marks):
             return
         done = await self.flush.run(path, self.system, self.shown(transcript, path, build_context(path)))
         transcript.append(done.entry, self.clock.now())
         yield FlushEnded(done.usage)
-
-
-def _shown_bytes(path: Sequence[AnyEntry]) -> int:
-    shown, _ = visible_entries(path)
-    return sum(len(msgspec.json.encode(entry)) for entry in shown)
 
 
 async def _path(transcript: TranscriptFile) -> list[AnyEntry]:

@@ -91,13 +91,21 @@ class ConversationSize(Struct, frozen=True):
     """Of everything in it."""
     counted: int | None = None
     """The provider's count of the last call, and an estimate of what came after; none since a compaction."""
+    bytes: int = 0
+    """Its size on disk."""
 
-    def plus(self, message: Message) -> "ConversationSize":
+    def plus(self, entry: AnyEntry) -> "ConversationSize":
+        size = self.bytes + len(msgspec.json.encode(entry))
+        if isinstance(entry, Compaction | ResetEntry):
+            return ConversationSize(self.estimated, None, size)
+        message = message_of(entry)
+        if message is None:
+            return ConversationSize(self.estimated, self.counted, size)
         more = estimate(message)
         counted = None if self.counted is None else self.counted + more
         if isinstance(message, Assistant) and message.usage.total_tokens > 0:
             counted = counted if message.stop_reason in ("error", "aborted") else message.usage.total_tokens
-        return ConversationSize(self.estimated + more, counted)
+        return ConversationSize(self.estimated + more, counted, size)
 
     def tokens(self, overhead: int = 0) -> int:
         """With the system prompt: as counted, unless that is too low to be true; else estimated, with `overhead`."""
@@ -110,10 +118,7 @@ def measure(path: Sequence[AnyEntry]) -> ConversationSize:
     shown, summary = visible_entries(path)
     size = ConversationSize(estimate_text(summary or ""))
     for entry in shown:
-        if isinstance(entry, Compaction | ResetEntry):
-            size = structs.replace(size, counted=None)
-        elif (message := message_of(entry)) is not None:
-            size = size.plus(message)
+        size = size.plus(entry)
     return size
 
 
@@ -264,6 +269,8 @@ def apply_projections(
     messages: Sequence[Message], shown: Mapping[str, Projection], rules: PruningSettings
 ) -> tuple[Message, ...]:
     """Applies `shown` to `messages`."""
+    if not shown:
+        return tuple(messages)
     out: list[Message] = []
     for message in messages:
         how = shown.get(message.tool_call_id) if isinstance(message, ToolResult) else None
