@@ -1,58 +1,172 @@
-"""One embedded turn against a model server on loopback: what the program costs beyond the model.
+"""A turn by a client over the socket, with a model that costs nothing: what the gateway itself takes.
 
-Run: python benchmarks/turn.py
+Run: python benchmarks/turn.py [--quick] [--source DIR]
+
+CPU is of the gateway's process. The rest of the machine shows in the wall times: each is the median of many, beside it
+stands the best. `--source` measures another tree's `src`, to compare two in one sitting.
 """
 
+import argparse
 import asyncio
-import resource
+import statistics
+import sys
 import tempfile
 import time
 import uuid
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
-from openclaw.gateway.app import open_app
-from openclaw.process.environment import Environment
-from openclaw.process.tasks import SystemClock
-from openclaw.runs.request import RunRequest
-from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing.server import MockModelServer
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-TURNS = 60
+import msgspec
+from lean import LeanClient, ModelProcess, Turn, cpu_ms, lean_client
+
+from openclaw.testing import TemporaryHome
+from tests.e2e.gateway_process import GatewayProcess
+
+READS = "READ 10 note.txt"
 
 
-class Nobody:
-    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
-        return ApprovalAnswer("deny")
+class Gateway:
+    """A running gateway and one client of it."""
+
+    def __init__(self, process: GatewayProcess, client: LeanClient, home: TemporaryHome) -> None:
+        assert process.process is not None
+        self.pid = process.process.pid
+        self.client = client
+        self.home = home
+
+    async def turns(self, sessions: Sequence[str], times: int, message: str = "hello") -> tuple[list[Turn], float]:
+        """`times` turns of each session side by side; gives them and the CPU of each, in milliseconds."""
+        used = cpu_ms(self.pid)
+
+        async def work(session: str) -> list[Turn]:
+            return [await self.client.say(session, message) for _ in range(times)]
+
+        done = [turn for each in await asyncio.gather(*map(work, sessions)) for turn in each]
+        return done, (cpu_ms(self.pid) - used) / len(done)
+
+
+@asynccontextmanager
+async def gateway(source: str = "", wait: float = 0.0) -> AsyncIterator[Gateway]:
+    """A gateway that was ready `wait` seconds ago."""
+    with tempfile.TemporaryDirectory() as root, ModelProcess() as model:
+        home = TemporaryHome(Path(root))
+        home.configure(model.settings())
+        (home.workspace / "note.txt").write_text("a line of a note\n" * 20)
+        if source:
+            home.environ["PYTHONPATH"] = source
+        with GatewayProcess(home, fresh=True) as process:
+            await asyncio.sleep(wait)
+            async with lean_client(process.port, process.token) as client:
+                yield Gateway(process, client, home)
+
+
+def wall(turns: Sequence[Turn]) -> str:
+    took = [turn.took for turn in turns]
+    return f"{statistics.median(took):6.1f} ms (best {min(took):.1f})"
+
+
+async def first_turns(source: str, rounds: int) -> None:
+    for name, wait in (("at once", 0.0), ("one second after ready", 1.0)):
+        took = []
+        for _ in range(rounds):
+            async with gateway(source, wait) as one:
+                took.append((await one.client.say("first")).took)
+        print(f"first turn, {name:<24} {statistics.median(took):6.1f} ms (best {min(took):.1f})")
+
+
+async def one_session(source: str, quick: bool) -> None:
+    async with gateway(source) as one:
+        await one.turns(["warm"], 5)
+        for start, end in ((0, 10), (40, 50), (190, 200)) if not quick else ((0, 10), (40, 50)):
+            if start:
+                await one.turns(["long"], start - (10 if start == 40 else 50))
+            done, cpu = await one.turns(["long"], end - start)
+            first = statistics.median(turn.first for turn in done)
+            print(f"turns {start + 1:>3} to {end:>3} of a session:     {wall(done)}, {cpu:.2f} ms CPU; ", end="")
+            print(f"first delta {first:.1f} ms (best {min(turn.first for turn in done):.1f})")
+
+
+async def many_sessions(source: str, quick: bool) -> None:
+    async with gateway(source) as one:
+        for count in (32, 128) if not quick else (32,):
+            names = [f"of{count}-{number}" for number in range(count)]
+            await one.turns(names, 2)
+            began = time.perf_counter()
+            done, cpu = await one.turns(names, max(4, 640 // count))
+            rate = len(done) / (time.perf_counter() - began)
+            print(f"{count:>4} sessions at once: {rate:18.0f} turns/s, {cpu:.2f} ms CPU a turn")
+
+
+async def reads(source: str, quick: bool) -> None:
+    async with gateway(source) as one:
+        await one.turns(["warm"], 3, READS)
+        done, used = [], 0.0
+        rounds = 10 if quick else 30
+        for _ in range(rounds):
+            some, cpu = await one.turns([uuid.uuid4().hex], 1, READS)
+            done, used = [*done, *some], used + cpu
+        print(f"ten reads, one after another:     {wall(done)}, {used / rounds:.1f} ms CPU")
+
+
+def write_session(home: TemporaryHome, session_id: str, messages: int) -> None:
+    """Makes the conversation of a session one of so many messages."""
+    path = home.state / "agents" / "main" / "sessions" / f"{session_id}.jsonl"
+    lines = path.read_bytes().splitlines()
+    last = msgspec.json.decode(lines[-1])
+    pair = [msgspec.json.decode(line) for line in lines if b'"type":"message"' in line][:2]
+    above, added = last["id"], []
+    for number in range(messages):
+        entry = {**pair[number % 2], "id": f"e{number:07x}", "parentId": above}
+        if number % 2 == 0:
+            entry["message"] = {**entry["message"], "idempotencyKey": f"made-{number}:user"}
+        above = entry["id"]
+        added.append(msgspec.json.encode(entry))
+    with path.open("ab") as file:
+        file.writelines(line + b"\n" for line in added)
+
+
+async def long_history(source: str, messages: int) -> None:
+    """A session of many messages, written by hand because talking would take a minute."""
+    async with gateway(source) as one:
+        await one.client.say("huge")
+        listed = await one.client.call("sessions.list", {})
+        rows = msgspec.json.decode(listed)["payload"]["sessions"]
+        session_id = next(row["sessionId"] for row in rows if row["key"].endswith(":huge"))
+        write_session(one.home, session_id, messages)
+        for number in range(3):
+            began = time.perf_counter()
+            used = cpu_ms(one.pid)
+            size = len(await one.client.call("chat.history", {"sessionKey": "huge"}))
+            took, used = (time.perf_counter() - began) * 1000, cpu_ms(one.pid) - used
+            print(
+                f"{messages:,} messages, page opened {number + 1}: {took:10.1f} ms, {used:.1f} ms CPU, {size:,} bytes"
+            )
+        first, cpu = await one.turns(["huge"], 1)
+        print(f"{messages:,} messages, the next turn:  {wall(first)}, {cpu:.1f} ms CPU (reads all of it)")
+        done, cpu = await one.turns(["huge"], 10)
+        print(f"{messages:,} messages, one more:       {wall(done)}, {cpu:.1f} ms CPU")
 
 
 async def main() -> None:
-    with tempfile.TemporaryDirectory() as root:
-        home = TemporaryHome(Path(root))
-        (home.workspace / "note.txt").write_text("a note\n")
-        replies = [reply for _ in range(TURNS) for reply in (calls("read", path="note.txt"), says("Read it. " * 40))]
-        with MockModelServer(replies) as server:
-            home.configure(server.settings())
-            environment = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
-            async with open_app(environment, clock=SystemClock(), approver=Nobody()) as app:
-                spent: list[tuple[float, float]] = []
-                for _ in range(TURNS):
-                    wall, cpu = time.perf_counter(), time.thread_time()
-                    turn = RunRequest(run_id=str(uuid.uuid4()), key=app.key(None, None), text="read the note")
-                    async with aclosing(app.turns.run(turn, app.toolset())) as events:
-                        async for _event in events:
-                            pass
-                    spent.append((time.perf_counter() - wall, time.thread_time() - cpu))
-    print("a turn is two model calls and one tool call; CPU is of our own thread, the mock model's is not in it")
-    print(f"{'turn':>6} {'wall ms':>9} {'CPU ms':>8}")
-    for place in (0, 1, 9, 29, TURNS - 1):
-        wall, cpu = spent[place]
-        print(f"{place + 1:>6} {wall * 1000:>9.1f} {cpu * 1000:>8.1f}")
-    early = min(cpu for _, cpu in spent[1:11])
-    late = min(cpu for _, cpu in spent[-10:])
-    print(f"last ten against first ten: x{late / early:.2f} (the history grows by four messages a turn)")
-    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--source", default="")
+    parser.add_argument("--only", choices=("first", "one", "many", "reads", "history"))
+    chosen = parser.parse_args()
+    only = chosen.only
+    if only in (None, "first"):
+        await first_turns(chosen.source, 1 if chosen.quick else 5)
+    if only in (None, "one"):
+        await one_session(chosen.source, chosen.quick)
+    if only in (None, "many"):
+        await many_sessions(chosen.source, chosen.quick)
+    if only in (None, "reads"):
+        await reads(chosen.source, chosen.quick)
+    if only in (None, "history"):
+        await long_history(chosen.source, 1_000 if chosen.quick else 10_000)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from openclaw.core.events import (
     ToolEnded,
 )
 from openclaw.core.harness import Attempt, MeteredCall, ModelAnswer, ModelRouter, RunJob, RunTools, Steering
-from openclaw.core.messages import AskedQuestion, Assistant, Message, Text, ToolCall, ToolResult, Usage
+from openclaw.core.messages import AskedQuestion, Assistant, Message, Text, ToolCall, ToolResult, Usage, grow
 from openclaw.core.provider import ModelRequest
 
 LOOPS_ALLOWED = 1
@@ -298,18 +298,30 @@ def _finished(message: Assistant | None, request: ModelRequest, clock: Clock) ->
         raise ContextTooLong(f"the conversation leaves {request.model.ref} no room for an answer")
     if message.stop_reason == "stop" and not message.calls and not message.text.strip():
         raise EmptyReply(f"{request.model.ref} gave an empty answer")
-    seen = {call.id for earlier in request.messages if isinstance(earlier, Assistant) for call in earlier.calls}
-    content = []
-    for block in message.content:
-        if isinstance(block, ToolCall):
-            call_id, number = block.id or "call", 1
-            while call_id in seen:
-                number += 1
-                call_id = f"{block.id or 'call'}_{number}"
-            seen.add(call_id)
-            block = structs.replace(block, id=call_id)
-        content.append(block)
-    return structs.replace(message, content=tuple(content), timestamp=message.timestamp or millis(clock))
+    content = message.content
+    if message.calls:
+        content, taken = (), set(grow(_CallIds, request.messages).seen)
+        for block in message.content:
+            if isinstance(block, ToolCall):
+                call_id, number = block.id or "call", 1
+                while call_id in taken:
+                    number += 1
+                    call_id = f"{block.id or 'call'}_{number}"
+                taken.add(call_id)
+                block = structs.replace(block, id=call_id)
+            content = (*content, block)
+    return structs.replace(message, content=content, timestamp=message.timestamp or millis(clock))
+
+
+class _CallIds:
+    """The ids of all calls of a conversation."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+
+    def add(self, message: Message) -> None:
+        if isinstance(message, Assistant):
+            self.seen.update(call.id for call in message.calls)
 
 
 class ModelAsker(Struct, frozen=True):

@@ -16,7 +16,7 @@ from openclaw.budget.limits import BudgetRules, LimitLevel, OverLimit, Size, dol
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OverBudget, ProviderError
 from openclaw.core.events import RunNotice
-from openclaw.core.messages import Assistant, Image, Message, Thinking, Usage, cache_on_message
+from openclaw.core.messages import Assistant, Image, Message, Thinking, Usage, grow
 from openclaw.core.provider import Model, ModelRequest, Price, cost_of
 from openclaw.models import failover
 from openclaw.models.credentials import Credential
@@ -201,27 +201,29 @@ def size_of(request: ModelRequest) -> Size:
     chars = len(request.system.text.encode(errors="replace")) + sum(
         len(tool.name) + len(tool.description) + len(tool.schema) for tool in request.tools
     )
-    images = 0
-    for message in request.messages:
-        text, pictures = _extent(message)
-        chars, images = chars + text, images + pictures
+    said = grow(_Extent, request.messages)
     return Size(
-        text_bytes=chars,
-        images=images,
+        text_bytes=chars + said.chars,
+        images=said.images,
         output_limit=request.max_tokens or request.model.max_tokens,
         window=request.model.context_window,
     )
 
 
-@cache_on_message
-def _extent(message: Message) -> tuple[int, int]:
-    """The bytes of a message's text, and its images."""
-    chars = len(message.text.encode(errors="replace"))
-    if isinstance(message, Assistant):
-        thinking = sum(len(block.thinking) for block in message.content if isinstance(block, Thinking))
-        return chars + thinking + sum(len(str(call.arguments)) + len(call.name) for call in message.calls), 0
-    content = () if isinstance(message.content, str) else message.content
-    return chars, sum(isinstance(block, Image) for block in content)
+class _Extent:
+    """The bytes of a conversation's texts, and its images."""
+
+    def __init__(self) -> None:
+        self.chars = 0
+        self.images = 0
+
+    def add(self, message: Message) -> None:
+        self.chars += len(message.text.encode(errors="replace"))
+        if isinstance(message, Assistant):
+            self.chars += sum(len(block.thinking) for block in message.content if isinstance(block, Thinking))
+            self.chars += sum(len(str(call.arguments)) + len(call.name) for call in message.calls)
+        elif not isinstance(message.content, str):
+            self.images += sum(isinstance(block, Image) for block in message.content)
 
 
 def _end(tape: CallRecording) -> CallEnd:

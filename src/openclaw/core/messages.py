@@ -3,10 +3,10 @@
 These are also the records of a transcript file, hence the camel-case names on the border.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
 from operator import add
-from typing import Any, Literal, TypeVar, TypeVarTuple
+from typing import Any, Literal, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Struct, field, structs
 
@@ -15,6 +15,7 @@ from openclaw.core.text import Origin
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 M = TypeVar("M", bound="WithText")
+G = TypeVar("G", bound="Grows")
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
@@ -157,6 +158,35 @@ class ToolResult(WithText, frozen=True, tag_field="role", tag="toolResult", rena
 
 
 Message = User | Assistant | ToolResult
+
+
+class Grows(Protocol):
+    """What is made of a conversation message by message, and holds none of them."""
+
+    def add(self, message: Message) -> None: ...
+
+
+def grow(kind: Callable[[*Ts], G], messages: Sequence[Message], *args: *Ts) -> G:
+    """`kind(*args)` after every one of `messages`; goes on from what was made of their beginning the last time.
+
+    It is kept with the first message, so that a turn of a long conversation costs what is new in it. The rest of the
+    messages is kept beside it to compare; the first one is not, which would be a cycle.
+    """
+    if not messages:
+        return kind(*args)
+    kept = vars(messages[0]).setdefault("grown", {})
+    key = (kind, *args)
+    rest, made = kept.pop(key, (None, None))
+    now = tuple(messages[1:])
+    # Tuples compare their items by identity first: ten thousand messages take some ten microseconds.
+    if made is None or now[: len(rest)] != rest:
+        made, rest = kind(*args), ()
+        made.add(messages[0])
+    for message in now[len(rest) :]:
+        made.add(message)
+    kept[key] = (now, made)
+    grown: G = made
+    return grown
 
 
 def cache_on_message(work: Callable[[M, *Ts], T]) -> Callable[[M, *Ts], T]:

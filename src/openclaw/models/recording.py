@@ -20,7 +20,7 @@ from openclaw.budget.settings import RecordSettings
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, ProviderError
 from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta, ThinkingDelta
-from openclaw.core.messages import Assistant, Message, cache_on_message
+from openclaw.core.messages import Assistant, Message, grow
 from openclaw.core.provider import CacheRetention, Model, ModelRequest, System, ThinkingLevel, ToolChoice
 from openclaw.core.settings import Live
 from openclaw.core.tool import ToolSpec
@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 HOUR_MS = 3_600_000
 PAGE = 64
 """Message hashes per page blob: a long conversation costs one hash per page and call, not one per message."""
+SHORT = 512
+"""Up to this many bytes a blob is not compressed: it would become hardly smaller."""
 LARGE = 131_072
 """From this many bytes on, a request is encoded in a thread."""
 LONGEST_TAPE = 8_000_000
@@ -133,9 +135,23 @@ _STEADY: dict[str, Callable[[Any], bytes]] = {
 """How the parts that rarely change between calls are encoded."""
 
 
-@cache_on_message
-def _message_hash(message: Message) -> str:
-    return digest(msgspec.json.encode(message))
+class _MessageNames:
+    """The hashes of a conversation's messages, and of each full page of them."""
+
+    def __init__(self, recorder: "CallRecorder") -> None:
+        self.names: list[str] = []
+        self.pages: list[str] = []
+        self.fresh: dict[str, bytes] = {}
+        """Messages that have not been stored yet."""
+        self.stored = (0, 0)
+        """The hour in which how many of the messages were marked as used."""
+
+    def add(self, message: Message) -> None:
+        data = msgspec.json.encode(message)
+        self.names.append(digest(data))
+        self.fresh[self.names[-1]] = data
+        if len(self.names) % PAGE == 0:
+            self.pages.append(digest(msgspec.json.encode(self.names[-PAGE:])))
 
 
 class CallRecorder:
@@ -174,7 +190,7 @@ class CallRecorder:
             return
         work = partial(self._split, request, tape, hour)
         try:
-            blobs, row = work() if large < LARGE else await asyncio.to_thread(work)
+            blobs, row, names = work() if large < LARGE else await asyncio.to_thread(work)
         except (TypeError, ValueError, UnicodeEncodeError, RecursionError) as error:
             log.warning("the call %s was not recorded: %s", call_id, error)
             return
@@ -195,8 +211,12 @@ class CallRecorder:
         )
         self._added += sum(map(len, blobs.values()))
         self._seen.update(dict.fromkeys(blobs, hour))
+        names.stored = (hour, len(request.messages))
+        names.fresh.clear()
 
-    def _split(self, request: ModelRequest, tape: StreamRecording, hour: int) -> tuple[dict[str, str], dict[str, str]]:
+    def _split(
+        self, request: ModelRequest, tape: StreamRecording, hour: int
+    ) -> tuple[dict[str, str], dict[str, str], _MessageNames]:
         """The blobs of a call that are not yet stored or marked in this hour, compressed; and its row."""
         parts: dict[str, bytes] = {}
 
@@ -212,16 +232,20 @@ class CallRecorder:
                 name = put(_STEADY[kind](part))
                 self._steady[kind] = (part, name)
             steady[kind] = name
-        names = []
-        for message in request.messages:
-            name = _message_hash(message)
-            if self._seen.get(name) != hour:
-                parts[name] = msgspec.json.encode(message)
-            names.append(name)
+        known = grow(_MessageNames, request.messages, self)
+        names, done = known.names, known.stored[1] if known.stored[0] == hour else 0
+        for place in range(done, len(names)):
+            if self._seen.get(names[place]) != hour:
+                parts[names[place]] = known.fresh.get(names[place]) or msgspec.json.encode(request.messages[place])
+        for number in range(done // PAGE, len(known.pages)):
+            page = known.pages[number]
+            if self._seen.get(page) != hour:
+                parts[page] = msgspec.json.encode(names[number * PAGE : (number + 1) * PAGE])
+        rest = names[len(known.pages) * PAGE :]
         card = _Card(
             **steady,
             dynamic=put(request.system.dynamic.encode()),
-            pages=tuple(put(msgspec.json.encode(names[at : at + PAGE])) for at in range(0, len(names), PAGE)),
+            pages=(*known.pages, put(msgspec.json.encode(rest))) if rest else tuple(known.pages),
             **{name: getattr(request, name) for name in _OPTIONS},
         )
         row = {
@@ -230,7 +254,7 @@ class CallRecorder:
             "wire": digest(tape.sent or self.encode(request)),
         }
         fresh = {name: data for name, data in parts.items() if self._seen.get(name) != hour}
-        return {name: base64.b64encode(zlib.compress(data, 6)).decode() for name, data in fresh.items()}, row
+        return {name: _packed(data) for name, data in fresh.items()}, row, known
 
     async def find(self, wanted: str) -> str:
         """Finds a recorded run by a unique prefix of its id."""
@@ -271,7 +295,7 @@ class CallRecorder:
             rows = await self._db.read("SELECT data FROM record_blobs WHERE hash = :hash", {"hash": name})
             if not rows:
                 raise NotFound("a part of this run is no longer on record: it was kept too long ago")
-            cache[name] = zlib.decompress(base64.b64decode(rows[0]["data"]))
+            cache[name] = _unpacked(rows[0]["data"])
         return cache[name]
 
     async def forget_old(self) -> int:
@@ -289,6 +313,7 @@ class CallRecorder:
             oldest = max(oldest, row["seen_hour"] + 1)
             left -= row["bytes"]
         self._swept_in, self._added = now, 0
+        self._seen = {name: hour for name, hour in self._seen.items() if hour == now}
         if left > most and not self._full:
             log.warning("nothing more is recorded in this hour: %d MB are used (record.maxMegabytes)", left >> 20)
         self._full = left > most
@@ -310,6 +335,17 @@ def _event(plain: tuple[Any, ...]) -> ModelEvent:
         case ("done", message):
             return Done(msgspec.convert(message, Assistant))
     raise InvalidRequest(f"a recorded stream holds something unknown: {plain[:1]!r}")
+
+
+def _packed(data: bytes) -> str:
+    """A blob as it is stored: short JSON as it is, which base64 never looks like, and everything else compressed."""
+    if len(data) < SHORT and data[:1] in (b"{", b"["):
+        return data.decode()
+    return base64.b64encode(zlib.compress(data, 6)).decode()
+
+
+def _unpacked(text: str) -> bytes:
+    return text.encode() if text[:1] in ("{", "[") else zlib.decompress(base64.b64decode(text))
 
 
 def digest(data: bytes) -> str:

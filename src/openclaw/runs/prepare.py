@@ -70,7 +70,6 @@ from openclaw.sessions.compaction.summarise import MemoryFlush, Summariser
 from openclaw.sessions.compaction.summary import sections_of
 from openclaw.sessions.lifecycle import SessionLifecycle, SessionPreferences
 from openclaw.sessions.reply_text import ReplyOptions
-from openclaw.sessions.transcript import path_origins
 from openclaw.skills.catalog import shorten_path
 from openclaw.skills.invoke import SkillCall, Unknown, commands, instruction
 from openclaw.skills.invoke import parse as parse_call
@@ -464,7 +463,7 @@ class TurnPreparer:
             boxes=self._sandboxes.root(self._sandboxes.rules(key.agent)) if self._sandboxes.is_boxed(key) else None,
             skills=skills.labels,
             origins=turn.origins if turn and session else read,
-            earlier=path_origins(session.known.path) if turn and session else (),
+            earlier=session.known.origins if turn and session else (),
             said=session.known.context.messages if session else (),
             path=self._facts_of(key.agent).exec_gate.path,
             egress=self._live.config.tools.web.egress_budget,

@@ -5,7 +5,7 @@ turn ends (an answer, an error, Ctrl-C, a kill), the transcript can be loaded an
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import tzinfo
 from pathlib import Path
@@ -159,8 +159,8 @@ class TurnRunner:
             prepared.upkeep.check()
             chosen = prepared.route.attempt.model
             yield TurnPrepared(prepared.options, session.row.session_id, chosen.ref, chosen.context_window)
-            said = [entry.message for entry in session.known.path if isinstance(entry, MessageEntry)]
-            if (place := _asked(said, turn.run_id)) and (answered := _answer(said[place:])) is not None:
+            begun = session.known.since(turn.run_id)
+            if begun is not None and (answered := _answer(begun)) is not None:
                 yield MessageEnded(answered)
                 yield RunEnded(answered.stop_reason, answered.usage, turns=1)
                 return
@@ -177,7 +177,7 @@ class TurnRunner:
             try:
                 await self._index.started(session.row, turn.run_id, turn.text, by_person=turn.trigger == "user")
                 work = (
-                    self._answering(turn, session, said, prepared, record, steering or Steering())
+                    self._answering(turn, session, prepared, record, steering or Steering())
                     if turn.compact is None
                     else self._compacting(turn.compact, prepared, record)
                 )
@@ -224,27 +224,26 @@ class TurnRunner:
         self,
         turn: RunRequest,
         session: OpenedSession,
-        said: Sequence[Message],
         prepared: PreparedTurn,
         record: TurnRecorder,
         steering: Steering,
     ) -> AsyncGenerator[Event | RecordedEvent, None]:
         """Makes room if needed and asks until there is an answer; a prompt that turns out too long is compacted."""
         upkeep, hooks = prepared.upkeep, prepared.hooks
-        asked = [] if _asked(said, turn.run_id) else await self._question(turn, said)
+        known = session.known
+        asked = [] if known.since(turn.run_id) is not None else await self._question(turn, known)
         for each in asked:
             prepared.tools.heard(each)
-        path = session.known.path
         compacts = isinstance(prepared.harness, Compacts)
         crowded = None if compacts else upkeep.crowded
         if asked and session.transcript is not None and not compacts:
-            async with aclosing(record.shrinking(upkeep.before_turn(record.transcript, path, asked[-1]))) as work:
+            async with aclosing(record.shrinking(upkeep.before_turn(record.transcript, known, asked[-1]))) as work:
                 async for shrunk in work:
                     yield shrunk
         messages = (
             await upkeep.messages(record.transcript)
             if record.shrunk
-            else upkeep.shown(record.transcript, path, session.known.context)
+            else upkeep.shown(record.transcript, known.marks, known.context)
         )
         claim = await self._put(turn, asked, messages, prepared, record)
         if claim is not None:
@@ -333,14 +332,14 @@ class TurnRunner:
         claim = await hooks.reply(turn.text)
         return claim if claim.plugin else None
 
-    async def _question(self, turn: RunRequest, said: Sequence[Message]) -> list[User]:
+    async def _question(self, turn: RunRequest, known: Conversation) -> list[User]:
         """What is asked: the request with system events since the last one, after messages that it interrupted."""
         now = millis(self._clock)
         text: str = ""
         origins: tuple[Origin, ...] = ()
         if self._system_events is not None:
             text, origins = await self._system_events.take(turn.key, turn.run_id)
-        earlier = [to_message(each, now) for each in turn.earlier if not _asked(said, each.run_id)]
+        earlier = [to_message(each, now) for each in turn.earlier if known.since(each.run_id) is None]
         return [*earlier, to_message(turn, now, text, origins)]
 
     async def _make_room(
@@ -453,14 +452,6 @@ class TurnRunner:
         )
 
 
-def _asked(messages: Sequence[Message], run_id: str) -> int:
-    """The index behind the question of `run_id`, 0 when it was not asked yet."""
-    key = f"{run_id}:user"
-    return next(
-        (place + 1 for place, said in enumerate(messages) if isinstance(said, User) and said.idempotency_key == key), 0
-    )
-
-
 def _left_no_trace(turn: RunRequest, rules: AlertRules, record: TurnRecorder) -> bool:
     """Whether a heartbeat had nothing to tell, and nobody spoke in it: later turns go on without it.
 
@@ -475,7 +466,7 @@ def _left_no_trace(turn: RunRequest, rules: AlertRules, record: TurnRecorder) ->
     return alone and not compacted and not called & MESSAGING_TOOLS and is_quiet(rules, said[-1].text)
 
 
-def _answer(messages: Sequence[Message]) -> Assistant | None:
+def _answer(messages: Iterable[Message]) -> Assistant | None:
     """The final answer to the question before `messages`, when the transcript has it."""
     for said in messages:
         if isinstance(said, User):

@@ -10,11 +10,12 @@ import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field, structs
 
-from openclaw.core.messages import Assistant, Image, Message, Text, ToolResult, User
+from openclaw.core.messages import Assistant, Image, Message, Text, ToolResult, User, grow
 from openclaw.core.sandbox import SandboxSpec
 from openclaw.core.secret import REDACTED
 from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins, neutralise
@@ -120,6 +121,34 @@ class LabelContext(Struct, frozen=True, kw_only=True):
     egress: Egress
 
 
+class HeardTexts:
+    """What messages say, by who is behind it; `calls` are those before them."""
+
+    def __init__(self, calls: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> None:
+        self.given: list[str] = []
+        self.public: list[str] = []
+        self.untrusted: list[tuple[Origin, str]] = []
+        self.owner: list[str] = []
+        self.calls = dict(calls)
+
+    def add(self, message: Message) -> None:
+        if isinstance(message, Assistant):
+            self.calls.update((call.id, call.arguments) for call in message.calls)
+            if not message.origins:
+                return
+        found = message_origins(message)
+        if message.origins and not found:  # trusted by the owner, who did not write it
+            return
+        self.untrusted += [(each, message.text) for each in found]
+        own = isinstance(message, User) and not found
+        call = self.calls.get(message.tool_call_id) if isinstance(message, ToolResult) else None
+        if is_verbatim(message, found) and not (call and names_secret(call)):
+            self.given.append(message.text)
+            self.public += [message.text] if found or own else []
+        if own:
+            self.owner.append(message.text)
+
+
 class RunLabels:
     """The untrusted origins a run has read so far, which may influence its next call."""
 
@@ -132,7 +161,7 @@ class RunLabels:
         said: Sequence[Message] = (),
     ) -> None:
         self._known = known
-        self.origins = merge_origins(origins, earlier, *(message_origins(message) for message in said))
+        self.origins = merge_origins(origins, earlier)
         self._given: list[str] = []
         """Text the model was given, that neither it nor another run wrote."""
         self._public: list[str] = []
@@ -146,8 +175,9 @@ class RunLabels:
         """Whether untrusted text came with this run or was read in it, not only in earlier ones."""
         self._calls: dict[str, Mapping[str, Any]] = {}
         """The arguments of the calls so far, which say whether credentials were read."""
-        self._unheard = list(said)
-        """Earlier messages, processed at the first call: most turns call nothing."""
+        self._said = said
+        """Earlier messages, whose origins are `earlier`; processed at the first call: most turns call nothing."""
+        self._unheard: list[Message] = []
 
     def heard(self, message: Message) -> None:
         """Adds a message that is now in the context."""
@@ -158,24 +188,22 @@ class RunLabels:
 
     def _catch_up(self) -> None:
         """Processes the messages added since the last call."""
-        unheard, self._unheard = self._unheard, []
-        for message in unheard:
-            if isinstance(message, Assistant):
-                self._calls.update((call.id, call.arguments) for call in message.calls)
-                if not message.origins:
-                    continue
-            found = message_origins(message)
-            if message.origins and not found:  # trusted by the owner, who did not write it
-                continue
-            if found:
-                self._remember(message.text, found)
-            own = isinstance(message, User) and not found
-            call = self._calls.get(message.tool_call_id) if isinstance(message, ToolResult) else None
-            if is_verbatim(message, found) and not (call and names_secret(call)):
-                self._given.append(message.text)
-                self._public += [message.text] if found or own else []
-            if own:
-                self._owner.append(message.text)
+        if self._said:
+            self._take(grow(HeardTexts, self._said))
+            self._said = ()
+        if self._unheard:
+            new = HeardTexts(self._calls)
+            for message in self._unheard:
+                new.add(message)
+            self._take(new)
+            self._unheard = []
+
+    def _take(self, heard: "HeardTexts") -> None:
+        self._given += heard.given
+        self._public += heard.public
+        self._untrusted += heard.untrusted
+        self._owner += heard.owner
+        self._calls |= heard.calls
 
     @property
     def private(self) -> bool:

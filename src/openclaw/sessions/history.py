@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from openclaw.core.errors import NotFound
 from openclaw.core.messages import Assistant, Message, Text, Thinking, ToolCall, ToolResult, User
+from openclaw.core.text import Origin
+from openclaw.sessions.compaction.plan import ConversationSize, measure
 from openclaw.sessions.reply_text import shape
 from openclaw.sessions.transcript import (
     NOTICE,
@@ -18,6 +20,7 @@ from openclaw.sessions.transcript import (
     MessageEntry,
     ModelContext,
     build_context,
+    conversation_origins,
     pair,
     path_to_leaf,
     tally,
@@ -192,14 +195,47 @@ def to_markdown(title: str, messages: Sequence[Message], when: Callable[[int], s
 
 
 class Conversation(Struct, frozen=True):
+    """What a turn needs to know of a transcript; `extend_conversation` brings it up to date after a turn."""
+
     path: tuple[AnyEntry, ...] = ()
     context: ModelContext = ModelContext(messages=())
     total: ConversationTotals = ConversationTotals()
+    size: ConversationSize = ConversationSize()
+    origins: tuple[Origin, ...] = ()
+    """Where the untrusted parts of it came from, since its last reset or `/trust`."""
+    questions: dict[str, int] = field(default_factory=dict)
+    """Where in `path` the message of each run stands; shared with what the conversation is extended to."""
+    marks: tuple[AnyEntry, ...] = ()
+    """The entries of `path` that are no messages."""
+
+    def since(self, run_id: str) -> Iterator[Message] | None:
+        """What was said after the question of a run; None when it was not asked yet."""
+        place = self.questions.get(f"{run_id}:user")
+        if place is None or place >= len(self.path):
+            return None
+        return (entry.message for entry in self.path[place + 1 :] if isinstance(entry, MessageEntry))
 
 
 def build_conversation(entries: Sequence[AnyEntry]) -> Conversation:
-    """Derives path, context and totals from the entries of a transcript."""
-    return Conversation(tuple(path_to_leaf(entries)), build_context(entries), tally(entries))
+    """Derives a conversation from the entries of a transcript."""
+    path = tuple(path_to_leaf(entries))
+    questions: dict[str, int] = {}
+    _note_questions(questions, path, 0)
+    return Conversation(
+        path,
+        build_context(entries),
+        tally(entries),
+        measure(path),
+        conversation_origins(path),
+        questions,
+        tuple(entry for entry in path if not isinstance(entry, MessageEntry)),
+    )
+
+
+def _note_questions(questions: dict[str, int], entries: Sequence[AnyEntry], start: int) -> None:
+    for place, entry in enumerate(entries, start):
+        if isinstance(entry, MessageEntry) and isinstance(entry.message, User) and entry.message.idempotency_key:
+            questions.setdefault(entry.message.idempotency_key, place)
 
 
 def extend_conversation(known: Conversation, added: Sequence[AnyEntry]) -> Conversation | None:
@@ -210,11 +246,16 @@ def extend_conversation(known: Conversation, added: Sequence[AnyEntry]) -> Conve
     paired = pair(said)
     if paired.problems or paired.unanswered:
         return None
-    total = known.total
+    total, size = known.total, known.size
     for message in said:
         total = total.plus(message)
+    for entry in added:
+        size = size.plus(entry)
     context = structs.replace(known.context, messages=(*known.context.messages, *paired.messages))
-    return Conversation((*known.path, *added), context, total)
+    origins = conversation_origins(added, known.origins)
+    _note_questions(known.questions, added, len(known.path))
+    marks = (*known.marks, *(entry for entry in added if not isinstance(entry, MessageEntry)))
+    return Conversation((*known.path, *added), context, total, size, origins, known.questions, marks)
 
 
 class CachedConversation(Struct, frozen=True):

@@ -374,6 +374,14 @@ def path_origins(path: Sequence[AnyEntry]) -> tuple[Origin, ...]:
 
     Enclosed text without a label counts too.
     """
+    return merge_origins(conversation_origins(path))
+
+
+def conversation_origins(path: Sequence[AnyEntry], before: Sequence[Origin] = ()) -> tuple[Origin, ...]:
+    """All of the origins that `path_origins` gives the most telling of; `before` are those of what `path` goes on from.
+
+    What goes on from something is messages and notes, no reset.
+    """
     kept: list[AnyEntry] = []
     trusted = 0
     for entry in path:
@@ -384,4 +392,5 @@ def path_origins(path: Sequence[AnyEntry]) -> tuple[Origin, ...]:
         if isinstance(entry, Custom) and entry.custom_type == TRUST:
             trusted = len(kept)
     said = (message for entry in kept[trusted:] if (message := message_of(entry)) is not None)
-    return merge_origins(*map(message_origins, said))
+    found = [each for message in said for each in message_origins(message) if each.untrusted]
+    return tuple(dict.fromkeys((*(() if trusted else before), *found)))

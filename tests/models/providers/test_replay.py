@@ -2,9 +2,11 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
-from openclaw.core.provider import Model
+from openclaw.core.provider import Model, ModelRequest, System
+from openclaw.models.providers import openai_chat
 from openclaw.models.providers.encode import (
     EARLIER,
     FAILED,
@@ -14,6 +16,7 @@ from openclaw.models.providers.encode import (
     STOPPED,
     HistoryRules,
     adapt_messages,
+    to_bytes,
 )
 
 SEES = Model(provider="acme", id="m1", api="anthropic-messages", input=("text", "image"))
@@ -195,6 +198,16 @@ turns: st.SearchStrategy[Message] = st.one_of(
         stop_reason=st.sampled_from(["stop", "toolUse", "error", "aborted", "length"]),
     ),
 )
+
+
+@given(st.lists(turns, max_size=8), st.lists(turns, max_size=3))
+def test_a_body_made_of_the_last_one_is_the_same_to_the_byte(before: list[Message], after: list[Message]) -> None:
+    chat = structs.replace(SEES, api="openai-completions", base_url="http://localhost/v1")
+    for size in range(len(before) + 1):
+        request = ModelRequest(model=chat, system=System("be brief"), messages=tuple(before[:size]))
+        assert openai_chat.encode_bytes(request) == to_bytes(openai_chat.encode(request))
+    other = ModelRequest(model=chat, messages=(*before[: len(before) // 2], *after))
+    assert openai_chat.encode_bytes(other) == to_bytes(openai_chat.encode(other))
 
 
 @given(st.lists(turns, max_size=8))

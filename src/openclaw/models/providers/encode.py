@@ -2,11 +2,11 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -22,10 +22,12 @@ from openclaw.core.messages import (
     ToolCall,
     ToolResult,
     User,
-    cache_on_message,
+    grow,
 )
 from openclaw.core.provider import Model, ModelRequest
 from openclaw.core.tool import ToolSpec
+
+K = TypeVar("K")
 
 NO_IMAGES = Text("[An image was here; this model cannot see images.]")
 NO_RESULT = Text("No result was recorded for this call; it may have been interrupted.")
@@ -53,23 +55,90 @@ def adapt_messages(messages: Iterable[Message], model: Model, rules: HistoryRule
 
     Every call gets exactly one result, nothing is empty, and what only another model understands is left out.
     """
-    sees = rules.images and "image" in model.input
-    ids = _Ids(rules)
-    out: list[Message] = []
-    for message, results in _paired(messages):
-        match message:
-            case User():
-                out.extend(_question(message, sees))
-            case Assistant():
-                native = (message.api, message.provider, message.model) == (model.api, model.provider, model.id)
-                out.extend(_turn(message, results, native, ids, sees) if message.calls else _words(message, native))
-    if out and isinstance(out[-1], Assistant) and out[-1].stop_reason in ("error", "aborted"):
+    out = _Target.of(model, rules).adapt(messages, _Ids(rules))
+    if out and _is_failed(out[-1]):
         out.pop()  # a failed last answer: this request is its retry
     if rules.merge:
         out = _merged(out)
     if rules.user_first and (not out or not isinstance(out[0], User)):
         out.insert(0, User(content=(EARLIER,)))
     return tuple(out)
+
+
+class _Target(Struct, frozen=True):
+    """What messages are adapted to."""
+
+    api: str
+    provider: str
+    model: str
+    sees: bool
+    rules: HistoryRules
+
+    @classmethod
+    def of(cls, model: Model, rules: HistoryRules) -> "_Target":
+        return cls(model.api, model.provider, model.id, rules.images and "image" in model.input, rules)
+
+    def adapt(self, messages: Iterable[Message], ids: "_Ids") -> list[Message]:
+        out: list[Message] = []
+        for message, results in _paired(messages):
+            if isinstance(message, User):
+                out += _question(message, self.sees)
+            else:
+                native = (message.api, message.provider, message.model) == (self.api, self.provider, self.model)
+                out += _turn(message, results, native, ids, self.sees)
+        return out
+
+
+EncodePart = Callable[[Sequence[Message], K], list[Any]]
+"""Encodes adapted messages: an answer with the results of its calls, and what people said until the next."""
+
+
+class _EncodedHistory(Generic[K]):
+    """The JSON of a conversation's messages, each with a comma before it."""
+
+    def __init__(self, target: _Target, encode: EncodePart[K], kind: K) -> None:
+        self._target = target
+        self._encode = encode
+        self._kind = kind
+        self._open: list[Message] = []
+        self.ids = _Ids(target.rules)
+        self.json = bytearray()
+
+    def add(self, message: Message) -> None:
+        if isinstance(message, Assistant):
+            self.close()
+        self._open.append(message)
+
+    def close(self) -> None:
+        """Encodes what came since the last answer; the next message is an answer."""
+        adapted = self._target.adapt(self._open, self.ids)
+        self.json += _joined(self._encode(adapted, self._kind))
+        self._open = []
+
+
+def encode_messages(request: ModelRequest, rules: HistoryRules, encode: EncodePart[K], kind: K) -> bytes:
+    """The JSON of the adapted messages, each with a comma before it; for APIs whose roles need not alternate.
+
+    What was encoded for the last request is used again, so that a request costs what is new in it.
+    """
+    messages, target = request.messages, _Target.of(request.model, rules)
+    last = max(0, len(messages) - 1)
+    while last > 0 and not isinstance(messages[last], Assistant):
+        last -= 1
+    before = grow(_EncodedHistory, messages[:last], target, encode, kind)
+    before.close()
+    tail = target.adapt(messages[last:], _Ids(rules, before.ids))
+    if not tail or _is_failed(tail[-1]):  # what stands before it may have to go, too
+        return _joined(encode(adapt_messages(messages, request.model, rules), kind))
+    return bytes(before.json) + _joined(encode(tail, kind))
+
+
+def _joined(parts: Iterable[Any]) -> bytes:
+    return b"".join(b"," + to_bytes(part) for part in parts)
+
+
+def _is_failed(message: Message) -> bool:
+    return isinstance(message, Assistant) and message.stop_reason in ("error", "aborted")
 
 
 def _paired(messages: Iterable[Message]) -> list[tuple[User | Assistant, dict[str, ToolResult]]]:
@@ -91,16 +160,9 @@ def _paired(messages: Iterable[Message]) -> list[tuple[User | Assistant, dict[st
     return turns
 
 
-@cache_on_message
 def _question(message: User, sees: bool) -> tuple[User, ...]:
     content = _seen(_blocks(message), sees)
     return (replace(message, content=content),) if content else ()
-
-
-@cache_on_message
-def _words(message: Assistant, native: bool) -> tuple[Assistant | ToolResult, ...]:
-    """Adapts an assistant message without calls."""
-    return tuple(_turn(message, {}, native, _Ids(HistoryRules()), sees=False))
 
 
 def _turn(
@@ -174,13 +236,15 @@ def _merged(messages: list[Message]) -> list[Message]:
 class _Ids:
     """Rewrites call ids to what the API accepts, each unique."""
 
-    def __init__(self, rules: HistoryRules) -> None:
+    def __init__(self, rules: HistoryRules, before: "_Ids | None" = None) -> None:
         self._rules = rules
         self._used: set[str] = set()
+        self._before = before._used if before is not None else self._used
+        """The ids of earlier messages."""
 
     def clean(self, call_id: str) -> str:
         candidate, attempt = call_id, 0
-        while not self._fits(candidate) or candidate in self._used:
+        while not self._fits(candidate) or candidate in self._used or candidate in self._before:
             digest = hashlib.sha256(f"{attempt}:{call_id}".encode("utf-8", "replace")).hexdigest()
             candidate = digest[: self._rules.id_chars] if self._rules.id_exact else f"call_{digest[:24]}"
             attempt += 1

@@ -2,13 +2,15 @@
 
 import asyncio
 import ipaddress
+import os
 import ssl
+import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from functools import cache, lru_cache
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-import httpx2
 import msgspec
 from msgspec import Struct, field, structs
 
@@ -35,6 +37,22 @@ from openclaw.models.providers.errors import (
     from_status,
     key_hint,
 )
+from openclaw.models.providers.http1 import (
+    CONNECT_SECONDS,
+    BrokenEncoding,
+    ConnectTimedOut,
+    HttpAnswer,
+    HttpConnections,
+    HttpFailure,
+    NotAnAddress,
+    NotReached,
+    ProxyFailed,
+    ReadTimedOut,
+    parse_address,
+)
+
+if TYPE_CHECKING:
+    from openclaw.models.providers.proxied import ProxiedClient
 
 # Readers: bytes to the data of events.
 
@@ -139,7 +157,6 @@ class EventReader(LineReader):
 
 # Calls.
 
-CONNECT_SECONDS = 30.0
 ERROR_BODY_BYTES = 64 * 1024
 # A response read to its end keeps its connection in the pool; this is long enough for the last chunk.
 DRAIN_SECONDS = 0.2
@@ -187,7 +204,8 @@ class HttpProvider:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._clients: dict[tuple[bool, bool], httpx2.AsyncClient] = {}
+        self._connections = HttpConnections(certificates)
+        self._proxied: ProxiedClient | None = None
 
     def call(self, request: ModelRequest) -> ProviderCall:
         """Encodes `request`, whose model has an address."""
@@ -200,18 +218,18 @@ class HttpProvider:
         call, origin = self.call(request), self._origin(request.model)
         reader, decoder = self.reader(request.model.provider), self.decoder(request.model, origin)
         head, events = b"", 0
-        async with self._open(request.model, call, origin) as response, aclosing(response.aiter_bytes()) as chunks:
-            async for chunk in chunks:
+        async with self._open(request.model, call, origin) as answer:
+            while chunk := await answer.read():
                 if not head:
                     head = chunk
                     if head.lstrip()[:1] in reader.foreign:
-                        raise await _document(head, chunks, origin)
+                        raise await _document(head, answer, origin)
                 for data in reader.feed(chunk):
                     events += 1
                     for event in _decoded(decoder, data, origin):
                         yield event
                 if decoder.complete:
-                    await _drain(chunks)
+                    await _drain(answer)
                     break
             else:
                 for data in reader.end():
@@ -225,9 +243,10 @@ class HttpProvider:
         yield Done(decoder.message(), call.body)
 
     async def close(self) -> None:
-        while self._clients:
-            _, client = self._clients.popitem()
-            await client.aclose()
+        self._connections.close()
+        proxied, self._proxied = self._proxied, None
+        if proxied is not None:
+            await proxied.close()
 
     def _origin(self, model: Model) -> FaultOrigin:
         """The provider and model to name in errors, and the secrets to redact from them."""
@@ -240,33 +259,32 @@ class HttpProvider:
         )
 
     @asynccontextmanager
-    async def _open(self, model: Model, call: ProviderCall, origin: FaultOrigin) -> AsyncIterator[httpx2.Response]:
+    async def _open(self, model: Model, call: ProviderCall, origin: FaultOrigin) -> AsyncIterator[HttpAnswer]:
         url = model.base_url.rstrip("/") + call.path
         host = authority(url)
         seconds = model.timeout_seconds or self.endpoint.timeout_seconds
-        timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS, pool=None)
+        headers = self._headers(model, call)
+        address = parse_address(url)
         try:
-            client = self._ready(host, secure=not url.startswith("http:"))
-            headers = self._headers(model, call)
-            async with client.stream("POST", url, content=call.body, headers=headers, timeout=timeout) as response:
-                if response.status_code >= 300:
-                    raise await _failed(response, origin)
-                yield response
-        except httpx2.HTTPError as error:
+            # A proxy from the environment cannot reach this machine's loopback.
+            if address is not None and (is_loopback(host) or not may_use_proxy()):
+                posting = self._connections.post(address, headers, call.body, seconds)
+            else:
+                posting = self._general_client().post(url, headers, call.body, seconds)
+            async with posting as answer:
+                if answer.status >= 300:
+                    raise await _failed(answer, origin)
+                yield answer
+        except HttpFailure as error:
             raise _translated(error, origin, host, seconds) from error
-        except httpx2.InvalidURL as error:
-            raise _not_an_address(origin) from error
 
-    def _ready(self, host: str, *, secure: bool) -> httpx2.AsyncClient:
-        # A proxy from the environment cannot reach this machine's loopback.
-        here = is_loopback(host)
-        if (here, secure) not in self._clients:
-            # Plain HTTP needs no certificates, and reading them is slow.
-            context = certificates() if secure or not here else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            self._clients[here, secure] = httpx2.AsyncClient(trust_env=not here, verify=context)
-        return self._clients[here, secure]
+    def _general_client(self) -> "ProxiedClient":
+        from openclaw.models.providers.proxied import ProxiedClient  # slow to import, and few need it
 
-    def _headers(self, model: Model, call: ProviderCall) -> httpx2.Headers:
+        self._proxied = self._proxied or ProxiedClient(certificates)
+        return self._proxied
+
+    def _headers(self, model: Model, call: ProviderCall) -> dict[str, str]:
         """Our headers, then the configured ones, which win."""
         mine = {"content-type": "application/json", "user-agent": "openclaw", **self.fixed, **call.headers}
         if self.endpoint.key:
@@ -278,14 +296,15 @@ class HttpProvider:
                 )
             bearer = self.endpoint.bearer or not self.key_header
             mine["authorization" if bearer else self.key_header] = f"Bearer {value}" if bearer else value
-        headers = httpx2.Headers(mine)
+        headers = {name.lower(): value for name, value in mine.items()}
         for name, value in (*self.endpoint.headers.items(), *model.headers.items()):
             if not _sendable(name) or not _sendable(value):
                 raise BadRequest(
                     f"a header for {self.endpoint.provider} has characters that cannot be sent: "
                     f"correct models.providers.{self.endpoint.provider}.headers"
                 )
-            joined = name.lower() == "anthropic-beta" and name in headers
+            name = name.lower()
+            joined = name == "anthropic-beta" and name in headers
             headers[name] = f"{headers[name]},{value}" if joined else value
         return headers
 
@@ -293,7 +312,17 @@ class HttpProvider:
 @cache
 def certificates() -> ssl.SSLContext:
     """The machine's trusted certificates; slow to read, so read once for all providers and channels."""
+    import httpx2  # slow to import, and a model on this machine needs none of it
+
     return httpx2.create_ssl_context()
+
+
+def may_use_proxy() -> bool:
+    """Whether there may be a proxy between this machine and others."""
+    names = ("http_proxy", "https_proxy", "all_proxy")
+    return sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) or os.environ.get(name.upper()) for name in names
+    )
 
 
 @lru_cache(maxsize=256)
@@ -318,39 +347,36 @@ def _decoded(decoder: Decoder, data: bytes, origin: FaultOrigin) -> Iterable[Mod
         raise _unreadable(origin, data) from error
 
 
-async def _bounded(chunks: AsyncIterator[bytes], limit: int, head: bytes = b"") -> bytes:
+async def _bounded(answer: HttpAnswer, limit: int, head: bytes = b"") -> bytes:
     body = bytearray(head)
-    async for chunk in chunks:
+    while len(body) < limit and (chunk := await answer.read()):
         body += chunk
-        if len(body) >= limit:
-            break
     return bytes(body[:limit])
 
 
-async def _drain(chunks: AsyncIterator[bytes]) -> None:
-    with suppress(TimeoutError, httpx2.HTTPError):
+async def _drain(answer: HttpAnswer) -> None:
+    with suppress(TimeoutError, HttpFailure):
         async with asyncio.timeout(DRAIN_SECONDS):
-            async for _ in chunks:
+            while await answer.read():
                 pass
 
 
-async def _failed(response: httpx2.Response, origin: FaultOrigin) -> ProviderError:
-    if response.status_code < 400:
+async def _failed(answer: HttpAnswer, origin: FaultOrigin) -> ProviderError:
+    if answer.status < 400:
         return BadResponse(
-            f"{origin.provider} points elsewhere (status {response.status_code}): "
+            f"{origin.provider} points elsewhere (status {answer.status}): "
             f"set models.providers.{origin.provider}.baseUrl to the address it redirects to",
-            status=response.status_code,
+            status=answer.status,
         )
     body = b""
-    with suppress(httpx2.HTTPError):
-        async with aclosing(response.aiter_bytes()) as chunks:
-            body = await _bounded(chunks, ERROR_BODY_BYTES)
-    return from_status(origin, response.status_code, body, response.headers)
+    with suppress(HttpFailure):
+        body = await _bounded(answer, ERROR_BODY_BYTES)
+    return from_status(origin, answer.status, body, answer.headers)
 
 
-async def _document(head: bytes, chunks: AsyncIterator[bytes], origin: FaultOrigin) -> ProviderError:
+async def _document(head: bytes, answer: HttpAnswer, origin: FaultOrigin) -> ProviderError:
     """The error for a document in place of a stream: some servers report failures so, with status 200."""
-    body = await _bounded(chunks, ERROR_BODY_BYTES, head)
+    body = await _bounded(answer, ERROR_BODY_BYTES, head)
     with suppress(msgspec.DecodeError):
         value = msgspec.json.decode(body)
         if isinstance(value, dict) and value.get("error"):
@@ -379,28 +405,28 @@ def _not_an_address(origin: FaultOrigin) -> BadRequest:
     )
 
 
-def _translated(error: httpx2.HTTPError, origin: FaultOrigin, host: str, seconds: float | None) -> ProviderError:
+def _translated(error: HttpFailure, origin: FaultOrigin, host: str, seconds: float | None) -> ProviderError:
     who = origin.provider
     match error:
-        case httpx2.ConnectTimeout():
+        case ConnectTimedOut():
             return NetworkFailed(f"no connection to {who} at {host} within {CONNECT_SECONDS:g} s: check the network")
-        case httpx2.TimeoutException():
+        case ReadTimedOut():
             return ProviderTimeout(
                 f"{who} was silent for {seconds or 0:g} s: try again or raise models.providers.{who}.timeoutSeconds"
             )
-        case httpx2.ProxyError():
+        case ProxyFailed():
             return NetworkFailed(f"the proxy on the way to {who} failed: check HTTPS_PROXY and NO_PROXY")
-        case httpx2.ConnectError():
+        case NotReached():
             return _no_connection(error, origin, host)
-        case httpx2.UnsupportedProtocol():
+        case NotAnAddress():
             return _not_an_address(origin)
-        case httpx2.DecodingError():
+        case BrokenEncoding():
             return BadResponse(f"{who} sent an answer whose compression is broken: try again")
         case _:
             return NetworkFailed(f"{who} closed the connection in the middle of its answer: try again")
 
 
-def _no_connection(error: httpx2.ConnectError, origin: FaultOrigin, host: str) -> NetworkFailed:
+def _no_connection(error: NotReached, origin: FaultOrigin, host: str) -> NetworkFailed:
     who = origin.provider
     cause: BaseException | None = error
     while cause is not None:

@@ -1,6 +1,6 @@
 """OpenAI's chat-completions API and its near-compatible variants: traits, encoding, decoding, provider."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -12,13 +12,13 @@ from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import (
     Assistant,
     Image,
+    Message,
     StopReason,
     Text,
     Thinking,
     ToolResult,
     Usage,
     User,
-    cache_on_message,
 )
 from openclaw.core.provider import Model, ModelRequest
 from openclaw.models.providers.encode import (
@@ -26,6 +26,7 @@ from openclaw.models.providers.encode import (
     adapt_messages,
     arguments_text,
     data_url,
+    encode_messages,
     extra_body,
     function_tools,
     join_texts,
@@ -102,9 +103,22 @@ _STOPS: dict[str, StopReason] = {
 
 def encode(request: ModelRequest) -> dict[str, Any]:
     """The body of a request."""
+    kind = traits(request.model)
+    adapted = adapt_messages(request.messages, request.model, kind.rules)
+    return _body(request, kind, [*_system(request, kind), *_messages(adapted, kind)])
+
+
+def encode_bytes(request: ModelRequest) -> bytes:
+    """The body of a request as it is sent; costs what is new in the conversation."""
+    kind = traits(request.model)
+    said = b"".join(b"," + to_bytes(each) for each in _system(request, kind))
+    said += encode_messages(request, kind.rules, _messages, kind)
+    return to_bytes(_body(request, kind, msgspec.Raw(b"[%b]" % said[1:])))
+
+
+def _body(request: ModelRequest, kind: EndpointTraits, messages: Any) -> dict[str, Any]:
     model = request.model
-    kind = traits(model)
-    body: dict[str, Any] = {"model": model.id, "messages": _messages(request, kind), "stream": True}
+    body: dict[str, Any] = {"model": model.id, "messages": messages, "stream": True}
     if kind.usage:
         body["stream_options"] = {"include_usage": True}
     tools = function_tools(request, {"strict": False} if kind.strict else {})
@@ -133,12 +147,15 @@ def _thinking(request: ModelRequest, kind: EndpointTraits) -> dict[str, Any]:
     return {} if effort is None else {"reasoning_effort": effort}
 
 
-def _messages(request: ModelRequest, kind: EndpointTraits) -> list[dict[str, Any]]:
+def _system(request: ModelRequest, kind: EndpointTraits) -> list[dict[str, Any]]:
+    role, text = "developer" if kind.developer else "system", request.system.text
+    return [{"role": role, "content": text}] if text else []
+
+
+def _messages(adapted: Sequence[Message], kind: EndpointTraits) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
-    if request.system.text:
-        out.append({"role": "developer" if kind.developer else "system", "content": request.system.text})
     shown: list[Image] = []
-    for message in adapt_messages(request.messages, request.model, kind.rules):
+    for message in adapted:
         if shown and not isinstance(message, ToolResult):
             out.append(_shown(shown))
             shown = []
@@ -162,7 +179,6 @@ def _shown(images: list[Image]) -> dict[str, Any]:
     return {"role": "user", "content": _parts(User(content=content))}
 
 
-@cache_on_message
 def _parts(message: User) -> str | list[dict[str, Any]]:
     blocks = message.content
     if isinstance(blocks, str) or all(isinstance(block, Text) for block in blocks):
@@ -175,7 +191,6 @@ def _parts(message: User) -> str | list[dict[str, Any]]:
     ]
 
 
-@cache_on_message
 def _assistant(message: Assistant, kind: EndpointTraits) -> dict[str, Any]:
     texts = [block.text for block in message.content if isinstance(block, Text)]
     out: dict[str, Any] = {"role": "assistant"}
@@ -366,4 +381,4 @@ class OpenAIChat(HttpProvider):
     decoder = ChatDecoder
 
     def call(self, request: ModelRequest) -> ProviderCall:
-        return ProviderCall(path="/chat/completions", body=to_bytes(encode(request)))
+        return ProviderCall(path="/chat/completions", body=encode_bytes(request))

@@ -21,6 +21,7 @@ from openclaw.sessions.compaction import plan
 from openclaw.sessions.compaction.plan import estimate, measure
 from openclaw.sessions.compaction.summarise import CompactionFailed, MemoryFlush, Summariser
 from openclaw.sessions.files import TranscriptFile, load
+from openclaw.sessions.history import Conversation
 from openclaw.sessions.settings import CompactionSettings, PruningSettings, seconds_of, size_of
 from openclaw.sessions.transcript import (
     AnyEntry,
@@ -29,7 +30,6 @@ from openclaw.sessions.transcript import (
     ModelContext,
     build_context,
     path_to_leaf,
-    visible_entries,
 )
 
 log = logging.getLogger(__name__)
@@ -88,23 +88,20 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
             log.warning("%s has a context window of only %d tokens", self.model.ref, window)
 
     async def before_turn(
-        self, transcript: TranscriptFile, path: Sequence[AnyEntry], question: Message
+        self, transcript: TranscriptFile, known: Conversation, question: Message
     ) -> AsyncGenerator[CompactionEvent, None]:
-        """Runs a memory flush and a compaction when each is due; `path` is the conversation as loaded."""
+        """Runs a memory flush and a compaction when each is due; `known` is the conversation as loaded."""
         if not self.settings.enabled:
             return
         asked = estimate(question)
-        tokens = measure(path, self._overhead) + asked
+        tokens = known.size.tokens(self._overhead) + asked
         window = self.model.context_window
-        # The size of the visible part counts too; it is measured only when the whole file is large enough.
-        size = transcript.path.stat().st_size
         flush_bytes, most_bytes = self._byte_limits
-        if any(size >= limit for limit in (flush_bytes, most_bytes) if limit):
-            size = await asyncio.to_thread(_shown_bytes, path)
+        size = known.size.bytes
         large = bool(most_bytes) and size >= most_bytes
         soft = self.flush.settings.soft_threshold_tokens if self.flush else 0
         if tokens >= plan.flush_threshold(window, soft) or large or (flush_bytes and size >= flush_bytes):
-            async for event in self._run_flush(transcript, path):
+            async for event in self._run_flush(transcript, known.path, known.marks):
                 yield event
         if tokens >= plan.capacity(window) or large:
             async for done in self.compact(transcript, "threshold", room_for=asked):
@@ -127,15 +124,16 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
     ) -> AsyncGenerator[CompactionEvent, None]:
         """Compacts the conversation once; when that fails, changes nothing and says why."""
         path = await _path(transcript)
-        before = measure(path, self._overhead)
+        size = measure(path)
+        before = size.tokens(self._overhead)
         window = self.model.context_window
         window = min(window, plan.parse_window(seen_error) or window)
         if reason == "manual":
-            if measure(path) < WORTH_ASKING:
+            if size.tokens() < WORTH_ASKING:
                 yield CompactionStarted(reason=reason, tokens=before)
                 yield _failure(reason, before, f"{NOTHING}: the conversation is short")
                 return
-            async for event in self._run_flush(transcript, path):
+            async for event in self._run_flush(transcript, path, path):
                 yield event
             path = await _path(transcript)
         keep = plan.keep_budget(self.settings.keep_recent_tokens, window, before, self._overhead + room_for)
@@ -181,12 +179,17 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         path = await _path(transcript)
         return self.shown(transcript, path, build_context(path))
 
-    def shown(self, transcript: TranscriptFile, path: Sequence[AnyEntry], context: ModelContext) -> tuple[Message, ...]:
-        """The messages of `context`, pruned; newly pruned results are recorded in the transcript."""
+    def shown(
+        self, transcript: TranscriptFile, marks: Sequence[AnyEntry], context: ModelContext
+    ) -> tuple[Message, ...]:
+        """The messages of `context`, pruned; newly pruned results are recorded in the transcript.
+
+        `marks` has what was recorded about them so far.
+        """
         messages = plan.without_old_images(context.messages)
         # On by default for Anthropic, which charges for cache lifetime.
         if (self.pruning.mode or ("cache-ttl" if self.model.api == "anthropic-messages" else "off")) != "off":
-            messages = self._prune(transcript, path, messages)
+            messages = self._prune(transcript, marks, messages)
         if context.summary is None:
             return messages
         again = self.sections()
@@ -194,10 +197,10 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         return (User(content=f"<summary>\n{context.summary}\n</summary>{behind}"), *messages)
 
     def _prune(
-        self, transcript: TranscriptFile, path: Sequence[AnyEntry], messages: tuple[Message, ...]
+        self, transcript: TranscriptFile, marks: Sequence[AnyEntry], messages: tuple[Message, ...]
     ) -> tuple[Message, ...]:
-        before = plan.read_projections(path)
-        last = max((message.timestamp for message in messages if isinstance(message, Assistant)), default=0)
+        before = plan.read_projections(marks)
+        last = next((message.timestamp for message in reversed(messages) if isinstance(message, Assistant)), 0)
         ttl = seconds_of(self.pruning.ttl or ("1h" if self.pruning.mode is None else "5m"))
         cold = self.clock.now() - last / 1000 >= ttl
         pruned = plan.prune(messages, before, self.pruning, window=self.model.context_window, cold=cold)
@@ -207,18 +210,13 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         return pruned.messages
 
     async def _run_flush(
-        self, transcript: TranscriptFile, path: Sequence[AnyEntry]
+        self, transcript: TranscriptFile, path: Sequence[AnyEntry], marks: Sequence[AnyEntry]
     ) -> AsyncGenerator[FlushEnded, None]:
-        if self.flush is None or not self.flush.due(path):
+        if self.flush is None or not self.flush.due(marks):
             return
         done = await self.flush.run(path, self.system, self.shown(transcript, path, build_context(path)))
         transcript.append(done.entry, self.clock.now())
         yield FlushEnded(done.usage)
-
-
-def _shown_bytes(path: Sequence[AnyEntry]) -> int:
-    shown, _ = visible_entries(path)
-    return sum(len(msgspec.json.encode(entry)) for entry in shown)
 
 
 async def _path(transcript: TranscriptFile) -> list[AnyEntry]:

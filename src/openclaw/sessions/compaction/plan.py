@@ -5,7 +5,7 @@ there is nothing to compact.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import Literal
@@ -22,7 +22,7 @@ from openclaw.core.messages import (
     ToolCall,
     ToolResult,
     User,
-    cache_on_message,
+    grow,
 )
 from openclaw.core.text import compile_lazily
 from openclaw.sessions.settings import PruningSettings, ToolFilter
@@ -56,7 +56,6 @@ def estimate_text(text: str) -> int:
     return wide + -(-(len(text) - wide) // 4)
 
 
-@cache_on_message
 def estimate(message: Message) -> int:
     """Estimates the tokens of a message; never 0."""
     tokens = MESSAGE_TOKENS
@@ -73,36 +72,54 @@ def estimate(message: Message) -> int:
     return tokens
 
 
-def estimate_all(messages: Iterable[Message]) -> int:
-    return sum(map(estimate, messages))
+def estimate_all(messages: Sequence[Message]) -> int:
+    return grow(_Estimated, messages).tokens
 
 
-def measure(path: Sequence[AnyEntry], overhead: int = 0) -> int:
-    """The tokens of a conversation with its system prompt.
+class _Estimated:
+    def __init__(self) -> None:
+        self.tokens = 0
 
-    The provider's count of the last call, plus an estimate of what came after. When that count is older than the newest
-    compaction, or too low to be true, everything is estimated on top of `overhead`.
-    """
-    shown, summary = visible_entries(path)
+    def add(self, message: Message) -> None:
+        self.tokens += estimate(message)
+
+
+class ConversationSize(Struct, frozen=True):
+    """The tokens of a conversation."""
+
+    estimated: int = 0
+    """Of everything in it."""
     counted: int | None = None
-    outdated = False
-    estimated = 0
-    for entry in reversed(shown):
-        outdated = outdated or isinstance(entry, Compaction | ResetEntry)
+    """The provider's count of the last call, and an estimate of what came after; none since a compaction."""
+    bytes: int = 0
+    """Its size on disk."""
+
+    def plus(self, entry: AnyEntry) -> "ConversationSize":
+        size = self.bytes + len(msgspec.json.encode(entry))
+        if isinstance(entry, Compaction | ResetEntry):
+            return ConversationSize(self.estimated, None, size)
         message = message_of(entry)
         if message is None:
-            continue
-        if (
-            counted is None
-            and not outdated
-            and isinstance(message, Assistant)
-            and message.usage.total_tokens > 0
-            and message.stop_reason not in ("error", "aborted")
-        ):
-            counted = message.usage.total_tokens + estimated
-        estimated += estimate(message)
-    estimated += estimate_text(summary or "")
-    return counted if counted is not None and 2 * counted >= estimated else overhead + estimated
+            return ConversationSize(self.estimated, self.counted, size)
+        more = estimate(message)
+        counted = None if self.counted is None else self.counted + more
+        if isinstance(message, Assistant) and message.usage.total_tokens > 0:
+            counted = counted if message.stop_reason in ("error", "aborted") else message.usage.total_tokens
+        return ConversationSize(self.estimated + more, counted, size)
+
+    def tokens(self, overhead: int = 0) -> int:
+        """With the system prompt: as counted, unless that is too low to be true; else estimated, with `overhead`."""
+        known = self.counted
+        return known if known is not None and 2 * known >= self.estimated else overhead + self.estimated
+
+
+def measure(path: Sequence[AnyEntry]) -> ConversationSize:
+    """The size of what a model sees of `path`."""
+    shown, summary = visible_entries(path)
+    size = ConversationSize(estimate_text(summary or ""))
+    for entry in shown:
+        size = size.plus(entry)
+    return size
 
 
 def parse_window(error: str) -> int | None:
@@ -252,6 +269,8 @@ def apply_projections(
     messages: Sequence[Message], shown: Mapping[str, Projection], rules: PruningSettings
 ) -> tuple[Message, ...]:
     """Applies `shown` to `messages`."""
+    if not shown:
+        return tuple(messages)
     out: list[Message] = []
     for message in messages:
         how = shown.get(message.tool_call_id) if isinstance(message, ToolResult) else None
@@ -318,13 +337,31 @@ def _clear_oldest(
 
 def without_old_images(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Replaces images older than the latest turns by a text."""
-    asked = [i for i, message in enumerate(messages) if isinstance(message, User)]
-    recent = asked[-KEEP_IMAGE_TURNS] if len(asked) > KEEP_IMAGE_TURNS else 0
+    found = grow(_ImagePlaces, messages)
+    recent = found.asked[-KEEP_IMAGE_TURNS] if len(found.asked) > KEEP_IMAGE_TURNS else 0
+    old = [place for place in found.pictured if place < recent]
+    if not old:
+        return tuple(messages)
     out = list(messages)
-    for place, message in enumerate(messages[:recent]):
-        if isinstance(message, Assistant) or isinstance(message.content, str):
-            continue
-        if any(isinstance(block, Image) for block in message.content):
-            content = tuple(Text(REMOVED_IMAGE) if isinstance(block, Image) else block for block in message.content)
-            out[place] = structs.replace(message, content=content)
+    for place in old:
+        message = messages[place]
+        content = tuple(Text(REMOVED_IMAGE) if isinstance(block, Image) else block for block in message.content)
+        out[place] = structs.replace(message, content=content)
     return tuple(out)
+
+
+class _ImagePlaces:
+    """Where in a conversation people spoke, and where there are images."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.pictured: list[int] = []
+        self._count = 0
+
+    def add(self, message: Message) -> None:
+        if isinstance(message, User):
+            self.asked.append(self._count)
+        content = () if isinstance(message.content, str) else message.content
+        if any(isinstance(block, Image) for block in content):
+            self.pictured.append(self._count)
+        self._count += 1
