@@ -23,7 +23,7 @@ from openclaw.security.effects.command_facts import leaves, look_harmless, paths
 from openclaw.security.effects.forms import only_shows
 from openclaw.security.effects.intent import asked_for, asked_to_change
 from openclaw.security.effects.opens import OpenWatch, changed_files, names_in, other_names, others_directories
-from openclaw.security.effects.places import ProtectedPlaces, name_place
+from openclaw.security.effects.places import ProtectedPlaces, is_below, name_place
 from openclaw.security.effects.reach import may_fetch, schedules
 from openclaw.security.external import (
     PLAIN_TOKENS,
@@ -270,9 +270,14 @@ class RunLabels:
             return (*found, "run")
         if deletes(command):
             found.append("delete")
-        if secret_in(command, cwd, home, "\n".join(self._owner)):
+        if self.names_secret_file(command, args, context):
             found.append("read-secret")
         return (*found, "run")
+
+    def names_secret_file(self, command: str, args: Mapping[str, Any], context: ToolContext) -> bool:
+        """Whether a command names a file that usually holds credentials, and the owner did not."""
+        self._catch_up()
+        return secret_in(command, command_directory(args, context), self._known.protected.home, "\n".join(self._owner))
 
     def stays_here(self, command: str, args: Mapping[str, Any], context: ToolContext) -> bool:
         """Whether a command can take nothing off the machine."""
@@ -287,7 +292,8 @@ class RunLabels:
         roots = ((os.path.realpath(context.workspace), ""), (self._known.protected.home, "~/"))
         paths = [path for path in tool.resources(args, context) if path.startswith("/")]
         names = [
-            [path, *(before + path[len(root) + 1 :] for root, before in roots if _below(path, root))] for path in paths
+            [path, *(before + path[len(root) + 1 :] for root, before in roots if is_below(path, root))]
+            for path in paths
         ]
         return asked_to_change(names, self.wishes, deletes=deletes)
 
@@ -493,7 +499,7 @@ class RunLabels:
         if watch is not None and watch.works:
             # What is watched and was not opened was not read, whatever the line says.
             own = self._known.places.own
-            named = [path for path in named if not any(_below(path, root) for root in own)]
+            named = [path for path in named if not any(is_below(path, root) for root in own)]
         files = [self._origins_of(path, name_only=Path(path).is_dir()) for path in named]
         seen = self._observed(watch, text) if watch is not None else ()
         here = (make_origin("external", f"exec {command[:COMMAND_CHARS]}"),) if may_fetch(command) else ()
@@ -526,7 +532,7 @@ class RunLabels:
     def _own_roots(self, *more: str) -> list[str]:
         """The owner's directories, none of them inside another."""
         roots = [root for root in self._known.places.own if root != self._known.places.package]
-        return [root for root in dict.fromkeys((*roots, *more)) if not any(_below(root, other) for other in roots)]
+        return [root for root in dict.fromkeys((*roots, *more)) if not any(is_below(root, other) for other in roots)]
 
     def _settle(self, tool: Tool, context: ToolContext, began: "CallStart", output: Output) -> None:
         """Settles the labels of written files: notes carry theirs inside, unchanged files lose theirs."""
@@ -585,10 +591,6 @@ class CallStart(Struct, frozen=True, kw_only=True):
     at: int = 0
     watch: OpenWatch | None = None
     work: CommandAtWork | None = None
-
-
-def _below(path: str, root: str) -> bool:
-    return path != root and path.startswith(root.rstrip("/") + "/")
 
 
 def _about(args: Mapping[str, Any]) -> str:
