@@ -17,7 +17,7 @@ from openclaw.security.effects.reach import may_fetch
 from openclaw.security.external import SOURCE_NAMES, Source, wrap_external_content
 from openclaw.security.file_labels import LabelledFiles, TrustedPaths
 from openclaw.security.gates import ExecGate, LabelGate
-from openclaw.security.labels import CircuitBreaker, build_table
+from openclaw.security.labels import CircuitBreaker, build_table, copied_origin
 from openclaw.security.note_marks import note_origins
 from openclaw.security.redaction import Redactor
 from openclaw.security.run_labels import Egress, JobLabels, LabelContext, RunLabels
@@ -90,6 +90,11 @@ class LabelService:
         seen = self.labels(Path("/")).job_origins(job, "")
         job.close()
         return seen
+
+    def of_file(self, path: Path) -> tuple[Origin, ...]:
+        """The origins of a file that becomes a request by itself."""
+        real = os.path.realpath(path)
+        return tuple(copied_origin(each, real) for each in self.files.of(real))
 
     def labels(
         self,
