@@ -5,7 +5,6 @@ Every result of every tool passes `after`, the one place where untrusted text is
 
 import asyncio
 import os
-import re
 import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,15 @@ from openclaw.core.sandbox import SandboxSpec
 from openclaw.core.secret import REDACTED
 from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins, neutralise
 from openclaw.core.tool import Effects, Output, StartsProgram, Tool, ToolContext
-from openclaw.security.effects.command_facts import leaves, look_harmless, paths_in, protected_by, secret_in
+from openclaw.security.effects.command_facts import (
+    leaves,
+    look_harmless,
+    paths_in,
+    programs_of,
+    protected_by,
+    secret_in,
+    with_variables,
+)
 from openclaw.security.effects.forms import only_shows
 from openclaw.security.effects.intent import asked_for, asked_to_change
 from openclaw.security.effects.opens import OpenWatch, changed_files, names_in, other_names, others_directories
@@ -73,10 +80,6 @@ COMMAND_CHARS = 100
 SHORT_ARGUMENT = 5
 MOST_JOBS = 16
 """Background commands that are watched at a time."""
-_RUNNERS = re.compile(
-    r"(?<![\w.-])(?:python[\d.]*|pypy\d?|node|deno|bun|ruby|perl|php|lua|bash|sh|zsh|dash|source|make|just|npm|pnpm|yarn|npx|uv|tox|nox"
-    r"|pytest|cargo|go|gradle|mvn|rake|bundle|docker|podman|pre-commit|ansible-playbook|terraform)(?![\w-])|(?:^|[;&|]\s*)\./"
-)
 
 
 class JobLabels(Struct):
@@ -260,8 +263,9 @@ class RunLabels:
         cwd, home = command_directory(args, context, box), self._known.protected.home
         found: list[ActionKind] = []
         if open_policy and box is None:
-            found += ["send"] if leaves(command, cwd, home) else []
-            found += ["schedule"] if schedules(command) else []
+            whole = with_variables(command, args)
+            found += ["send"] if leaves(whole, cwd, home) else []
+            found += ["schedule"] if schedules(whole) else []
         if open_policy and not only_shows(command, cwd, home):
             workspace = os.path.realpath(context.workspace)
             named = paths_in(command, cwd, home) if box is None else command_paths(command, cwd, box)
@@ -281,7 +285,7 @@ class RunLabels:
 
     def stays_here(self, command: str, args: Mapping[str, Any], context: ToolContext) -> bool:
         """Whether a command can take nothing off the machine."""
-        return not leaves(command, command_directory(args, context), self._known.protected.home)
+        return not leaves(with_variables(command, args), command_directory(args, context), self._known.protected.home)
 
     def is_wished(self, tool: Tool, args: Mapping[str, Any]) -> bool:
         """Whether the owner asked for a message or a reminder himself, in what he said last."""
@@ -329,16 +333,11 @@ class RunLabels:
         """The files that a command runs: scripts it names, and those that a builder loads by their name."""
         if only_reads(command):
             return []
-        runner = _RUNNERS.search(command) is not None
         box = sandbox_of(tool, args)
         cwd = command_directory(args, context, box)
-        # A directory can be entered, not run: copying or listing one starts nothing.
-        found = [
-            path
-            for path in command_files(command, cwd, box)
-            if Path(path).is_file() and (runner or os.access(path, os.X_OK))
-        ]
-        return [*found, *self._known.files.loaded_below(cwd)] if runner else found
+        named = command_files(command, cwd, box) if box is not None else None
+        home, listed = self._known.protected.home, self._known.files.all()
+        return programs_of(with_variables(command, args), cwd, home, listed, named)
 
     def trust_programs(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> None:
         """The owner agreed that a command runs: what it runs is his from now on."""
