@@ -196,6 +196,20 @@ async def test_outside_the_workspace_paths_are_absolute(tmp_path, find, call):
     assert (await call(find, pattern="*.md", path="../other")).text == f"{tmp_path}/other/x.md"
 
 
+async def test_a_search_of_everything_leaves_out_the_kernels_answers(tmp_path, workspace, call):
+    """Some files below /proc and /sys never end."""
+    told = tmp_path / "told"
+    program = tmp_path / "rg"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {told}\nexit 1\n')
+    program.chmod(0o755)
+    for tool in (GrepTool, FindTool):
+        for path in ("/", str(tmp_path)):
+            await call(tool(env=dict(os.environ), program=lambda env: str(program)), pattern="zzz", path=path)
+    everything, some, files, few = told.read_text().splitlines()
+    assert all(f"--glob=!/{name}" in everything and f"--glob=!/{name}" in files for name in ("proc", "sys", "dev"))
+    assert "--glob" not in some + few
+
+
 async def test_a_pattern_that_takes_forever_is_stopped(workspace, call):
     """The plain search backtracks; it must neither freeze us nor outlive its time."""
     (workspace / "a.txt").write_text("a" * 200 + "\n")

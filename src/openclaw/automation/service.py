@@ -88,7 +88,14 @@ TASK = (
 
 
 class BootRunner:
-    def __init__(self, runs: RunService, workspaces: Workspaces, agents_settings: Live[AgentsSettings]) -> None:
+    def __init__(
+        self,
+        runs: RunService,
+        workspaces: Workspaces,
+        agents_settings: Live[AgentsSettings],
+        label_service: LabelService,
+    ) -> None:
+        self._label_service = label_service
         self._runs = runs
         self._workspaces = workspaces
         self._agents_settings = agents_settings
@@ -121,6 +128,7 @@ class BootRunner:
             run_id=run_id,
             key=SessionKey(agent, f"{PREFIX}{run_id}"),
             text=TASK.format(path=workspace / FILE, text=shown),
+            origins=self._label_service.of_file(workspace / FILE),
             timeout=RUN_SECONDS,
             lane="cron",
             priority="background",

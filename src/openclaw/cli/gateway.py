@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from openclaw.cli.client import RUN_CAPS, connect_running, gateway_up, is_alone, web_address
+from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, ProgressLine, open_in_browser, print_json, say, show, waiting_for
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
@@ -22,6 +23,7 @@ from openclaw.gateway.process import RunningGateway, running_gateway
 from openclaw.gateway.status import service_manager, wait_ready
 from openclaw.process.environment import Environment
 from openclaw.protocol.client import CallFailed
+from openclaw.storage.keys import StateKeys
 from openclaw.version import __version__
 
 
@@ -352,6 +354,18 @@ def audit_command(deep: bool, fix: bool, as_json: bool) -> int:
     told = f"{counts['critical']} critical, {counts['warn']} warnings, {counts['info']} for your information."
     show({**doctor.report(context, findings), "repaired": done}, [told], as_json)
     return 1 if counts["critical"] else 0
+
+
+@security_command.command("rotate-owner-secret")
+def rotate_command() -> None:
+    """Replace the key with which your ids are hashed in prompts."""
+    environment = Environment.of_process()
+    if read_home()[1].config.commands.owner_display_secret is not None:
+        raise InvalidRequest(
+            "the key is set in the configuration: openclaw config set commands.ownerDisplaySecret NEW, or unset it"
+        )
+    StateKeys(environment.home.state).rotate()
+    click.echo("The key is new. A running gateway uses it after: openclaw gateway restart")
 
 
 def _print_findings(findings: Sequence[doctor.DoctorFinding]) -> None:

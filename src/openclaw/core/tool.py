@@ -37,6 +37,8 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     call: ToolCall | None = None
     """The call as the model made it, carried out when the answer comes after the run went on; None when the asker
     has to wait for the answer."""
+    also: tuple[ToolCall, ...] = ()
+    """Other calls of the same reply that the question shows and its answer settles."""
     expires_after: float | None = None
     """Seconds until it counts as unanswered, where the asker wants another limit than the usual one."""
 
@@ -205,6 +207,20 @@ class StartsProgram(Protocol):
     """A tool whose calls a program on this machine carries out; it may change files, and not say which."""
 
     starts_program: bool
+
+
+class PlannedCall(Struct, frozen=True):
+    """A call that is to be made later: its tool, and where it goes (addressees, hosts, files) or the command lines."""
+
+    tool: str
+    to: tuple[str, ...]
+
+
+@runtime_checkable
+class ProposesCalls(Protocol):
+    """A tool whose call names others, to be approved together before they are made."""
+
+    def proposed(self, args: Mapping[str, Any]) -> tuple[PlannedCall, ...]: ...
 
 
 @runtime_checkable

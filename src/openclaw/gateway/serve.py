@@ -92,7 +92,7 @@ async def _serving(
         await subagents.roster.load(take_over=launch.background)
         if launch.background:
             await report_resumed(sessions, app.system_events, app.turns, await runs.resume())
-        boot = BootRunner(runs, app.workspaces, live.agents)
+        boot = BootRunner(runs, app.workspaces, live.agents, app.label_service)
         async with (
             subagents.serving(),
             services.automation.serving(fires=fires),

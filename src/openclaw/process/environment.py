@@ -145,12 +145,13 @@ def variable_problem(name: str, value: str) -> str:
     upper = name.upper()
     if not _NAME.match(name) or "\0" in value:
         return "it is no variable"
-    if _hijacks(upper) or upper.endswith("_PROXY") or upper in _TLS:
+    if hijacks(upper) or upper.endswith("_PROXY") or upper in _TLS:
         return "it changes which program runs, or where it connects"
     return "it looks like a credential" if _is_secret(name, value) else ""
 
 
-def _hijacks(upper: str) -> bool:
+def hijacks(upper: str) -> bool:
+    """Whether a variable of this name changes which program runs."""
     return upper not in _HARMLESS and (upper in _HIJACKS or upper.startswith(_HIJACK_PREFIXES))
 
 
@@ -161,7 +162,7 @@ def check_overrides(env: Mapping[str, str]) -> None:
             raise InvalidRequest(f"{name!r} is not a variable name: use letters, digits and _.")
         if "\0" in value:
             raise InvalidRequest(f"The value of {name} contains a NUL character: remove it.")
-        if _hijacks(name.upper()):
+        if hijacks(name.upper()):
             raise InvalidRequest(
                 f"Security violation: env may not set {name}, because it can change which program runs. "
                 "If it is needed, write it in the command itself, where it can be seen."

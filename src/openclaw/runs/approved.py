@@ -5,7 +5,7 @@ A call is begun once: when the process ends in the middle of it, the conversatio
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 import msgspec
@@ -82,14 +82,14 @@ class ApprovedCalls:
     async def _settle(self, call: AnsweredCall) -> None:
         request = call.question.request
         turn = await find_request(self._inbox, request.run_id)
-        result: ToolResult | None = None
+        results: tuple[ToolResult, ...] = ()
         if not call.interrupted and self._may_run(call):
             await self._questions.begin(request.id)
-            result = await self._carry_out(call, turn)
-        if call.answer.nobody and (result is None or result.is_error):
+            results = await self._carry_out(call, turn)
+        if call.answer.nobody and all(result.is_error for result in results):
             await self._note(call, "nobody answered in time, and it was not done")
         else:
-            await self._wake(call, turn, result)
+            await self._wake(call, turn, results)
         await self._questions.finish(request.id)
 
     def _may_run(self, call: AnsweredCall) -> bool:
@@ -97,28 +97,30 @@ class ApprovedCalls:
             return self._granted.read().fallback(call.question.request.agent_id) != "deny"
         return call.answer.decision != "deny"
 
-    async def _carry_out(self, call: AnsweredCall, turn: RunRequest | None) -> ToolResult | None:
-        """Runs the call through all gates again; the question that was answered gets that answer there."""
-        request, result = call.question.request, None
+    async def _carry_out(self, call: AnsweredCall, turn: RunRequest | None) -> tuple[ToolResult, ...]:
+        """Runs the calls through all gates again; the question that was answered gets that answer there."""
+        request = call.question.request
         assert request.call is not None
+        calls = (request.call, *request.also)
+        results: dict[str, ToolResult] = {}
         key = parse_session_key(request.session_key)
         runner = await self._preparer.runner_of_run(self._toolset, key, request.run_id, turn, request.origins)
         with answering((*call.question.given, GivenAnswer(request=request, answer=call.answer))):
-            async with aclosing(runner.run_all([request.call])) as events:
+            async with aclosing(runner.run_all(calls)) as events:
                 async for event in events:
                     if isinstance(event, ToolEnded):
-                        result = event.result
-        return result
+                        results[event.call.id] = event.result
+        return tuple(results[each.id] for each in calls)
 
-    async def _wake(self, call: AnsweredCall, turn: RunRequest | None, result: ToolResult | None) -> None:
+    async def _wake(self, call: AnsweredCall, turn: RunRequest | None, results: tuple[ToolResult, ...]) -> None:
         request = call.question.request
         key = self._conversation(request.session_key)
         woken = RunRequest(
             run_id=f"{PREFIX}{request.id}",
             key=key,
-            text=_news(call, result),
-            images=tuple(block for block in result.content if isinstance(block, Image)) if result else (),
-            origins=merge_origins(request.origins, result.origins if result else ()),
+            text=_news(call, results),
+            images=tuple(block for result in results for block in result.content if isinstance(block, Image)),
+            origins=merge_origins(request.origins, *(result.origins for result in results)),
             trigger="system",
             lane="subagent" if key.is_subagent else "main",
             reply_to=await self._address(key, turn, request.id),
@@ -127,7 +129,7 @@ class ApprovedCalls:
             await self._runs.submit(woken)
         except OpenClawError as error:
             log.info("%s was answered and its session was not woken: %s", request.id, error.message)
-            await self._note(call, _how(call, result))
+            await self._note(call, _how(call, results))
 
     async def _address(self, key: SessionKey, turn: RunRequest | None, name: str) -> Address | None:
         """Where the result goes, when it is not where the conversation's person was last heard."""
@@ -148,25 +150,24 @@ class ApprovedCalls:
         await self._system_events.add(self._conversation(request.session_key), text, f"{PREFIX}{request.id}")
 
 
-def _how(call: AnsweredCall, result: ToolResult | None) -> str:
+def _how(call: AnsweredCall, results: Sequence[ToolResult]) -> str:
     if call.interrupted:
         return "it was allowed, and the gateway ended while it ran: look how far it came before you repeat it"
-    if result is None:
+    if not results:
         return "the user said no, and it was not done"
-    status = (result.details or {}).get("status")
-    if status == "approval-pending":
+    if any((result.details or {}).get("status") == "approval-pending" for result in results):
         return "it was allowed, and another question about it is open"
-    return "it was allowed and failed" if result.is_error else "it was allowed and done"
+    return "it was allowed and failed" if any(result.is_error for result in results) else "it was allowed and done"
 
 
-def _news(call: AnsweredCall, result: ToolResult | None) -> str:
+def _news(call: AnsweredCall, results: Sequence[ToolResult]) -> str:
     request = call.question.request
     shown = sanitize_external_text(request.command)
     text = (
-        f"{MARK} {request.id}, answered {call.answer.decision}: {_how(call, result)}.\n"
+        f"{MARK} {request.id}, answered {call.answer.decision}: {_how(call, results)}.\n"
         f"The call of {request.tool}, in {request.cwd}:\n<prompt-data>\n{shown}\n</prompt-data>\n"
     )
-    if result is not None:
+    for result in results:
         # Labelled text comes wrapped; the wrapping stays as it is.
         said = result.text if result.origins else sanitize_external_text(result.text)
         text += f"Its result:\n<prompt-data>\n{said or '(no output)'}\n</prompt-data>\n"

@@ -52,7 +52,8 @@ from openclaw.runs.turn import OpenedSession, PreparedTurn
 from openclaw.security.approvals import ApprovalFile
 from openclaw.security.audit import AuditChange
 from openclaw.security.audit_log import AuditLog
-from openclaw.security.gates import ExecGate, SessionAllowlist
+from openclaw.security.effects.agreed import SessionAllowlist
+from openclaw.security.gates import ExecGate
 from openclaw.security.label_service import LabelService
 from openclaw.security.redaction import secret_variables, secrets_in
 from openclaw.security.run_labels import RunLabels
@@ -469,6 +470,7 @@ class TurnPreparer:
             egress=self._live.config.tools.web.egress_budget,
             agent_id=key.agent,
             fresh=turn is not None and turn.trigger == "user" and not (key.is_subagent or key.is_cron or key.is_hook),
+            begins=str(key) if turn is not None and session is not None and turn.trigger != "system" else "",
         )
 
     def called_skill(self, agent_id: str, text: str, taken: Sequence[str], given: Sequence[str] = ()) -> str | None:

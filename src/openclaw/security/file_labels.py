@@ -32,12 +32,6 @@ from openclaw.security.shell import parse_shell
 
 # Linux stamps files by its coarse clock, up to 4 ms behind; Python has no name for it.
 _STAMPS = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
-RUN_BY_NAME = frozenset(
-    "makefile gnumakefile justfile dockerfile package.json tox.ini .envrc rakefile gemfile conftest.py setup.py "
-    "setup.cfg "
-    "pyproject.toml noxfile.py sitecustomize.py usercustomize.py build.rs build.gradle pom.xml cmakelists.txt "
-    "compose.yaml docker-compose.yml .pre-commit-config.yaml vite.config.js webpack.config.js jest.config.js".split()
-)
 
 
 class LabelledFile(Struct, frozen=True, omit_defaults=True):
@@ -152,15 +146,6 @@ class LabelledFiles:
                 continue
             found += [origins for start, end, origins in self._spans if start <= changed <= end]
         return merge_origins(*found)
-
-    def loaded_below(self, directory: str) -> list[str]:
-        """The listed files below `directory` that a builder or interpreter loads by their name alone."""
-        root = directory.rstrip("/") + "/"
-        return [
-            path
-            for path in self._current()
-            if path.startswith(root) and path.rpartition("/")[2].lower() in RUN_BY_NAME and os.path.lexists(path)
-        ]
 
     def all(self) -> dict[str, tuple[Origin, ...]]:
         return {path: entry.origins for path, entry in self._current().items()}

@@ -1,14 +1,11 @@
 """The gates for tool calls: apply the policies, ask a person where they require it, and store the answer."""
 
 import asyncio
-import hashlib
 import os
 import secrets
 import shlex
 import shutil
-import stat
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,10 +16,32 @@ from msgspec import Struct, field, structs
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import StateError
+from openclaw.core.messages import ToolCall
 from openclaw.core.text import ActionKind
-from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Approver, Effects, Tool, ToolContext
+from openclaw.core.tool import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    Approver,
+    Effects,
+    PlannedCall,
+    ProposesCalls,
+    Tool,
+    ToolContext,
+)
 from openclaw.security.approvals import REVIEW, ApprovalFile
-from openclaw.security.effects.command_facts import git_runs, loaded_by
+from openclaw.security.effects.agreed import (
+    NO_PLAN,
+    PLAIN,
+    PLAN_SECONDS,
+    ApprovedPlan,
+    ExactCommand,
+    SessionAllowlist,
+    SharedQuestions,
+    digest_programs,
+    numbered,
+    quoted,
+)
+from openclaw.security.effects.command_facts import git_runs
 from openclaw.security.effects.intent import targets
 from openclaw.security.exec_policy import (
     Allow,
@@ -36,87 +55,15 @@ from openclaw.security.exec_policy import (
     words_of,
 )
 from openclaw.security.file_labels import sandbox_of
-from openclaw.security.labels import CircuitBreaker, Kind, Table, deletes, strings
+from openclaw.security.labels import CircuitBreaker, Kind, Table, deletes, read_before, strings
 from openclaw.security.labels import decide as labels_decide
 from openclaw.security.run_labels import RunLabels
 from openclaw.security.settings import Ask, Security
-
-SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/nix/store/", "/gnu/store/")
-"""System programs change only with updates and by root, so their content is not pinned."""
-SCRIPTS = (".sh", ".bash", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".ps1")
-LARGEST = 256 * 1024 * 1024
-
 
 HOOKED = frozenset(
     "commit merge checkout switch pull push rebase am cherry-pick revert stash worktree clone gc add".split()
 )
 """What git runs hooks for."""
-
-# The identity of the programs and scripts in a command.
-
-
-def digest_programs(words: Sequence[str], cwd: str, resolve: Callable[[str], str | None]) -> str:
-    """A digest of the programs and scripts that `words` start; empty when only system programs are named."""
-    parts = []
-    for place, word in enumerate(words):
-        path = (resolve(word) if place == 0 or "/" in word else None) or os.path.join(cwd, word)  # noqa: PTH118
-        if "\0" in path or path.startswith(SYSTEM):
-            continue
-        if digest := _digest(Path(path)):
-            parts.append(f"{path}\0{digest}")
-            # What a script loads from its own tree is part of it.
-            parts += [f"{near}\0{_digest(near, any_file=True)}" for near in loaded_by(Path(path))]
-    if words and words[0].rpartition("/")[2] == "git" and (runs := git_runs(cwd, commits=True)):
-        parts.append(f"git\0{runs}")
-    if not parts:
-        return ""
-    return "sha256:" + hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _digest(path: Path, *, any_file: bool = False) -> str:
-    """The digest of an executable or script, or of `any_file`; empty for anything else."""
-    try:
-        about = path.stat()
-        if not stat.S_ISREG(about.st_mode):
-            return ""
-        runs = about.st_mode & 0o111 or path.suffix.lower() in SCRIPTS
-        if not (runs or any_file):
-            return ""
-        if about.st_size > LARGEST:  # too large to hash; size and time are almost as good
-            return f"{about.st_size}:{about.st_mtime_ns}:{about.st_ino}"
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except (OSError, ValueError):
-        return ""
-
-
-# Answers that hold for a conversation.
-
-
-class ExactCommand(Struct, frozen=True, kw_only=True):
-    """One command as it was shown: its text, directory, and the digest of its programs and scripts."""
-
-    command: str
-    cwd: str
-    identity: str = ""
-    boxed: bool = False
-
-
-class SessionAllowlist:
-    """Commands a person always allows in a conversation, until it is reset or the process ends."""
-
-    def __init__(self) -> None:
-        self._known: defaultdict[str, set[ExactCommand]] = defaultdict(set)
-
-    def add(self, session_key: str, what: ExactCommand) -> None:
-        self._known[session_key].add(what)
-
-    def knows(self, session_key: str, what: ExactCommand) -> bool:
-        return session_key in self._known and what in self._known[session_key]
-
-    def forget(self, session_key: str) -> None:
-        self._known.pop(session_key, None)
-
 
 ALWAYS_NOTE = "Always: you are not asked about exactly this command again in this conversation"
 """What "always" means when untrusted text is the reason to ask."""
@@ -195,7 +142,7 @@ class ExecGate(Struct, kw_only=True):
         if not cwd.is_dir():
             return f"Not run: {cwd} is not a directory."
         wish = _Command(command=_visible(args), cwd=str(cwd.resolve()), path=self.path, limits=_own_limits(args))
-        if faded and self._is_listed(wish, context.agent_id):
+        if faded and self._isnumbered(wish, context.agent_id):
             cause = ""
         ruling = self._despite(wish, context, leaving, cause, bulk, harmless)
         if not isinstance(ruling, AskPerson):
@@ -227,7 +174,7 @@ class ExecGate(Struct, kw_only=True):
             ruling = Allow("it only reads, or makes files that may be made")
         if isinstance(ruling, Deny):
             return ruling
-        listed = bool(cause) and self._is_listed(wish, context.agent_id)
+        listed = bool(cause) and self._isnumbered(wish, context.agent_id)
         # A person said "always" to exactly this command here, and has not revoked it.
         if listed and self.settled.knows(context.session_key, wish.exact()):
             cause = ""
@@ -269,9 +216,23 @@ class ExecGate(Struct, kw_only=True):
             return "Not run: it is typed to a running program, and tools.exec.ask is off."
         return await self.ask_person(tool, args, context, cause or "it is typed to a running program")
 
-    async def ask_person(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str) -> str | None:
-        """Asks a person about a call that is not a command; the answer holds once."""
-        return _denied(await self._answer(tool, context, why, _call_text(tool, args)))
+    async def ask_person(
+        self,
+        tool: Tool,
+        args: Mapping[str, Any],
+        context: ToolContext,
+        why: str,
+        *,
+        text: str = "",
+        also: tuple[ToolCall, ...] = (),
+    ) -> str | None:
+        """Asks a person about a call that is not a command; the answer holds once, and for the calls in `also`."""
+        return _denied(await self._answer(tool, context, why, text or _call_text(tool, args), also=also))
+
+    def exact(self, command: str, context: ToolContext) -> ExactCommand:
+        """A command in the workspace, with its programs and scripts as they are now."""
+        cwd = str(context.workspace.resolve())
+        return _Command(command=command, cwd=cwd, path=self.path, limits=("full", "off")).exact()
 
     async def _answer(
         self,
@@ -283,6 +244,7 @@ class ExecGate(Struct, kw_only=True):
         *,
         identity: str = "",
         standing: bool = False,
+        also: tuple[ToolCall, ...] = (),
     ) -> ApprovalAnswer:
         return await self.approver.decide(
             ApprovalRequest(
@@ -298,6 +260,7 @@ class ExecGate(Struct, kw_only=True):
                 identity=identity,
                 run_id=context.run_id,
                 call=context.call,
+                also=also,
             )
         )
 
@@ -327,7 +290,7 @@ class ExecGate(Struct, kw_only=True):
             why = _joined(why, f"exec-approvals.json was changed by another program: look at it with {REVIEW}")
         return AskPerson(_joined(ruling.why, why)) if why and isinstance(ruling, AskPerson) else ruling
 
-    def _is_listed(self, wish: _Command, agent_id: str) -> bool:
+    def _isnumbered(self, wish: _Command, agent_id: str) -> bool:
         return isinstance(self._rule(wish, agent_id, "allowlist", "off"), Allow)
 
     async def _asked(
@@ -360,7 +323,7 @@ class ExecGate(Struct, kw_only=True):
     def _goes_on(self, wish: _Command, agent_id: str) -> bool:
         """Whether a command runs although nobody answered: by the approvals file's fallback, deny when absent."""
         fallback = self.approvals.read().fallback(agent_id)
-        return self._is_listed(wish, agent_id) if fallback == "allowlist" else fallback == "full"
+        return self._isnumbered(wish, agent_id) if fallback == "allowlist" else fallback == "full"
 
 
 def _call_text(tool: Tool, args: Mapping[str, Any]) -> str:
@@ -415,6 +378,8 @@ WISHED: frozenset[ActionKind] = frozenset({"send", "schedule"})
 NAMED: frozenset[ActionKind] = frozenset({"delete", "write-outside"})
 """What is not asked about when his words ask for it and name the files."""
 
+_Waiting = tuple[Tool, Mapping[str, Any], ToolContext]
+
 
 class LabelGate(Struct, frozen=True):
     """Applies protected places, the label policy and the circuit breaker to every call, then the exec gate."""
@@ -428,24 +393,22 @@ class LabelGate(Struct, frozen=True):
     clock: Clock
     agreed: set[str] = field(default_factory=set)
     """What a person agreed to in this run: a tool and where it sends."""
-    asking: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    """By that, held while a person is asked: the answer may settle the next call of the same reply."""
+    questions: SharedQuestions[_Waiting] = field(default_factory=SharedQuestions)
+    plans: dict[str, ApprovedPlan] = field(default_factory=dict)
+    """By session, what the owner approved beforehand. Shared by the runs of a conversation that go on with it."""
 
     async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
         effects = tool.effects(args)
         if Effects.RUNS_CODE in effects:
             return await self._admit_command(tool, args, context, effects)
+        if isinstance(tool, ProposesCalls) and (proposed := tool.proposed(args)):
+            return await self._admit_plan(tool, args, context, proposed)
         actions, origins = self.labels.actions(tool, args, context), self.labels.origins
         # What the owner asked for in his own words, to whom he named, is his.
         if origins and not WISHED.isdisjoint(actions) and self.labels.is_wished(tool, args):
             actions = tuple(action for action in actions if action not in WISHED)
-        asked = tuple(
-            action
-            for action in actions
-            if not (
-                origins and action in NAMED and self.labels.is_asked_change(tool, args, context, action == "delete")
-            )
-        )
+        named = partial(self.labels.is_asked_change, tool, args, context)
+        asked = tuple(each for each in actions if not (origins and each in NAMED and named(each == "delete")))
         ruling = labels_decide(asked, origins, self.table)
         if not isinstance(ruling, Allow) and self.inner.is_open(context.agent_id, {}):
             ruling = labels_decide(asked, origins, self.open_table)
@@ -462,15 +425,89 @@ class LabelGate(Struct, frozen=True):
         if cause or tripped:
             context = structs.replace(context, origins=origins)
             intent = _intent(tool, actions, args)
-            async with self.asking[intent or context.call_id]:
-                # Once credentials were read, an earlier yes does not cover what may carry them.
-                if tripped or not intent or intent not in self.agreed or self.labels.private:
-                    refusal = await self.inner.ask_person(tool, args, context, _joined(cause, *tripped.values()))
+            # Once credentials were read, an earlier yes does not cover what may carry them.
+            alone = bool(tripped or place) or self.labels.private
+            if alone or not (intent in self.agreed or self._is_planned(tool, asked, args, context)):
+                why = _joined(cause, *tripped.values())
+                refusal = await self._ask(tool, args, context, why, intent, "" if alone else " ".join(sorted(asked)))
             if refusal is None:
                 self.agreed.update((intent,) if intent else ())
                 if Effects.WRITES_FILES in effects:
                     self.labels.vouch(context.call_id)
         return self._counted(refusal, counts, tripped)
+
+    async def _ask(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str, intent: str, kind: str
+    ) -> str | None:
+        """Asks about a call; calls of the same reply with the same tool and `kind` of effect are one question."""
+
+        async def put(calls: Sequence[_Waiting]) -> str | None:
+            text = numbered([_call_text(tool, args) for tool, args, _ in calls]) if len(calls) > 1 else ""
+            also = tuple(context.call for _, _, context in calls[1:] if context.call is not None)
+            return await self.inner.ask_person(tool, args, context, why, text=text, also=also)
+
+        together = f"{tool.spec.name} {kind} {context.call is None}" if kind else context.call_id
+        return await self.questions.ask(together, (tool, args, context), put, lambda: intent in self.agreed)
+
+    def _plan(self, context: ToolContext) -> ApprovedPlan:
+        plan = self.plans.get(context.session_key, NO_PLAN)
+        return plan if self.clock.now() < plan.until else NO_PLAN
+
+    def _is_planned(
+        self, tool: Tool, actions: Sequence[ActionKind], args: Mapping[str, Any], context: ToolContext
+    ) -> bool:
+        """Whether the owner approved a call that is no command with a plan."""
+        paths = [os.path.realpath(path) for path in tool.resources(args, context) if path.startswith("/")]
+        where = [*targets(args), *(paths if Effects.WRITES_FILES in tool.effects(args) else ())]
+        return self._plan(context).covers(tool.spec.name, actions, where)
+
+    async def _admit_plan(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, proposed: Sequence[PlannedCall]
+    ) -> str | None:
+        """Asks the owner about calls that are to be made later, all in one question; what needs none is left out."""
+        shown: list[str] = []
+        places: dict[str, frozenset[str]] = {}
+        commands: set[ExactCommand] = set()
+        for call in proposed:
+            if call.tool == "exec":
+                lines = [line for line in call.to if self._is_plannable(tool, line, context)]
+                commands |= {self.inner.exact(line, context) for line in lines}
+                shown += [f"exec {quoted(line)}" for line in lines]
+            else:
+                files = {os.path.realpath(context.workspace / Path(each).expanduser()) for each in call.to}
+                places[call.tool] = places.get(call.tool, frozenset()) | {each.lower() for each in call.to} | files
+                shown += [f"{call.tool} to {', '.join(map(quoted, call.to))}"]
+        plan = ApprovedPlan(commands=frozenset(commands), places=places, until=self.clock.now() + PLAN_SECONDS)
+        known = self._plan(context)
+        if not shown or plan.joined(known) == structs.replace(known, until=plan.until):
+            return None
+        why = "the calls below would run without a question for the rest of this run"
+        if origins := self.labels.origins:
+            asked = self.labels.asked_by(" ".join(strings(args)))
+            why += read_before(origins) + (f". The text that seems to ask for it is from {asked}" if asked else "")
+        context = structs.replace(context, origins=origins)
+        refusal = await self.inner.ask_person(tool, args, context, why, text=numbered(shown))
+        if refusal is None:
+            self.plans[context.session_key] = plan.joined(known)
+        return refusal
+
+    def _is_plannable(self, tool: Tool, line: str, context: ToolContext) -> bool:
+        """Whether a plan can cover a command, and has to: it is neither free nor does it touch what is protected."""
+        args = {"command": line}
+        if self.labels.is_harmless(args, context) or self._is_guarded(tool, args, context):
+            return False
+        return not (self.inner.is_open(context.agent_id, {}) and self.labels.stays_here(line, args, context))
+
+    def _is_guarded(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> bool:
+        place = self.labels.place_of(tool, args, context)
+        return bool(place) or self.labels.names_secret_file(str(args["command"]), args, context)
+
+    def _is_planned_command(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> bool:
+        plan, given = self._plan(context), {name for name, value in args.items() if value}
+        if not (plan.commands and given <= PLAIN) or self.labels.private:
+            return False
+        known = self.inner.exact(str(args["command"]), context) in plan.commands
+        return known and not self._is_guarded(tool, args, context)
 
     async def _admit_command(
         self, tool: Tool, args: Mapping[str, Any], context: ToolContext, effects: Effects
@@ -501,10 +538,20 @@ class LabelGate(Struct, frozen=True):
         cause = self._cause(ruling, args, "")
         place = f"it changes {place}" if place else ""
         bulk = "; ".join(tripped.values())
+        planned = plain and self._is_planned_command(tool, args, context)
         # What was read in earlier runs does not ask again about what the owner allowed for good, if it stays here.
         faded = bool(cause) and plain and isinstance(command, str) and behind == self.labels.origins
         faded = faded and not self.labels.fresh and self.labels.stays_here(str(command), args, context)
-        refusal = await self.inner.admit(tool, args, context, cause, bulk, place=place, harmless=harmless, faded=faded)
+        refusal = await self.inner.admit(
+            tool,
+            args,
+            context,
+            "" if planned else cause,
+            bulk,
+            place=place,
+            harmless=harmless or planned,
+            faded=faded,
+        )
         if refusal is None and cause:
             self.labels.vouch(context.call_id)
             self.labels.trust_programs(tool, args, context)

@@ -11,12 +11,13 @@ from openclaw.core.messages import Message
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin, make_origin, merge_origins
+from openclaw.security.effects.agreed import ApprovedPlan
 from openclaw.security.effects.places import ProtectedPlaces
 from openclaw.security.effects.reach import may_fetch
 from openclaw.security.external import SOURCE_NAMES, Source, wrap_external_content
 from openclaw.security.file_labels import LabelledFiles, TrustedPaths
 from openclaw.security.gates import ExecGate, LabelGate
-from openclaw.security.labels import CircuitBreaker, build_table
+from openclaw.security.labels import CircuitBreaker, build_table, copied_origin
 from openclaw.security.note_marks import note_origins
 from openclaw.security.redaction import Redactor
 from openclaw.security.run_labels import Egress, JobLabels, LabelContext, RunLabels
@@ -64,6 +65,7 @@ class LabelService:
         self._config = os.path.realpath(config or state / "openclaw.json")
         self._reals: dict[Path, str] = {}
         self._egress: dict[str, Egress] = {}
+        self._plans: dict[str, ApprovedPlan] = {}
         self._places: dict[tuple[str, str], ProtectedPlaces] = {}
         self._live = settings
         self._configure(settings.current)
@@ -89,6 +91,11 @@ class LabelService:
         job.close()
         return seen
 
+    def of_file(self, path: Path) -> tuple[Origin, ...]:
+        """The origins of a file that becomes a request by itself."""
+        real = os.path.realpath(path)
+        return tuple(copied_origin(each, real) for each in self.files.of(real))
+
     def labels(
         self,
         workspace: Path,
@@ -104,11 +111,13 @@ class LabelService:
         egress: EgressBudget = EgressBudget(),  # noqa: B008 (immutable)
         agent_id: str = "",
         fresh: bool = True,
+        begins: str = "",
     ) -> RunLabels:
         """The labels of one run. `trusted` says whose words the workspace holds; `place` is a directory of the owner's
         where he is, `boxes` where sandboxes keep files, `path` where programs are, `earlier` what this conversation
         read before. A run that no person asked for, so not a `fresh` one, goes on with what the last one may still
-        send out."""
+        send out. What was approved with a plan ends where other work `begins` in its session."""
+        self._plans.pop(begins, None)
         if self._settings is not self._live.current:
             self._configure(self._live.current)
         external = self._settings.external_content
@@ -160,7 +169,7 @@ class LabelService:
             limits = self._settings.breaker
             breaker = CircuitBreaker({"deletes": limits.deletes_per_minute, "sends": limits.sends_per_minute})
             self._breakers[agent_id] = breaker
-        return LabelGate(inner, labels, self._table, self._open_table, breaker, self._clock)
+        return LabelGate(inner, labels, self._table, self._open_table, breaker, self._clock, plans=self._plans)
 
 
 def wrap_untrusted(content: str, source: str, *, warn: bool = True) -> str:

@@ -250,9 +250,14 @@ def decide(actions: Sequence[ActionKind], origins: Sequence[Origin], rules: Tabl
 
 def explain(action: ActionKind, origins: Sequence[Origin]) -> str:
     """Why a person is asked, with the texts that may have caused it."""
+    return f"it {ACTION_WORDS[action]}{read_before(origins)}"
+
+
+def read_before(origins: Sequence[Origin]) -> str:
+    """The end of a sentence that names what was read."""
     named = [each.source for label in UNTRUSTED for each in origins if each.label == label]
     more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
-    return f"it {ACTION_WORDS[action]}, and untrusted content was read before it: {'; '.join(named[:SHOWN])}{more}"
+    return f", and untrusted content was read before it: {'; '.join(named[:SHOWN])}{more}"
 
 
 def render_table(rules: Table) -> str:

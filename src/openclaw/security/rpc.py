@@ -101,7 +101,8 @@ class ExecApprovalsSetParams(Params, frozen=True, kw_only=True):
     """Params of `exec.approvals.set`."""
 
     file: ApprovalsFileParam
-    base_hash: NonEmpty | None = None
+    base_hash: str | None = None
+    """Empty for "there is no document yet", as `exec.approvals.get` tells it."""
 
 
 # Methods and events.

@@ -5,7 +5,6 @@ Every result of every tool passes `after`, the one place where untrusted text is
 
 import asyncio
 import os
-import re
 import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -20,11 +19,19 @@ from openclaw.core.sandbox import SandboxSpec
 from openclaw.core.secret import REDACTED
 from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins, neutralise
 from openclaw.core.tool import Effects, Output, StartsProgram, Tool, ToolContext
-from openclaw.security.effects.command_facts import leaves, look_harmless, paths_in, protected_by, secret_in
+from openclaw.security.effects.command_facts import (
+    leaves,
+    look_harmless,
+    paths_in,
+    programs_of,
+    protected_by,
+    secret_in,
+    with_variables,
+)
 from openclaw.security.effects.forms import only_shows
 from openclaw.security.effects.intent import asked_for, asked_to_change
 from openclaw.security.effects.opens import OpenWatch, changed_files, names_in, other_names, others_directories
-from openclaw.security.effects.places import ProtectedPlaces, name_place
+from openclaw.security.effects.places import ProtectedPlaces, is_below, name_place
 from openclaw.security.effects.reach import may_fetch, schedules
 from openclaw.security.external import (
     PLAIN_TOKENS,
@@ -74,10 +81,6 @@ COMMAND_CHARS = 100
 SHORT_ARGUMENT = 5
 MOST_JOBS = 16
 """Background commands that are watched at a time."""
-_RUNNERS = re.compile(
-    r"(?<![\w.-])(?:python[\d.]*|pypy\d?|node|deno|bun|ruby|perl|php|lua|bash|sh|zsh|dash|source|make|just|npm|pnpm|yarn|npx|uv|tox|nox"
-    r"|pytest|cargo|go|gradle|mvn|rake|bundle|docker|podman|pre-commit|ansible-playbook|terraform)(?![\w-])|(?:^|[;&|]\s*)\./"
-)
 
 
 class JobLabels(Struct):
@@ -288,8 +291,9 @@ class RunLabels:
         cwd, home = command_directory(args, context, box), self._known.protected.home
         found: list[ActionKind] = []
         if open_policy and box is None:
-            found += ["send"] if leaves(command, cwd, home) else []
-            found += ["schedule"] if schedules(command) else []
+            whole = with_variables(command, args)
+            found += ["send"] if leaves(whole, cwd, home) else []
+            found += ["schedule"] if schedules(whole) else []
         if open_policy and not only_shows(command, cwd, home):
             workspace = os.path.realpath(context.workspace)
             named = paths_in(command, cwd, home) if box is None else command_paths(command, cwd, box)
@@ -298,13 +302,18 @@ class RunLabels:
             return (*found, "run")
         if deletes(command):
             found.append("delete")
-        if secret_in(command, cwd, home, "\n".join(self._owner)):
+        if self.names_secret_file(command, args, context):
             found.append("read-secret")
         return (*found, "run")
 
+    def names_secret_file(self, command: str, args: Mapping[str, Any], context: ToolContext) -> bool:
+        """Whether a command names a file that usually holds credentials, and the owner did not."""
+        self._catch_up()
+        return secret_in(command, command_directory(args, context), self._known.protected.home, "\n".join(self._owner))
+
     def stays_here(self, command: str, args: Mapping[str, Any], context: ToolContext) -> bool:
         """Whether a command can take nothing off the machine."""
-        return not leaves(command, command_directory(args, context), self._known.protected.home)
+        return not leaves(with_variables(command, args), command_directory(args, context), self._known.protected.home)
 
     def is_wished(self, tool: Tool, args: Mapping[str, Any]) -> bool:
         """Whether the owner asked for a message or a reminder himself, in what he said last."""
@@ -315,7 +324,8 @@ class RunLabels:
         roots = ((os.path.realpath(context.workspace), ""), (self._known.protected.home, "~/"))
         paths = [path for path in tool.resources(args, context) if path.startswith("/")]
         names = [
-            [path, *(before + path[len(root) + 1 :] for root, before in roots if _below(path, root))] for path in paths
+            [path, *(before + path[len(root) + 1 :] for root, before in roots if is_below(path, root))]
+            for path in paths
         ]
         return asked_to_change(names, self.wishes, deletes=deletes)
 
@@ -351,16 +361,11 @@ class RunLabels:
         """The files that a command runs: scripts it names, and those that a builder loads by their name."""
         if only_reads(command):
             return []
-        runner = _RUNNERS.search(command) is not None
         box = sandbox_of(tool, args)
         cwd = command_directory(args, context, box)
-        # A directory can be entered, not run: copying or listing one starts nothing.
-        found = [
-            path
-            for path in command_files(command, cwd, box)
-            if Path(path).is_file() and (runner or os.access(path, os.X_OK))
-        ]
-        return [*found, *self._known.files.loaded_below(cwd)] if runner else found
+        named = command_files(command, cwd, box) if box is not None else None
+        home, listed = self._known.protected.home, self._known.files.all()
+        return programs_of(with_variables(command, args), cwd, home, listed, named)
 
     def trust_programs(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> None:
         """The owner agreed that a command runs: what it runs is his from now on."""
@@ -521,7 +526,7 @@ class RunLabels:
         if watch is not None and watch.works:
             # What is watched and was not opened was not read, whatever the line says.
             own = self._known.places.own
-            named = [path for path in named if not any(_below(path, root) for root in own)]
+            named = [path for path in named if not any(is_below(path, root) for root in own)]
         files = [self._origins_of(path, name_only=Path(path).is_dir()) for path in named]
         seen = self._observed(watch, text) if watch is not None else ()
         here = (make_origin("external", f"exec {command[:COMMAND_CHARS]}"),) if may_fetch(command) else ()
@@ -554,7 +559,7 @@ class RunLabels:
     def _own_roots(self, *more: str) -> list[str]:
         """The owner's directories, none of them inside another."""
         roots = [root for root in self._known.places.own if root != self._known.places.package]
-        return [root for root in dict.fromkeys((*roots, *more)) if not any(_below(root, other) for other in roots)]
+        return [root for root in dict.fromkeys((*roots, *more)) if not any(is_below(root, other) for other in roots)]
 
     def _settle(self, tool: Tool, context: ToolContext, began: "CallStart", output: Output) -> None:
         """Settles the labels of written files: notes carry theirs inside, unchanged files lose theirs."""
@@ -613,10 +618,6 @@ class CallStart(Struct, frozen=True, kw_only=True):
     at: int = 0
     watch: OpenWatch | None = None
     work: CommandAtWork | None = None
-
-
-def _below(path: str, root: str) -> bool:
-    return path != root and path.startswith(root.rstrip("/") + "/")
 
 
 def _about(args: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
-from openclaw.storage.atomic import create_file
+from openclaw.storage.atomic import create_file, replace_file
 
 
 class StateKeys:
@@ -24,6 +24,11 @@ class StateKeys:
     def fence(self) -> str:
         """The id in the fences around workspace files: the same in every process, so that cached prompts stay valid."""
         return self._derive("fence")[:16]
+
+    def rotate(self) -> None:
+        """Puts a new secret in place of the old one: names made with it mean nothing any more."""
+        replace_file(self._path, secrets.token_hex(32).encode())
+        self._root = None
 
     def _derive(self, purpose: str) -> str:
         if self._root is None:

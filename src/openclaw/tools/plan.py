@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.tool import Output, ToolContext
-from openclaw.tools.base import ArgsTool, param, tool_spec
+from openclaw.core.tool import Output, PlannedCall, ToolContext
+from openclaw.tools.base import ArgsTool, param, parse_args, tool_spec
 
 MOST_STEPS = 50
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
@@ -18,9 +18,21 @@ class PlanStep(Struct, frozen=True):
     status: Literal["pending", "in_progress", "completed"]
 
 
+class PlannedCallArgs(Struct, frozen=True):
+    tool: Annotated[str, param("its name")]
+    to: Annotated[
+        tuple[str, ...],
+        param("exec: the exact commands, as they will run in the workspace; else addressees, channels, hosts, files"),
+    ]
+
+
 class PlanArgs(Struct, frozen=True):
     plan: Annotated[tuple[PlanStep, ...], param("The steps in order", minItems=1, maxItems=MOST_STEPS)]
     explanation: Annotated[str, param("Why the plan changed")] = ""
+    approve: Annotated[
+        tuple[PlannedCallArgs, ...],
+        param("Calls to have the user approve now, in one question, so that they are not asked about later"),
+    ] = ()
 
 
 class UpdatePlan(ArgsTool[PlanArgs]):
@@ -36,6 +48,10 @@ class UpdatePlan(ArgsTool[PlanArgs]):
         PlanArgs,
         aliases={"markdown": "explanation"},
     )
+
+    def proposed(self, args: Mapping[str, Any]) -> tuple[PlannedCall, ...]:
+        wanted = parse_args(args, PlanArgs)
+        return tuple(PlannedCall(each.tool, each.to) for each in wanted.approve if each.tool and any(each.to))
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset({"plan"})

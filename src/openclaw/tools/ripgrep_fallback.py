@@ -16,6 +16,8 @@ from typing import BinaryIO
 
 import pathspec
 
+NO_FILES = ("dev", "proc", "sys")
+"""Directories at the root whose files are the kernel's answers: some never end."""
 IGNORE_FILES = (".gitignore", ".ignore")
 MAX_LINE = 1024 * 1024
 MAX_WRITTEN = 2000
@@ -50,6 +52,7 @@ def walk(top: Path) -> Iterator[Path]:
     stack = [(top, IgnoreRules(top))]
     while stack:
         directory, rules = stack.pop()
+        left_out = NO_FILES if str(directory.resolve()) == "/" else ()
         try:
             with os.scandir(directory) as found:
                 entries = sorted(found, key=attrgetter("name"))
@@ -59,7 +62,7 @@ def walk(top: Path) -> Iterator[Path]:
         for entry in entries:
             path = directory / entry.name
             is_directory = entry.is_dir(follow_symlinks=False)
-            if entry.name.startswith(".") or rules.ignores(path, is_directory):
+            if entry.name.startswith(".") or entry.name in left_out or rules.ignores(path, is_directory):
                 continue
             if is_directory:
                 deeper.append(path)

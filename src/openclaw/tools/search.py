@@ -22,6 +22,7 @@ from openclaw.core.tool import Output, ToolContext
 from openclaw.process.child import PipedProcess, wait_for_child
 from openclaw.tools.base import A, FileTool, param, tool_spec
 from openclaw.tools.paths import format_size, irregular, missing_error, quote_path, relative, resolve_path
+from openclaw.tools.ripgrep_fallback import NO_FILES
 
 log = logging.getLogger(__name__)
 
@@ -143,6 +144,13 @@ def grep_command(program: str | None, query: "GrepArgs", glob: Glob | None, wher
     return [program, *_COMMON, *options, f"--regexp={query.pattern}", "--", where]
 
 
+def _beside_kernel(command: list[str], top: Path) -> list[str]:
+    """From the root: a search that leaves out what is no file."""
+    if top != Path("/") or command[0] == sys.executable:  # the fallback leaves them out by itself
+        return command
+    return [command[0], *(f"--glob=!/{name}" for name in NO_FILES), *command[1:]]
+
+
 class RecordReader:
     """Parses output into records; an incomplete one waits for more bytes."""
 
@@ -185,7 +193,7 @@ FIND_LIMIT = 1000
 MAX_CONTEXT = 50
 MAX_LINE = 500
 MAX_BYTES = 50 * 1024
-TIMEOUT = 60.0
+TIMEOUT = 30.0
 _MAX_ERROR = 16 * 1024
 
 
@@ -237,7 +245,7 @@ class _Search(FileTool[A]):
             complaint.extend(chunk[: _MAX_ERROR - len(complaint)])
 
         try:
-            child = PipedProcess(command, cwd=cwd, env=self._env, merged=False)
+            child = PipedProcess(_beside_kernel(command, cwd), cwd=cwd, env=self._env, merged=False)
         except (OSError, ValueError) as error:
             raise StateError(f"Could not start the search: {error}.") from error
         ended = await wait_for_child(child, [take, complain], timeout=self._timeout, enough=page.full)

@@ -188,3 +188,20 @@ def test_who_is_reached_is_told(openclaw_home: TemporaryHome) -> None:
     environment = Environment(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=openclaw_home.root)
     facts = gather_facts(load(environment.home, environment.environ))
     assert facts.exposed and "the network" in dict(judge_settings(facts))["summary.attack_surface"]
+
+
+def test_the_key_of_the_owners_ids_is_replaced_on_request(openclaw_home: TemporaryHome) -> None:
+    openclaw_home.configure({"commands": {"ownerAllowFrom": ["telegram:7"]}})
+    run = typed(openclaw_home)
+
+    def shown() -> str:
+        (line,) = [line for line in run("prompt", "build").out.splitlines() if "Authorized senders" in line]
+        return line
+
+    before = shown()
+    assert "telegram:7" not in before and shown() == before
+    assert "gateway restart" in run("security", "rotate-owner-secret").out
+    assert shown() != before and "telegram:7" not in shown()
+    openclaw_home.configure({"commands": {"ownerAllowFrom": ["telegram:7"], "ownerDisplaySecret": "x" * 32}})
+    refused = run("security", "rotate-owner-secret")
+    assert refused.code == 1 and "commands.ownerDisplaySecret" in refused.err

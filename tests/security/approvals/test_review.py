@@ -8,8 +8,10 @@ from click.testing import CliRunner
 
 from openclaw.cli.security import approvals_command
 from openclaw.core.errors import StateError
+from openclaw.protocol.client import CallFailed
 from openclaw.security.approvals import ApprovalFile
-from openclaw.testing import TemporaryHome
+from openclaw.testing import ScriptedModel, TemporaryHome
+from tests.runs.commands.house import chat_window
 from tests.security.labels.world import Owner, world
 
 pytestmark = pytest.mark.anyio
@@ -105,3 +107,15 @@ async def test_protected_places_are_asked_about_and_named(
         for asked in it.owner.asked:
             assert name in asked.why and not asked.standing, asked
         assert (path.read_bytes() if path.exists() else None) == before
+
+
+async def test_the_first_document_can_be_set_with_the_hash_of_none(openclaw_home: TemporaryHome) -> None:
+    async with chat_window(openclaw_home, ScriptedModel()) as chat:
+        before = await chat.client.call("exec.approvals.get", {})
+        assert before["hash"] == "" and not before["exists"]
+        document = {"version": 1, "defaults": {"ask": "always"}}
+        put = {"file": document, "baseHash": ""}
+        after = await chat.client.call("exec.approvals.set", put)
+        assert after["file"]["defaults"] == {"ask": "always"} and after["hash"]
+        with pytest.raises(CallFailed, match="changed by somebody else"):
+            await chat.client.call("exec.approvals.set", put)

@@ -3,19 +3,25 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from openclaw.core.secret import is_secret_path
+from openclaw.process.environment import hijacks
 from openclaw.security.effects.forms import GIT_SETTINGS, HarmlessCommand, harmless
-from openclaw.security.effects.places import ProtectedPlaces, name_place
+from openclaw.security.effects.places import ProtectedPlaces, is_below, name_place
 from openclaw.security.effects.reach import NETWORK_CODE, hides_code, may_fetch
+from openclaw.security.effects.spoken import module_of
 from openclaw.security.labels import writing
 
 SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/nix/", "/gnu/")
 _PIECES = re.compile(r"[\s=;&|<>()`\"',{}]+")
-_CHANGED = re.compile(r"(?:^|[;&|]\s*)(?:cd|pushd)\s+(\"[^\"]+\"|'[^']+'|[^\s;&|]+)")
+_CHANGED = re.compile(
+    r"(?:(?:^|[;&|(\n]\s*)(?:cd|pushd)|\s(?:-C|--directory|--prefix|-S|--chdir))[\s=]+(\"[^\"]+\"|'[^']+'|[^\s;&|]+)"
+)
+_ASSIGNED = re.compile(r"(?:^|[\s;&|(])([A-Za-z_]\w*)=")
 SCRIPT_BYTES = 256 * 1024
 SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl", ".php", ".ts")
 
@@ -64,17 +70,23 @@ def git_runs(cwd: str, *, commits: bool = False) -> str:
 def paths_in(command: str, cwd: str, home: str) -> Iterator[str]:
     """Every path that a word of a command line may name, whether it exists or not."""
     expanded = re.sub(r"\$\{?HOME\}?", home, command)
-    folders = [cwd]
-    for moved in _CHANGED.findall(expanded):
-        target = moved.strip("\"'")
-        target = home + target[1:] if target == "~" or target.startswith("~/") else target
-        folders.append(os.path.normpath(os.path.join(folders[-1], target)))  # noqa: PTH118
+    folders = _folders(expanded, cwd, home)
     for piece in dict.fromkeys(_PIECES.split(expanded)):
         if not piece or "\0" in piece or len(piece) > 1000 or piece.startswith("-"):
             continue
         piece = home + piece[1:] if piece == "~" or piece.startswith("~/") else piece
         for folder in folders:
             yield os.path.realpath(os.path.join(folder, piece))  # noqa: PTH118
+
+
+def _folders(command: str, cwd: str, home: str) -> list[str]:
+    """The directories that a command line works in, one after the other."""
+    folders = [cwd]
+    for moved in _CHANGED.findall(command):
+        target = moved.strip("\"'")
+        target = home + target[1:] if target == "~" or target.startswith("~/") else target
+        folders.append(os.path.normpath(os.path.join(folders[-1], target)))  # noqa: PTH118
+    return folders
 
 
 def protected_by(command: str, cwd: str, places: ProtectedPlaces) -> tuple[str, str]:
@@ -97,7 +109,12 @@ def secret_in(command: str, cwd: str, home: str, owner: str) -> bool:
 
 def leaves(command: str, cwd: str, home: str) -> bool:
     """Whether a command may send something off the machine: by its programs, its code, or the scripts it runs."""
-    if may_fetch(command) or hides_code(command) or re.search(r"[\w.+-]+@[\w-]+\.\w+", command):
+    modules: set[str] = set()
+    with suppress(OSError):
+        modules = {each.stem for each in Path(cwd).iterdir()}
+    if any(hijacks(name.upper()) and name != "PYTHONPATH" for name in _ASSIGNED.findall(command)):
+        return True
+    if may_fetch(command) or hides_code(command, modules) or re.search(r"[\w.+-]+@[\w-]+\.\w+", command):
         return True
     for file in map(Path, paths_in(command, cwd, home)):
         if file.suffix in SCRIPTS or file.name == "Makefile":
@@ -158,3 +175,76 @@ def _named(path: Path, root: Path) -> Iterator[Path]:
             yield from (here / f"{name}{suffix}" for suffix in _SUFFIXES)
     else:
         yield from (base / name for name in _SHELL.findall(text) for base in (here, root))
+
+
+# What a command runs.
+
+
+def with_variables(command: str, args: Mapping[str, Any]) -> str:
+    """A command with the values of its own variables, which may be part of what it does."""
+    env = args.get("env")
+    more = [f"{name}={value}" for name, value in env.items()] if isinstance(env, Mapping) else ()
+    return "; ".join([command, *more])
+
+
+RUN_BY_NAME = frozenset(
+    "makefile gnumakefile justfile dockerfile package.json tox.ini .envrc rakefile gemfile conftest.py setup.py "
+    "setup.cfg pyproject.toml noxfile.py sitecustomize.py usercustomize.py build.rs build.gradle pom.xml "
+    "cmakelists.txt conf.py mkdocs.yml .pre-commit-config.yaml compose.yaml docker-compose.yml __main__.py "
+    "build.ninja .eslintrc.js".split()
+)
+"""Files that a builder or interpreter loads without being told their name."""
+_CONFIGURES = re.compile(r"[\w.-]+\.config\.[cm]?[jt]s$", re.IGNORECASE)
+_RUNNERS = re.compile(
+    r"(?<![\w.-])(?:python[\d.]*|pypy\d?|node|deno|bun|ruby|perl|php|lua|bash|sh|zsh|dash|source|make|just|npm|pnpm|yarn|npx|uv|tox|nox"
+    r"|pytest|cargo|go|gradle|mvn|rake|bundle|docker|podman|pre-commit|ansible-playbook|terraform|java|javac|cmake|ctest|ninja"
+    r"|sphinx-build|mkdocs|eslint|prettier|tsc|vite|webpack|jest|mocha|vitest|rspec|phpunit|ipython|jupyter|gdb)(?![\w-])"
+    r"|(?:^|[;&|]\s*)\.{1,2}/"
+)
+_KINDS: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = (
+    (re.compile(r"\bjavac?\b"), re.compile(r"\.(?:java|class|jar)$")),
+    (re.compile(r"\bperl\b"), re.compile(r"\.p[ml]$")),
+    (re.compile(r"\b(?:cmake|ninja)\b"), re.compile(r"\.cmake$")),
+    (
+        re.compile(r"\b(?:pytest|unittest|tox|nox|jest|mocha|vitest|rspec|phpunit|npm|pnpm|yarn|make|just|cargo|go)\b"),
+        re.compile(r"(?:/test_[^/]*|_test|_spec)\.\w+$|\.(?:test|spec)\.\w+$"),
+    ),
+)
+"""Programs, and the files they look for by themselves."""
+
+
+def is_run_by_name(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.lower() in RUN_BY_NAME or bool(_CONFIGURES.match(name))
+
+
+def programs_of(
+    command: str, cwd: str, home: str, labelled: Iterable[str], inside: Sequence[str] | None = None
+) -> list[str]:
+    """The files that a command runs, as far as that can be told; of the `labelled` ones also those that its programs
+    find by themselves. In a sandbox `inside` is what it names, by the paths of this machine."""
+    named = list(dict.fromkeys(paths_in(command, cwd, home))) if inside is None else inside
+    named = [path for path in named if not path.startswith(SYSTEM)]
+    # A directory can be entered, not run: copying or listing one starts nothing.
+    files = [path for path in named if Path(path).is_file()]
+    if _RUNNERS.search(command) is None:
+        return [path for path in files if os.access(path, os.X_OK)]
+    folders = [os.path.realpath(each) for each in _folders(re.sub(r"\$\{?HOME\}?", home, command), cwd, home)]
+    folders += [path for path in named if Path(path).is_dir()]
+    found = [*files, *(str(near) for path in files for near in loaded_by(Path(path)))]
+    module = module_of(command.split()).replace(".", "/")
+    for folder in dict.fromkeys(folders):
+        with suppress(OSError):
+            found += [each.path for each in os.scandir(folder) if is_run_by_name(each.name)]
+        if module:
+            ends = (f"{module}.py", f"{module}/__main__.py", f"{module.partition('/')[0]}/__init__.py")
+            found += [path for end in ends if os.path.lexists(path := f"{folder}/{end}")]
+    kinds = [files for programs, files in _KINDS if programs.search(command)]
+    found += [
+        path
+        for path in labelled
+        if any(is_below(path, folder) for folder in folders)
+        and (is_run_by_name(path) or any(kind.search(path) for kind in kinds))
+        and os.path.lexists(path)
+    ]
+    return list(dict.fromkeys(found))

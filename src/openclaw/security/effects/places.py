@@ -17,6 +17,10 @@ class ProtectedPlaces(Struct, frozen=True, kw_only=True):
     """Directories inside the state that are not part of it: workspaces, files of sandboxes."""
 
 
+def is_below(path: str, root: str) -> bool:
+    return path != root and path.startswith(root.rstrip("/") + "/")
+
+
 _STATE = (
     (re.compile(r"exec-approvals\.json"), "the list of what may run without a question"),
     (re.compile(r"openclaw\.json"), "the configuration of the assistant"),

@@ -4,8 +4,10 @@ Programs of the outside world, and programs nobody has listed as local, do both.
 """
 
 import re
+from collections.abc import Collection, Sequence
 
 from openclaw.security.effects.forms import FORMS
+from openclaw.security.effects.spoken import Word, carries, git_verb, program_of, runs_argument, simple_commands
 
 _LOCAL = frozenset(FORMS) | frozenset(
     "python python2 python3 pypy node deno bun ruby perl php lua bash sh zsh dash ksh fish make cmake ninja "
@@ -35,33 +37,38 @@ _NETWORK = re.compile(
     r"|\b(?:pip3?|uv|npm|pnpm|yarn|bun|cargo|gem|go|apt|apt-get|brew|dnf|apk|composer)\s+(?:\S+\s+)?(?:install|add|get|update|"
     r"upgrade|download|fetch|view|search|info|show|pip|publish|ci|i)\b|/dev/(?:tcp|udp)/"
 )
+_GIT_NETWORK = frozenset("clone fetch pull ls-remote submodule push archive send-email svn p4".split())
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/", "/snap/", "/nix/", "/gnu/")
 NETWORK_CODE = re.compile(
     r"\b(?:urllib|requests|httpx?2?|aiohttp|socket|smtplib|imaplib|poplib|ftplib|telnetlib|paramiko|websockets?|net/http"
-    r"|Net::HTTP|LWP|axios|node-fetch|XMLHttpRequest|URLSession|TcpStream|reqwest|nodemailer|open-uri|HTTP::Tiny)\b"
+    r"|Net::HTTP|IO::Socket|LWP|axios|node-fetch|XMLHttpRequest|URLSession|TcpStream|reqwest|nodemailer|open-uri|HTTP::Tiny)\b"
     r"|\bfetch\s*\(|\bfsockopen\b|\bcurl_\w+|\bfile_get_contents\s*\(\s*['\"]http|://|/dev/(?:tcp|udp)/"
 )
 """Code that talks to the network, in the usual languages."""
-_START = re.compile(r"(?:^|[;&|\n(`{]|\$\(|\b(?:then|do|else|xargs(?:\s+-\S+)*|exec|sudo|nohup|time|env)\s)\s*")
-_WORD = re.compile(r"(?:[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|\S*)\s+)*([^\s;&|()<>`'\"]+)")
-_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\$`]|\\.)*\"")
 
 
 def may_fetch(command: str) -> bool:
     """Whether a command line may fetch external text, judging by its words. Prefers false positives."""
-    return bool(_NETWORK.search(command)) or bool(strange_programs(command)) or _inline(command)
+    if _NETWORK.search(command) or _inline(command):
+        return True
+    parts = simple_commands(command)
+    return any(map(_reaches_out, parts)) or any(_NETWORK.search(_bare(part)) for part in parts)
 
 
-def strange_programs(command: str) -> list[str]:
-    """The programs of a command line that nobody has listed as local; those named by a path are looked at elsewhere."""
-    names = [name for name in _programs(command) if "/" not in name]
-    return [name for name in names if name not in _LOCAL and re.sub(r"[\d.]+$", "", name) not in _LOCAL]
+def _reaches_out(words: Sequence[Word]) -> bool:
+    """Whether the program of a simple command is one of the outside, or nobody can tell which it is."""
+    if not words:
+        return False
+    name, listed = program_of(words[0].text), words[0].text.startswith(_SYSTEM) or "/" not in words[0].text
+    if not words[0].sure or (name == "git" and git_verb([word.text for word in words[1:]]) in _GIT_NETWORK):
+        return True
+    # What is named by a path elsewhere is looked at as a file.
+    return listed and name not in _LOCAL and re.sub(r"[\d.]+$", "", name) not in _LOCAL
 
 
-def _programs(command: str) -> list[str]:
-    """The words of a command line that start a program, as far as they are written out."""
-    bare = _QUOTED.sub("_", command)
-    found = [word[1] for start in _START.finditer(bare) if (word := _WORD.match(bare, start.end()))]
-    return [name for name in found if name[:1] not in "-_$#!~*?[{}0123456789<>%+@=,.:"]
+def _bare(words: Sequence[Word]) -> str:
+    """The words without quotes and directories, so that a program is found however it is written."""
+    return " ".join(program_of(word.text) if word.text.startswith(_SYSTEM) else word.text for word in words)
 
 
 _SCHEDULERS = frozenset("crontab at batch systemd-run launchctl schtasks".split())
@@ -71,7 +78,8 @@ _STARTS_UNIT = re.compile(r"\bsystemctl\s+(?:-\S+\s+)*(?:enable|start|restart|li
 
 def schedules(command: str) -> bool:
     """Whether a command line has the system start something later, or by itself."""
-    names = [name.rpartition("/")[2] for name in _programs(_SHOWS_JOBS.sub("", command))]
+    parts = simple_commands(_SHOWS_JOBS.sub("", command))
+    names = [program_of(word.text) for part in parts for word in part[: None if carries(part) else 1]]
     return not _SCHEDULERS.isdisjoint(names) or _STARTS_UNIT.search(command) is not None
 
 
@@ -82,9 +90,9 @@ _HIDDEN = re.compile(
 )
 
 
-def hides_code(command: str) -> bool:
+def hides_code(command: str, modules: Collection[str] = ()) -> bool:
     """Whether a command line runs code that stands in it, or that it makes on the way: nobody knows what that does."""
-    return bool(_HIDDEN.search(command))
+    return bool(_HIDDEN.search(command)) or any(runs_argument(part, modules) for part in simple_commands(command))
 
 
 def _inline(command: str) -> bool:
