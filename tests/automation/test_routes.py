@@ -292,7 +292,7 @@ async def test_a_job_that_keeps_failing_is_told_as_the_settings_say(
     ("more", "says_so"),
     [
         ({"delivery": {"mode": "announce", "completionDestination": {"mode": "webhook", "to": "x"}}}, "completionDest"),
-        ({"payload": {"kind": "agentTurn", "message": "x", "lightContext": True}}, "lightContext"),
+        ({"payload": {"kind": "agentTurn", "message": "x", "fallbacks": ["a/b"]}}, "fallbacks"),
         ({"failureAlert": {"includeSkipped": True}}, "includeSkipped"),
         ({"failureAlert": {"mode": "webhook", "to": "club"}}, "http"),
     ],

@@ -32,6 +32,7 @@ from openclaw.sessions.files import load
 from openclaw.sessions.transcript import MessageEntry
 from openclaw.testing import Calls, FakeClock, Heard, Says, ScriptedModel, TemporaryHome, Thinks, ask
 from openclaw.testing.server import Answers, Breaks, Hangs, Pauses
+from tests.gateway.test_turns import PIXEL
 from tests.harnesses.codex.responses import Native, ResponsesServer, Writes
 
 pytestmark = [
@@ -41,8 +42,10 @@ pytestmark = [
 ]
 
 
-def house(home: TemporaryHome, server: ResponsesServer, model: str = "mock-model", **more: Any) -> Any:
-    home.configure({**server.settings(model), **more})
+def house(
+    home: TemporaryHome, server: ResponsesServer, model: str = "mock-model", *, sees: bool = False, **more: Any
+) -> Any:
+    home.configure({**server.settings(model, input=["text", "image"] if sees else ["text"]), **more})
     return home.assistant(ScriptedModel(), clock=SystemClock())
 
 
@@ -115,6 +118,42 @@ async def test_each_file_reaches_the_model_once_and_an_edit_with_the_next_turn(o
             assert thread_of(openclaw_home) == before
             await ask(app, "HEARTBEAT", trigger="heartbeat")
             assert server.saw("Read HEARTBEAT.md")
+
+
+async def test_a_light_job_reaches_the_model_alone(openclaw_home):
+    with ResponsesServer(Says("done")) as server:
+        async with house(openclaw_home, server) as app:
+            for name in ("AGENTS", "SOUL", "TOOLS", "MEMORY"):
+                (openclaw_home.workspace / f"{name}.md").write_text(f"{name.lower()}-canary")
+            heard = await ask(app, "exactly this", session="cron:1:run:1", trigger="cron", light=True)
+            again = await ask(app, "and this", session="cron:1:run:2", trigger="cron", light=True)
+        assert (heard.text, again.text) == ("done", "done")
+        said = [each for each in server.requests[0]["input"] if each.get("role") == "user"]
+        assert [part["text"] for each in said for part in each["content"]] == ["exactly this"]
+        assert "canary" not in json.dumps(server.requests)
+        assert "exactly this" not in json.dumps(server.requests[1])
+        ours = [each for each in server.requests[0]["input"] if each.get("role") == "developer"]
+        assert "openclaw" not in json.dumps(ours).lower()
+        assert "openclaw" in {tool["name"] for tool in server.requests[0]["tools"]}
+    codex = openclaw_home.state / "agents" / "main" / "agent" / "codex"
+    assert not [*codex.rglob("openclaw-threads/*"), *codex.rglob("sessions/**/*.jsonl")]
+
+
+async def test_the_first_hour_is_in_the_turn_and_a_picture_too(openclaw_home):
+    with ResponsesServer(Says("hello")) as server:
+        async with house(openclaw_home, server, sees=True) as app:
+            (openclaw_home.workspace / "BOOTSTRAP.md").write_text("bootstrap-canary")
+            await ask(app, "who are you", images=(PIXEL,))
+            asked = [each for each in server.requests[0]["input"] if each.get("role") == "user"][-1]["content"]
+            assert [part["type"] for part in asked] == ["input_text", "input_text", "input_image"]
+            assert "bootstrap-canary" in asked[0]["text"]
+            assert asked[1]["text"] == "who are you"
+            assert asked[2]["image_url"].startswith("data:image/png;base64,")
+            assert json.dumps(server.requests[0]["input"]).count("bootstrap-canary") == 1
+            (openclaw_home.workspace / "BOOTSTRAP.md").unlink()
+            await ask(app, "and now")
+            last = [each for each in server.requests[1]["input"] if each.get("role") == "user"][-1]["content"]
+            assert [part["text"] for part in last] == ["and now"]
 
 
 async def test_other_tools_mean_another_thread_with_the_history(openclaw_home):
@@ -325,15 +364,22 @@ async def test_it_is_compacted_by_codex(openclaw_home):
         assert server.saw("a summary")
 
 
-async def test_a_silent_model_is_given_up(openclaw_home):
-    clock = FakeClock(SystemClock.now())
-    with ResponsesServer(Hangs()) as server:
+@pytest.mark.parametrize("reply", [[Hangs()], [Says("the answer"), Hangs()]])
+async def test_a_silent_model_is_given_up_and_its_answer_is_kept(openclaw_home, reply):
+    clock, heard = FakeClock(SystemClock.now()), Heard()
+    with ResponsesServer(reply) as server:
         openclaw_home.configure(server.settings())
         async with openclaw_home.assistant(ScriptedModel(), clock=clock) as app:
-            work = asyncio.create_task(ask(app, "hi"))
+            work = asyncio.create_task(ask(app, "hi", into=heard))
             await asyncio.to_thread(server.until_asked, 1)
-            heard = await clock.drive(work)
-    assert (heard.end.stop_reason, heard.end.error_code) == ("error", "timeout")
+            if len(reply) > 1:
+                await until(heard, TextDelta)
+            await clock.drive(work)
+    if len(reply) > 1:
+        assert (heard.text, heard.end.stop_reason) == ("the answer", "stop")
+        assert messages(openclaw_home)[-1].text == "the answer"
+    else:
+        assert (heard.end.stop_reason, heard.end.error_code) == ("error", "timeout")
 
 
 ANSWERS = {

@@ -97,7 +97,7 @@ def test_heartbeats_off_means_no_checklist():
 
 
 def test_a_light_heartbeat_sees_only_its_checklist():
-    kind = kind_of(parse_session_key("agent:main:main"), light_heartbeat=True)
+    kind = kind_of(parse_session_key("agent:main:main"), light=True)
     assert [file.name for file in select_files(FILES, kind)] == ["HEARTBEAT.md"]
 
 

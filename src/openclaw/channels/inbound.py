@@ -47,6 +47,7 @@ from openclaw.core.hooks import BeforeDispatch, ChannelPairingRequested, Inbound
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin, make_origin, merge_origins, sanitize_line
 from openclaw.plugins.registry import PluginRegistry, start_plugins
+from openclaw.runs.child_output import ChildThreads
 from openclaw.runs.commands.catalog import CommandRequest, CommandResult
 from openclaw.runs.commands.service import SlashCommands
 from openclaw.runs.hooks.messages import MessageHooks
@@ -99,6 +100,7 @@ class InboundHandler:
         hooks: MessageHooks,
         plugins: PluginRegistry,
         questions: ChannelQuestions,
+        threads: ChildThreads,
     ) -> None:
         self._sessions = sessions
         self._lifecycle = lifecycle
@@ -121,6 +123,7 @@ class InboundHandler:
         self._hooks = hooks
         self._plugins = plugins
         self._questions = questions
+        self._threads = threads
         self._senders: dict[str, SenderPairing] = {}
 
     async def handle(self, message: Inbound) -> None:
@@ -184,11 +187,13 @@ class InboundHandler:
         """Something that is worth knowing, and no reason to speak: the next turn is told."""
         who = sanitize_line(f"{message.sender_name or ''} {message.sender}".strip())[:LABEL_CHARS]
         origins = () if owner else (_stranger(message.sender, message.channel),)
-        await self._notes.add(self._key(message, owner), f"{who} {what}", f"note:{run_id_of(message)}", origins)
+        await self._notes.add(
+            await self._conversation(message, owner), f"{who} {what}", f"note:{run_id_of(message)}", origins
+        )
 
     async def _choose(self, message: Inbound, owner: bool) -> None:
         """A press below a question is the option's words, said by whoever pressed; they are never a command."""
-        key = self._key(message, owner)
+        key = await self._conversation(message, owner)
         chosen = await self._questions.choice(key, message)
         said = GONE
         if chosen is not None:
@@ -224,6 +229,10 @@ class InboundHandler:
         owners = config.commands.owner_allow_from
         return self._sessions.key(session_key_of(message, owner=owner, settings=config.session, owners=owners))
 
+    async def _conversation(self, message: Inbound, owner: bool) -> SessionKey:
+        """Whose message it is: that of a sub-agent, in its thread."""
+        return await self._threads.child_at(message.origin) or self._key(message, owner)
+
     async def _judge(self, message: Inbound) -> Verdict:
         config = self._live.config
         section = config.channels.get(message.channel)
@@ -241,9 +250,11 @@ class InboundHandler:
     async def _follows_thread(self, message: Inbound) -> bool:
         """Whether it was said in a thread in which we take part, where that is speaking to us."""
         platform = self._platforms.get((message.channel, message.account))
-        if message.thread is None or platform is None or not platform.facts.follows_threads:
+        if message.thread is None or platform is None:
             return False
-        return await self._outbox.has_spoken_in(message.origin)
+        if await self._threads.child_at(message.origin) is not None:
+            return True
+        return platform.facts.follows_threads and await self._outbox.has_spoken_in(message.origin)
 
     async def _activation(self, message: Inbound) -> str | None:
         """What was chosen for a group with /activation."""
@@ -276,7 +287,10 @@ class InboundHandler:
         await self._say(message, text, "pairing")
 
     async def _answer(self, message: Inbound, owner: bool) -> None:
-        key, reply = self._key(message, owner), None
+        key, reply = await self._conversation(message, owner), None
+        if key.is_acp and not owner:  # it does what it is told, and asks only about some of it
+            log.info("channel %s: only the owner speaks to an external agent", message.channel)
+            return
         aloud = self._live.config.tts.auto != "off" and self._voices.answers_aloud(message)
         if message.files:
             message = await self._voices.hear(message)

@@ -24,7 +24,7 @@ from openclaw.protocol.client import GatewayClient
 F = TypeVar("F", bound=Callable[..., Any])
 PAGE = 200
 JOB_OPTIONS = ("name", "description", "agentId", "wakeMode", "misfire", "deleteAfterRun")
-TURN_OPTIONS = ("message", "model", "thinking", "timeoutSeconds")
+TURN_OPTIONS = ("message", "model", "thinking", "timeoutSeconds", "lightContext")
 """Options that are fields of a job, or of its agent turn, under the same name."""
 WHERE_OPTIONS = ("channel", "to", "account", "thread_id", "best_effort_deliver")
 
@@ -59,6 +59,12 @@ def _job_options(function: F) -> F:
             "--timeout-seconds", "timeoutSeconds", type=click.FloatRange(min=0), help="Longest run; 0 is no limit."
         ),
         click.option("--tools", metavar="NAMES", help="Only these tools, separated by commas."),
+        click.option(
+            "--light-context/--full-context",
+            "lightContext",
+            default=None,
+            help="The message alone: no workspace files.",
+        ),
         click.option(
             "--wake", "wakeMode", type=click.Choice(["now", "next-heartbeat"]), help="When a system event is heard."
         ),

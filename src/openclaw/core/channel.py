@@ -239,6 +239,15 @@ class ShowsTyping(Protocol):
 
 
 @runtime_checkable
+class OpensThreads(Protocol):
+    """A platform on which a thread can be begun."""
+
+    async def open_thread(self, to: Address, title: str) -> Address:
+        """The address of a new thread in a chat; raises `MessageRefused` where there are none."""
+        ...
+
+
+@runtime_checkable
 class PacesChats(Protocol):
     """A platform whose conversations take messages at different paces."""
 

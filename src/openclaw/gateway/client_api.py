@@ -164,6 +164,7 @@ class ChannelParts:
             app.run_hooks.messages,
             app.plugins,
             ChannelQuestions(sessions, services.inbox, services.outbox, platforms),
+            services.subagents.threads,
         )
         heard = ChannelInbox(app.db, clock)
         self.manager = ChannelManager(

@@ -23,6 +23,7 @@ from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Tool
 from openclaw.gateway.app import App
 from openclaw.gateway.logs import log_context
+from openclaw.runs.child_output import ChildThreads, ProgressNotes
 from openclaw.runs.control import SessionControl
 from openclaw.runs.events import RunEvent, RunPublisher
 from openclaw.runs.hooks.calls import DeliveryTargets
@@ -79,6 +80,7 @@ class GatewayTools:
         outbox: Outbox,
         messages: MessageService,
         voices: VoiceNotes,
+        publish: RunPublisher,
         offered: bool,
     ) -> None:
         """`more` are the tools of other packages. Without `offered` the gateway ends with its command: only status."""
@@ -88,8 +90,9 @@ class GatewayTools:
         self._lifecycle = lifecycle
         self._index = app.index
         self._live = live
+        roster = SubagentStore(app.db, app.clock)
         self.subagents = SubagentService(
-            SubagentStore(app.db, app.clock),
+            roster,
             runs,
             app.clock,
             bounds=self._bounds,
@@ -99,8 +102,9 @@ class GatewayTools:
             discard=self._discard,
             archive=self._archive,
             target=DeliveryTargets(app.run_hooks.hooks, app.audit, outbox.routes, app.platforms).of,
+            threads=ChildThreads(app.platforms, inbox, outbox.routes, app.index, roster, live.session),
+            notes=ProgressNotes(publish, app.system_events, app.clock),
         )
-        roster = self.subagents.roster
         self.refresh = roster.refresh
         settings = (live.agents, live.tools, live.commands)
         parts = (sessions, lifecycle, runs, models, app.index, app.clock, app.sandboxes)
@@ -144,21 +148,23 @@ class GatewayTools:
 
     def layers(self, key: SessionKey) -> list[ToolLayer]:
         """What a session may not have because of what it is; a sub-agent never has more than its starter."""
-        if not key.is_subagent:
-            owners = self._live.config.commands.owner_allow_from
-            return [] if identify_speaker(key, owners).owner else [ToolLayer(name="owner only", deny=OWNER_ONLY)]
         roster = self.subagents.roster
-        deep = roster.depth(key) >= self._bounds().depth
-        narrow = self._live.config.tools.subagents.tools
-        found = [
-            ToolLayer(name="sub-agents", deny=(*NEVER, *LEAF) if deep else NEVER),
-            ToolLayer(name="tools.subagents.tools", allow=narrow.allow or None, deny=narrow.deny),
-        ]
-        child = roster.by_key(str(key))
+        child = roster.by_key(str(key)) if key.is_subagent or key.is_acp else None
+        starter: list[ToolLayer] = []
         if child is not None and child.tools is not None:
             # An empty list of names would allow everything, so a starter without tools is said in another way.
-            found.append(ToolLayer(name="the session that started it", allow=child.tools or ("none",)))
-        return found
+            starter = [ToolLayer(name="the session that started it", allow=child.tools or ("none",))]
+        if not key.is_subagent:
+            owners = self._live.config.commands.owner_allow_from
+            theirs = identify_speaker(key, owners).owner
+            return starter if theirs else [ToolLayer(name="owner only", deny=OWNER_ONLY), *starter]
+        deep = roster.depth(key) >= self._bounds().depth
+        narrow = self._live.config.tools.subagents.tools
+        return [
+            ToolLayer(name="sub-agents", deny=(*NEVER, *LEAF) if deep else NEVER),
+            ToolLayer(name="tools.subagents.tools", allow=narrow.allow or None, deny=narrow.deny),
+            *starter,
+        ]
 
     async def _origins(self, key: SessionKey) -> tuple[Origin, ...]:
         """Whose words a child's answer holds; those of an external agent are its own."""
@@ -270,6 +276,7 @@ def build_services(
         outbox=outbox,
         messages=messages,
         voices=voices,
+        publish=publish,
         offered=background,
     )
     control = SessionControl(

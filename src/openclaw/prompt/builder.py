@@ -189,9 +189,9 @@ class PromptRequest(Struct, frozen=True, kw_only=True):
     untrusted: bool = False
     """The workspace may hold somebody else's words."""
     shared: bool = False
-    light: bool = False
-    """Of the workspace files HEARTBEAT.md alone."""
     """Others than the owner take part, so private notes are left out."""
+    light: bool = False
+    """Of the workspace files HEARTBEAT.md alone, which a job does not get."""
     session_id: str = ""
     source: Literal["run", "estimate"] = "run"
     now: int = 0
@@ -282,7 +282,7 @@ def _build(what: PromptRequest, about: PromptMachine, inputs: _Inputs) -> BuiltP
     injected = loaded if what.files is None else what.files
     found = budget.select_files(
         () if defaults.skip_bootstrap else injected,
-        budget.kind_of(what.key, light_heartbeat=what.light, group=what.shared),
+        budget.kind_of(what.key, light=what.light, group=what.shared),
         heartbeats=what.options.heartbeats,
         known=loaded,
     )

@@ -43,6 +43,10 @@ class SandboxFacts(Struct, frozen=True, kw_only=True):
     elevated: Elevated = Elevated()
 
 
+THREAD_SPAWN = "threadbound-acp-spawn"
+"""The ability of a chat in which an external agent can have a thread."""
+
+
 class RuntimeFacts(Struct, frozen=True, kw_only=True):
     """Fields of the runtime line, the last of the prompt."""
 

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 
 from openclaw.channels.settings import ChannelSettings
 from openclaw.config.schema import Config
-from openclaw.core.channel import ChannelFacts, Platform
-from openclaw.prompt.facts import ChatFacts, GroupFacts, InboundFacts, Reactions, VoiceFacts
+from openclaw.core.channel import ChannelFacts, OpensThreads, Platform
+from openclaw.prompt.facts import THREAD_SPAWN, ChatFacts, GroupFacts, InboundFacts, Reactions, VoiceFacts
 from openclaw.runs.request import RunRequest
 from openclaw.runs.settings import MessagesSettings
 
@@ -42,6 +42,9 @@ def gather_chat(request: RunRequest, platforms: Platforms, config: Config, tools
         sender_is_owner=None if is_web else not request.origins,
     )
     abilities = [name for name, field in _ABILITIES.items() if getattr(can, field)]
+    # The name is that of the original, which prompts and plugins look for.
+    if config.acp.enabled and config.acp.agents and "sessions_spawn" in tools and isinstance(platform, OpensThreads):
+        abilities.append(THREAD_SPAWN)
     reacts = "react" in can.actions
     level = settings.reaction_level if settings is not None else "minimal"
     speaks = can.voice and "tts" in tools

@@ -277,6 +277,18 @@ class LastRoutes:
             to = owner[0][1]
         return Address(channel=str(channel), to=to, account=account or "default", thread=thread)
 
+    async def bind(self, key: SessionKey, address: Address) -> None:
+        """From now on what `key` says by itself goes there."""
+        await self._remember(str(key), LastRoute(address, True))
+
+    async def forget(self, key: SessionKey) -> None:
+        await self._db.write("DELETE FROM last_routes WHERE session_key = :key", {"key": str(key)})
+        (await self._all()).pop(str(key), None)
+
+    async def heard_at(self, address: Address) -> list[SessionKey]:
+        """The conversations that were last heard at an address."""
+        return [parse_session_key(key) for key, route in (await self._all()).items() if route.address == address]
+
     async def _all(self) -> dict[str, LastRoute]:
         if self._routes is None:
             rows = await self._db.read("SELECT session_key, address, current FROM last_routes")

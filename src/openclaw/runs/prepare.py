@@ -562,7 +562,7 @@ class TurnPreparer:
         return PromptRequest(
             key=key,
             shared=is_shared(key, config.commands.owner_allow_from),
-            light=turn.alert is not None and turn.alert.light,
+            light=turn.light or (turn.alert is not None and turn.alert.light),
             sandbox=self._sandbox_facts(key, elevated) if self._sandboxes.is_boxed(key) else None,
             sandbox_mode=self._sandboxes.rules(key.agent).mode,
             external_agents=config.acp.enabled and bool(config.acp.agents),

@@ -93,6 +93,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """What the person looks at, where it is ours: the web page (control-ui), or another client that shows questions."""
     extra: str = ""
     """Text the caller adds to the system prompt for this turn."""
+    light: bool = False
+    """A job that is its message alone: it is given no workspace files."""
     options: TurnOptions | None = None
     notice: str = ""
     """What the gateway answered to a part of the message; shown beside the answer."""

@@ -41,6 +41,7 @@ from openclaw.models.service import ModelService
 from openclaw.models.timeouts import stream_timeouts
 from openclaw.prompt.build import Prompt, assemble
 from openclaw.prompt.builder import BuiltPrompt, with_changes
+from openclaw.prompt.facts import Section
 from openclaw.runs.replay import ModelComparison, compare
 from openclaw.runs.request import RunRequest
 from openclaw.security.gates import ExecGate
@@ -353,16 +354,19 @@ class ModelRoutes:
         boxed = built.facts.sandbox is not None
         files = not boxed and "read" in names
         posture = self._models.posture(turn.key.agent, model) if "exec" in names and not boxed else "own"
-        sections = routing.carry_sections(
-            built.prompt.sections, files=files, heartbeat=turn.trigger == "heartbeat", posture=posture
-        )
+        sections: tuple[Section, ...] = ()
+        if not turn.light:
+            sections = routing.carry_sections(
+                built.prompt.sections, files=files, heartbeat=turn.trigger == "heartbeat", posture=posture
+            )
         session = routing.CodexSession(
             agent_id=turn.key.agent,
             session_id=session_id,
             workspace=str(self._workspaces.of(turn.key.agent)),
-            layers=routing.make_layers(sections, files=files),
+            layers=routing.make_layers(sections, files=files) if sections else routing.light_layers(files=files),
             posture=posture,
             may_type=gate.is_open(turn.key.agent, {}),
+            light=turn.light,
         )
         sections = (routing.parameters_section(session, tools, model=model.id), *sections)
         prompt = Prompt(

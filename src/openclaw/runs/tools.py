@@ -12,10 +12,11 @@ from msgspec import Struct, field, structs
 
 from openclaw.agent.settings import AgentsSettings, ModelChoiceSettings, agent_ids, resolve_agent
 from openclaw.config.live import LiveConfig
+from openclaw.core.channel import Address
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey, normalise_agent
 from openclaw.core.settings import Live
-from openclaw.core.text import Origin
+from openclaw.core.text import Origin, sanitize_line
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.harnesses.acp.choice import PROVIDER, choose_agent
 from openclaw.models import thinking
@@ -65,8 +66,10 @@ def allowed_agents(agents_settings: Live[AgentsSettings], agent_id: str) -> tupl
 
 # `sessions_spawn`.
 
+TITLE_CHARS = 80
 _TASK_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
 _FILE_NAME = re.compile(r"[^\x00-\x1f/\\:]{1,128}\Z")
+IN_THREAD = "It has a thread of its own, where it answers and people go on with it. Say so, and do not repeat its work."
 NOTE = (
     "Its result comes to you as a message when it is done. Do not poll: go on with other work, or end your turn with "
     "sessions_yield."
@@ -83,8 +86,6 @@ UNSUPPORTED_PARAMS = {
     **dict.fromkeys(("visible", "group"), _NO_WINDOW),
     "fastMode": "choose a quicker model with model, or less thought with thinking",
     "lightContext": "a sub-agent carries only its task, AGENTS.md and TOOLS.md as it is",
-    "thread": "no channel here binds threads; leave it out",
-    "streamTo": "its result comes to you when it is done; leave it out",
 }
 
 
@@ -109,11 +110,13 @@ class SpawnArgs(Struct, frozen=True, rename="camel"):
     cwd: str = ""
     runtime: str = "subagent"
     resume_session_id: str = ""
-    mode: Literal["run", "session"] = "run"
+    mode: Literal["run", "session"] | None = None
+    thread: bool | None = None
+    stream_to: Literal["parent"] | None = None
     cleanup: Literal["keep", "delete"] = "keep"
     sandbox: Literal["inherit", "require"] = "inherit"
-    context: Literal["isolated", "fork"] = "isolated"
-    expects_completion_message: bool = True
+    context: Literal["isolated", "fork"] | None = None
+    expects_completion_message: bool | None = None
     attachments: tuple[SpawnAttachment, ...] = field(default_factory=tuple)
     attach_as: MountArgs = MountArgs()
 
@@ -143,6 +146,8 @@ class SessionsSpawn(SimpleTool):
             },
             "resumeSessionId": {"type": "string", "description": "acp: continue this session of the agent"},
             "mode": {"type": "string", "enum": ["run", "session"], "description": "session: keep it for more tasks"},
+            "thread": {"type": "boolean", "description": "a thread of this chat for it, where people go on with it"},
+            "streamTo": {"type": "string", "enum": ["parent"], "description": "be told what it does meanwhile"},
             "cleanup": {"type": "string", "enum": ["keep", "delete"], "description": "its session, afterwards"},
             "sandbox": {"type": "string", "enum": ["inherit", "require"], "description": "Demand a sandbox"},
             "context": {
@@ -181,6 +186,8 @@ class SessionsSpawn(SimpleTool):
             "taskName",
             "thinking",
             "mode",
+            "thread",
+            "streamTo",
             "runTimeoutSeconds",
             "cwd",
             "cleanup",
@@ -225,7 +232,7 @@ class SessionsSpawn(SimpleTool):
         except OpenClawError as error:
             return json_output({"status": "forbidden", "error": error.message}, failed=True)
         try:
-            child, model = await self._start(wanted, agent, context)
+            child, model, forked = await self._start(wanted, agent, context)
         except OpenClawError as error:
             return json_output({"status": "error", "error": error.message}, failed=True)
         return json_output(
@@ -233,12 +240,13 @@ class SessionsSpawn(SimpleTool):
                 "status": "accepted",
                 "childSessionKey": child.key,
                 "runId": child.run_id,
-                "mode": wanted.mode,
-                "context": wanted.context,
+                "mode": "session" if child.thread else wanted.mode or "run",
+                "context": "fork" if forked else "isolated",
                 "expectsCompletionMessage": child.expected,
                 "taskName": child.task_name or None,
                 "resolvedModel": model,
-                "note": NOTE,
+                **({"thread": True} if child.thread else {}),
+                "note": NOTE if child.expected else IN_THREAD if child.thread else "",
             }
         )
 
@@ -255,7 +263,7 @@ class SessionsSpawn(SimpleTool):
             raise InvalidRequest(f"{own} may not start {agent}: subagents.allowAgents does not name it")
         return agent
 
-    async def _start(self, wanted: SpawnArgs, agent: str, context: ToolContext) -> tuple[Subagent, str]:
+    async def _start(self, wanted: SpawnArgs, agent: str, context: ToolContext) -> tuple[Subagent, str, bool]:
         _check(wanted)
         if wanted.context == "fork" and agent != self._sessions.key(context.session_key).agent:
             raise InvalidRequest("context fork: another agent does not get this conversation; put it into the task.")
@@ -267,8 +275,7 @@ class SessionsSpawn(SimpleTool):
         own = resolve_agent(self._agents_settings.current, agent).entry.subagents
         external = wanted.runtime == "acp"
         if external:
-            parent = self._sessions.key(context.session_key)
-            if self._sandboxes.of(parent) is not None:
+            if self._sandboxes.of(self._sessions.key(context.session_key)) is not None:
                 raise InvalidRequest("runtime acp: an external agent works on the host, and this session may not.")
             named: str | None = None
             ref: Any = f"{PROVIDER}/{choose_agent(self._live.current.config.acp, wanted.agent_id)}"
@@ -288,8 +295,15 @@ class SessionsSpawn(SimpleTool):
             files = _deliver(workspace, wanted.attachments, limits, wanted.attach_as.mount_path)
             there = self._sandboxes.place(child_key, files)
             notes.append(f"Files for you are in {there}: {', '.join(each.name for each in wanted.attachments)}.")
+        parent = self._sessions.key(context.session_key)
+        thread = await self._thread(wanted, parent, context.run_id)
+        usual = self._live.current.config.session.thread_bindings.default_spawn_context
+        forked = wanted.context == "fork"
+        if wanted.context is None and thread is not None and not external and agent == parent.agent:
+            forked = usual == "fork"
+        told = wanted.expects_completion_message
         errand = SubagentTask(
-            parent=self._sessions.key(context.session_key),
+            parent=parent,
             parent_run=context.run_id,
             agent=agent,
             task=wanted.task,
@@ -299,13 +313,16 @@ class SessionsSpawn(SimpleTool):
             thinking=thinking.parse(level) if level else None,
             timeout=float(limit),
             tools=context.tools,
-            keeps=wanted.cleanup == "keep" or wanted.mode == "session",
-            expected=wanted.expects_completion_message,
+            keeps=wanted.cleanup == "keep" or wanted.mode == "session" or thread is not None,
+            # Who reads the thread reads the answer there.
+            expected=thread is None if told is None else told,
+            thread=thread,
+            streams=wanted.stream_to == "parent",
             files=files,
             notes=tuple(notes),
             origins=context.origins,
             external=external,
-            fork=wanted.context == "fork",
+            fork=forked,
             preferences={
                 "agent_runtime": str(ref) if external else "codex" if wanted.runtime == "codex" else None,
                 "resume_session_id": wanted.resume_session_id or None,
@@ -313,7 +330,15 @@ class SessionsSpawn(SimpleTool):
         )
         child = await self._subagents.spawn(errand)
         await self._sessions.changed(child.session, "create")
-        return child, str(ref)
+        return child, str(ref), forked
+
+    async def _thread(self, wanted: SpawnArgs, parent: SessionKey, run_id: str) -> Address | None:
+        self._subagents.check_room(parent)
+        title = wanted.label.strip() or wanted.task_name or " ".join(wanted.task.split())
+        coder = wanted.runtime != "subagent" and wanted.mode != "run"
+        return await self._subagents.threads.open(
+            run_id, sanitize_line(title)[:TITLE_CHARS], wanted=wanted.thread, coder=coder
+        )
 
 
 def _check(wanted: SpawnArgs) -> None:
@@ -323,6 +348,8 @@ def _check(wanted: SpawnArgs) -> None:
         raise InvalidRequest(f"runtime {wanted.runtime!r} is not available: it is subagent, acp or codex.")
     if wanted.resume_session_id and wanted.runtime != "acp":
         raise InvalidRequest("resumeSessionId needs runtime acp: only external agents have sessions of their own.")
+    if wanted.thread and wanted.mode == "run":
+        raise InvalidRequest("thread: what is bound to a thread stays there: leave mode out, or say session.")
     if wanted.context == "fork" and wanted.runtime == "acp":
         raise InvalidRequest("context fork: an external agent begins without a conversation; put it into the task.")
     if wanted.task_name and (not _TASK_NAME.match(wanted.task_name) or wanted.task_name in ("last", "all")):

@@ -165,6 +165,18 @@ class MaintenanceSettings(Settings, frozen=True):
     high_water_bytes: Annotated[Size | None, doc("down to this; 80 % of maxDiskBytes when left out")] = None
 
 
+class ThreadBindingSettings(Settings, frozen=True):
+    """`session.threadBindings`: threads of chats that belong to a sub-agent."""
+
+    enabled: Annotated[bool, doc("messages in such a thread go to its sub-agent")] = True
+    spawn_sessions: Annotated[bool, doc("sub-agents may be started in a thread of their own")] = True
+    idle_hours: Annotated[float, doc("a thread nobody has used for so long is let go; 0 never", ge=0)] = 24
+    max_age_hours: Annotated[float, doc("a thread is let go after so long; 0 never", ge=0)] = 0
+    default_spawn_context: Annotated[
+        Literal["isolated", "fork"], doc("whether a sub-agent in a thread begins with the conversation so far")
+    ] = "fork"
+
+
 class SessionSettings(Settings, frozen=True):
     """`session`: how conversations are kept apart and kept whole."""
 
@@ -191,6 +203,7 @@ class SessionSettings(Settings, frozen=True):
         doc("a person's ids on channels (channel:id) by a name: with dmScope per-peer they share a conversation"),
     ] = field(default_factory=dict)
     maintenance: Annotated[MaintenanceSettings, doc("what is removed in time")] = MaintenanceSettings()
+    thread_bindings: Annotated[ThreadBindingSettings, doc("threads of sub-agents")] = ThreadBindingSettings()
     write_lock: Annotated[WriteLockSettings, doc("the lock that keeps a session to one writer")] = WriteLockSettings()
 
 

@@ -149,20 +149,20 @@ def _shorten_tightly(text: str, limit: int, front: int, back: int, total: int) -
 
 # Selection by kind of session.
 
-Kind = Literal["direct", "group", "subagent", "cron", "light-heartbeat"]
+Kind = Literal["direct", "group", "subagent", "cron", "light-job", "light-heartbeat"]
 
 SUBAGENT_FILES = ("agents.md", "tools.md")
 
 
-def kind_of(key: SessionKey, *, light_heartbeat: bool = False, group: bool | None = None) -> Kind:
+def kind_of(key: SessionKey, *, light: bool = False, group: bool | None = None) -> Kind:
     """The kind of session; `group` is the channel's knowledge, for keys that do not tell."""
     if key.is_subagent:
         return "subagent"
     if key.is_cron:
-        return "cron"
+        return "light-job" if light else "cron"
     if key.is_group or group:
         return "group"
-    return "light-heartbeat" if light_heartbeat else "direct"
+    return "light-heartbeat" if light else "direct"
 
 
 def select_files(
@@ -181,6 +181,8 @@ def _allowed(file: WorkspaceFile, kind: Kind, heartbeats: bool, private: set[str
     name = _base(file.path) or file.name.lower()
     if kind in ("subagent", "cron"):
         return name in SUBAGENT_FILES and not private & {file.path, file.inode}
+    if kind == "light-job":
+        return False
     if kind == "light-heartbeat":
         return name == "heartbeat.md"
     if name == "heartbeat.md" and not heartbeats:

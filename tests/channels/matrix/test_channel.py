@@ -48,6 +48,20 @@ async def test_edits_reactions_and_deletions(server: MatrixServer, tmp_path: Pat
     await matrix.close()
 
 
+async def test_a_thread_hangs_on_its_first_message(server: MatrixServer, tmp_path: Path) -> None:
+    to, matrix = Address(channel="matrix", to=server.room(ADA)), account(server, tmp_path)
+    opened = await matrix.open_thread(to, "Marinas")
+    await matrix.send(Outbound(to=opened, text="found one", key="1"))
+    root, child = server.sent
+    assert (root["text"], opened.to, opened.thread) == ("Marinas", to.to, root["event_id"])
+    assert child["m.relates_to"]["rel_type"] == "m.thread" and child["m.relates_to"]["event_id"] == opened.thread
+    await matrix.close()
+    off = account(server, tmp_path, thread_replies="off")
+    with pytest.raises(MessageRefused, match="threadReplies"):
+        await off.open_thread(to, "Marinas")
+    await off.close()
+
+
 async def test_a_person_gets_one_room_and_an_alias_is_looked_up(server: MatrixServer, tmp_path: Path) -> None:
     matrix = account(server, tmp_path)
     for key in ("1", "2"):

@@ -45,6 +45,10 @@ class Refused(Exception):
         self.status = status
 
 
+FORUM = -100
+"""A group with topics."""
+
+
 class TelegramServer:
     """`with TelegramServer() as server`: people write with `says`, the bot's messages are in `sent`."""
 
@@ -180,6 +184,10 @@ class TelegramServer:
                 return {**about, "file_path": f"documents/{params['file_id']}"}
             case "editMessageText" | "editMessageCaption":
                 return self._edit(method, params)
+            case "createForumTopic":
+                if int(params["chat_id"]) != FORUM:
+                    raise Refused("Bad Request: the chat is not a forum")
+                return {"message_thread_id": 44, "name": params["name"], "icon_color": 7322096}
             case "deleteMessage":
                 self._find(params, "delete")["deleted"] = True
                 return True

@@ -135,6 +135,14 @@ async def test_typing_is_shown_in_its_topic(server: TelegramServer, bot: Telegra
     assert server.calls[-1][1] == {"chat_id": -100, "message_thread_id": 1, "action": "typing"}
 
 
+async def test_a_topic_is_opened_where_there_are_topics(server: TelegramServer, bot: Telegram) -> None:
+    opened = await bot.open_thread(Address(channel="telegram", to="-100"), "Marinas")
+    assert opened == Address(channel="telegram", to="-100", thread="44")
+    assert server.calls[-1][1] == {"chat_id": -100, "name": "Marinas"}
+    with pytest.raises(MessageRefused, match="not a forum"):
+        await bot.open_thread(Address(channel="telegram", to="-5"), "Marinas")
+
+
 def test_groups_take_fewer_messages() -> None:
     bot = Telegram(Secret(TOKEN))
     assert bot.seconds_between(Address(channel="telegram", to="-100")) > bot.seconds_between(ADA)

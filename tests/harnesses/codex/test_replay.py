@@ -16,6 +16,7 @@ from openclaw.runs.request import RunRequest
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import MessageEntry
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, ask, says
+from tests.automation.support import place
 
 pytestmark = pytest.mark.anyio
 HERE = Path(__file__).parent
@@ -254,3 +255,29 @@ async def test_a_process_without_a_turn_is_ended_and_the_next_turn_starts_anothe
         again = await ask(app, "second")
     assert again.text == "thought about it"
     assert len(replay.heard("initialize")) == 2
+
+
+async def test_a_light_job_is_exactly_its_message(openclaw_home):
+    replay = Replay(openclaw_home, "text_turn_with_reasoning")
+    async with place(openclaw_home, ScriptedModel(), configured=True) as here:
+        for name in ("AGENTS.md", "SOUL.md", "TOOLS.md"):
+            (openclaw_home.workspace / name).write_text(f"{name}-words")
+        job = {"message": "THINK please", "at": "1s", "deleteAfterRun": False, "lightContext": True}
+        made = await here.scheduler.book.add({**job, "delivery": {"mode": "none"}})
+        await here.clock.advance(2)
+        await here.until(here.ended(made.id))
+        (ended,) = here.of(made.id, "finished")
+        (kept,) = await here.app.db.read("SELECT session_key FROM prompts")
+        stored = await here.app.archive.latest(kept["session_key"])
+    assert ended["status"] == "ok"
+    (thread,), (turn,) = replay.heard("thread/start"), replay.heard("turn/start")
+    assert turn["input"] == [{"type": "text", "text": "THINK please"}]
+    assert not {"collaborationMode", "additionalContext"} & set(turn)
+    assert turn["model"] == "mock-model"
+    assert "developerInstructions" not in thread
+    assert thread["ephemeral"]
+    assert thread["config"]["project_doc_max_bytes"] == 0
+    assert "-words" not in json.dumps([thread, turn])
+    assert not [*openclaw_home.state.rglob("openclaw-threads/*")]
+    assert stored is not None
+    assert [each.id for each in stored.prompt.sections] == ["codex_parameters"]

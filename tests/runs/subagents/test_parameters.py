@@ -28,8 +28,8 @@ async def test_older_spellings_are_taken(openclaw_home):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"thread": True}, "no channel here binds threads"),
-        ({"streamTo": "parent"}, "streamTo"),
+        ({"thread": True}, "on no channel"),
+        ({"thread": True, "mode": "run"}, "leave mode out"),
         ({"attachAs": {"mountPath": "../x"}, "attachments": [{"name": "a", "content": "b"}]}, "inside the workspace"),
     ],
 )

@@ -73,6 +73,25 @@ async def test_a_task_is_done_elsewhere_and_its_result_comes_back_by_itself(home
         assert row is not None and row["spawnedBy"] == "agent:main:main"
 
 
+async def test_its_starter_is_told_what_it_does_meanwhile(home):
+    boss = ScriptedModel(calls("sessions_spawn", task="alpha", label="Counting", streamTo="parent"), says("Started."))
+    boss.script(says("How it goes."))
+    worker = ScriptedModel([says("First I look around."), calls("ls")], stalls())
+    async with house(home, Cast(please=boss, alpha=worker)) as it:
+        await it.say("r1", "please count")
+        await it.outcome("r1")
+        await it.until(lambda: len(worker.requests) == 2)
+        async with asyncio.timeout(60):
+            while len(await it.app.system_events.waiting(it.sessions.key("main"))) < 2:
+                await asyncio.sleep(0.01)
+        await it.say("r2", "how does it go")
+        await it.outcome("r2")
+        asked = boss.requests[-1].messages[-1].text
+        assert "Sub-agent Counting says: First I look around." in asked
+        assert "Sub-agent Counting uses ls" in asked
+        await it.control.stop(it.sessions.key("main"))
+
+
 async def test_a_child_never_has_a_tool_its_starter_lacks(home):
     home.use_model(tools={**SETTINGS["tools"], "deny": ["write", "web_fetch"]})
     boss = ScriptedModel(calls("sessions_spawn", task="alpha"), says("ok"), says("NO_REPLY"))

@@ -38,6 +38,8 @@ class AgentTurn(JobPart, frozen=True, kw_only=True, tag="agentTurn"):
     thinking: str | None = None
     timeout_seconds: Annotated[float, Meta(ge=0)] | None = None
     tools_allow: tuple[str, ...] | None = None
+    light_context: bool = False
+    """Its message alone: no workspace files, and with Codex nothing of our prompt."""
 
 
 Payload = SystemEvent | AgentTurn
@@ -139,7 +141,7 @@ class CronJob(JobShape, frozen=True, kw_only=True):
 
 _FIELDS = {field.encode_name for field in structs.fields(CronJob)} - {"id", "state", "createdAtMs", "updatedAtMs"}
 _FLAT = {
-    "payload": ("message", "text", "model", "thinking", "timeoutSeconds", "toolsAllow"),
+    "payload": ("message", "text", "model", "thinking", "timeoutSeconds", "toolsAllow", "lightContext"),
     "schedule": ("at", "atMs", "everyMs", "expr", "tz", "staggerMs"),
 }
 """Fields that people and models write beside the part they belong to."""

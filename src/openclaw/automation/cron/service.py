@@ -405,7 +405,8 @@ class Scheduler:
     ) -> RunOutcome:
         job, runs = fire.job, self.context.runs
         now = f"Current time: {self.context.time_told()}"
-        text = "\n\n".join((f"[cron:{job.id} {job.name}] {payload.message}", *news, now))
+        said = (f"[cron:{job.id} {job.name}] {payload.message}", *news, now)
+        text = "\n\n".join((payload.message, *news) if payload.light_context else said)
         turn = RunRequest(
             run_id=fire.run_id,
             key=_session_of(fire, agent),
@@ -414,6 +415,7 @@ class Scheduler:
             thinking=payload.thinking,
             timeout=TURN_SECONDS if payload.timeout_seconds is None else payload.timeout_seconds,
             extra=UNATTENDED,
+            light=payload.light_context,
             tools_allow=payload.tools_allow or None,
             tools_deny=("*",) if payload.tools_allow == () else (),
             origins=origins,

@@ -288,6 +288,12 @@ class Discord:
                 return Receipt(id=message.about or "")
             raise
 
+    async def open_thread(self, to: Address, title: str) -> Address:
+        call = wire.encode_thread(await self._target(to), title)
+        made = wire.decode(await self._ask(call, sending=True), DiscordChannel)
+        self._channels[made.id] = made
+        return structs.replace(to, thread=made.id)
+
     async def _react(self, channel: str, about: str, emoji: str) -> Receipt:
         path = f"channels/{channel}/messages/{about}"
         if emoji:

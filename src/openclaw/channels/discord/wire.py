@@ -29,6 +29,8 @@ from openclaw.core.errors import InvalidRequest, OpenClawError
 T = TypeVar("T")
 
 NAME = "discord"
+THREAD_NAME_CHARS = 100
+PUBLIC_THREAD = 11
 MOST_CHARS = 2_000
 FACTS = ChannelFacts(
     limit=1_900,
@@ -440,6 +442,12 @@ def check_id(text: str) -> str:
     if not _ID.match(text):
         raise MessageRefused(f"{text!r} is no id of Discord: it is a number")
     return text
+
+
+def encode_thread(channel: str, title: str) -> DiscordCall:
+    """A thread that everybody in the channel sees."""
+    about = {"name": title[:THREAD_NAME_CHARS] or "thread", "type": PUBLIC_THREAD, "auto_archive_duration": 1_440}
+    return DiscordCall(method="POST", path=f"channels/{channel}/threads", body=about)
 
 
 def decode_receipt(answer: Any, about: str | None = None) -> Receipt:

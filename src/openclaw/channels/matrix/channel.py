@@ -282,6 +282,12 @@ class Matrix:
             await self._show_typing(room, {"typing": False})
         return receipt
 
+    async def open_thread(self, to: Address, title: str) -> Address:
+        """A thread hangs on the message that begins it."""
+        if self._settings.thread_replies == "off":
+            raise MessageRefused("channels.matrix.threadReplies is off")
+        return structs.replace(to, thread=(await self.send(Outbound(to=to, text=title))).id)
+
     async def _put(self, room: str, kind: str, key: str, content: dict[str, Any]) -> Receipt:
         """Sends an event under the name `key`: the same name again is the same event."""
         path = f"rooms/{_quote(room)}/send/{kind}/{_quote(key)}"

@@ -385,6 +385,10 @@ class Slack:
                 return Receipt(id=message.about or "")
             raise
 
+    async def open_thread(self, to: Address, title: str) -> Address:
+        """A thread hangs on the message that begins it."""
+        return structs.replace(to, thread=(await self.send(Outbound(to=to, text=title))).id)
+
     def length(self, text: str) -> int:
         return len(wire.encode_text(text))
 

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx2
 import msgspec
+from msgspec import structs
 
 from openclaw.channels.accounts import AccountConfig, ChannelContext
 from openclaw.channels.http import stream_file, translate_errors, unclear
@@ -167,6 +168,11 @@ class Telegram:
             if call.file and call.method != "sendDocument" and wire.is_the_kind_of_file(error):
                 return wire.decode_receipt(await self._deliver(wire.as_document(call)))
             raise
+
+    async def open_thread(self, to: Address, title: str) -> Address:
+        """A topic, in a group that has topics."""
+        asked = {**wire.encode_target(to), "name": title[: wire.TOPIC_CHARS]}
+        return structs.replace(to, thread=wire.decode_topic(await self._ask("createForumTopic", asked, sending=True)))
 
     def seconds_between(self, to: Address) -> float:
         return wire.GROUP_PACE if to.to.startswith("-") else wire.FACTS.per_chat

@@ -49,6 +49,7 @@ GROUP_PACE = 3.0
 """Seconds between two messages in a group: it takes twenty a minute."""
 UPDATES = ("message", "edited_message", "channel_post", "callback_query", "message_reaction")
 """What we ask for; reactions come only to who asks."""
+TOPIC_CHARS = 128
 GENERAL_TOPIC = "1"
 """The topic of a forum that messages without a topic belong to; it must not be named when sending."""
 SPLIT_UNITS = 4_000
@@ -567,6 +568,13 @@ def _method_for(path: str, *, voice: bool) -> tuple[str, str]:
     if kind == "gif":
         return "sendAnimation", "animation"
     return "sendDocument", "document"
+
+
+def decode_topic(result: Any) -> str:
+    number = result.get("message_thread_id") if isinstance(result, Mapping) else None
+    if not isinstance(number, int):
+        raise MessageRefused("Telegram did not say which topic it made")
+    return str(number)
 
 
 def decode_receipt(result: Any, about: str | None = None) -> Receipt:

@@ -46,7 +46,8 @@ class CodexLayers(Struct, frozen=True, kw_only=True):
     """The text of one turn, by carrier."""
 
     developer: str
-    collaboration: str
+    collaboration: str | None
+    """None leaves it to Codex."""
     context: str
     turn: str = ""
     """Put before what is asked."""
@@ -67,6 +68,8 @@ class CodexSession(Struct, frozen=True, kw_only=True):
     """`own`: only our tools act; `native`: Codex's shell and patches too, each judged by our gates."""
     may_type: bool = False
     """Whether anything may be typed to running programs."""
+    light: bool = False
+    """A job that is its message alone: nothing of our prompt goes with it, and its thread is not kept."""
 
 
 def instructions_of(session: CodexSession) -> str:
@@ -130,10 +133,16 @@ def make_layers(carried: Sequence[Section], *, files: bool = True) -> CodexLayer
     )
 
 
+def light_layers(*, files: bool = True) -> CodexLayers:
+    """No text of ours at all."""
+    return CodexLayers(developer="", collaboration=None, context="", agents_file=False, files=files)
+
+
 def parameters_section(session: CodexSession, tools: Sequence[ToolSpec], *, model: str) -> Section:
     """What a thread is begun with, beside the text and the schemas of its tools."""
     params = thread_params(session, (), model=model)
-    del params["developerInstructions"], params["dynamicTools"]
+    params.pop("developerInstructions", None)
+    del params["dynamicTools"]
     params["tools"] = sorted(tool.name for tool in dynamic_tools(session, tools))
     text = json.dumps(params, indent=1, ensure_ascii=False)
     return Section(id="codex_parameters", heading="", text=text, carrier=THREAD)
@@ -156,8 +165,10 @@ def _name(tool: ToolSpec) -> str:
 def thread_params(session: CodexSession, tools: Sequence[ToolSpec], *, model: str) -> dict[str, Any]:
     """The parameters of `thread/start`."""
     layers = session.layers
+    alone = {"include_environment_context": False} if session.light else {}
     return {
         **({} if layers.files else {"environments": []}),
+        **({"ephemeral": True} if session.light else {"developerInstructions": layers.developer}),
         "cwd": session.workspace,
         "model": model,
         "modelProvider": "openclaw",
@@ -165,8 +176,8 @@ def thread_params(session: CodexSession, tools: Sequence[ToolSpec], *, model: st
         # What our gates have admitted is not held back once more.
         "sandbox": "danger-full-access" if session.posture == "native" else "workspace-write",
         "personality": "none",
-        "developerInstructions": layers.developer,
         "config": {
+            **alone,
             "skills.include_instructions": False,
             "include_permissions_instructions": False,
             "project_doc_max_bytes": PROJECT_DOC_BYTES if layers.agents_file else 0,
@@ -180,14 +191,16 @@ def turn_params(
 ) -> dict[str, Any]:
     """The parameters of `turn/start`; nothing is `asked` of a thread that only has to be answered again."""
     effort = EFFORTS.get(thinking, thinking)
-    settings = {"model": model, "reasoning_effort": effort, "developer_instructions": layers.collaboration}
     before = [{"type": "text", "text": layers.turn}] if layers.turn else []
     said = [] if asked is None else [*before, *(part for each in asked for part in input_of(each))]
     params: dict[str, Any] = {
         "threadId": thread_id,
         "input": said or ([] if asked is None else [{"type": "text", "text": GO_ON}]),
-        "collaborationMode": {"mode": "default", "settings": settings},
     }
+    if layers.collaboration is None:
+        return {**params, "model": model, "effort": effort}
+    settings = {"model": model, "reasoning_effort": effort, "developer_instructions": layers.collaboration}
+    params["collaborationMode"] = {"mode": "default", "settings": settings}
     if layers.context:
         params["additionalContext"] = {"openclaw_turn": {"kind": "application", "value": layers.context}}
     return params

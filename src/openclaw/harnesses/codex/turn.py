@@ -216,9 +216,7 @@ class CodexTurn:
                             continue
                 match news:
                     case None:
-                        raise TurnEndedEarly(
-                            "codex app-server has ended in the middle of the turn: ask again to go on."
-                        )
+                        raise TurnEndedEarly(DIED)
                     case _Silent():
                         await self._interrupt(GIVE_UP_SECONDS, clean=True)
                         if not reader.said:
@@ -386,12 +384,12 @@ class CodexTurn:
             await self._start(job, tools, reader)
 
     async def _start(self, job: RunJob, tools: RunTools, reader: TurnReader) -> None:
+        asked = self._late
+        if self._server is not None:
+            await self._move(again=not reader.acted)
         if self._server is None:
             asked = await self._thread(job, tools)
             reader.total = dict(self._binding.total)
-        else:
-            asked = self._late
-            await self._move()
         server, attempt = self._server, self._route.attempt
         assert server is not None
         if not self._told:
@@ -421,7 +419,7 @@ class CodexTurn:
         offered = dynamic_tools(session, tools.specs)
         tools_now, instructions = digest(tools_to_json(offered)), instructions_of(session)
         bindings = self._harness.bindings(session.agent_id)
-        known = await asyncio.to_thread(bindings.get, session.session_id)
+        known = None if session.light else await asyncio.to_thread(bindings.get, session.session_id)
         if known is not None and (known.tools, known.instructions) == (tools_now, instructions):
             asked = unheard(known, job.messages)
             if asked is not None and await self._resumed(server, known.thread_id):
@@ -450,13 +448,16 @@ class CodexTurn:
         server.loaded.add(thread_id)
         return True
 
-    async def _move(self) -> None:
+    async def _move(self, *, again: bool) -> None:
         """Takes the thread to the process of the model that is asked now, if that is another one."""
         old, thread_id = self._server, self._binding.thread_id
         assert old is not None
         if self._harness.serves(old, self._session, self._program, self._route):
             return
         old.forget(thread_id)
+        if self._session.light and again:  # a thread that is not kept cannot be taken along
+            self._server, self._told = None, False
+            return
         old.loaded.discard(thread_id)
         with suppress(Unavailable):
             await old.request("thread/unsubscribe", {"threadId": thread_id})
@@ -475,6 +476,8 @@ class CodexTurn:
             self._news.get_nowait()
 
     async def _keep(self) -> None:
+        if self._session.light:
+            return
         bindings = self._harness.bindings(self._session.agent_id)
         await asyncio.to_thread(bindings.put, self._session.session_id, self._binding)
 

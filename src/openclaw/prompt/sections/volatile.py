@@ -5,6 +5,7 @@ import json
 from openclaw.core.text import fence, head, utf16_length
 from openclaw.prompt.facts import (
     DEFAULT_HEARTBEAT,
+    THREAD_SPAWN,
     PromptFacts,
     Section,
     clean,
@@ -41,6 +42,10 @@ def messaging(facts: PromptFacts) -> tuple[Section | None, ...]:
         else "- A reply in this session goes back to where the message came from.",
         "- Another session: `sessions_send(sessionKey, message)`." if "sessions_send" in names else "",
         "- Sub-agents: `subagents(action=list|steer|kill)`." if "subagents" in names else "",
+        '- Work for an external agent gets a thread here (`thread:true`, `mode:"session"`) unless asked otherwise; '
+        "`sessions_spawn` opens it, not `message`."
+        if THREAD_SPAWN in facts.runtime.capabilities
+        else "",
         "- A completion event asks for a user update: write it in your own voice, no raw metadata, not `NO_REPLY` by "
         "default.",
         "- Never use exec or curl for provider messaging; OpenClaw routes everything.",
