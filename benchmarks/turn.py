@@ -28,6 +28,16 @@ from tests.e2e.gateway_process import GatewayProcess
 READS = "READ 10 note.txt"
 
 
+class SourceHome(TemporaryHome):
+    """A home whose gateway is that of another tree."""
+
+    source = ""
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return super().environ | ({"PYTHONPATH": self.source} if self.source else {})
+
+
 class Gateway:
     """A running gateway and one client of it."""
 
@@ -52,11 +62,10 @@ class Gateway:
 async def gateway(source: str = "", wait: float = 0.0) -> AsyncIterator[Gateway]:
     """A gateway that was ready `wait` seconds ago."""
     with tempfile.TemporaryDirectory() as root, ModelProcess() as model:
-        home = TemporaryHome(Path(root))
+        home = SourceHome(Path(root))
+        home.source = source
         home.configure(model.settings())
         (home.workspace / "note.txt").write_text("a line of a note\n" * 20)
-        if source:
-            home.environ["PYTHONPATH"] = source
         with GatewayProcess(home, fresh=True) as process:
             await asyncio.sleep(wait)
             async with lean_client(process.port, process.token) as client:

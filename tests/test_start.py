@@ -133,7 +133,7 @@ def test_a_gateway_that_waits_has_loaded_only_what_waiting_takes(openclaw_home: 
         [sys.executable, "-c", READY],
         capture_output=True,
         text=True,
-        env=openclaw_home.environ,
+        env=openclaw_home.environ | {"OPENCLAW_SKIP_WARM_UP": "1"},  # what its first turn needs comes later
         cwd=openclaw_home.root,
         timeout=PATIENCE,
     )

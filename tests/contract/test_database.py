@@ -59,6 +59,38 @@ async def test_a_write_is_seen_by_the_next_read(db: Database) -> None:
     assert await db.look("SELECT * FROM notes") == await db.read("SELECT * FROM notes")
 
 
+ADD = "INSERT INTO notes (id, body) VALUES (:id, :body)"
+
+
+async def test_what_is_written_soon_is_seen_by_whoever_looks(db: Database) -> None:
+    await db.soon((ADD, {"id": 1, "body": "one"}))
+    assert [row["body"] for row in await db.look("SELECT body FROM notes WHERE id = :id", {"id": 1})] == ["one"]
+    await db.soon(("UPDATE notes SET body = :body WHERE id = :id", {"id": 1, "body": "two"}))
+    assert await bodies(db) == ["two"]
+    await db.soon(("UPDATE notes SET body = :body WHERE id = :id", {"id": 1, "body": "three"}))
+    assert await db.write("DELETE FROM notes WHERE body = :body", {"body": "three"}) == 1
+    await db.soon((ADD, {"id": 2, "body": "four"}))
+    async with db.transaction() as transaction:
+        assert len(await transaction.read("SELECT id FROM notes")) == 1
+
+
+async def test_what_is_written_soon_is_there_after_a_restart(open_db: Open) -> None:
+    first = await open_db()
+    await first.soon((ADD, {"id": 1, "body": "one"}))
+    await first.close()
+    second = await open_db()
+    assert await bodies(second) == ["one"]
+    await second.sync()
+    await second.close()
+
+
+async def test_a_failed_write_does_not_take_along_what_was_to_be_written_soon(db: Database) -> None:
+    await db.soon((ADD, {"id": 1, "body": "one"}))
+    with pytest.raises(StateError):
+        await add(db, 1, "again")
+    assert await bodies(db) == ["one"]
+
+
 async def test_a_write_says_how_many_rows_it_changed(db: Database) -> None:
     assert [await add(db, 1), await add(db, 2)] == [1, 1]
     assert await db.write("UPDATE notes SET body = :b", {"b": "x"}) == 2

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from openclaw.core.errors import OpenClawError
 from openclaw.tools.settings import FetchSettings
-from openclaw.tools.web_fetch import PageFetcher, system_resolve
+from openclaw.tools.web_client import system_resolve
+from openclaw.tools.web_fetch import PageFetcher
 from openclaw.tools.web_guard import AddressRules, check_addresses, check_host, is_public, parse_url
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,8 @@ from openclaw.core.secret import Secret
 from openclaw.testing import FakeClock
 from openclaw.tools import web_readable
 from openclaw.tools.settings import FetchSettings, SearchSettings
-from openclaw.tools.web_fetch import PageFetcher, WebCache, WebFetch, system_resolve
+from openclaw.tools.web_client import system_resolve
+from openclaw.tools.web_fetch import PageFetcher, WebCache, WebFetch
 from openclaw.tools.web_guard import AddressRules
 from openclaw.tools.web_readable import extract_readable
 from openclaw.tools.web_search import WebSearch, ask_duckduckgo, choose_engine

@@ -205,7 +205,7 @@ class SpendLedger:
             **{f"{name}_cost": getattr(end.usage.cost, name, None) for name in Cost.__struct_fields__},
         }
         if not rules.limits:
-            await self._db.write(_SETTLE, settled)
+            await self._db.soon((_SETTLE, settled))
             await self._db.notify(TOPIC)
             return ()
         async with self._db.transaction() as transaction:

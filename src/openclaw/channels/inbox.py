@@ -84,6 +84,8 @@ class ChannelInbox:
                     "updated_at = excluded.updated_at",
                     {**name, "cursor": cursor, "now": now},
                 )
+        # The platform forgets what is acknowledged, so that must not depend on a power cut.
+        await self._db.sync()
         return new
 
     async def cursor(self, channel: str, account: str) -> str | None:

@@ -73,6 +73,10 @@ class ServerFront:
         self.failing = ()
         self._ready.set()
 
+    async def until_ready(self) -> None:
+        """Returns when requests are served."""
+        await self._ready.wait()
+
     def withdraw(self, why: str) -> None:
         """Refuses new requests; open ones continue."""
         self.failing = (why,)

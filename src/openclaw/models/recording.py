@@ -194,7 +194,7 @@ class CallRecorder:
         except (TypeError, ValueError, UnicodeEncodeError, RecursionError) as error:
             log.warning("the call %s was not recorded: %s", call_id, error)
             return
-        await self._db.write_all(
+        await self._db.soon(
             *(
                 (
                     "INSERT INTO record_blobs (hash, seen_hour, bytes, data) VALUES (:hash, :hour, :bytes, :data) "

@@ -79,7 +79,7 @@ class PromptArchive:
             row = _Dated(report.generated_at, report.session_id, report.session_key, _digest(parts[-1]))
         told = msgspec.json.encode(row).decode()
         texts = {digest: text for text in parts if (digest := _digest(text)) not in self._stored}
-        await self._db.write_all(
+        await self._db.soon(
             *(
                 (
                     "INSERT INTO prompt_texts (hash, text) VALUES (:hash, :text) ON CONFLICT (hash) DO NOTHING",

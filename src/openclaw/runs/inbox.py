@@ -134,9 +134,11 @@ class Inbox:
         return _entry(rows[0]) if rows else None
 
     async def began(self, run_id: str) -> None:
-        await self._db.write(
-            "UPDATE inputs SET state = 'running', attempts = attempts + 1, updated_at = :now WHERE run_id = :run",
-            {"run": run_id, "now": millis(self._clock)},
+        await self._db.soon(
+            (
+                "UPDATE inputs SET state = 'running', attempts = attempts + 1, updated_at = :now WHERE run_id = :run",
+                {"run": run_id, "now": millis(self._clock)},
+            )
         )
 
     async def forgive(self, entry: InboxEntry) -> InboxEntry:

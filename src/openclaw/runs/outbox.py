@@ -444,18 +444,19 @@ class Outbox:
 
     async def begin(self, entry: OutboxEntry) -> bool:
         """Claims a message before its next piece leaves; false when somebody else has it."""
-        return bool(
-            await self._db.write(
-                "UPDATE outbox SET state = 'sending', owner = :me, attempts = attempts + 1, pieces = :pieces, "
-                "updated_at = :now WHERE message_id = :id AND state IN ('pending', 'unsure')",
-                {
-                    "id": entry.id,
-                    "me": self._owned.me,
-                    "pieces": msgspec.json.encode(entry.pieces or ("",)).decode(),
-                    "now": millis(self._clock),
-                },
-            )
+        claimed = await self._db.write(
+            "UPDATE outbox SET state = 'sending', owner = :me, attempts = attempts + 1, pieces = :pieces, "
+            "updated_at = :now WHERE message_id = :id AND state IN ('pending', 'unsure')",
+            {
+                "id": entry.id,
+                "me": self._owned.me,
+                "pieces": msgspec.json.encode(entry.pieces or ("",)).decode(),
+                "now": millis(self._clock),
+            },
         )
+        if claimed:
+            await self._db.sync()  # after a power cut it must be known that it may have left
+        return bool(claimed)
 
     async def arrived(self, entry: OutboxEntry, receipts: Sequence[Receipt], *, last: bool) -> None:
         """The next piece is there; a preview that it took the place of is an ordinary message from now on."""

@@ -377,7 +377,9 @@ class TurnRunner:
         """Puts the transcript on disk and the end of the run into the index, whatever ended it."""
         transcript = record.transcript
         try:
-            await asyncio.to_thread(transcript.sync)
+            if turn.reply_to is not None:
+                # What a platform is sent stands on the disk; for the others it is enough to outlive this process.
+                await asyncio.to_thread(transcript.sync)
             self._holding.keep(transcript.path, extend_conversation(session.known, transcript.added), transcript.ids)
             told = with_totals(session.row, record.total)
             if record.context_tokens is not None:

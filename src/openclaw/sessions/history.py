@@ -253,9 +253,11 @@ def extend_conversation(known: Conversation, added: Sequence[AnyEntry]) -> Conve
         size = size.plus(entry)
     context = structs.replace(known.context, messages=(*known.context.messages, *paired.messages))
     origins = conversation_origins(added, known.origins)
-    _note_questions(known.questions, added, len(known.path))
+    # The empty one is the same for every new conversation.
+    questions = known.questions if known.path else {}
+    _note_questions(questions, added, len(known.path))
     marks = (*known.marks, *(entry for entry in added if not isinstance(entry, MessageEntry)))
-    return Conversation((*known.path, *added), context, total, size, origins, known.questions, marks)
+    return Conversation((*known.path, *added), context, total, size, origins, questions, marks)
 
 
 class CachedConversation(Struct, frozen=True):

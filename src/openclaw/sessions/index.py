@@ -143,7 +143,7 @@ class SessionIndex:
     async def started(self, row: SessionRow, run_id: str, text: str, *, by_person: bool = True) -> None:
         """Records the start of a run; `text` becomes the title of an untitled session."""
         now = millis(self._clock)
-        await self._db.write_all(
+        await self._db.soon(
             (
                 "UPDATE sessions SET status = 'running', updated_at = :now, "
                 "last_interaction = CASE WHEN :person = 1 THEN :now ELSE last_interaction END, "
@@ -166,7 +166,7 @@ class SessionIndex:
         spent: dict[str, float | None] = {"input": usage.input, "output": usage.output}
         spent |= {"cache_read": usage.cache_read, "cache_write": usage.cache_write}
         spent["cost"] = usage.cost.total if usage.cost else None
-        await self._db.write_all(
+        await self._db.soon(
             (_INSERT, structs.asdict(structs.replace(row, status=status, title="", updated_at=row.updated_at or now))),
             (
                 "UPDATE runs SET status = :status, ended_at = :now, provider = :provider, model = :model, "

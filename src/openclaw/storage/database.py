@@ -48,6 +48,17 @@ class Database(Protocol):
         """Several statements in one transaction and one trip; gives the rows each changed."""
         ...
 
+    async def soon(self, *statements: tuple[str, Params]) -> None:
+        """Writes statements with the next write, or alone a moment later; whoever reads their tables sees them done.
+
+        For what nobody is told of before that next write.
+        """
+        ...
+
+    async def sync(self) -> None:
+        """Makes what was committed survive a power cut, too; the end of the process it survives without."""
+        ...
+
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Committed when the block ends well, else undone. Inside it, write through it: `write` beside it is a bug."""
         ...

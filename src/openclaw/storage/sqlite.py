@@ -6,12 +6,14 @@ checkpointing the write-ahead log.
 """
 
 import asyncio
+import logging
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal, TypeVar, TypeVarTuple
 
@@ -31,6 +33,11 @@ LARGEST_HERE = 256 * 1024
 """Characters of parameters up to which a write runs on the loop's thread."""
 LONGEST_LOG = 1000
 """Pages of the write-ahead log at which it is checkpointed."""
+SOON = 0.02
+"""Seconds that a write waits for another to go with."""
+_TABLE = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)", re.IGNORECASE)
+
+log = logging.getLogger(__name__)
 
 
 Admit = Callable[[int, int], None]
@@ -186,6 +193,11 @@ class _WriteLock(asyncio.Lock):
 
     _owner: asyncio.Task[object] | None = None
 
+    @property
+    def is_mine(self) -> bool:
+        """Whether this task has it."""
+        return self.locked() and self._owner is asyncio.current_task()
+
     async def acquire(self) -> Literal[True]:
         me = asyncio.current_task()
         if self.locked() and self._owner is me:
@@ -207,6 +219,10 @@ class Sqlite:
         self._write_lock = _WriteLock()
         self._listeners: dict[str, set[asyncio.Queue[str]]] = {}
         self._checkpointing: asyncio.Task[None] | None = None
+        self._later: list[tuple[str, Params | None]] = []
+        self._later_tables: frozenset[str] = frozenset()
+        self._later_timer: asyncio.TimerHandle | None = None
+        self._later_task: asyncio.Task[None] | None = None
 
     @cached_property
     def _loop_reader(self) -> apsw.Connection:
@@ -236,6 +252,8 @@ class Sqlite:
         return cls(path, writer, writing)
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
+        if self._later:
+            await self._write_what_is_in(sql)
         return await self._run_in(self._reading, self._read_in_thread, sql, params)
 
     def _read_in_thread(self, sql: str, params: Params | None) -> Sequence[Row]:
@@ -244,6 +262,8 @@ class Sqlite:
         return _read(self._reader, sql, params)
 
     async def look(self, sql: str, params: Params | None = None) -> Sequence[Row]:
+        if self._later:
+            await self._write_what_is_in(sql)
         try:
             if not self._write_lock.locked():
                 # The latest writes are in this connection's cache; another connection would read them from the file
@@ -258,13 +278,61 @@ class Sqlite:
         return (await self.write_all((sql, params)))[0]
 
     async def write_all(self, *statements: tuple[str, Params | None]) -> tuple[int, ...]:
-        values = [value for _, params in statements if params for value in params.values()]
-        size = sum(len(value) for value in values if isinstance(value, str | bytes))
         async with self._write_lock:
-            return await self.on(self._loop_writer if size <= LARGEST_HERE else self._writer, _write, *statements)
+            later = self._take_later()
+            both = (*later, *statements)
+            values = [value for _, params in both if params for value in params.values()]
+            size = sum(len(value) for value in values if isinstance(value, str | bytes))
+            connection = self._loop_writer if size <= LARGEST_HERE else self._writer
+            try:
+                return (await self.on(connection, _write, *both))[len(later) :]
+            except StateError:
+                if not later or not statements:
+                    raise
+            # What goes wrong with one of them must not take the others with it.
+            try:
+                await self.on(connection, _write, *later)
+            except StateError as error:
+                log.error("%d changes were lost: %s", len(later), error.message)
+            return await self.on(connection, _write, *statements)
+
+    async def soon(self, *statements: tuple[str, Params | None]) -> None:
+        self._later += statements
+        self._later_tables = self._later_tables.union(*(_tables_in(sql) for sql, _ in statements))
+        if self._later_timer is None:
+            self._later_timer = asyncio.get_running_loop().call_later(SOON, self._write_later)
+
+    async def _write_what_is_in(self, sql: str) -> None:
+        """Writes what waits, when `sql` reads of it."""
+        if self._later_tables & _tables_in(sql) and not self._write_lock.is_mine:
+            await self.write_all()
+
+    def _take_later(self) -> list[tuple[str, Params | None]]:
+        later, self._later, self._later_tables = self._later, [], frozenset()
+        if self._later_timer is not None:
+            self._later_timer.cancel()
+            self._later_timer = None
+        return later
+
+    def _write_later(self) -> None:
+        async def write() -> None:
+            try:
+                await self.write_all()
+            except StateError as error:
+                log.error("changes were lost: %s", error.message)
+
+        self._later_timer = None
+        self._later_task = asyncio.get_running_loop().create_task(write(), name="late writes")
+
+    async def sync(self) -> None:
+        if self._later:
+            await self.write_all()
+        await asyncio.to_thread(_sync_log, self.path)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[_Transaction]:
+        if self._later and not self._write_lock.is_mine:
+            await self.write_all()
         async with self._write_lock:
             try:
                 await self.on(self._loop_writer, _write, ("BEGIN IMMEDIATE", None))
@@ -299,6 +367,10 @@ class Sqlite:
                 del self._listeners[topic]
 
     async def close(self) -> None:
+        if self._later_task is not None:
+            await asyncio.wait({self._later_task})
+        if self._later:
+            await self.write_all()
         if self._checkpointing is not None:
             await asyncio.wait({self._checkpointing})
         for name in ("_loop_reader", "_loop_writer"):
@@ -343,6 +415,22 @@ class Sqlite:
         with suppress(StateError):
             async with self._write_lock:
                 await self.on(self._writer, apsw.Connection.wal_checkpoint)
+
+
+@lru_cache(maxsize=512)
+def _tables_in(sql: str) -> frozenset[str]:
+    """The tables that a statement names."""
+    return frozenset(_TABLE.findall(sql))
+
+
+def _sync_log(path: Path) -> None:
+    """Puts the write-ahead log on the disk; a checkpoint that came before has done that itself."""
+    with suppress(FileNotFoundError):
+        descriptor = os.open(f"{path}-wal", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _connect_reader(path: Path) -> apsw.Connection:

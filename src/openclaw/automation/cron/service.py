@@ -107,7 +107,7 @@ class JobDelivery:
         # Slow to import, and few installations post results.
         import httpx2
 
-        from openclaw.tools.web_fetch import GuardedTransport, system_resolve
+        from openclaw.tools.web_client import GuardedTransport, system_resolve
 
         settings = self.context.cron_settings.current
         token = settings.webhook_token

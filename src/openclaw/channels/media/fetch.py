@@ -11,7 +11,7 @@ import httpx2
 from openclaw.core.channel import MessageRefused, TryLater
 from openclaw.core.errors import InvalidRequest
 from openclaw.tools.settings import FetchSettings
-from openclaw.tools.web_fetch import REDIRECTS, USER_AGENT, GuardedTransport
+from openclaw.tools.web_client import REDIRECTS, USER_AGENT, GuardedTransport
 from openclaw.tools.web_guard import AddressBlocked, address_rules, check_host, parse_url
 
 FETCH_SECONDS = 300.0
