@@ -1,10 +1,16 @@
 """What platforms on loopback share: servers that live as long as a block, waiting for what happens, requests."""
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
+
+from openclaw.core.channel import Inbound, Platform
+from openclaw.core.errors import StateError
+from tests.plugins.support import DEADLINE
 
 F = TypeVar("F")
 
@@ -117,3 +123,50 @@ class ScriptedHandler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         return None
+
+
+class Heard:
+    """An inbox that remembers; it fails as often as it is told."""
+
+    def __init__(self, cursor: str | None = None, failures: int = 0) -> None:
+        self.events: list[Inbound] = []
+        self.cursor = cursor
+        self.failures = failures
+        self.connections = 0
+        self.changed = asyncio.Event()
+
+    def connected(self) -> None:
+        self.connections += 1
+        self.changed.set()
+
+    async def take(self, events: Sequence[Inbound], cursor: str | None) -> None:
+        if events and self.failures:
+            self.failures -= 1
+            raise StateError("the disk is full")
+        self.events += [each for each in events if each.id not in {known.id for known in self.events}]
+        self.cursor = cursor or self.cursor
+        self.changed.set()
+
+    async def until(self, wanted: int | Callable[[], object]) -> list[Inbound]:
+        """What was heard, once it is so much, or once something is true."""
+        async with asyncio.timeout(DEADLINE):
+            while not (len(self.events) >= wanted if isinstance(wanted, int) else wanted()):
+                self.changed.clear()
+                await self.changed.wait()
+        return self.events
+
+
+@asynccontextmanager
+async def listening(platform: Platform, inbox: Heard) -> AsyncIterator["asyncio.Task[None]"]:
+    """The account listens for as long as the block lasts."""
+    task = asyncio.create_task(platform.run(inbox.cursor, inbox))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def there(server: ScriptedServer[Any], true: Callable[[], object]) -> None:
+    """Waits until the server has seen something."""
+    await asyncio.to_thread(server.until, true, DEADLINE)
