@@ -109,6 +109,14 @@ def test_imports_stand_at_the_top_but_in_the_three_places_of_the_architecture(ho
     assert len(house.inner_imports) <= 60, house.inner_imports
 
 
+def test_there_is_one_list_of_gates_and_one_place_that_asks_it() -> None:
+    """Whoever runs tools gets the runner with its gates from the preparer; nobody else makes one."""
+    makes = [path for path in FILES if "ToolRunner(" in path.read_text().replace("class ToolRunner", "")]
+    asks = [path for path in FILES if "in self._gates" in path.read_text()]
+    assert [str(path.relative_to(SRC)) for path in makes] == ["runs/prepare.py"]
+    assert [str(path.relative_to(SRC)) for path in asks] == ["agent/tool_runner.py"]
+
+
 def test_a_public_class_name_exists_once(house: Any) -> None:
     assert not house.names_twice
 

@@ -10,9 +10,9 @@ from openclaw.agent.tool_runner import ToolRunner
 from openclaw.agent.tool_search import DIRECT, SEARCH_SPECS, search, split_tools
 from openclaw.core.events import ToolEnded, ToolStarted
 from openclaw.core.messages import ToolCall
-from openclaw.core.tool import Effects, Output, Tool, ToolContext
+from openclaw.core.tool import Effects, Output, Tool, ToolContext, tool_spec
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, ask, calls, says
-from openclaw.tools.base import SimpleTool, tool_spec
+from openclaw.tools.base import SimpleTool
 
 pytestmark = pytest.mark.anyio
 

@@ -1,5 +1,6 @@
 """The shipped skills: whole, usable, and their programs do what they say."""
 
+import runpy
 import subprocess
 import sys
 import zipfile
@@ -9,7 +10,6 @@ from typing import Any
 import pytest
 
 from openclaw.skills.find import bundled
-from openclaw.skills.seal import digests
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.store import shipped_digests
 from tests.skills.loopback import serving
@@ -28,7 +28,8 @@ def run(script: str, *arguments: str, cwd: Path | None = None) -> subprocess.Com
 
 
 def test_the_digests_are_those_of_the_files():
-    assert digests() == shipped_digests(), "a shipped skill was edited: python -m openclaw.skills.seal"
+    sealing = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "seal-skills"))
+    assert sealing["digests"]() == shipped_digests(), "a shipped skill was edited: scripts/seal-skills"
     assert sorted(shipped_digests()) == NAMES
 
 

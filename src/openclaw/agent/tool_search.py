@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from openclaw.core.messages import ToolCall
-from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec
-from openclaw.tools.base import ArgsTool, json_output, param, tool_spec
+from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec, param, tool_spec
+from openclaw.tools.base import ArgsTool, json_output
 
 DIRECT = frozenset(
     "read write edit exec process grep find ls web_search web_fetch memory_search memory_get cron message "

@@ -3,17 +3,35 @@
 import asyncio
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 from msgspec import Struct
 
 from openclaw.channels.settings import ChannelSettings, CredentialFile
 from openclaw.config.schema import BUILT_IN_CHANNELS
-from openclaw.core.channel import AccountClosed, AccountProbe, LogsOut, Platform, Probes, TryLater
+from openclaw.core.channel import (
+    AccountClosed,
+    AccountProbe,
+    Address,
+    Channel,
+    ChannelFacts,
+    LogsOut,
+    MessageRefused,
+    Outbound,
+    Platform,
+    Probes,
+    Receipt,
+    ShowsTyping,
+    TakesEvents,
+    TryLater,
+    Unsure,
+)
 from openclaw.core.clock import Clock
-from openclaw.core.errors import ConfigError
+from openclaw.core.errors import ConfigError, InvalidRequest, NotFound
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
+from openclaw.plugins.process import PluginFailed
 from openclaw.security.settings import CommandsSettings
 
 PROBE_SECONDS = 15.0
@@ -111,3 +129,46 @@ async def sign_out_platform(platform: object) -> bool:
         return False
     await platform.logout()
     return True
+
+
+# Channels of plugins.
+
+TYPING_EVERY = 5.0
+FINAL = ("InvalidRequest", "NotFound")
+
+
+class PluginChannel:
+    """Adapts `Channel` to `Platform`."""
+
+    account = "default"
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.name = channel.name
+        self.facts = ChannelFacts(
+            media_bytes=50_000_000, typing_every=TYPING_EVERY if isinstance(channel, ShowsTyping) else 0.0
+        )
+
+    async def run(self, cursor: str | None, inbox: TakesEvents) -> None:
+        inbox.connected()
+        async with aclosing(self.channel.listen()) as heard:  # type: ignore[type-var]
+            async for message in heard:
+                await inbox.take([message], None)
+
+    async def send(self, message: Outbound) -> Receipt:
+        try:
+            return await self.channel.send(message)
+        except PluginFailed as error:
+            if error.kind in FINAL:
+                raise MessageRefused(error.message) from error
+            # Without an exception of its own its process ended or hung: the message may have left before.
+            raise (TryLater if error.kind else Unsure)(error.message) from error
+        except (InvalidRequest, NotFound) as error:
+            raise MessageRefused(error.message) from error
+
+    async def typing(self, to: Address) -> None:
+        if isinstance(self.channel, ShowsTyping):
+            await self.channel.typing(to)
+
+    async def close(self) -> None:
+        """Does nothing: the plugin ends with its process."""

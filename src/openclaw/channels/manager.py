@@ -14,6 +14,7 @@ from openclaw.channels.accounts import (
     AccountConfig,
     AccountName,
     ChannelContext,
+    PluginChannel,
     configured_accounts,
     connect,
     probe_platform,
@@ -25,7 +26,6 @@ from openclaw.channels.inbound import InboundHandler, join_fragments
 from openclaw.channels.inbox import ChannelInbox, Conversation, RecordedChannelEvent
 from openclaw.channels.media.outbound import FindFile, OutgoingMedia
 from openclaw.channels.media.voice import VoiceNotes
-from openclaw.channels.plugin_channel import PluginChannel
 from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.typing import TypingNotices
 from openclaw.config.live import LiveConfig

@@ -54,6 +54,12 @@ class ChannelSetup(Struct, frozen=True, kw_only=True, rename="camel"):
     fields: tuple[SetupField, ...]
 
 
+def _field(key: str, label: str, hint: str = "", *, option: str = "", **more: Any) -> SetupField:
+    """A field; the command line calls it by its name in the file, unless `option` says otherwise."""
+    name = option or re.sub("(?=[A-Z])", "-", key).lower()
+    return SetupField(key=key, option=name, label=label, hint=hint, **more)
+
+
 SETUPS = {
     each.channel: each
     for each in (
@@ -64,17 +70,16 @@ SETUPS = {
             then="Write to {name} in Telegram.",
             unowned="It answers with a command: run that here, and you are its owner.",
             fields=(
-                SetupField(key="botToken", option="token", label="Token", secret=True, opens=True),
-                SetupField(
-                    key="tokenFile",
-                    option="token-file",
-                    label="File with the token",
-                    hint="it stays there, and is read at every start",
+                _field("botToken", "Token", option="token", secret=True, opens=True),
+                _field(
+                    "tokenFile",
+                    "File with the token",
+                    "it stays there, and is read at every start",
                     opens=True,
                     asked=False,
                 ),
-                SetupField(key="apiRoot", option="api-root", label="Address of another Bot API server", asked=False),
-                SetupField(key=OWNER, option="owner", label="Your own account", hint="its number", asked=False),
+                _field("apiRoot", "Address of another Bot API server", asked=False),
+                _field(OWNER, "Your own account", "its number", asked=False),
             ),
         ),
         ChannelSetup(
@@ -85,9 +90,9 @@ SETUPS = {
             then="Write {name} a direct message in Discord.",
             unowned="It answers with a command: run that here, and you are its owner.",
             fields=(
-                SetupField(key="token", option="token", label="Token", secret=True, opens=True),
-                SetupField(key="apiRoot", option="api-root", label="Address of another server", asked=False),
-                SetupField(key=OWNER, option="owner", label="Your own account", hint="its number", asked=False),
+                _field("token", "Token", secret=True, opens=True),
+                _field("apiRoot", "Address of another server", asked=False),
+                _field(OWNER, "Your own account", "its number", asked=False),
             ),
         ),
         ChannelSetup(
@@ -99,28 +104,17 @@ SETUPS = {
             then="Write {name} a direct message in Slack.",
             unowned="It answers with a command: run that here, and you are its owner.",
             fields=(
-                SetupField(
-                    key="botToken", option="bot-token", label="Bot token", hint="xoxb-…", secret=True, opens=True
-                ),
-                SetupField(
-                    key="appToken",
-                    option="app-token",
-                    label="App-level token",
-                    hint="xapp-…",
-                    secret=True,
-                    opens=True,
-                    unless="signingSecret",
-                ),
-                SetupField(
-                    key="signingSecret",
-                    option="signing-secret",
-                    label="Signing secret, when Slack calls the gateway over HTTP",
+                _field("botToken", "Bot token", "xoxb-…", secret=True, opens=True),
+                _field("appToken", "App-level token", "xapp-…", secret=True, opens=True, unless="signingSecret"),
+                _field(
+                    "signingSecret",
+                    "Signing secret, when Slack calls the gateway over HTTP",
                     secret=True,
                     opens=True,
                     asked=False,
                 ),
-                SetupField(key="apiRoot", option="api-root", label="Address of another server", asked=False),
-                SetupField(key=OWNER, option="owner", label="Your own account", hint="such as U0123ABCD", asked=False),
+                _field("apiRoot", "Address of another server", asked=False),
+                _field(OWNER, "Your own account", "such as U0123ABCD", asked=False),
             ),
         ),
         ChannelSetup(
@@ -131,24 +125,15 @@ SETUPS = {
             then="Write to {name} in Signal.",
             unowned="It answers with a command: run that here, and you are its owner.",
             fields=(
-                SetupField(
-                    key="account",
-                    option="number",
-                    label="The assistant's number",
-                    hint="such as +15551234567",
-                    opens=True,
-                ),
-                SetupField(
-                    key="httpUrl",
-                    option="http-url",
-                    label="Address of a signal-cli daemon",
-                    hint="such as http://127.0.0.1:8080; empty to have it started",
+                _field("account", "The assistant's number", "such as +15551234567", option="number", opens=True),
+                _field(
+                    "httpUrl",
+                    "Address of a signal-cli daemon",
+                    "such as http://127.0.0.1:8080; empty to have it started",
                     optional=True,
                 ),
-                SetupField(key="cliPath", option="cli-path", label="The program signal-cli", asked=False),
-                SetupField(
-                    key=OWNER, option="owner", label="Your own account", hint="your number, or uuid:…", asked=False
-                ),
+                _field("cliPath", "The program signal-cli", asked=False),
+                _field(OWNER, "Your own account", "your number, or uuid:…", asked=False),
             ),
         ),
         ChannelSetup(
@@ -158,30 +143,22 @@ SETUPS = {
             then="Write a mail to {name}. If no answer comes, openclaw channels logs email says why.",
             unowned="First say who you are: openclaw config set commands.ownerAllowFrom '[\"email:you@example.com\"]'",
             fields=(
-                SetupField(key="address", option="address", label="Its address", hint="such as claw@example.com"),
-                SetupField(key="password", option="password", label="Password", secret=True, opens=True),
-                SetupField(
-                    key="imap",
-                    option="imap",
-                    label="Server for reading",
-                    hint="HOST or HOST:PORT; empty when it is imap.DOMAIN or a large provider's",
+                _field("address", "Its address", "such as claw@example.com"),
+                _field("password", "Password", secret=True, opens=True),
+                _field(
+                    "imap",
+                    "Server for reading",
+                    "HOST or HOST:PORT; empty when it is imap.DOMAIN or a large provider's",
                     optional=True,
                 ),
-                SetupField(
-                    key="smtp",
-                    option="smtp",
-                    label="Server for sending",
-                    hint="HOST or HOST:PORT; empty when it is smtp.DOMAIN or a large provider's",
+                _field(
+                    "smtp",
+                    "Server for sending",
+                    "HOST or HOST:PORT; empty when it is smtp.DOMAIN or a large provider's",
                     optional=True,
                 ),
-                SetupField(key="user", option="user", label="Name to sign in with", asked=False),
-                SetupField(
-                    key=OWNER,
-                    option="owner",
-                    label="Your own address",
-                    hint="it is heard, and may command the assistant",
-                    optional=True,
-                ),
+                _field("user", "Name to sign in with", asked=False),
+                _field(OWNER, "Your own address", "it is heard, and may command the assistant", optional=True),
             ),
         ),
         ChannelSetup(
@@ -191,40 +168,21 @@ SETUPS = {
             then="Invite {name} to a conversation from your own account, and write to it.",
             unowned="First say who you are: openclaw config set commands.ownerAllowFrom '[\"matrix:@you:server\"]'",
             fields=(
-                SetupField(
-                    key="homeserver", option="homeserver", label="Homeserver", hint="such as https://matrix.org"
-                ),
-                SetupField(
-                    key="accessToken",
-                    option="access-token",
-                    label="Access token",
-                    hint="or leave it empty, and give account and password",
+                _field("homeserver", "Homeserver", "such as https://matrix.org"),
+                _field(
+                    "accessToken",
+                    "Access token",
+                    "or leave it empty, and give account and password",
                     secret=True,
                     opens=True,
                     optional=True,
                 ),
-                SetupField(
-                    key="userId",
-                    option="user-id",
-                    label="Account",
-                    hint="such as @claw:matrix.org",
-                    optional=True,
-                    unless="accessToken",
-                ),
-                SetupField(
-                    key="password",
-                    option="password",
-                    label="Password",
-                    secret=True,
-                    opens=True,
-                    optional=True,
-                    unless="accessToken",
-                ),
-                SetupField(
-                    key=OWNER,
-                    option="owner",
-                    label="Your own account",
-                    hint="such as @ada:matrix.org: it is heard, and may command the assistant",
+                _field("userId", "Account", "such as @claw:matrix.org", optional=True, unless="accessToken"),
+                _field("password", "Password", secret=True, opens=True, optional=True, unless="accessToken"),
+                _field(
+                    OWNER,
+                    "Your own account",
+                    "such as @ada:matrix.org: it is heard, and may command the assistant",
                     optional=True,
                 ),
             ),
@@ -239,22 +197,12 @@ SETUPS = {
             "Configuration, subscribe to messages, and write to {name}.",
             unowned="It answers with a command: run that here, and you are its owner.",
             fields=(
-                SetupField(
-                    key="phoneNumberId", option="phone-number-id", label="Phone number ID", hint="not the number itself"
-                ),
-                SetupField(key="accessToken", option="access-token", label="Access token", secret=True, opens=True),
-                SetupField(key="appSecret", option="app-secret", label="App secret", secret=True),
-                SetupField(
-                    key="verifyToken",
-                    option="verify-token",
-                    label="Verify token",
-                    hint="make up a word; Meta repeats it",
-                    secret=True,
-                ),
-                SetupField(key="apiRoot", option="api-root", label="Address of another server", asked=False),
-                SetupField(
-                    key=OWNER, option="owner", label="Your own number", hint="such as +4915112345678", optional=True
-                ),
+                _field("phoneNumberId", "Phone number ID", "not the number itself"),
+                _field("accessToken", "Access token", secret=True, opens=True),
+                _field("appSecret", "App secret", secret=True),
+                _field("verifyToken", "Verify token", "make up a word; Meta repeats it", secret=True),
+                _field("apiRoot", "Address of another server", asked=False),
+                _field(OWNER, "Your own number", "such as +4915112345678", optional=True),
             ),
         ),
         ChannelSetup(
@@ -264,27 +212,18 @@ SETUPS = {
             then="Write to {name}: /msg NICK hello.",
             unowned="It answers with a command: run that here, and you are its owner.",
             fields=(
-                SetupField(key="server", option="server", label="Server", hint="such as irc.libera.chat"),
-                SetupField(key="nick", option="nick", label="Nick"),
-                SetupField(
-                    key="password",
-                    option="password",
-                    label="Password of its account",
-                    hint="empty when it has none",
+                _field("server", "Server", "such as irc.libera.chat"),
+                _field("nick", "Nick"),
+                _field(
+                    "password",
+                    "Password of its account",
+                    "empty when it has none",
                     secret=True,
                     opens=True,
                     optional=True,
                 ),
-                SetupField(
-                    key="serverPassword",
-                    option="server-password",
-                    label="Password of the server itself",
-                    secret=True,
-                    asked=False,
-                ),
-                SetupField(
-                    key=OWNER, option="owner", label="Your own account there", hint="or nick!user@host", asked=False
-                ),
+                _field("serverPassword", "Password of the server itself", secret=True, asked=False),
+                _field(OWNER, "Your own account there", "or nick!user@host", asked=False),
             ),
         ),
         ChannelSetup(
@@ -295,9 +234,9 @@ SETUPS = {
             then="Let your program call https://YOUR-GATEWAY/webhook.",
             unowned="Say who is the owner there: openclaw config set commands.ownerAllowFrom '[\"webhook:SENDER\"]'",
             fields=(
-                SetupField(key="url", option="url", label="Address of your program"),
-                SetupField(key="secret", option="secret", label="Secret", secret=True, opens=True),
-                SetupField(key=OWNER, option="owner", label="Your own name there", asked=False),
+                _field("url", "Address of your program"),
+                _field("secret", "Secret", secret=True, opens=True),
+                _field(OWNER, "Your own name there", asked=False),
             ),
         ),
     )

@@ -12,10 +12,10 @@ from openclaw.channels.messages import Attachments, ButtonArgs, MessageService, 
 from openclaw.core.channel import Action, Address, Outbound
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import MAIN, parse_session_key
-from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec, tool_spec
 from openclaw.runs.inbox import Inbox
 from openclaw.runs.request import RunRequest
-from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, parse_args, tool_spec
+from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, parse_args
 
 MOST_TARGETS = 50
 ELSEWHERE = ("channel", "target", "targets", "accountId", "threadId")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -10,8 +11,10 @@ from openclaw.agent.settings import default_agent
 from openclaw.config.edit import Editor
 from openclaw.config.live import LiveConfig
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import AuthFailed, ConfigError, InvalidRequest
-from openclaw.core.provider import OpenProvider
+from openclaw.core.errors import AuthFailed, ConfigError, InvalidRequest, OpenClawError
+from openclaw.core.events import TextDelta
+from openclaw.core.messages import User
+from openclaw.core.provider import ModelRequest, OpenProvider
 from openclaw.core.secret import Secret
 from openclaw.models import credentials
 from openclaw.models.discover import list_served
@@ -21,7 +24,6 @@ from openclaw.models.refs import ModelRef
 from openclaw.models.registry import OFFLINE, ProviderFacts
 from openclaw.models.service import ModelService
 from openclaw.models.settings import ModelEntry, ProviderSettings
-from openclaw.models.trial import ModelTrial, try_model
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.params import NonEmpty, NoParams, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
@@ -32,6 +34,50 @@ MOST_LOGINS = 20
 """Sign-ins that can be on their way at the same time; the oldest gives way."""
 TAKEN_UP_SECONDS = 10.0
 """How long a running gateway may take to follow its file; what was connected is kept all the same."""
+
+
+# Trying a model with one small question, before a key or an address is kept.
+
+TRIAL_SECONDS = 30.0
+QUESTION = "Answer with the single word: ready"
+ANSWER_CHARS = 200
+
+
+class ModelTrial(Struct, frozen=True, kw_only=True):
+    """How a model answered the question, or why it did not."""
+
+    ref: ModelRef
+    answer: str = ""
+    problem: str = ""
+    seconds: float = 0.0
+
+
+async def try_model(
+    models: ModelSet, ref: ModelRef, open_provider: OpenProvider, clock: Clock, seconds: float = TRIAL_SECONDS
+) -> ModelTrial:
+    """Asks `ref` once, with the credential that would be used first."""
+    began, answered, answer = clock.now(), False, ""
+    try:
+        model = models.model(ref)
+        credential = models.credentials(ref, millis(clock))[0]
+        question = User(content=QUESTION, timestamp=millis(clock))
+        request = ModelRequest(model=model, messages=(question,), max_tokens=64)
+        provider = open_provider(models.endpoint(model, credential))
+        async with asyncio.timeout(seconds), aclosing(provider.stream(request)) as events:  # type: ignore[type-var]
+            async for event in events:
+                answered = True
+                answer += event.text if isinstance(event, TextDelta) else ""
+    except TimeoutError:
+        if not answered:
+            return ModelTrial(ref=ref, problem=f"{ref.key} has not answered within {seconds:.0f} s")
+    except OpenClawError as error:
+        return ModelTrial(ref=ref, problem=error.message)
+    if not answered:
+        return ModelTrial(ref=ref, problem=f"{ref.key} gave an empty answer")
+    return ModelTrial(ref=ref, answer=" ".join(answer.split())[:ANSWER_CHARS], seconds=clock.now() - began)
+
+
+# Connecting it.
 
 
 class ModelsConnectParams(Params, frozen=True, kw_only=True):

@@ -17,9 +17,9 @@ from openclaw.config.source import parse
 from openclaw.config.tree import parse_path
 from openclaw.config.update import UpdateInstallation
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec, tool_spec
 from openclaw.process.environment import Environment
-from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, parse_args, tool_spec
+from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, parse_args
 
 Action = Literal[
     "config.get", "config.schema", "config.schema.lookup", "config.patch", "config.apply", "restart", "update.run"

@@ -1,13 +1,14 @@
-"""The tool seam: a tool's description, effects, call and result; approvals; and MCP-style tool servers."""
+"""The tool seam: a tool's description from its argument type, effects, call, result; approvals; MCP-style servers."""
 
 from collections.abc import Callable, Mapping
 from enum import Flag, auto
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from types import UnionType
+from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, runtime_checkable
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from openclaw.core.messages import AskedQuestion, Image, Text, ToolCall, WithText
 from openclaw.core.text import Origin
@@ -252,3 +253,66 @@ class ServerResult(Struct, frozen=True, kw_only=True):
     content: tuple[Text | Image, ...] = ()
     structured: Any = None
     is_error: bool = False
+
+
+# Specs.
+
+
+def param(about: str = "", **schema: Any) -> Meta:
+    """Describes a field whose name does not say it; `schema` overrides what its type says, None leaves a key out."""
+    return Meta(description=about, extra_json_schema=schema)
+
+
+def properties_of(args: type[Struct]) -> dict[str, Any]:
+    """The JSON schemas of the fields of an argument struct, by their names on the wire."""
+    return {field.encode_name: _schema(field.type) for field in msgspec.structs.fields(args)}
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        about = inner[1]
+        found = {**_schema(inner[0]), "description": about.description or None, **(about.extra_json_schema or {})}
+        return {name: value for name, value in found.items() if value is not None}
+    if origin in (Union, UnionType):  # with None, which only says that it may be left out
+        return _schema(inner[0])
+    if origin is Literal:
+        return {"type": "string", "enum": list(inner)}
+    if origin is tuple:
+        return {"type": "array", "items": _schema(inner[0])}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _schema(inner[1])}
+    if kind is Any:
+        return {}
+    if issubclass(kind, Struct):
+        required = [field.encode_name for field in msgspec.structs.fields(kind) if field.required]
+        return {"type": "object", "properties": properties_of(kind), **({"required": required} if required else {})}
+    return {"type": {str: "string", bool: "boolean", int: "integer", float: "number"}[kind]}
+
+
+def tool_spec(
+    name: str,
+    label: str,
+    summary: str,
+    description: str,
+    properties: Mapping[str, Any] | type[Struct],
+    *required: str,
+    aliases: Mapping[str, str] | None = None,
+    absent: Mapping[str, str] | None = None,
+    rare: tuple[str, ...] = (),
+) -> ToolSpec:
+    """A spec with parameters from an argument struct, or from written properties and the names of required ones."""
+    if isinstance(properties, Mapping):
+        parameters = {"type": "object", "properties": properties, **({"required": list(required)} if required else {})}
+    else:
+        parameters = _schema(properties)
+    return ToolSpec(
+        name=name,
+        label=label,
+        summary=summary,
+        description=description,
+        parameters=parameters,
+        aliases=aliases or {},
+        absent=absent or {},
+        rare=rare,
+    )

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.messages import Text
 from openclaw.core.text import UNTRUSTED, Label, head, make_origin, merge_origins, neutralise
-from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.core.tool import Effects, Output, ToolContext, param, tool_spec
 from openclaw.memory import citations, files, notes, rank
 from openclaw.memory.index import MemoryIndex, SearchAnswer
 from openclaw.memory.settings import Citations
@@ -24,15 +24,15 @@ DEADLINE = 30.0
 
 class MemorySearchArgs(Struct, frozen=True, rename="camel"):
     query: str
-    max_results: int | None = None
-    min_score: float | None = None
+    max_results: Annotated[int | None, param("default 6", minimum=1)] = None
+    min_score: Annotated[float | None, param("0 to 1, default 0.35")] = None
     corpus: Literal["memory", "sessions", "all"] = "all"
 
 
 class MemoryGetArgs(Struct, frozen=True):
     path: str
-    start: int | None = msgspec.field(default=None, name="from")
-    lines: int | None = None
+    start: Annotated[int | None, param("first line, from 1", minimum=1)] = msgspec.field(default=None, name="from")
+    lines: Annotated[int | None, param("default 120", minimum=1)] = None
     corpus: Literal["memory", "all"] = "all"
 
 
@@ -49,28 +49,14 @@ class _MemoryTool:
 class MemorySearch(_MemoryTool):
     """Searches notes by keywords and vectors."""
 
-    spec = ToolSpec(
-        name="memory_search",
-        label="Memory Search",
-        summary="search memory; do it before you answer about the past",
-        description=(
-            "Mandatory recall step: search MEMORY.md, memory/*.md and, where enabled, earlier conversations, by "
-            "meaning and words. Gives snippets with path and lines. disabled=true: memory is unavailable, tell the "
-            "user."
-        ),
-        parameters={
-            "type": "object",
-            "required": ["query"],
-            "properties": {
-                "query": {"type": "string"},
-                "maxResults": {"type": "integer", "minimum": 1, "description": "default 6"},
-                "minScore": {"type": "number", "description": "0 to 1, default 0.35"},
-                "corpus": {
-                    "type": "string",
-                    "enum": ["memory", "sessions", "all"],
-                },
-            },
-        },
+    spec = tool_spec(
+        "memory_search",
+        "Memory Search",
+        "search memory; do it before you answer about the past",
+        "Mandatory recall step: search MEMORY.md, memory/*.md and, where enabled, earlier conversations, by "
+        "meaning and words. Gives snippets with path and lines. disabled=true: memory is unavailable, tell the "
+        "user.",
+        MemorySearchArgs,
         rare=("minScore", "corpus"),
         aliases={"max_results": "maxResults", "min_score": "minScore", "limit": "maxResults"},
     )
@@ -133,21 +119,12 @@ class MemorySearch(_MemoryTool):
 class MemoryGet(_MemoryTool):
     """Reads some lines of a note."""
 
-    spec = ToolSpec(
-        name="memory_get",
-        label="Memory Get",
-        summary="read lines of a memory file",
-        description=("Read lines of MEMORY.md or memory/*.md: after memory_search, only those you need."),
-        parameters={
-            "type": "object",
-            "required": ["path"],
-            "properties": {
-                "path": {"type": "string"},
-                "from": {"type": "integer", "minimum": 1, "description": "first line, from 1"},
-                "lines": {"type": "integer", "minimum": 1, "description": "default 120"},
-                "corpus": {"type": "string", "enum": ["memory", "all"]},
-            },
-        },
+    spec = tool_spec(
+        "memory_get",
+        "Memory Get",
+        "read lines of a memory file",
+        "Read lines of MEMORY.md or memory/*.md: after memory_search, only those you need.",
+        MemoryGetArgs,
         rare=("corpus",),
         aliases={"file": "path", "start": "from", "startLine": "from"},
     )

@@ -6,9 +6,9 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentsSettings, ModelChoiceSettings, agent_ids, resolve_agent
 from openclaw.config.live import LiveConfig
@@ -17,7 +17,7 @@ from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey, normalise_agent
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin, sanitize_line
-from openclaw.core.tool import Effects, Output, ToolContext
+from openclaw.core.tool import Effects, Output, ToolContext, param, tool_spec
 from openclaw.harnesses.acp.choice import PROVIDER, choose_agent
 from openclaw.models import thinking
 from openclaw.models.service import ModelService
@@ -25,7 +25,7 @@ from openclaw.runs.subagents import Subagent, SubagentService, SubagentTask, sel
 from openclaw.security.sandboxes.service import SandboxService
 from openclaw.sessions.service import SessionService
 from openclaw.storage import atomic
-from openclaw.tools.base import SimpleTool, json_output, parse_args, tool_spec
+from openclaw.tools.base import SimpleTool, json_output, parse_args
 from openclaw.tools.settings import AttachmentSettings, ToolsSettings
 from openclaw.workspace.seed import Workspaces
 
@@ -93,6 +93,7 @@ class SpawnAttachment(Struct, frozen=True, rename="camel"):
     name: str
     content: str
     encoding: Literal["utf8", "base64"] = "utf8"
+    mime_type: str = ""
 
 
 class MountArgs(Struct, frozen=True, rename="camel"):
@@ -100,25 +101,28 @@ class MountArgs(Struct, frozen=True, rename="camel"):
 
 
 class SpawnArgs(Struct, frozen=True, rename="camel"):
-    task: str
-    label: str = ""
-    task_name: str = ""
-    agent_id: str = ""
-    model: str = ""
-    thinking: str = ""
-    run_timeout_seconds: int | None = None
-    cwd: str = ""
-    runtime: str = "subagent"
-    resume_session_id: str = ""
-    mode: Literal["run", "session"] | None = None
-    thread: bool | None = None
-    stream_to: Literal["parent"] | None = None
-    cleanup: Literal["keep", "delete"] = "keep"
-    sandbox: Literal["inherit", "require"] = "inherit"
-    context: Literal["isolated", "fork"] | None = None
-    expects_completion_message: bool | None = None
-    attachments: tuple[SpawnAttachment, ...] = field(default_factory=tuple)
-    attach_as: MountArgs = MountArgs()
+    task: Annotated[str, param("all it needs: goal, inputs, what to return")]
+    label: Annotated[str, param("for people")] = ""
+    task_name: Annotated[str, param("to refer to it: a-z, 0-9, _ and -")] = ""
+    agent_id: Annotated[str, param("another agent, see agents_list")] = ""
+    model: Annotated[str, param("provider/model or alias")] = ""
+    thinking: Annotated[str, param("level")] = ""
+    run_timeout_seconds: Annotated[int | None, param("0: never", minimum=0)] = None
+    cwd: Annotated[str, param("inside the workspace")] = ""
+    runtime: Annotated[str, param("acp: the external coding agent agentId", enum=["subagent", "acp", "codex"])] = (
+        "subagent"
+    )
+    resume_session_id: Annotated[str, param("acp: continue this session of the agent")] = ""
+    mode: Annotated[Literal["run", "session"] | None, param("session: keep it for more tasks")] = None
+    thread: Annotated[bool | None, param("a thread of this chat for it, where people go on with it")] = None
+    stream_to: Annotated[Literal["parent"] | None, param("be told what it does meanwhile")] = None
+    cleanup: Annotated[Literal["keep", "delete"], param("its session, afterwards")] = "keep"
+    sandbox: Annotated[Literal["inherit", "require"], param("Demand a sandbox")] = "inherit"
+    context: Annotated[Literal["isolated", "fork"] | None, param("fork: with this conversation")] = None
+    attach_as: Annotated[MountArgs, param("Where files are put: a directory of the workspace")] = MountArgs()
+    expects_completion_message: Annotated[bool | None, param("Be told of its end (default true)")] = None
+    completion_target: Annotated[str, param("Who is told: you", enum=["parent"])] = "parent"
+    attachments: Annotated[tuple[SpawnAttachment, ...], param("Files for it", maxItems=50)] = ()
 
 
 class SessionsSpawn(SimpleTool):
@@ -130,55 +134,7 @@ class SessionsSpawn(SimpleTool):
         "start a sub-agent for a task of its own",
         "Start a sub-agent. Returns at once; the result comes to you as a message. It knows only the task and the "
         "attachments.",
-        {
-            "task": {"type": "string", "description": "all it needs: goal, inputs, what to return"},
-            "label": {"type": "string", "description": "for people"},
-            "taskName": {"type": "string", "description": "to refer to it: a-z, 0-9, _ and -"},
-            "agentId": {"type": "string", "description": "another agent, see agents_list"},
-            "model": {"type": "string", "description": "provider/model or alias"},
-            "thinking": {"type": "string", "description": "level"},
-            "runTimeoutSeconds": {"type": "integer", "minimum": 0, "description": "0: never"},
-            "cwd": {"type": "string", "description": "inside the workspace"},
-            "runtime": {
-                "type": "string",
-                "enum": ["subagent", "acp", "codex"],
-                "description": "acp: the external coding agent agentId",
-            },
-            "resumeSessionId": {"type": "string", "description": "acp: continue this session of the agent"},
-            "mode": {"type": "string", "enum": ["run", "session"], "description": "session: keep it for more tasks"},
-            "thread": {"type": "boolean", "description": "a thread of this chat for it, where people go on with it"},
-            "streamTo": {"type": "string", "enum": ["parent"], "description": "be told what it does meanwhile"},
-            "cleanup": {"type": "string", "enum": ["keep", "delete"], "description": "its session, afterwards"},
-            "sandbox": {"type": "string", "enum": ["inherit", "require"], "description": "Demand a sandbox"},
-            "context": {
-                "type": "string",
-                "enum": ["isolated", "fork"],
-                "description": "fork: with this conversation",
-            },
-            "attachAs": {
-                "type": "object",
-                "description": "Where files are put: a directory of the workspace",
-                "properties": {"mountPath": {"type": "string"}},
-            },
-            "expectsCompletionMessage": {"type": "boolean", "description": "Be told of its end (default true)"},
-            "completionTarget": {"type": "string", "enum": ["parent"], "description": "Who is told: you"},
-            "attachments": {
-                "type": "array",
-                "maxItems": 50,
-                "description": "Files for it",
-                "items": {
-                    "type": "object",
-                    "required": ["name", "content"],
-                    "properties": {
-                        "name": {"type": "string"},
-                        "content": {"type": "string"},
-                        "encoding": {"type": "string", "enum": ["utf8", "base64"]},
-                        "mimeType": {"type": "string"},
-                    },
-                },
-            },
-        },
-        "task",
+        SpawnArgs,
         aliases={"timeoutSeconds": "runTimeoutSeconds"},
         absent=UNSUPPORTED_PARAMS,
         rare=(
@@ -446,13 +402,18 @@ class SessionsYield(SimpleTool):
 
 
 class SubagentsArgs(Struct, frozen=True, rename="camel"):
-    action: Literal["list", "wait", "cancel", "kill", "steer"] = "list"
-    target: str = ""
-    message: str = ""
-    recent_minutes: int = 30
-    task_id: str = ""
-    task_ids: tuple[str, ...] = ()
-    timeout_seconds: int = 30
+    action: Annotated[
+        Literal["list", "wait", "cancel", "kill", "steer"],
+        param("What to do (default list)", enum=["list", "kill", "steer", "wait", "cancel"]),
+    ] = "list"
+    target: Annotated[
+        str, param("kill, steer: a number of the list, task name, label, run id, session key, last or all")
+    ] = ""
+    message: Annotated[str, param("steer: what it is to do now")] = ""
+    recent_minutes: Annotated[int, param("list: ended ones of so many minutes", minimum=1)] = 30
+    task_id: Annotated[str, param("cancel: the same as target")] = ""
+    task_ids: Annotated[tuple[str, ...], param("wait: which (default all)", minItems=1, maxItems=32)] = ()
+    timeout_seconds: Annotated[int, param("wait: how long", minimum=0, maximum=60)] = 30
 
 
 class SubagentsTool(SimpleTool):
@@ -464,28 +425,7 @@ class SubagentsTool(SimpleTool):
         "list, steer or stop your sub-agents",
         "Your sub-agents: list them, steer one (it is interrupted and goes on with your message), kill one or all, "
         "wait for some. Results come by themselves: do not list in a loop.",
-        {
-            "action": {
-                "type": "string",
-                "enum": ["list", "kill", "steer", "wait", "cancel"],
-                "description": "What to do (default list)",
-            },
-            "target": {
-                "type": "string",
-                "description": "kill, steer: a number of the list, task name, label, run id, session key, last or all",
-            },
-            "message": {"type": "string", "description": "steer: what it is to do now"},
-            "recentMinutes": {"type": "integer", "minimum": 1, "description": "list: ended ones of so many minutes"},
-            "taskId": {"type": "string", "description": "cancel: the same as target"},
-            "taskIds": {
-                "type": "array",
-                "items": {"type": "string"},
-                "minItems": 1,
-                "maxItems": 32,
-                "description": "wait: which (default all)",
-            },
-            "timeoutSeconds": {"type": "integer", "minimum": 0, "maximum": 60, "description": "wait: how long"},
-        },
+        SubagentsArgs,
     )
 
     def __init__(self, sessions: SessionService, subagents: SubagentService) -> None:

@@ -13,8 +13,8 @@ from msgspec import Struct, structs
 from openclaw.core.channel import Button
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.messages import AskedQuestion, Assistant, Message, User
-from openclaw.core.tool import Output, ToolContext
-from openclaw.tools.base import ArgsTool, param, tool_spec
+from openclaw.core.tool import Output, ToolContext, param, tool_spec
+from openclaw.tools.base import ArgsTool
 
 NAME = "ask_user"
 PRESS = "ask:"

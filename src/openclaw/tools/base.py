@@ -4,11 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from types import UnionType
-from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.secret import REDACTED
@@ -109,71 +107,6 @@ class ChangingFileTool(FileTool[A]):
             paths = self.changed(parse_args(args, self.args_type))
             return frozenset(lock_name(resolve_path(path, context.workspace, creating=creating)) for path in paths)
         return frozenset()
-
-
-# Specs.
-
-
-def param(about: str = "", **schema: Any) -> Meta:
-    """Describes a field whose name does not say it; `schema` overrides what its type says, None leaves a key out."""
-    return Meta(description=about, extra_json_schema=schema)
-
-
-def properties_of(args: type[Struct]) -> dict[str, Any]:
-    """The JSON schemas of the fields of an argument struct, by their names on the wire."""
-    return {field.encode_name: _schema(field.type) for field in msgspec.structs.fields(args)}
-
-
-def _schema(kind: Any) -> dict[str, Any]:
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        about = inner[1]
-        found = {**_schema(inner[0]), "description": about.description or None, **(about.extra_json_schema or {})}
-        return {name: value for name, value in found.items() if value is not None}
-    if origin in (Union, UnionType):  # with None, which only says that it may be left out
-        return _schema(inner[0])
-    if origin is Literal:
-        return {"type": "string", "enum": list(inner)}
-    if origin is tuple:
-        return {"type": "array", "items": _schema(inner[0])}
-    if origin is dict:
-        return {"type": "object", "additionalProperties": _schema(inner[1])}
-    if kind is Any:
-        return {}
-    if issubclass(kind, Struct):
-        required = [field.encode_name for field in msgspec.structs.fields(kind) if field.required]
-        return {"type": "object", "properties": properties_of(kind), "required": required}
-    return {"type": {str: "string", bool: "boolean", int: "integer", float: "number"}[kind]}
-
-
-def tool_spec(
-    name: str,
-    label: str,
-    summary: str,
-    description: str,
-    properties: Mapping[str, Any] | type[Struct],
-    *required: str,
-    aliases: Mapping[str, str] | None = None,
-    absent: Mapping[str, str] | None = None,
-    rare: tuple[str, ...] = (),
-) -> ToolSpec:
-    """A spec with parameters from an argument struct, or from written properties and the names of required ones."""
-    if isinstance(properties, Mapping):
-        parameters: dict[str, Any] = {"type": "object", "properties": properties, "required": list(required)}
-    else:
-        parameters = _schema(properties)
-    if not parameters["required"]:
-        del parameters["required"]
-    return ToolSpec(
-        name=name,
-        label=label,
-        summary=summary,
-        description=description,
-        parameters=parameters,
-        aliases=aliases or {},
-        absent=absent or {},
-        rare=rare,
-    )
 
 
 def _takes_part(agents: Sequence[str], patterns: Sequence[str]) -> bool:

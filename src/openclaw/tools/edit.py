@@ -12,9 +12,9 @@ from typing import Annotated, Any
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.tool import Output, ToolContext
+from openclaw.core.tool import Output, ToolContext, param, tool_spec
 from openclaw.process.tasks import run_in_thread
-from openclaw.tools.base import ChangingFileTool, param, tool_spec
+from openclaw.tools.base import ChangingFileTool
 from openclaw.tools.paths import encode_text, quote_path, read_text, replace, resolve_path
 
 # The replacement, pure.

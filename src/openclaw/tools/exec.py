@@ -14,14 +14,14 @@ from msgspec import Struct, field, structs
 
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.sandbox import SANDBOX_HOME, BoundSandbox, SandboxLaunch, SandboxSpec
-from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec, param, properties_of, tool_spec
 from openclaw.process import group
 from openclaw.process.child import ChildEnded, ChildProcess, PipedProcess, TerminalProcess
 from openclaw.process.environment import check_overrides
 from openclaw.process.tasks import SystemClock
 from openclaw.security.tool_policy import Level
 from openclaw.tools.background import Background, BackgroundCommand, OutputTail
-from openclaw.tools.base import ArgsTool, param, properties_of, tool_spec
+from openclaw.tools.base import ArgsTool
 from openclaw.tools.paths import missing_error, quote_path, resolve_path
 from openclaw.tools.settings import ExecSettings
 

@@ -20,9 +20,9 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.messages import Image, Text
-from openclaw.core.tool import Effects, Output, ToolContext
+from openclaw.core.tool import Effects, Output, ToolContext, param, tool_spec
 from openclaw.process.tasks import run_in_thread
-from openclaw.tools.base import ChangingFileTool, FileTool, param, tool_spec
+from openclaw.tools.base import ChangingFileTool, FileTool
 from openclaw.tools.paths import (
     SNIFFED,
     encode_text,

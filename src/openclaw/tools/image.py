@@ -10,9 +10,9 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.messages import Image, Text
-from openclaw.core.tool import Output, ToolContext
+from openclaw.core.tool import Output, ToolContext, param, tool_spec
 from openclaw.process.tasks import run_in_thread
-from openclaw.tools.base import FileTool, param, tool_spec
+from openclaw.tools.base import FileTool
 from openclaw.tools.files import MAX_IMAGE_BYTES, image_type, to_png
 from openclaw.tools.paths import format_size, open_regular, quote_path, resolve_path
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.tool import Output, PlannedCall, ToolContext
-from openclaw.tools.base import ArgsTool, param, parse_args, tool_spec
+from openclaw.core.tool import Output, PlannedCall, ToolContext, param, tool_spec
+from openclaw.tools.base import ArgsTool, parse_args
 
 MOST_STEPS = 50
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}

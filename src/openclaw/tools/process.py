@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.tool import Effects, Output, ToolContext
+from openclaw.core.tool import Effects, Output, ToolContext, param, tool_spec
 from openclaw.tools.background import Background, BackgroundCommand
-from openclaw.tools.base import ArgsTool, param, tool_spec
+from openclaw.tools.base import ArgsTool
 from openclaw.tools.exec import ended_output
 
 # Keys and pastes.

@@ -18,9 +18,9 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import is_secret_path
-from openclaw.core.tool import Output, ToolContext
+from openclaw.core.tool import Output, ToolContext, param, tool_spec
 from openclaw.process.child import PipedProcess, wait_for_child
-from openclaw.tools.base import A, FileTool, param, tool_spec
+from openclaw.tools.base import A, FileTool
 from openclaw.tools.paths import format_size, irregular, missing_error, quote_path, relative, resolve_path
 from openclaw.tools.ripgrep_fallback import NO_FILES
 

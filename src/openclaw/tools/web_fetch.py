@@ -18,10 +18,10 @@ from msgspec import Struct, structs
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, Unavailable
 from openclaw.core.text import head, sanitize_line, utf16_length
-from openclaw.core.tool import Effects, Output, ToolContext
+from openclaw.core.tool import Effects, Output, ToolContext, param, tool_spec
 from openclaw.process.tasks import run_in_thread
 from openclaw.security.label_service import wrap_untrusted
-from openclaw.tools.base import ArgsTool, param, tool_spec
+from openclaw.tools.base import ArgsTool
 from openclaw.tools.settings import FetchSettings
 from openclaw.tools.web_guard import AddressBlocked, AddressRules, parse_url
 from openclaw.tools.web_readable import Readable, extract_readable

@@ -15,9 +15,9 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, OpenClawError, Unavailable
 from openclaw.core.secret import Secret
-from openclaw.core.tool import Effects, Output, ToolContext
+from openclaw.core.tool import Effects, Output, ToolContext, param, tool_spec
 from openclaw.security.label_service import wrap_untrusted
-from openclaw.tools.base import ArgsTool, param, tool_spec
+from openclaw.tools.base import ArgsTool
 from openclaw.tools.settings import FetchSettings, SearchSettings
 from openclaw.tools.web_fetch import FetchedPage, PageFetcher, RedirectFailed, WebCache
 from openclaw.tools.web_guard import AddressRules

@@ -6,13 +6,13 @@ import threading
 import time
 from email import message_from_bytes
 from email.policy import HTTP
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
+
+from tests.channels.scripted import ScriptedHandler, ScriptedServer
 
 TOKEN = "test.discord.token"
 BOT = {"id": "900", "username": "claw", "discriminator": "0", "avatar": None, "global_name": None, "bot": True}
@@ -46,15 +46,15 @@ class Fault:
         self.cut = cut
 
 
-class DiscordServer:
+class DiscordServer(ScriptedServer[Fault]):
     """`with DiscordServer() as server`: people write with `says`, the bot's messages are in `sent`."""
 
     def __init__(self, heartbeat_ms: int = 45_000) -> None:
+        super().__init__("discord")
         self.heartbeat_ms = heartbeat_ms
         self.messages: list[dict[str, Any]] = []
         """Everything that was said, by people and by the bot."""
         self.calls: list[tuple[str, str, Any]] = []
-        self.faults: list[Fault] = []
         self.identified: list[dict[str, Any]] = []
         self.resumed: list[dict[str, Any]] = []
         self.deaf = False
@@ -67,43 +67,18 @@ class DiscordServer:
         self.reactions: dict[str, list[str]] = {}
         self.made_threads: list[dict[str, Any]] = []
         self.files: dict[str, bytes] = {}
-        self.changed = threading.Condition()
         self._ids = int(time.time() * 1000) - 1_420_070_400_000 + 3_600_000
         self._events: list[dict[str, Any]] = []
         """What the session has to hear, in order; its numbers begin with 1."""
         self._session = 0
         self._nonces: dict[str, dict[str, Any]] = {}
         self._sockets: list[ServerConnection] = []
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._http.daemon_threads = True
         self._gateway: Server = serve(self._connection, "127.0.0.1", 0)
-        self._threads = [
-            threading.Thread(target=self._http.serve_forever, args=(0.05,), name="discord"),
-            threading.Thread(target=self._gateway.serve_forever, name="discord-gateway"),
-        ]
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
+        self._serve(self._gateway)
 
     @property
     def sent(self) -> list[dict[str, Any]]:
         return [each for each in self.messages if each["author"]["id"] == BOT["id"]]
-
-    def __enter__(self) -> "DiscordServer":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.drop()
-        self._http.shutdown()
-        self._gateway.shutdown()
-        for thread in self._threads:
-            thread.join()
-        self._http.server_close()
 
     # People.
 
@@ -154,14 +129,6 @@ class DiscordServer:
             self.changed.notify_all()
         for socket in sockets:
             socket.close(4009 if forget else 4000)
-
-    def until(self, true: Any, seconds: float = 60.0) -> None:
-        with self.changed:
-            assert self.changed.wait_for(true, seconds), f"sent: {self.sent}, calls: {self.calls}"
-
-    def hears(self, count: int, seconds: float = 60.0) -> list[dict[str, Any]]:
-        self.until(lambda: len(self.sent) >= count, seconds)
-        return self.sent
 
     def _next(self) -> str:
         self._ids += 1
@@ -336,30 +303,21 @@ class DiscordServer:
     def _message(self, name: str, channel: str) -> dict[str, Any]:
         return {"id": name, "channel_id": channel, "author": BOT, "type": 0, "content": "", **_BLANK}
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[ScriptedHandler]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # otherwise every answer would wait 40 ms for an acknowledgement
-
+        class Handler(ScriptedHandler):
             def _any(self) -> None:
                 parts = urlsplit(self.path)
-                length = int(self.headers.get("content-length", 0))
-                raw = self.rfile.read(length)
-                if len(raw) < length:  # whoever called is gone: half a request is none
-                    self.close_connection = True
-                    return
+                if (raw := self.read()) is None:
+                    return None
                 if parts.path.startswith("/files/"):
-                    self._reply(200, server.files.get(parts.path.removeprefix("/files/"), b""))
-                    return
+                    self.reply(200, server.files.get(parts.path.removeprefix("/files/"), b""))
+                    return None
                 path, body = parts.path.removeprefix("/v10/"), _body(self.headers.get("content-type", ""), raw)
                 with server.changed:
                     server.calls.append((self.command, path, body))
-                    found = [each for each in server.faults if each.method == self.command and path.endswith(each.path)]
-                    fault = found[0] if found else None
-                    if fault is not None:
-                        server.faults.remove(fault)
+                    fault = server.take_fault(lambda each: each.method == self.command and path.endswith(each.path))
                     status, answer = 0, None
                     if fault is not None and fault.cut != "after":
                         status, answer = fault.status, {"message": "as told", "retry_after": fault.retry_after}
@@ -369,23 +327,10 @@ class DiscordServer:
                         status, answer = server.answer(self.command, path, parse_qs(parts.query), body)
                     server.changed.notify_all()
                 if fault is not None and fault.cut:
-                    self.close_connection = True
-                    self.connection.close()
-                    return
-                self._reply(status, b"" if answer is None else json.dumps(answer).encode())
+                    return self.cut()
+                self.reply(status, b"" if answer is None else json.dumps(answer).encode())
 
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any
-
-            def _reply(self, status: int, content: bytes) -> None:
-                self.send_response(status)
-                if content:
-                    self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-                pass
 
         return Handler
 

@@ -1,8 +1,6 @@
 """A Discord bot against the fault server: what it hears over lost connections, and what it does to messages."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from openclaw.core.channel import (
     AccountClosed,
     Address,
     Button,
-    Inbound,
     InboundFile,
     MessageRefused,
     Outbound,
@@ -24,36 +21,12 @@ from openclaw.core.channel import (
 from openclaw.core.secret import Secret
 from openclaw.process.tasks import SystemClock
 from tests.channels.discord.server import ADA, BOT, CHANNEL, GUILD, THREAD, TOKEN, DiscordServer, Fault
-from tests.plugins.support import DEADLINE
+from tests.channels.scripted import Heard, listening, there
 
 pytestmark = pytest.mark.anyio
 
 HER = Address(channel="discord", to=ADA)
 ROOM = Address(channel="discord", to=CHANNEL)
-
-
-class Heard:
-    """An inbox that remembers."""
-
-    def __init__(self, cursor: str | None = None) -> None:
-        self.events: list[Inbound] = []
-        self.cursor = cursor
-        self.changed = asyncio.Event()
-
-    def connected(self) -> None:
-        self.changed.set()
-
-    async def take(self, events: Sequence[Inbound], cursor: str | None) -> None:
-        self.events += [each for each in events if each.id not in {known.id for known in self.events}]
-        self.cursor = cursor or self.cursor
-        self.changed.set()
-
-    async def until(self, count: int) -> list[Inbound]:
-        async with asyncio.timeout(DEADLINE):
-            while len(self.events) < count:
-                self.changed.clear()
-                await self.changed.wait()
-        return self.events
 
 
 @pytest.fixture
@@ -73,20 +46,6 @@ async def bot(server: DiscordServer) -> AsyncIterator[Discord]:
     made = make(server)
     yield made
     await made.close()
-
-
-@asynccontextmanager
-async def listening(bot: Discord, inbox: Heard) -> AsyncIterator["asyncio.Task[None]"]:
-    task = asyncio.create_task(bot.run(inbox.cursor, inbox))
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def there(server: DiscordServer, true: Callable[[], object]) -> None:
-    await asyncio.to_thread(server.until, true, DEADLINE)
 
 
 async def test_messages_threads_replies_and_files_are_heard(server: DiscordServer, bot: Discord) -> None:

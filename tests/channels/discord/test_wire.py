@@ -1,7 +1,6 @@
 """Discord's words: whatever is made of a recorded dispatch, it is heard, passed over, or refused as unreadable."""
 
 import contextlib
-import copy
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from openclaw.channels.discord.settings import DiscordSettings
 from openclaw.channels.settings import convert_channels
 from openclaw.core.channel import Address, Button, Inbound, MessageRefused, Outbound
 from openclaw.core.errors import InvalidRequest
+from tests.channels.wire_fuzz import mutated
 
 ME = "900"
 PLACE = wire.DiscordPlace(group="200", group_name="general", space="100")
@@ -60,39 +60,13 @@ INTERACTION: dict[str, Any] = {
     "message": {"id": "9", "channel_id": "200"},
 }
 RECORDED = (MESSAGE, REACTION, INTERACTION)
-JUNK: st.SearchStrategy[Any] = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(([], {}, [{}]))
-)
 
 
 def _as_is(kind: type, value: Any) -> Any:
     return value
 
 
-def paths(value: Any, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [before] if before else []
-    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        found += paths(each, (*before, key))
-    return found
-
-
-@st.composite
-def mutated(draw: st.DrawFn) -> tuple[int, Any]:
-    kind = draw(st.integers(0, len(RECORDED) - 1))
-    value = copy.deepcopy(RECORDED[kind])
-    for _ in range(draw(st.integers(1, 3))):
-        *way, last = draw(st.sampled_from(paths(value)))
-        place: Any = value
-        for key in way:
-            place = place[key]
-        if draw(st.booleans()):
-            place[last] = draw(JUNK)
-        elif isinstance(place, dict):
-            del place[last]
-    return kind, value
-
-
-@given(mutated())
+@given(mutated(RECORDED))
 def test_nothing_but_a_clear_refusal_comes_of_what_people_send(case: tuple[int, Any]) -> None:
     kind, value = case
     try:

@@ -1,13 +1,12 @@
 """A Matrix server on loopback with faults on demand: rooms, people who write in them, and one account for the bot."""
 
 import json
-import threading
 import time
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.channels.scripted import ScriptedHandler, ScriptedServer
 
 TOKEN = "syt_test-token"
 PASSWORD = "bot-password"
@@ -52,47 +51,24 @@ class Room:
         return {user: self.state("m.room.member", user) for user in users if self.membership(user) == "join"}
 
 
-class MatrixServer:
+class MatrixServer(ScriptedServer[Fault]):
     """`with MatrixServer() as server`: people write with `says`, the bot's messages are in `sent`."""
 
     def __init__(self) -> None:
+        super().__init__("matrix")
         self.rooms: dict[str, Room] = {}
         self.sent: list[dict[str, Any]] = []
         """What the bot said: the contents of its messages, with room, event and `text`."""
         self.other: list[dict[str, Any]] = []
         """What else it did to messages: edits, reactions, redactions."""
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.faults: list[Fault] = []
         self.files: dict[str, tuple[str, bytes]] = {}
         self.tokens = {TOKEN}
         self.logins: list[dict[str, Any]] = []
         self.soft_logout = False
         self.direct: dict[str, Any] = {}
-        self.changed = threading.Condition()
-        self.closing = False
         self._place = 0
         self._transactions: dict[str, str] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="matrix")
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> "MatrixServer":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.closing = True
-        with self.changed:
-            self.changed.notify_all()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
     # What people do.
 
@@ -131,17 +107,6 @@ class MatrixServer:
     def does(self, kind: str, content: dict[str, Any], sender: str = ADA, room: str = "", **more: Any) -> str:
         """A person does something else in a room."""
         return self._add(room, sender, kind, content, **more)
-
-    def hears(self, count: int, seconds: float = 60.0) -> list[dict[str, Any]]:
-        """The bot's messages, once there are so many."""
-        with self.changed:
-            assert self.changed.wait_for(lambda: len(self.sent) >= count, seconds), f"only {len(self.sent)} came"
-            return list(self.sent)
-
-    def until(self, what: Any, seconds: float = 60.0) -> None:
-        """Waits until `what()` holds."""
-        with self.changed:
-            assert self.changed.wait_for(what, seconds), "it did not happen"
 
     def called(self, method: str) -> int:
         return sum(name == method for name, _ in self.calls)
@@ -302,18 +267,13 @@ class MatrixServer:
                 pass
         raise Refusal(404, "M_NOT_FOUND", "there is nothing")
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[ScriptedHandler]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # otherwise every answer would wait 40 ms for an acknowledgement
-
+        class Handler(ScriptedHandler):
             def _do(self) -> None:
-                length = int(self.headers.get("content-length") or 0)
-                data = self.rfile.read(length)
-                if len(data) < length:  # whoever called is gone: half a request is none
-                    return self._cut()
+                if (data := self.read()) is None:
+                    return None
                 url = urlsplit(self.path)
                 # /_matrix/client/v3/NAME… or /_matrix/media/v3/upload
                 path = [unquote(part) for part in url.path.split("/")[4:]]
@@ -323,9 +283,7 @@ class MatrixServer:
                 method = next((part for part in path if part in NAMED), path[0])
                 with server.changed:
                     server.calls.append((method, {**query, **body, "path": "/".join(path)}))
-                    fault = next((each for each in server.faults if each.method == method), None)
-                    if fault is not None:
-                        server.faults.remove(fault)
+                    fault = server.take_fault(lambda each: each.method == method)
                     server.changed.notify_all()
                 token = self.headers.get("authorization", "").removeprefix("Bearer ")
                 if path[0] != "login" and token not in server.tokens:
@@ -336,7 +294,7 @@ class MatrixServer:
                     after = {} if fault.retry_after is None else {"retry_after_ms": fault.retry_after * 1000}
                     return self._answer(fault.status, {"errcode": code, "error": "as told", **after})
                 if fault is not None and fault.cut == "before":
-                    return self._cut()
+                    return self.cut()
                 try:
                     with server.changed:
                         result = server._call(self.command, path, query, body)
@@ -348,30 +306,15 @@ class MatrixServer:
                     if fault.cut == "hold":  # it took effect, and the answer does not come
                         with server.changed:
                             server.changed.wait_for(lambda: server.closing or fault.let_go, 60.0)
-                    return self._cut()
+                    return self.cut()
                 if isinstance(result, tuple):
                     return self._answer(200, result[1], result[0])
                 return self._answer(200, result)
 
             do_GET = do_POST = do_PUT = _do
 
-            def _cut(self) -> None:
-                self.close_connection = True
-                self.connection.close()
-
             def _answer(self, status: int, body: Any, kind: str = "application/json") -> None:
-                data = body if isinstance(body, bytes) else json.dumps(body).encode()
-                try:
-                    self.send_response(status)
-                    self.send_header("content-type", kind)
-                    self.send_header("content-length", str(len(data)))
-                    self.end_headers()
-                    self.wfile.write(data)
-                except OSError:
-                    self.close_connection = True
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-                return None
+                self.reply(status, body if isinstance(body, bytes) else json.dumps(body).encode(), kind)
 
         return Handler
 

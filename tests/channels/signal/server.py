@@ -3,12 +3,11 @@
 import base64
 import json
 import socket
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.channels.scripted import ScriptedHandler, ScriptedServer
 
 ME, MY_UUID = "+15550000", "00000000-0000-4000-8000-000000000000"
 ADA, EVE = "+15550007", "+15550008"
@@ -28,44 +27,24 @@ class Fault:
         self.cut = cut
 
 
-class SignalServer:
+class SignalServer(ScriptedServer[Fault]):
     """`with SignalServer() as server`: people write with `says`, the account's messages are in `sent`."""
 
     def __init__(self, port: int = 0) -> None:
+        super().__init__("signal", port)
         self.accounts: list[str] | None = None
         """The numbers it has, when it has several."""
         self.sent: list[dict[str, Any]] = []
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.faults: list[Fault] = []
         self.files: dict[str, bytes] = {}
         self.listeners = 0
         self.silent = False
         """No sign of life is given."""
         self.unavailable = False
-        self.changed = threading.Condition()
         self._events: list[dict[str, Any]] = []
         """What nobody has heard yet: it waits on Signal's servers until somebody listens."""
         self._generation = 0
         self._time = int(time.time() * 1000)
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), name="signal")
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
-
-    def __enter__(self) -> "SignalServer":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.drop()
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
 
     # People.
 
@@ -107,14 +86,6 @@ class SignalServer:
         with self.changed:
             self._time += 1
             return self._time
-
-    def until(self, true: Any, seconds: float = 60.0) -> None:
-        with self.changed:
-            assert self.changed.wait_for(true, seconds), f"sent: {self.sent}, calls: {self.calls[-20:]}"
-
-    def hears(self, count: int, seconds: float = 60.0) -> list[dict[str, Any]]:
-        self.until(lambda: len(self.sent) >= count, seconds)
-        return self.sent
 
     def called(self, method: str) -> list[dict[str, Any]]:
         return [params for name, params in self.calls if name == method]
@@ -165,19 +136,16 @@ class SignalServer:
         kind = "SUCCESS" if target in (ADA, EVE, GROUP, *UUIDS.values()) else "UNREGISTERED_FAILURE"
         return {"result": {"timestamp": when, "results": [{"recipientAddress": {"number": target}, "type": kind}]}}
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[ScriptedHandler]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # otherwise every answer would wait 40 ms for an acknowledgement
-
+        class Handler(ScriptedHandler):
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)
                 if parts.path == "/api/v1/check":
-                    self._reply(503 if server.unavailable else 200, b"")
+                    self.reply(503 if server.unavailable else 200, b"")
                 elif parse_qs(parts.query).get("account", [ME]) != [ME]:
-                    self._reply(400, b"")
+                    self.reply(400, b"")
                 else:
                     self._events()
 
@@ -208,42 +176,26 @@ class SignalServer:
                     return
 
             def do_POST(self) -> None:
-                length = int(self.headers.get("content-length", 0))
-                raw = self.rfile.read(length)
-                if len(raw) < length:  # whoever called is gone: half a request is none
-                    self.close_connection = True
-                    return
+                if (raw := self.read()) is None:
+                    return None
                 if self.headers.get("content-type") != "application/json":
-                    self._reply(415, b"")
-                    return
+                    self.reply(415, b"")
+                    return None
                 asked = json.loads(raw)
                 method, params = asked["method"], asked.get("params", {})
                 with server.changed:
                     server.calls.append((method, params))
-                    fault = next((each for each in server.faults if each.method == method), None)
-                    if fault is not None:
-                        server.faults.remove(fault)
+                    fault = server.take_fault(lambda each: each.method == method)
                     if fault is not None and fault.cut != "after":
                         answer = _error(fault.code, fault.message)
                     else:
                         answer = server.answer(method, params)
                     server.changed.notify_all()
                 if fault is not None and fault.cut:
-                    self.close_connection = True
-                    self.connection.close()
-                    return
+                    return self.cut()
                 body = {"jsonrpc": "2.0", "id": asked.get("id"), **answer}
                 failed = fault.status if fault else 0
-                self._reply(failed or 200, b"" if failed else json.dumps(body).encode())
-
-            def _reply(self, status: int, content: bytes) -> None:
-                self.send_response(status)
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-                pass
+                self.reply(failed or 200, b"" if failed else json.dumps(body).encode())
 
         return Handler
 

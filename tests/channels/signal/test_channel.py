@@ -1,9 +1,7 @@
 """A Signal account against the fault server: what it hears over lost connections, and what it does to messages."""
 
-import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from openclaw.channels.signal.settings import SignalSettings
 from openclaw.core.channel import (
     AccountClosed,
     Address,
-    Inbound,
     InboundFile,
     MessageRefused,
     Outbound,
@@ -21,41 +18,13 @@ from openclaw.core.channel import (
     Unsure,
 )
 from openclaw.core.errors import StateError
+from tests.channels.scripted import Heard, listening, there
 from tests.channels.signal.server import ADA, EVE, GROUP, ME, MY_UUID, Fault, SignalServer
-from tests.plugins.support import DEADLINE
 
 pytestmark = pytest.mark.anyio
 
 HER = Address(channel="signal", to=ADA)
 CLUB = Address(channel="signal", to=GROUP)
-
-
-class Heard:
-    """An inbox that remembers; it fails as often as it is told."""
-
-    def __init__(self, failures: int = 0) -> None:
-        self.events: list[Inbound] = []
-        self.failures = failures
-        self.connections = 0
-        self.changed = asyncio.Event()
-
-    def connected(self) -> None:
-        self.connections += 1
-        self.changed.set()
-
-    async def take(self, events: Sequence[Inbound], cursor: str | None) -> None:
-        if self.failures:
-            self.failures -= 1
-            raise StateError("the disk is full")
-        self.events += events
-        self.changed.set()
-
-    async def until(self, true: Callable[[], object]) -> list[Inbound]:
-        async with asyncio.timeout(DEADLINE):
-            while not true():
-                self.changed.clear()
-                await self.changed.wait()
-        return self.events
 
 
 @pytest.fixture
@@ -69,20 +38,6 @@ async def signal(server: SignalServer) -> AsyncIterator[Signal]:
     made = Signal(ME, settings=SignalSettings(account=ME, http_url=server.url))
     yield made
     await made.close()
-
-
-@asynccontextmanager
-async def listening(signal: Signal, inbox: Heard) -> AsyncIterator["asyncio.Task[None]"]:
-    task = asyncio.create_task(signal.run(None, inbox))
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def there(server: SignalServer, true: Callable[[], object]) -> None:
-    await asyncio.to_thread(server.until, true, DEADLINE)
 
 
 async def test_messages_groups_quotes_edits_and_reactions_are_heard(server: SignalServer, signal: Signal) -> None:

@@ -6,14 +6,14 @@ import json
 import threading
 import time
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
+
+from tests.channels.scripted import ScriptedHandler, ScriptedServer
 
 TOKEN, APP_TOKEN, SIGNING = "xoxb-test-token", "xapp-test-token", "slack-signing"
 TEAM, BOT = "T01", "U900"
@@ -36,14 +36,14 @@ class Fault:
         self.cut = cut
 
 
-class SlackServer:
+class SlackServer(ScriptedServer[Fault]):
     """`with SlackServer() as server`: people write with `says`, the app's messages are in `sent`."""
 
     def __init__(self) -> None:
+        super().__init__("slack")
         self.messages: list[dict[str, Any]] = []
         """Everything that was said, by people and by the app."""
         self.calls: list[tuple[str, dict[str, str]]] = []
-        self.faults: list[Fault] = []
         self.acks: list[dict[str, Any]] = []
         self.connections = 0
         self.subscribed = True
@@ -58,22 +58,12 @@ class SlackServer:
         self.reactions: dict[str, list[str]] = {}
         self.uploads: dict[str, bytes] = {}
         self.files: dict[str, bytes] = {}
-        self.changed = threading.Condition()
         self._number = 0
         self._waiting: list[dict[str, Any]] = []
         """Envelopes that were not acknowledged: they come again on the next connection."""
         self._sockets: list[ServerConnection] = []
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._http.daemon_threads = True
         self._socket: Server = serve(self._connection, "127.0.0.1", 0)
-        self._threads = [
-            threading.Thread(target=self._http.serve_forever, args=(0.05,), name="slack"),
-            threading.Thread(target=self._socket.serve_forever, name="slack-socket"),
-        ]
-
-    @property
-    def root(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
+        self._serve(self._socket)
 
     @property
     def url(self) -> str:
@@ -82,21 +72,6 @@ class SlackServer:
     @property
     def sent(self) -> list[dict[str, Any]]:
         return [each for each in self.messages if each["user"] == BOT]
-
-    def __enter__(self) -> "SlackServer":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.drop()
-        self._http.shutdown()
-        self._socket.shutdown()
-        for thread in self._threads:
-            thread.join()
-        self._http.server_close()
 
     # People.
 
@@ -195,14 +170,6 @@ class SlackServer:
                 self._waiting.clear()
         for socket in sockets:
             socket.close()
-
-    def until(self, true: Any, seconds: float = 60.0) -> None:
-        with self.changed:
-            assert self.changed.wait_for(true, seconds), f"sent: {self.sent}, calls: {self.calls[-20:]}"
-
-    def hears(self, count: int, seconds: float = 60.0) -> list[dict[str, Any]]:
-        self.until(lambda: len(self.sent) >= count, seconds)
-        return self.sent
 
     def called(self, method: str) -> list[dict[str, str]]:
         return [params for name, params in self.calls if name == method]
@@ -391,23 +358,17 @@ class SlackServer:
             case _:
                 return _error("unknown_method")
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[ScriptedHandler]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # otherwise every answer would wait 40 ms for an acknowledgement
-
+        class Handler(ScriptedHandler):
             def _any(self) -> None:
                 parts = urlsplit(self.path)
-                length = int(self.headers.get("content-length", 0))
-                raw = self.rfile.read(length)
-                if len(raw) < length:  # whoever called is gone: half a request is none
-                    self.close_connection = True
-                    return
+                if (raw := self.read()) is None:
+                    return None
                 if not parts.path.startswith("/api/"):
                     self._file(parts.path, raw)
-                    return
+                    return None
                 method, given = parts.path.removeprefix("/api/"), raw.decode() if raw else parts.query
                 if "json" in self.headers.get("content-type", ""):
                     read = json.loads(raw or b"{}")
@@ -419,19 +380,16 @@ class SlackServer:
                 token = self.headers.get("authorization", "").removeprefix("Bearer ") or params.pop("token", "")
                 with server.changed:
                     server.calls.append((method, params))
-                    fault = next((each for each in server.faults if each.method == method), None)
-                    if fault is not None:
-                        server.faults.remove(fault)
+                    fault = server.take_fault(lambda each: each.method == method)
                     if fault is not None and fault.cut != "after":
                         answer = {"ok": False, "error": fault.error}
                     else:
                         answer = server.answer(method, token, params)
                     server.changed.notify_all()
                 if fault is not None and fault.cut:
-                    self.close_connection = True
-                    self.connection.close()
-                    return
-                self._reply(fault.status if fault else 200, json.dumps(answer).encode(), fault)
+                    return self.cut()
+                after = {"retry_after": str(fault.retry_after)} if fault is not None and fault.retry_after else {}
+                return self.reply(fault.status if fault else 200, json.dumps(answer).encode(), **after)
 
             do_GET = do_POST = _any
 
@@ -439,23 +397,11 @@ class SlackServer:
                 name = path.rpartition("/")[2]
                 if path.startswith("/upload/"):
                     server.uploads[name] = raw
-                    self._reply(200, b"OK")
+                    self.reply(200, b"OK")
                 elif self.headers.get("authorization") != f"Bearer {TOKEN}":
-                    self._reply(200, b"<html>sign in</html>", kind="text/html")
+                    self.reply(200, b"<html>sign in</html>", kind="text/html")
                 else:
-                    self._reply(200, server.files.get(name, b""), kind="application/octet-stream")
-
-            def _reply(self, status: int, content: bytes, fault: Fault | None = None, kind: str = "") -> None:
-                self.send_response(status)
-                if fault is not None and fault.retry_after:
-                    self.send_header("retry-after", str(fault.retry_after))
-                self.send_header("content-type", kind or "application/json; charset=utf-8")
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-                pass
+                    self.reply(200, server.files.get(name, b""), kind="application/octet-stream")
 
         return Handler
 

@@ -5,8 +5,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from openclaw.core.channel import (
     Address,
     Button,
     ChannelWebhook,
-    Inbound,
     InboundFile,
     MessageRefused,
     Outbound,
@@ -29,6 +27,7 @@ from openclaw.core.channel import (
 from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
 from openclaw.process.tasks import SystemClock
+from tests.channels.scripted import Heard, listening, there
 from tests.channels.slack.server import ADA, APP_TOKEN, BOT, CHANNEL, EVE, SIGNING, TOKEN, Fault, SlackServer
 from tests.plugins.support import DEADLINE
 
@@ -36,34 +35,6 @@ pytestmark = pytest.mark.anyio
 
 HER = Address(channel="slack", to=ADA)
 ROOM = Address(channel="slack", to=CHANNEL)
-
-
-class Heard:
-    """An inbox that remembers; it fails as often as it is told."""
-
-    def __init__(self, cursor: str | None = None, failures: int = 0) -> None:
-        self.events: list[Inbound] = []
-        self.cursor = cursor
-        self.failures = failures
-        self.changed = asyncio.Event()
-
-    def connected(self) -> None:
-        self.changed.set()
-
-    async def take(self, events: Sequence[Inbound], cursor: str | None) -> None:
-        if events and self.failures:
-            self.failures -= 1
-            raise StateError("the disk is full")
-        self.events += [each for each in events if each.id not in {known.id for known in self.events}]
-        self.cursor = cursor or self.cursor
-        self.changed.set()
-
-    async def until(self, count: int) -> list[Inbound]:
-        async with asyncio.timeout(DEADLINE):
-            while len(self.events) < count:
-                self.changed.clear()
-                await self.changed.wait()
-        return self.events
 
 
 @pytest.fixture
@@ -83,20 +54,6 @@ async def app(server: SlackServer) -> AsyncIterator[Slack]:
     made = make(server)
     yield made
     await made.close()
-
-
-@asynccontextmanager
-async def listening(app: Slack, inbox: Heard) -> AsyncIterator["asyncio.Task[None]"]:
-    task = asyncio.create_task(app.run(inbox.cursor, inbox))
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def there(server: SlackServer, true: Callable[[], object]) -> None:
-    await asyncio.to_thread(server.until, true, DEADLINE)
 
 
 async def test_messages_threads_files_and_reactions_are_heard(server: SlackServer, app: Slack) -> None:

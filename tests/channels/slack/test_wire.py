@@ -1,7 +1,6 @@
 """The words of Slack: what is heard, what is written, and that nothing anybody sends does harm."""
 
 import contextlib
-import copy
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from openclaw.channels.slack.settings import SlackSettings
 from openclaw.core.channel import Address, Button, Inbound, MessageRefused, Outbound, TryLater
 from openclaw.core.errors import ConfigError, InvalidRequest
 from openclaw.core.secret import Secret
+from tests.channels.wire_fuzz import mutated
 
 ME = wire.SlackIdentity("U900", "claw", "T01", "B900")
 NAMES = {"U007": "Ada", "U008": "Eve"}
@@ -76,36 +76,10 @@ SLASH: dict[str, Any] = {
     "trigger_id": "1.2",
 }
 RECORDED = (MESSAGE, CHANGED, REACTION, PRESS, SLASH)
-JUNK: st.SearchStrategy[Any] = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(([], {}, [{}]))
-)
 
 
 def _as_is(kind: type, value: Any) -> Any:
     return value
-
-
-def paths(value: Any, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [before] if before else []
-    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        found += paths(each, (*before, key))
-    return found
-
-
-@st.composite
-def mutated(draw: st.DrawFn) -> tuple[int, Any]:
-    kind = draw(st.integers(0, len(RECORDED) - 1))
-    value = copy.deepcopy(RECORDED[kind])
-    for _ in range(draw(st.integers(1, 3))):
-        *way, last = draw(st.sampled_from(paths(value)))
-        place: Any = value
-        for key in way:
-            place = place[key]
-        if draw(st.booleans()):
-            place[last] = draw(JUNK)
-        elif isinstance(place, dict):
-            del place[last]
-    return kind, value
 
 
 def decode(kind: int, value: Any) -> Inbound | None:
@@ -122,7 +96,7 @@ def decode(kind: int, value: Any) -> Inbound | None:
             return wire.decode_slash(wire.decode(value, wire.SlackSlash), "default", "openclaw", ("status",))
 
 
-@given(mutated())
+@given(mutated(RECORDED))
 def test_nothing_but_a_clear_refusal_comes_of_what_people_send(case: tuple[int, Any]) -> None:
     with contextlib.suppress(InvalidRequest):
         found = decode(*case)

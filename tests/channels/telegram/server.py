@@ -1,17 +1,16 @@
 """A Bot API server on loopback with faults on demand: what was heard is repeated until it is acknowledged."""
 
 import json
-import threading
 import time
 from collections.abc import Mapping
 from email import message_from_bytes
 from email.policy import HTTP
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import parse_qsl, unquote
 from urllib.request import Request, urlopen
+
+from tests.channels.scripted import ScriptedHandler, ScriptedServer
 
 TOKEN = "42:test-token"
 BOT = {"id": 42, "is_bot": True, "first_name": "Claw", "username": "claw_bot"}
@@ -49,49 +48,24 @@ FORUM = -100
 """A group with topics."""
 
 
-class TelegramServer:
+class TelegramServer(ScriptedServer[Fault]):
     """`with TelegramServer() as server`: people write with `says`, the bot's messages are in `sent`."""
 
     def __init__(self, token: str = TOKEN) -> None:
+        super().__init__("telegram")
         self.token = token
         self.updates: list[dict[str, Any]] = []
         self.sent: list[dict[str, Any]] = []
         """The messages, as they were sent; an edit changes them."""
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.faults: list[Fault] = []
         self.files: dict[str, bytes] = {}
         """What getFile finds, by file id."""
         self.commands: list[dict[str, str]] = []
         self.webhook: dict[str, Any] | None = None
         self.answers: list[int] = []
         """What the webhook answered, call by call."""
-        self.changed = threading.Condition()
-        self.closing = False
         self._ids = 100
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="telegram")
-        self._calling = threading.Thread(target=self._call_webhook, name="telegram-webhook")
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> "TelegramServer":
-        self._thread.start()
-        self._calling.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.closing = True
-        with self.changed:
-            self.changed.notify_all()
-        self._server.shutdown()
-        self._thread.join()
-        self._calling.join()
-        self._server.server_close()
+        self._run(self._call_webhook)
 
     # People.
 
@@ -136,11 +110,6 @@ class TelegramServer:
 
     # What the bot does.
 
-    def hears(self, count: int, seconds: float = 60.0) -> list[dict[str, Any]]:
-        """The bot's messages, once there are so many."""
-        self.until(lambda: len(self.sent) >= count, seconds)
-        return list(self.sent)
-
     def called(self, method: str, count: int = 1, seconds: float = 60.0) -> dict[str, Any]:
         """The parameters of a call, once it was made so often."""
 
@@ -149,11 +118,6 @@ class TelegramServer:
 
         self.until(lambda: len(made()) >= count, seconds)
         return made()[count - 1]
-
-    def until(self, true: Any, seconds: float = 60.0) -> None:
-        with self.changed:
-            met = self.changed.wait_for(true, seconds)
-            assert met, f"sent: {self.sent}, calls: {[name for name, _ in self.calls]}"
 
     def _call(self, method: str, params: Mapping[str, Any]) -> Any:
         match method:
@@ -277,13 +241,10 @@ class TelegramServer:
         except OSError:
             return 0
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[ScriptedHandler]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # otherwise every answer would wait 40 ms for an acknowledgement
-
+        class Handler(ScriptedHandler):
             def do_GET(self) -> None:
                 bot, _, path = unquote(self.path).partition("/file/")[2].partition("/")
                 content = server.files.get(path.rpartition("/")[2])
@@ -291,21 +252,17 @@ class TelegramServer:
                     server.calls.append(("file", {"path": path}))
                 if bot != f"bot{server.token}" or content is None:
                     return self._answer(404, {"ok": False, "error_code": 404, "description": "Not Found"})
-                return self._write(200, "application/octet-stream", content)
+                return self.reply(200, content, "application/octet-stream")
 
             def do_POST(self) -> None:
-                length = int(self.headers.get("content-length") or 0)
-                body = self.rfile.read(length)
-                if len(body) < length:  # whoever called is gone: half a request is none
-                    return self._cut()
+                if (body := self.read()) is None:
+                    return None
                 bot, method = self.path.split("/")[-2:]
                 params = _params(self.headers.get("content-type", ""), body)
                 with server.changed:
                     server.calls.append((method, params))
                     server.changed.notify_all()
-                    fault = next((each for each in server.faults if each.method == method), None)
-                    if fault is not None:
-                        server.faults.remove(fault)
+                    fault = server.take_fault(lambda each: each.method == method)
                 if bot != f"bot{server.token}":
                     return self._answer(401, {"ok": False, "error_code": 401, "description": "Unauthorized"})
                 if fault is not None and fault.status:
@@ -314,7 +271,7 @@ class TelegramServer:
                         said["parameters"] = {"retry_after": fault.retry_after}
                     return self._answer(fault.status, said)
                 if fault is not None and fault.cut == "before":
-                    return self._cut()
+                    return self.cut()
                 try:
                     result = server._call(method, params)
                 except Refused as why:
@@ -323,28 +280,11 @@ class TelegramServer:
                     if fault.cut == "hold":  # it took effect, and the answer does not come
                         with server.changed:
                             server.changed.wait_for(lambda: server.closing, 60.0)
-                    return self._cut()
+                    return self.cut()
                 return self._answer(200, {"ok": True, "result": result})
 
-            def _cut(self) -> None:
-                self.close_connection = True
-                self.connection.close()
-
             def _answer(self, status: int, body: dict[str, Any]) -> None:
-                self._write(status, "application/json", json.dumps(body).encode())
-
-            def _write(self, status: int, kind: str, data: bytes) -> None:
-                try:
-                    self.send_response(status)
-                    self.send_header("content-type", kind)
-                    self.send_header("content-length", str(len(data)))
-                    self.end_headers()
-                    self.wfile.write(data)
-                except OSError:
-                    self.close_connection = True
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-                return None
+                self.reply(status, json.dumps(body).encode())
 
         return Handler
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from openclaw.channels.accounts import PluginChannel
 from openclaw.channels.messages import MessageService
-from openclaw.channels.plugin_channel import PluginChannel
 from openclaw.channels.tools import MessageTool
 from openclaw.config.tools import ConfigTool, refuse_protected
 from openclaw.core.channel import Receipt

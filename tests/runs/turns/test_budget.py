@@ -99,7 +99,9 @@ async def test_a_turn_leaves_nothing_to_the_collector(
             gc.set_debug(gc.DEBUG_SAVEALL)
             gc.collect()
             # The thread of an earlier test may have kept the runner of that test until now.
-            ours = [each for each in gc.garbage if not isinstance(each, asyncio.Task | FrameType) or HOUSE in repr(each)]
+            ours = [
+                each for each in gc.garbage if not isinstance(each, asyncio.Task | FrameType) or HOUSE in repr(each)
+            ]
             kept = {type(each).__name__ for each in ours}
         finally:
             gc.set_debug(0)

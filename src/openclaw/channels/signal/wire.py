@@ -48,8 +48,6 @@ STYLES = {
     "code": "MONOSPACE",
     "pre": "MONOSPACE",
 }
-NO_METHOD, NO_PARAMS = -32601, -32602
-USER_ERROR, IO_ERROR, UNTRUSTED, RATE_LIMIT = -1, -3, -4, -5
 RATE_SECONDS = 60.0
 _NUMBER = re.compile(r"\+[1-9][0-9]{2,14}\Z")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")

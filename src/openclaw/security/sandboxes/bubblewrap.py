@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -28,7 +27,6 @@ from openclaw.storage.atomic import replace_file
 
 EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
 
-Machine = Literal["x86_64", "aarch64"]
 _ARCHITECTURES: Mapping[str, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000
 """Set in the numbers of x86_64's second set of calls, which would otherwise go round the filter."""

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
-from openclaw.tools.base import param, properties_of
+from openclaw.core.tool import param, properties_of
 from openclaw.tools.settings import BrowserSettings
 
 ACTIONS = (

@@ -14,11 +14,11 @@ from msgspec import Struct
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live, cache_per_settings
-from openclaw.core.tool import Effects, Output, ToolContext
+from openclaw.core.tool import Effects, Output, ToolContext, param, tool_spec
 from openclaw.models.settings import ModelsSettings
 from openclaw.process.child import ANSWER_BYTES, ask_program
 from openclaw.process.environment import safe_env
-from openclaw.tools.base import ArgsTool, json_output, param, tool_spec
+from openclaw.tools.base import ArgsTool, json_output
 from openclaw.tools.settings import SpeechProviderSettings, TtsSettings
 
 OPENAI = "https://api.openai.com/v1"
