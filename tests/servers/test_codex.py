@@ -150,10 +150,17 @@ async def test_the_first_hour_is_in_the_turn_and_a_picture_too(openclaw_home):
             assert asked[1]["text"] == "who are you"
             assert asked[2]["image_url"].startswith("data:image/png;base64,")
             assert json.dumps(server.requests[0]["input"]).count("bootstrap-canary") == 1
-            (openclaw_home.workspace / "BOOTSTRAP.md").unlink()
             await ask(app, "and now")
             last = [each for each in server.requests[1]["input"] if each.get("role") == "user"][-1]["content"]
-            assert [part["text"] for part in last] == ["and now"]
+            assert [part["text"] for part in last] == ["and now"]  # the thread has it
+            assert json.dumps(server.requests[1]["input"]).count("bootstrap-canary") == 1
+            await ask(app, "", compact="")
+            await ask(app, "after it")
+            assert json.dumps(server.requests[-1]["input"]).count("bootstrap-canary") >= 1
+            (openclaw_home.workspace / "BOOTSTRAP.md").unlink()
+            await ask(app, "without it")
+            last = [each for each in server.requests[-1]["input"] if each.get("role") == "user"][-1]["content"]
+            assert [part["text"] for part in last] == ["without it"]
 
 
 async def test_other_tools_mean_another_thread_with_the_history(openclaw_home):
@@ -165,6 +172,18 @@ async def test_other_tools_mean_another_thread_with_the_history(openclaw_home):
         assert thread_of(openclaw_home) != before
         assert server.saw("first question")
         assert server.saw("first answer")
+
+
+async def test_a_turn_that_is_not_a_persons_takes_the_thread_with_its_fewer_tools(openclaw_home):
+    with ResponsesServer(Says("hello"), Calls("exec", command="touch made"), Says("ok"), Says("again")) as server:
+        async with house(openclaw_home, server, tools={"exec": {"security": "full", "ask": "off"}}) as app:
+            await ask(app, "hi")
+            before = thread_of(openclaw_home)
+            heard = await ask(app, "look after it", trigger="heartbeat", tools_deny=("exec",))
+            assert [each.is_error for each in heard.results] == [True]
+            await ask(app, "still there?")
+        assert thread_of(openclaw_home) == before
+    assert not (openclaw_home.workspace / "made").exists()
 
 
 async def test_a_thread_goes_on_in_another_process(openclaw_home):

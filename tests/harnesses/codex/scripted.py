@@ -19,9 +19,17 @@ inbox: "Queue[dict[str, Any]]" = Queue()
 answers: "Queue[dict[str, Any]]" = Queue()
 threads: dict[str, dict[str, Any]] = json.loads(kept.read_text()) if kept.exists() else {}
 stopped = threading.Event()
+writing = threading.Lock()
+
+
+def log(frame: dict[str, Any]) -> None:
+    """What was said both ways, for who wants to look at it."""
+    with writing, (place / "frames.jsonl").open("a") as file:
+        file.write(json.dumps(frame) + "\n")
 
 
 def say(frame: dict[str, Any]) -> None:
+    log(frame)
     sys.stdout.write(json.dumps(frame) + "\n")
     sys.stdout.flush()
 
@@ -116,6 +124,7 @@ def later(turn: Turn) -> None:
 
 for line in sys.stdin:
     said = json.loads(line)
+    log(said)
     if "method" not in said:
         answers.put(said)
     elif "id" not in said:

@@ -97,6 +97,7 @@ class TurnReader:
         """Used and not yet attributed to a message."""
         self.spent = Usage()
         self.failure: ProviderError | None = None
+        self.compacted = False
         self._blocks: list[AssistantBlock] = []
         self._open: dict[str, str] = {}
         self._native: list[tuple[ToolCall, ToolResult]] = []
@@ -158,6 +159,7 @@ class TurnReader:
             text = "\n".join((*item.get("summary", ()), *item.get("content", ())))
             self._blocks += [Thinking(text)] if text else []
         elif kind == "contextCompaction":
+            self.compacted = True
             yield CompactionEnded(reason="threshold", ok=True)
         elif kind in NATIVE:
             self._native.append(_native_call(item))
