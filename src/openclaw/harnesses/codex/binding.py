@@ -37,13 +37,22 @@ class ThreadBinding(Struct, frozen=True, kw_only=True):
     total: Mapping[str, int] = field(default_factory=dict)
     """The tokens it has used."""
 
-    def fits(self, tools: str, instructions: str, names: Collection[str], *, visits: bool) -> bool:
-        """Whether a turn can be one of the thread's; one that `visits` may have fewer tools, which our runner holds."""
+    def fits(self, tools: str, instructions: str, names: Collection[str], version: str, *, visits: bool) -> bool:
+        """Whether a turn can be one of the thread's; one that `visits` may have fewer tools, which our runner holds.
+
+        A program of an earlier `version` cannot be trusted to read the thread of a later one.
+        """
+        if self.version and _numbers(version) < _numbers(self.version):
+            return False
         return (self.tools, self.instructions) == (tools, instructions) or (visits and set(names) <= set(self.names))
 
 
 def digest(document: Any) -> str:
     return hashlib.sha256(msgspec.json.encode(document, order="sorted")).hexdigest()[:32]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def mark(messages: Sequence[Message]) -> tuple[int, str]:

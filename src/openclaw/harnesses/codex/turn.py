@@ -419,7 +419,7 @@ class CodexTurn:
         bindings = self._harness.bindings(session.agent_id)
         known = None if session.light else await asyncio.to_thread(bindings.get, session.session_id)
         names = tuple(sorted(tool.name for tool in offered))
-        if known is not None and known.fits(tools_now, instructions, names, visits=session.visits):
+        if known is not None and known.fits(tools_now, instructions, names, server.version, visits=session.visits):
             asked = unheard(known, job.messages)
             if asked is not None and await self._resumed(server, known.thread_id):
                 self._binding = known
