@@ -195,18 +195,19 @@ class Recorder:
         }
 
     def _cleaned(self, request: dict[str, Any]) -> RecordedRequest:
-        messages = [self._clean(text_of(each)) for each in request["messages"]]
+        messages = [clean(text_of(each), self.home.root) for each in request["messages"]]
         tools = {tool["function"]["name"]: tool["function"] for tool in request.get("tools", ())}
         return RecordedRequest(system=messages[0], tools=tools, messages=messages[1:])
 
-    def _clean(self, text: str) -> str:
-        """Without what differs from machine to machine."""
-        for name, stand_in in ((str(self.home.root), "/home/ada"), (str(CHECKOUT), "/opt/openclaw")):
-            text = text.replace(name, stand_in)
-        text = text.replace(f"host={socket.gethostname()} ", "host=attic ")
-        text = re.sub(r"\| os=.*? \| python=\S+ ", "| os=Linux (x86_64) | python=3 ", text)
-        text = re.sub(r"\| shell=\S+ ", "| shell=bash ", text)
-        return re.sub(r'id="[0-9a-f]{16}"', 'id="5eedf00d5eedf00d"', text)
+
+def clean(text: str, root: Path) -> str:
+    """Without what differs from machine to machine."""
+    for name, stand_in in ((str(root), "/home/ada"), (str(CHECKOUT), "/opt/openclaw")):
+        text = text.replace(name, stand_in)
+    text = text.replace(f"host={socket.gethostname()} ", "host=attic ")
+    text = re.sub(r"\| os=.*? \| python=\S+ ", "| os=Linux (x86_64) | python=3 ", text)
+    text = re.sub(r"\| shell=\S+ ", "| shell=bash ", text)
+    return re.sub(r'id="[0-9a-f]{16}"', 'id="5eedf00d5eedf00d"', text)
 
 
 @asynccontextmanager
@@ -252,5 +253,5 @@ def drift(files: dict[str, str]) -> str:
             lines = difflib.unified_diff(
                 was.splitlines(), now.splitlines(), f"golden/{name}", f"now/{name}", lineterm="", n=2
             )
-            differences += [*lines, "(accept with scripts/goldens --regen)"]
+            differences += [*lines, "(accept with scripts/prompt-snapshots gen)"]
     return "\n".join(differences)

@@ -1,6 +1,10 @@
 """The golden prompts are what real runs sent, and they keep to their budgets."""
 
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,17 +15,57 @@ from openclaw.prompt.build import build
 from openclaw.prompt.facts import DEFAULT_HEARTBEAT
 from openclaw.prompt.lint import BUDGETS, SMALL_BUDGETS
 from openclaw.prompt.sections.stable import IDENTITY
+from tests.prompt.codex_snapshots import FIXTURE, INSTRUCTIONS, SOURCE, record_codex, snapshot_files
 from tests.prompt.recorded import NAMES, RecordedRequest, drift, golden_files
 from tests.prompt.scenarios import main_direct
 
 pytestmark = pytest.mark.slow
+SCRIPT = Path(__file__).parents[2] / "scripts" / "prompt-snapshots"
 
 Recorded = dict[str, RecordedRequest]
 
 
-def test_what_is_sent_is_what_was_reviewed(recorded: Recorded) -> None:
-    difference = drift(golden_files(recorded))
+def test_what_is_sent_is_what_was_reviewed(recorded: Recorded, tmp_path: Path) -> None:
+    difference = drift(golden_files(recorded) | snapshot_files(record_codex(tmp_path)))
     assert not difference, f"\n{difference}"
+
+
+def sync(*words: str, **variables: str) -> tuple[int, str]:
+    """Runs `scripts/prompt-snapshots sync-codex-model`."""
+    command = [sys.executable, str(SCRIPT), "sync-codex-model", *words]
+    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def catalog(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True)
+    messages = {"instructions_template": text, "instructions_variables": {"personality_pragmatic": "Be plain."}}
+    path.write_text(json.dumps({"models": [{"slug": "gpt-5.5", "model_messages": messages}]}))
+
+
+def test_the_instructions_of_codexs_model_come_from_the_first_catalogue_there_is(tmp_path: Path) -> None:
+    home, into = tmp_path / "home", tmp_path / "into"
+    before = {path.name: path.read_bytes() for path in FIXTURE.iterdir()}
+    variables = {"HOME": str(home), "CODEX_HOME": str(tmp_path / "codex-home")}
+    code, said = sync(**variables)
+    assert (code, "nothing was changed" in said) == (0, True)
+    for place, text in (
+        (home / "code/codex/codex-rs/models-manager/models.json", "checkout"),
+        (home / ".codex/models_cache.json", "usual cache"),
+        (tmp_path / "codex-home/models_cache.json", "own cache"),
+        (tmp_path / "given/models.json", "given"),
+    ):
+        catalog(place, f"{text} {{{{ personality }}}}")
+        more = ("--catalog", str(place)) if text == "given" else ()
+        code, said = sync("--into", str(into), *more, **variables)
+        assert code == 0, said
+        assert (into / INSTRUCTIONS).read_text() == f"{text} Be plain.\n"
+    source = json.loads((into / SOURCE).read_text())
+    assert source["source"]["field"] == "model_messages.instructions_template"
+    assert str(tmp_path) not in (into / SOURCE).read_text()
+    (tmp_path / "given/models.json").write_text("{}")
+    assert sync("--catalog", str(tmp_path / "given/models.json"), **variables)[0] == 1
+    assert {path.name: path.read_bytes() for path in FIXTURE.iterdir()} == before
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "none"])

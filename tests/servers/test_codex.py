@@ -30,7 +30,7 @@ from openclaw.core.messages import Assistant, ToolResult, User
 from openclaw.process.tasks import SystemClock
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import MessageEntry
-from openclaw.testing import Calls, FakeClock, Heard, Says, ScriptedModel, TemporaryHome, Thinks, ask
+from openclaw.testing import Calls, FakeClock, Heard, Says, ScriptedModel, TemporaryHome, Thinks, ask, says
 from openclaw.testing.server import Answers, Breaks, Hangs, Pauses
 from tests.gateway.test_turns import PIXEL
 from tests.harnesses.codex.responses import Native, ResponsesServer, Writes
@@ -150,10 +150,17 @@ async def test_the_first_hour_is_in_the_turn_and_a_picture_too(openclaw_home):
             assert asked[1]["text"] == "who are you"
             assert asked[2]["image_url"].startswith("data:image/png;base64,")
             assert json.dumps(server.requests[0]["input"]).count("bootstrap-canary") == 1
-            (openclaw_home.workspace / "BOOTSTRAP.md").unlink()
             await ask(app, "and now")
             last = [each for each in server.requests[1]["input"] if each.get("role") == "user"][-1]["content"]
-            assert [part["text"] for part in last] == ["and now"]
+            assert [part["text"] for part in last] == ["and now"]  # the thread has it
+            assert json.dumps(server.requests[1]["input"]).count("bootstrap-canary") == 1
+            await ask(app, "", compact="")
+            await ask(app, "after it")
+            assert json.dumps(server.requests[-1]["input"]).count("bootstrap-canary") >= 1
+            (openclaw_home.workspace / "BOOTSTRAP.md").unlink()
+            await ask(app, "without it")
+            last = [each for each in server.requests[-1]["input"] if each.get("role") == "user"][-1]["content"]
+            assert [part["text"] for part in last] == ["without it"]
 
 
 async def test_other_tools_mean_another_thread_with_the_history(openclaw_home):
@@ -167,6 +174,18 @@ async def test_other_tools_mean_another_thread_with_the_history(openclaw_home):
         assert server.saw("first answer")
 
 
+async def test_a_turn_that_is_not_a_persons_takes_the_thread_with_its_fewer_tools(openclaw_home):
+    with ResponsesServer(Says("hello"), Calls("exec", command="touch made"), Says("ok"), Says("again")) as server:
+        async with house(openclaw_home, server, tools={"exec": {"security": "full", "ask": "off"}}) as app:
+            await ask(app, "hi")
+            before = thread_of(openclaw_home)
+            heard = await ask(app, "look after it", trigger="heartbeat", tools_deny=("exec",))
+            assert [each.is_error for each in heard.results] == [True]
+            await ask(app, "still there?")
+        assert thread_of(openclaw_home) == before
+    assert not (openclaw_home.workspace / "made").exists()
+
+
 async def test_a_thread_goes_on_in_another_process(openclaw_home):
     with ResponsesServer(Says("first answer"), Says("second answer")) as server:
         async with house(openclaw_home, server) as app:
@@ -177,6 +196,23 @@ async def test_a_thread_goes_on_in_another_process(openclaw_home):
         assert thread_of(openclaw_home) == before
         assert json.dumps(server.requests[1]).count("first question") == 1
         assert heard.end.usage.total_tokens == 120
+
+
+async def test_a_conversation_that_changes_its_runtime_keeps_its_history(openclaw_home):
+    ours = ScriptedModel(says("ours of pears"))
+    with ResponsesServer(Calls("ls"), Says("theirs of apples"), Says("theirs of figs")) as server:
+        openclaw_home.configure(server.settings())
+        async with openclaw_home.assistant(ours, clock=SystemClock()) as app:
+            await ask(app, "first question")
+            await app.lifecycle.prefer(app.key("main", None), {"agent_runtime": "openclaw"})
+            assert (await ask(app, "second question")).text == "ours of pears"
+            assert ours.saw("theirs of apples") and ours.saw("AGENTS.md")
+            await app.lifecycle.prefer(app.key("main", None), {"agent_runtime": None})
+            assert (await ask(app, "third question")).text == "theirs of figs"
+        said = json.dumps(server.requests[-1]["input"])
+    for text in ("first question", "theirs of apples", "second question", "ours of pears", "third question"):
+        assert said.count(text) == 1
+    assert '"function_call_output"' in said
 
 
 async def test_a_code_mode_model_has_our_tools(openclaw_home):
@@ -238,6 +274,46 @@ async def test_stopped_it_leaves_nothing_running_and_the_next_turn_works(opencla
         calls = [call.id for each in said if isinstance(each, Assistant) for call in each.calls]
         assert calls == [each.tool_call_id for each in said if isinstance(each, ToolResult)]
     assert not children()
+
+
+HOLDS = """
+import sys, time
+for line in sys.stdin:
+    time.sleep(0.3 if '"turn/started"' in line else 0)
+    print(line, end="", flush=True)
+"""
+
+
+async def test_stopped_before_it_has_started_it_is_interrupted_as_soon_as_it_has(openclaw_home, tmp_path):
+    """Before that an interruption is refused, and the turn would run to its end."""
+    import codex_cli_bin  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    real = Path(str(codex_cli_bin.__file__)).parent / "bin" / "codex"
+    program, holds = tmp_path / "codex-held", shlex.join((sys.executable, "-c", HOLDS))
+    program.write_text(f'#!/bin/sh\n{real} "$@" | {holds}\n')
+    program.chmod(0o755)
+    with ResponsesServer(Hangs(), Says("next")) as server:
+        variables = {"vars": {"OPENCLAW_CODEX_APP_SERVER_BIN": str(program)}}
+        async with house(openclaw_home, server, env=variables) as app:
+            work = asyncio.create_task(ask(app, "begin"))
+            async with asyncio.timeout(60):
+                while not begun(openclaw_home):
+                    await asyncio.sleep(0.005)
+            began = time.monotonic()
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            print(f"stopped before turn/started: {time.monotonic() - began:.2f} s")
+            thread, processes = thread_of(openclaw_home), {each.pid for each in children()}
+            assert (await ask(app, "once more")).text == "next"
+            assert thread_of(openclaw_home) == thread
+            assert {each.pid for each in children()} == processes
+    assert not children()
+
+
+def begun(home: TemporaryHome) -> bool:
+    """Whether Codex has accepted a turn."""
+    found = (home.state / "agents" / "main" / "agent" / "codex" / "openclaw-threads").glob("*.json")
+    return any(json.loads(path.read_text())["begun"] for path in found)
 
 
 @pytest.mark.parametrize("reply", [Hangs(), Hangs("half"), Calls("exec", command="sleep 300")])
@@ -425,6 +501,7 @@ async def test_all_that_is_sent_fits_the_schema_of_the_server(openclaw_home, tmp
         async with house(openclaw_home, server, "gpt-5.5", **{**settings, **variables}) as app:
             await ask(app, "three")
             await ask(app, "four", tools_deny=("ls",))
+            await ask(app, "light", session="cron:1:run:1", trigger="cron", light=True)
             server.then = hangs
             heard = Heard()
             work = asyncio.create_task(ask(app, "five", into=heard))
@@ -441,6 +518,8 @@ async def test_all_that_is_sent_fits_the_schema_of_the_server(openclaw_home, tmp
             methods.add(asked[each["id"]])
             jsonschema.validate(each["result"], schemas[ANSWERS[asked[each["id"]]]])
     assert methods >= {*ANSWERS, "initialize", "initialized", "thread/start", "thread/resume", "thread/inject_items"}
+    begun = [each["params"] for each in frames(sent) if each.get("method") == "thread/start"]
+    assert any(each.get("ephemeral") for each in begun)
     assert methods >= {"turn/start", "turn/steer", "turn/interrupt", "thread/compact/start"}
     assert "thread/backgroundTerminals/clean" in methods
 

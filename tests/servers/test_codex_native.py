@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from importlib.util import find_spec
 from typing import Any
 
@@ -228,8 +229,10 @@ async def test_stopped_it_leaves_no_command_behind(openclaw_home, where):
             if policy is FREE:
                 while not [each for each in psutil.Process().children(recursive=True) if each.name() == "sleep"]:
                     await asyncio.sleep(0.01)
+            began = time.monotonic()
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
+            print(f"stopped {where}: {time.monotonic() - began:.2f} s")
             assert not [each for each in psutil.Process().children(recursive=True) if each.name() == "sleep"]
             again = await ask(app, "once more")
             assert again.text == "next"

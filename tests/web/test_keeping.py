@@ -243,3 +243,21 @@ def test_what_changed_in_the_prompt_is_shown_line_by_line(openclaw_home: Tempora
             page.wait_for_selector(".changes .added >> text=Speak like a pirate.")
             assert "Speak plainly." in page.inner_text(".changes .removed")
             assert here.complaints == []
+
+
+def test_what_carries_out_the_turns_is_shown(openclaw_home: TemporaryHome, browser: SharedBrowser) -> None:
+    with MockModelServer([says("hello")]) as server:
+        openclaw_home.configure(server.settings())
+        with site(openclaw_home, browser) as here:
+            page = here.open()
+            say(page, "hi")
+            page.wait_for_selector("text=hello")
+            wait_idle(page)
+            assert "Codex" not in page.inner_text("oc-chat header")
+            say(page, "/runtime codex")
+            page.wait_for_function("() => document.querySelector('oc-chat header')?.innerText.includes('mock · Codex')")
+            say(page, "/context")
+            page.wait_for_selector("text=Runtime: OpenAI Codex (chosen for the session)")
+            page.click("nav a[href$='/sessions']")
+            page.wait_for_selector("td.model >> text=mock · Codex")
+            assert here.complaints == []

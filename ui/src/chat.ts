@@ -11,7 +11,7 @@ import { address } from "./place.js";
 import { planCard, steps, type Step } from "./plan.js";
 import "./search.js";
 import { Talk, type Pending } from "./talk.js";
-import { dollars, oneLine, tokens } from "./text.js";
+import { dollars, modelOf, oneLine, tokens } from "./text.js";
 
 const PAGE = 80;
 /** How much is fetched at once on the way to a message far back. */
@@ -398,7 +398,7 @@ class Chat extends Element {
     const row = this.session;
     if (!row) return "";
     const used = row.contextTokens ? `${tokens(row.totalTokens)} of ${tokens(row.contextTokens)} tokens` : "";
-    return [oneLine(row.model ?? "", 40), used, dollars(row.estimatedCostUsd)].filter(Boolean).join(" · ");
+    return [modelOf(row), used, dollars(row.estimatedCostUsd)].filter(Boolean).join(" · ");
   }
 
   private edit(text: string, id: string): void {

@@ -7,7 +7,7 @@ import { begin } from "./fresh.js";
 import { gateway, type Json } from "./gateway.js";
 import { ask, Page } from "./page.js";
 import { address } from "./place.js";
-import { ago, dollars, oneLine, save, tokens, visible } from "./text.js";
+import { ago, dollars, modelOf, oneLine, save, tokens, visible } from "./text.js";
 
 class Sessions extends Page {
   static properties = { rows: { state: true }, search: { state: true } };
@@ -81,7 +81,7 @@ class Sessions extends Page {
     return html`<tr data-key=${row.key}>
       <td class="name depth-${Math.min(depth, 4)}" title=${visible(row.key)}><a href=${address("chat", row.key)}>${oneLine(row.displayName)}</a></td>
       <td class="when">${row.hasActiveRun ? html`<span class="dot"></span> now` : ago(row.updatedAt)}</td>
-      <td class="when model">${oneLine(row.model ?? "", 40)}</td>
+      <td class="when model">${modelOf(row)}</td>
       <td class="number tokens">${tokens(row.inputTokens)} / ${tokens(row.outputTokens)}</td>
       <td class="number">${dollars(row.estimatedCostUsd)}</td>
       <td>

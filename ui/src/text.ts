@@ -1,5 +1,7 @@
 // Text as people should see it.
 
+import type { Json } from "./gateway.js";
+
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
 /** `text` with what hides or reorders characters spelled out: a command must look like what it does. */
@@ -11,6 +13,13 @@ export function visible(text: string): string {
 export function oneLine(text: string, most = 120): string {
   const line = text.replace(HIDDEN, "").replace(/\s+/g, " ").trim();
   return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+}
+
+/** The model of a conversation, and what carries out its turns where that is not our own loop. */
+export function modelOf(row: Json): string {
+  const runtime: Json = row.agentRuntime ?? {};
+  if (runtime.id === "acp") return `${oneLine(runtime.agent ?? "external agent", 40)} (ACP)`;
+  return [oneLine(row.model ?? "", 40), runtime.id === "codex" ? "Codex" : ""].filter(Boolean).join(" · ");
 }
 
 export function ago(at: number, now = Date.now()): string {

@@ -366,6 +366,7 @@ class ModelRoutes:
             layers=routing.make_layers(sections, files=files) if sections else routing.light_layers(files=files),
             posture=posture,
             may_type=gate.is_open(turn.key.agent, {}),
+            visits=turn.trigger != "user",
             light=turn.light,
         )
         sections = (routing.parameters_section(session, tools, model=model.id), *sections)

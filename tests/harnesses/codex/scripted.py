@@ -19,9 +19,17 @@ inbox: "Queue[dict[str, Any]]" = Queue()
 answers: "Queue[dict[str, Any]]" = Queue()
 threads: dict[str, dict[str, Any]] = json.loads(kept.read_text()) if kept.exists() else {}
 stopped = threading.Event()
+writing = threading.Lock()
+
+
+def log(frame: dict[str, Any]) -> None:
+    """What was said both ways, for who wants to look at it."""
+    with writing, (place / "frames.jsonl").open("a") as file:
+        file.write(json.dumps(frame) + "\n")
 
 
 def say(frame: dict[str, Any]) -> None:
+    log(frame)
     sys.stdout.write(json.dumps(frame) + "\n")
     sys.stdout.flush()
 
@@ -43,7 +51,7 @@ class Turn:
 
     def item(self, kind: str, **fields: Any) -> None:
         item = {"id": str(uuid.uuid4()), "type": kind}
-        self.tell("item/started", item=item)
+        self.tell("item/started", item={**item, **{key: fields[key] for key in fields if key == "agentThreadId"}})
         if kind == "agentMessage":
             self.tell("item/agentMessage/delta", itemId=item["id"], delta=fields["text"])
         self.tell("item/completed", item={**item, **fields})
@@ -66,6 +74,13 @@ class Turn:
         elif "act" in self.text:
             self.call("ls")
             self.item("agentMessage", text="acted")
+        elif "delegate" in self.text:
+            child = str(uuid.uuid4())
+            self.item("subAgentActivity", agentThreadId=child)
+            spent = {"inputTokens": 300, "outputTokens": 40, "totalTokens": 340, "cachedInputTokens": 0}
+            usage = {"total": spent, "last": spent}
+            say({"method": "thread/tokenUsage/updated", "params": {"threadId": child, "tokenUsage": usage}})
+            self.item("agentMessage", text="delegated")
         elif "recall" in self.text:
             self.item("agentMessage", text=f"Before: {self.before}")
         elif "wait" in self.text:
@@ -91,7 +106,8 @@ def answer(frame: dict[str, Any]) -> dict[str, Any]:
     thread = params.get("threadId", "")
     match frame["method"]:
         case "initialize":
-            return {"userAgent": "openclaw/0.166.0 (scripted)"}
+            version = (place / "version").read_text() if (place / "version").exists() else "0.166.0"
+            return {"userAgent": f"openclaw/{version} (scripted)"}
         case "thread/start":
             thread = str(uuid.uuid4())
             keep(thread)
@@ -116,6 +132,7 @@ def later(turn: Turn) -> None:
 
 for line in sys.stdin:
     said = json.loads(line)
+    log(said)
     if "method" not in said:
         answers.put(said)
     elif "id" not in said:

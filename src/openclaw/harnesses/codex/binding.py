@@ -1,7 +1,7 @@
 """The thread that belongs to a session: kept in a file beside Codex's own state, and dropped when it fits no more."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,10 @@ class ThreadBinding(Struct, frozen=True, kw_only=True):
     """The digest of its tools, which cannot be changed."""
     instructions: str
     """The digest of its instructions, which a resumed thread does not read again."""
+    names: tuple[str, ...] = ()
+    """What its tools are called."""
+    given: str = ""
+    """The digest of the files that stood before what was asked, unless the thread was shortened since."""
     version: str = ""
     count: int = 0
     """How many messages of ours it was given, and what they were."""
@@ -33,9 +37,22 @@ class ThreadBinding(Struct, frozen=True, kw_only=True):
     total: Mapping[str, int] = field(default_factory=dict)
     """The tokens it has used."""
 
+    def fits(self, tools: str, instructions: str, names: Collection[str], version: str, *, visits: bool) -> bool:
+        """Whether a turn can be one of the thread's; one that `visits` may have fewer tools, which our runner holds.
+
+        A program of an earlier `version` cannot be trusted to read the thread of a later one.
+        """
+        if self.version and _numbers(version) < _numbers(self.version):
+            return False
+        return (self.tools, self.instructions) == (tools, instructions) or (visits and set(names) <= set(self.names))
+
 
 def digest(document: Any) -> str:
     return hashlib.sha256(msgspec.json.encode(document, order="sorted")).hexdigest()[:32]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def mark(messages: Sequence[Message]) -> tuple[int, str]:

@@ -97,6 +97,8 @@ class TurnReader:
         """Used and not yet attributed to a message."""
         self.spent = Usage()
         self.failure: ProviderError | None = None
+        self.compacted = False
+        self._children: dict[str, dict[str, int]] = {}
         self._blocks: list[AssistantBlock] = []
         self._open: dict[str, str] = {}
         self._native: list[tuple[ToolCall, ToolResult]] = []
@@ -135,9 +137,10 @@ class TurnReader:
                 if item["id"] not in judged:
                     yield from self._completed(item)
             case "thread/tokenUsage/updated":
-                total = params["tokenUsage"]["total"]
-                fresh = usage_between(self.total, total, self.model)
-                self.used, self.spent, self.total = self.used + fresh, self.spent + fresh, dict(total)
+                self.total = self._count(self.total, params["tokenUsage"]["total"])
+            case "child/tokenUsage/updated":
+                child = params["threadId"]
+                self._children[child] = self._count(self._children.get(child, {}), params["tokenUsage"]["total"])
             case "error" if params.get("willRetry"):
                 error = turn_error(params.get("error"))
                 yield AttemptFailed(self.model.provider, self.model.id, error.reason, error.message)
@@ -146,6 +149,11 @@ class TurnReader:
             case _:
                 pass
         self.progress.under_way = len(self._open)
+
+    def _count(self, before: Mapping[str, int], total: Mapping[str, int]) -> dict[str, int]:
+        fresh = usage_between(before, total, self.model)
+        self.used, self.spent = self.used + fresh, self.spent + fresh
+        return dict(total)
 
     def _completed(self, item: Mapping[str, Any]) -> Iterator[Event]:
         kind = item["type"]
@@ -158,6 +166,7 @@ class TurnReader:
             text = "\n".join((*item.get("summary", ()), *item.get("content", ())))
             self._blocks += [Thinking(text)] if text else []
         elif kind == "contextCompaction":
+            self.compacted = True
             yield CompactionEnded(reason="threshold", ok=True)
         elif kind in NATIVE:
             self._native.append(_native_call(item))

@@ -27,6 +27,10 @@ PERMISSIONS = "item/permissions/requestApproval"
 QUESTION = "item/tool/requestUserInput"
 ELICITATION = "mcpServer/elicitation/request"
 TYPED = "item/commandExecution/terminalInteraction"
+TYPED_UNASKED = (
+    "Codex typed something to a running program, about which nobody can be asked: it was stopped. It may do so where "
+    "tools.exec has security full and ask off."
+)
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})
 _SHOWN = 2_000
 """How much of a command's output is shown while it runs."""

@@ -68,6 +68,8 @@ class CodexSession(Struct, frozen=True, kw_only=True):
     """`own`: only our tools act; `native`: Codex's shell and patches too, each judged by our gates."""
     may_type: bool = False
     """Whether anything may be typed to running programs."""
+    visits: bool = False
+    """Not a person's own turn: it takes the thread as it is, rather than begin another with its fewer tools."""
     light: bool = False
     """A job that is its message alone: nothing of our prompt goes with it, and its thread is not kept."""
 
@@ -107,7 +109,7 @@ def carry_sections(
             section, carrier = structs.replace(section, heading="", text=MEMORY), COLLABORATION
         elif name in ("memory.md", "bootstrap.md"):
             carrier = INPUT
-        elif name in (*PERSONA, "agents.md") or section.id in ("skills", "memory"):
+        elif name in (*PERSONA, "agents.md") or section.id in ("skills", "skills_catalog", "memory"):
             carrier = COLLABORATION
         found.append(structs.replace(section, carrier=carrier))
     return tuple(sorted(found, key=_carrier_order))
@@ -184,6 +186,11 @@ def thread_params(session: CodexSession, tools: Sequence[ToolSpec], *, model: st
         },
         "dynamicTools": tools_to_json(tools),
     }
+
+
+def given_before(layers: CodexLayers, given: str) -> CodexLayers:
+    """The text of a turn without the files that its thread has been given as they are."""
+    return structs.replace(layers, turn="") if layers.turn and digest(layers.turn) == given else layers
 
 
 def turn_params(

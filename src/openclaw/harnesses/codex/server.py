@@ -33,6 +33,7 @@ START_SECONDS = 60.0
 REQUEST_SECONDS = 60.0
 STOP_SECONDS = 0.3
 PROVIDER = "openclaw"
+USAGE, CHILD_USAGE = "thread/tokenUsage/updated", "child/tokenUsage/updated"
 KEY = "OPENCLAW_CODEX_KEY"
 _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE")
 SWITCHES = (
@@ -133,6 +134,8 @@ class CodexServer:
         self._starting = asyncio.Lock()
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._listeners: dict[str, asyncio.Queue[Any]] = {}
+        self._parents: dict[str, str] = {}
+        """The threads of agents that Codex started itself, and whose they are."""
         self._last = 0
         self.version = ""
         self.loaded: set[str] = set()
@@ -268,8 +271,12 @@ class CodexServer:
                 answer.set_result(said.get("result"))
             return
         params = said.get("params") or {}
-        frame = Frame(said["method"], params, said.get("id"))
-        listener = self._listeners.get(params.get("threadId", ""))
+        frame, thread = Frame(said["method"], params, said.get("id")), params.get("threadId", "")
+        if child := (params.get("item") or {}).get("agentThreadId"):
+            self._parents[child] = thread
+        if frame.method == USAGE and thread in self._parents:  # they are off, and would not be free
+            frame, thread = Frame(CHILD_USAGE, params), self._parents[thread]
+        listener = self._listeners.get(thread)
         if listener is not None:
             listener.put_nowait(frame)
         elif frame.id is not None:  # nobody is there who could be asked

@@ -41,6 +41,7 @@ from openclaw.harnesses.codex.native import (
     QUESTION,
     REFUSALS,
     TYPED,
+    TYPED_UNASKED,
     NativeCalls,
     dynamic_call,
     native_call,
@@ -49,6 +50,7 @@ from openclaw.harnesses.codex.native import (
 from openclaw.harnesses.codex.routing import (
     CodexSession,
     dynamic_tools,
+    given_before,
     history_items,
     input_of,
     instructions_of,
@@ -71,10 +73,6 @@ LOOK_SECONDS = 10.0
 STEER_SECONDS = 5.0
 LOOPS_ALLOWED = 1
 DIED = "codex app-server has ended in the middle of the turn: ask again to go on."
-TYPED_UNASKED = (
-    "Codex typed something to a running program, about which nobody can be asked: it was stopped. It may do so where "
-    "tools.exec has security full and ask off."
-)
 
 
 class TurnEndedEarly(ServerFailed):
@@ -401,7 +399,7 @@ class CodexTurn:
         accepted = await server.request(
             "turn/start",
             turn_params(
-                self._session.layers,
+                given_before(self._session.layers, self._binding.given),
                 self._binding.thread_id,
                 None if self._told else asked,
                 model=attempt.model.id,
@@ -409,7 +407,7 @@ class CodexTurn:
             ),
         )
         self._turn_id, self._told, self._late = accepted["turn"]["id"], True, ()
-        self._binding = structs.replace(self._binding, begun=True)
+        self._binding = structs.replace(self._binding, begun=True, given=digest(self._session.layers.turn))
         await self._keep()
 
     async def _thread(self, job: RunJob, tools: RunTools) -> tuple[User, ...]:
@@ -420,7 +418,8 @@ class CodexTurn:
         tools_now, instructions = digest(tools_to_json(offered)), instructions_of(session)
         bindings = self._harness.bindings(session.agent_id)
         known = None if session.light else await asyncio.to_thread(bindings.get, session.session_id)
-        if known is not None and (known.tools, known.instructions) == (tools_now, instructions):
+        names = tuple(sorted(tool.name for tool in offered))
+        if known is not None and known.fits(tools_now, instructions, names, server.version, visits=session.visits):
             asked = unheard(known, job.messages)
             if asked is not None and await self._resumed(server, known.thread_id):
                 self._binding = known
@@ -431,7 +430,7 @@ class CodexTurn:
         thread_id = begun["thread"]["id"]
         server.loaded.add(thread_id)
         self._binding = ThreadBinding(
-            thread_id=thread_id, tools=tools_now, instructions=instructions, version=server.version
+            thread_id=thread_id, tools=tools_now, instructions=instructions, names=names, version=server.version
         )
         server.listen(thread_id, self._news)
         if items := history_items(history):
@@ -547,7 +546,8 @@ class CodexTurn:
         if server is not None:
             if thread_id:
                 server.forget(thread_id)
-                self._binding = structs.replace(self._binding, total=reader.total)
+                given = "" if reader.compacted else self._binding.given
+                self._binding = structs.replace(self._binding, total=reader.total, given=given)
                 await self._keep()
             self._harness.released(server)
 

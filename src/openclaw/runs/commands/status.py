@@ -175,9 +175,11 @@ class StatusCommands:
         situation = self._models.model_set(key.agent)
         window = situation.model(situation.resolve(f"{report.provider}/{report.model}")).context_window
         if how == "list":
-            return CommandResult(render_list(report, session_tokens=used, window=window))
-        later = await self._later(key, report)
-        return CommandResult(render_detail(report, session_tokens=used, window=window, later=later))
+            told = render_list(report, session_tokens=used, window=window)
+        else:
+            later = await self._later(key, report)
+            told = render_detail(report, session_tokens=used, window=window, later=later)
+        return CommandResult(f"{told}\nRuntime: {runtime.line}")
 
     async def _later(self, key: SessionKey, report: PromptReport) -> list[ChangeLine]:
         """What plugins changed in the last run, after its prompt was built."""
