@@ -18,7 +18,7 @@ from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
 from openclaw.core.harness import CallObserver, Gate, LabelTracker, NoLabels, Perform, Steering, ToolEvent
 from openclaw.core.messages import Message, Text, ToolCall, ToolResult
 from openclaw.core.text import replace_surrogates
-from openclaw.core.tool import ApprovalPending, ChecksCalls, Output, Tool, ToolContext, ToolSpec
+from openclaw.core.tool import ApprovalPending, ChecksCalls, Effects, Output, Tool, ToolContext, ToolSpec
 
 log = logging.getLogger(__name__)
 
@@ -27,12 +27,14 @@ ALIASES = {"bash": "exec", "apply-patch": "apply_patch", "view_image": "image"}
 
 
 class _Ready(Struct, frozen=True):
-    """A valid call; `warning` is added to its result, and `perform` does its work in place of the tool."""
+    """A valid call; `warning` is added to its result, `perform` does its work in place of the tool, and `earlier` are
+    the calls before it in the reply."""
 
     tool: Tool
     args: dict[str, Any]
     warning: str = ""
     perform: Perform | None = None
+    earlier: "tuple[asyncio.Task[None], ...]" = ()
 
 
 _Plan = _Ready | Output | RepeatBlocked
@@ -170,10 +172,12 @@ class ToolRunner:
                 structs.replace(plan, perform=performers.get(call.id)) if isinstance(plan, _Ready) else plan
                 for call, plan in zip(calls, plans, strict=True)
             ]
-        tasks = [
-            asyncio.create_task(self._run(call, plan, events, steering, asked.name), name=f"tool:{call.name}:{call.id}")
-            for asked, call, plan in zip(calls, meant, plans, strict=True)
-        ]
+        tasks: list[asyncio.Task[None]] = []
+        for asked, call, plan in zip(calls, meant, plans, strict=True):
+            if tasks and isinstance(plan, _Ready):
+                plan = structs.replace(plan, earlier=tuple(tasks))
+            work = self._run(call, plan, events, steering, asked.name)
+            tasks.append(asyncio.create_task(work, name=f"tool:{call.name}:{call.id}"))
         left = len(calls)
         try:
             while left:
@@ -301,6 +305,9 @@ class ToolRunner:
         context = structs.replace(context, origins=self._labels.origins)
         if isinstance(plan.tool, ChecksCalls):
             plan.tool.check(plan.args)
+        if plan.earlier and self._labels.origins and Effects.RUNS_CODE in plan.tool.effects(plan.args):
+            # Whether a command may run depends on the files it finds, and these may be about to write them.
+            await asyncio.wait(plan.earlier)
         for gate in self._gates:
             if (refusal := await gate.admit(plan.tool, plan.args, context)) is not None:
                 return Output.failed(refusal)

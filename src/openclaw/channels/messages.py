@@ -13,18 +13,25 @@ from msgspec import Struct, structs
 from openclaw.channels.accounts import LABELS, AccountName
 from openclaw.channels.media.outbound import is_address
 from openclaw.core.channel import Address, Button, ChannelFacts, Outbound, Platform
+from openclaw.core.clock import Clock
 from openclaw.core.errors import Conflict, InvalidRequest, Unavailable
 from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.core.sandbox import to_host_path, to_sandbox_path
+from openclaw.core.secret import is_secret_path
 from openclaw.core.settings import Live
 from openclaw.runs.hooks.runs import RunHooks
 from openclaw.runs.outbox import Outbox
 from openclaw.security.sandboxes.service import SandboxService
+from openclaw.security.settings import CommandsSettings
+from openclaw.security.tool_policy import is_shared
 from openclaw.tools.paths import confine, missing_error, quote_path, resolve_links, resolve_path
 from openclaw.tools.settings import ToolsSettings
+from openclaw.workspace.files import BOOTSTRAP_FILES
 from openclaw.workspace.seed import Workspaces
 
 RECEIPT_SECONDS = 20.0
+MADE_SECONDS = 3600.0
+"""How old a file may be that an answer hands to others than the owner."""
 MOST_BUTTONS = 100
 BUTTON_BYTES = 64
 """Telegram takes no more for what a button stands for."""
@@ -79,21 +86,45 @@ class Attachments:
     """Finds what may go along: files that the agent's own file tools could read, and addresses, fetched when sent."""
 
     def __init__(
-        self, sandboxes: SandboxService, tools: Live[ToolsSettings], workspaces: Workspaces, voices: Path
+        self,
+        sandboxes: SandboxService,
+        tools: Live[ToolsSettings],
+        workspaces: Workspaces,
+        voices: Path,
+        commands: Live[CommandsSettings],
+        clock: Clock,
     ) -> None:
         """`voices` is where voice notes are put that an answer may name."""
+        self._commands = commands
+        self._clock = clock
         self._sandboxes = sandboxes
         self._tools = tools
         self._workspaces = workspaces
         self._voices = voices
 
     def for_answer(self, raw: str, session_key: str) -> str:
-        """A file that the answer of a session names: from its workspace on, as its tools read files."""
+        """A file that the answer of a session names: from its workspace on, as its tools read files.
+
+        Nobody was asked about it as about a call of a tool: credentials do not go this way, and to others than the
+        owner only what was made for them.
+        """
         raw = raw.removeprefix("file://")
         if self._voices in Path(os.path.normpath(raw)).parents:
             return _file(Path(raw))
         key = parse_session_key(session_key)
-        return self.for_agent(raw, self._workspaces.of(key.agent), key)
+        path = self.for_agent(raw, self._workspaces.of(key.agent), key)
+        if is_address(path):
+            return path
+        if is_secret_path(os.path.realpath(path)):
+            raise InvalidRequest(
+                f"{quote_path(path)} usually holds credentials: the message tool can send it, and asks"
+            )
+        if is_shared(key, self._commands.current.owner_allow_from) and not self._is_new(Path(path)):
+            raise InvalidRequest(f"{quote_path(path)} was not made for this conversation: the message tool can send it")
+        return path
+
+    def _is_new(self, path: Path) -> bool:
+        return path.name not in BOOTSTRAP_FILES and self._clock.now() - path.stat().st_mtime < MADE_SECONDS
 
     def for_agent(self, raw: str, workspace: Path, key: SessionKey) -> str:
         if is_address(raw):

@@ -1,5 +1,6 @@
 """`openclaw workspace`: whose words the files of a directory are."""
 
+import difflib
 import sys
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import click
 from openclaw.agent.settings import agent_ids
 from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, fold, note, print_json
+from openclaw.core.text import strip_unprintable
 from openclaw.process.environment import Environment
+from openclaw.workspace.pins import BootstrapPins
 from openclaw.workspace.seed import is_configured, workspace_of
 from openclaw.workspace.trust import Said, TrustStore
 
@@ -59,6 +62,28 @@ def trust(directory: str | None) -> None:
 def untrust(directory: str | None) -> None:
     """Take them for somebody else's."""
     _say(directory, "untrusted")
+
+
+@workspace_command.command("review")
+@click.option("--accept", is_flag=True, help="The files count as they are now.")
+@click.option("--reject", is_flag=True, help="Put the files back as they were.")
+def review(accept: bool, reject: bool) -> None:
+    """Look at changes of AGENTS.md, SOUL.md and the like that are held back (security.bootstrapPinning)."""
+    if accept and reject:
+        raise click.UsageError("give --accept or --reject, not both")
+    pins = BootstrapPins(Environment.of_process().home.state)
+    places = [path for path, _ in _places(None) if pins.changes(path)]
+    if not places:
+        click.echo("Nothing has changed since you last looked.")
+    for path in places:
+        for name, before, after in pins.changes(path):
+            lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, f"{path / name}", lineterm="")
+            click.echo("\n".join(map(strip_unprintable, lines)))
+        if accept or (not reject and click.confirm("Did you make these changes, and shall they hold?")):
+            pins.accept(path)
+            click.echo("accepted")
+        elif reject or click.confirm("Put the files back as they were?"):
+            click.echo(f"put back: {', '.join(pins.reject(path))}")
 
 
 def _places(directory: str | None) -> list[tuple[Path, bool]]:

@@ -34,7 +34,7 @@ class SandboxLimits(Struct, frozen=True, kw_only=True):
     memory: int = 2 << 30
     """In bytes, of the whole sandbox where the engine supports that, else of each process."""
     disk: int = 2 << 30
-    """In bytes, of each file that is written."""
+    """In bytes, of each file that is written; a sandbox that holds four times as much starts no command."""
     cpus: float = 0.0
     files: int = 4096
     """Open files per process."""

@@ -78,6 +78,7 @@ from openclaw.tools.mcp.schema import AcceptedServer
 from openclaw.version import __version__
 from openclaw.workspace import rpc as workspace_rpc
 from openclaw.workspace.history import WorkspaceHistories
+from openclaw.workspace.pins import BootstrapPins
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -322,7 +323,7 @@ class ClientApi:
         yield rpc.heartbeat_methods(sessions, automation.heartbeats)
         yield budget_rpc.usage_methods(sessions, app.db, app.budget)
         yield gateway_rpc.subscriptions_methods(app, sessions, self.connections)
-        yield workspace_rpc.files_methods(app.workspaces, live.agents, self.histories)
+        yield workspace_rpc.files_methods(app.workspaces, live.agents, self.histories, BootstrapPins(app.home.state))
         yield memory_rpc.memory_methods(sessions, app.memories)
         yield memory_rpc.note_methods(sessions, app.memories, clock)
         yield skills_rpc.skill_methods(sessions, app.workspaces, app.skills, editor, clock)

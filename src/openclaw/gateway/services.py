@@ -132,7 +132,9 @@ class GatewayTools:
         self._asked_about: TtsSettings | None = None
         self._offers = self._tools
         self.messages = messages
-        self.attachments = Attachments(app.sandboxes, live.tools, app.workspaces, voices.speech.folder)
+        self.attachments = Attachments(
+            app.sandboxes, live.tools, app.workspaces, voices.speech.folder, live.commands, app.clock
+        )
         self._inbox = inbox
 
     def tools(self, key: SessionKey) -> list[Tool]:

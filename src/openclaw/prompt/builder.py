@@ -45,6 +45,7 @@ from openclaw.security.settings import CommandsSettings
 from openclaw.workspace import budget, files
 from openclaw.workspace.budget import FileBudget, FileCut
 from openclaw.workspace.files import FileCache, WorkspaceFile
+from openclaw.workspace.pins import BootstrapPins
 
 # Additions of hooks.
 
@@ -203,6 +204,8 @@ class BuiltPrompt(Struct, frozen=True, kw_only=True):
     prompt: Prompt
     facts: PromptFacts
     report: PromptReport
+    changed: tuple[str, ...] = ()
+    """Pinned files that are not as they were."""
 
 
 class PromptPreview(Struct, frozen=True, kw_only=True):
@@ -233,8 +236,9 @@ _COMMIT = (PromptText("This workspace is a git repository: commit after edits.",
 class PromptBuilder:
     """Builds prompts. Reuses an agent's last one when its inputs are equal, with a new date and session."""
 
-    def __init__(self, about: PromptMachine, cache: FileCache) -> None:
+    def __init__(self, about: PromptMachine, cache: FileCache, pins: BootstrapPins | None = None) -> None:
         self._about = about
+        self._pins = pins
         self._cache = cache
         self._last: dict[tuple[str, bool, bool, bool], tuple[_Inputs, BuiltPrompt]] = {}
         self._options: dict[str, tuple[tuple[Any, ...], PromptOptions]] = {}
@@ -259,10 +263,16 @@ class PromptBuilder:
 
     def make(self, what: PromptRequest, defaults: AgentDefaults) -> BuiltPrompt:
         key, workspace = what.key, what.workspace
+        loaded, changed = files.load(workspace, cache=self._cache), list[str]()
+        if self._pins is not None:
+            found, (loaded, changed) = loaded, self._pins.apply(workspace, loaded)
+            if what.files is not None and loaded is not found:  # what hooks left as it was is held as well
+                held = dict(zip(found, loaded, strict=True))
+                what = structs.replace(what, files=tuple(held.get(file, file) for file in what.files))
         inputs = _Inputs(
             # Of the key only agent and kind influence the prompt, and they are the cache key.
             what=structs.replace(what, key=_ANY_KEY, session_id="", now=0),
-            loaded=files.load(workspace, cache=self._cache),
+            loaded=loaded,
             defaults=defaults,
             notes=_COMMIT if (workspace / ".git").exists() else (),
             root=_repo_root(defaults.repo_root, workspace),
@@ -273,7 +283,7 @@ class PromptBuilder:
             last = self._last[kind] = (inputs, _build(what, self._about, inputs))
         built = last[1]
         dated = structs.replace(built.report, generated_at=what.now, session_id=what.session_id, session_key=str(key))
-        return structs.replace(built, report=dated)
+        return structs.replace(built, report=dated, changed=tuple(changed))
 
 
 def _build(what: PromptRequest, about: PromptMachine, inputs: _Inputs) -> BuiltPrompt:

@@ -32,13 +32,7 @@ from openclaw.plugins.hooks.files import HookFiles, bootstrap_files
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.process.environment import Environment
 from openclaw.prompt.archive import PromptArchive
-from openclaw.prompt.builder import (
-    PromptBuilder,
-    PromptOptions,
-    PromptPreview,
-    PromptRequest,
-    with_audit_entries,
-)
+from openclaw.prompt.builder import PromptBuilder, PromptOptions, PromptPreview, PromptRequest, with_audit_entries
 from openclaw.prompt.facts import NO_CONTRIBUTION, Elevated, Mode, SandboxFacts
 from openclaw.prompt.machine import PromptMachine
 from openclaw.runs.chat_facts import Platforms, gather_chat
@@ -78,6 +72,7 @@ from openclaw.skills.service import AgentSkills, SkillGate, SkillService
 from openclaw.storage.keys import StateKeys
 from openclaw.tools.ask import NAME as ASK_USER
 from openclaw.workspace.files import FileCache, WorkspaceFile, read
+from openclaw.workspace.pins import BootstrapPins
 from openclaw.workspace.seed import Workspaces
 
 SUMMARY_THINKING = "low"
@@ -146,7 +141,8 @@ class TurnPreparer:
         self._platforms = platforms
         self._clock = clock
         self._files = FileCache()
-        self._prompts = PromptBuilder(machine, self._files)
+        self._pins = BootstrapPins(environment.home.state, live.security)
+        self._prompts = PromptBuilder(machine, self._files, self._pins)
         self._facts: dict[str, AgentFacts] = {}
         self._hidden: tuple[Any, ...] = ()
         """Whose credentials the tools keep to themselves by now."""
@@ -244,19 +240,21 @@ class TurnPreparer:
             options=options,
             hooks=hooks,
             trace=chosen.trace_level == "on",
-            notices=await self._tell_edits(turn, skills) if person and skills.edited else (),
+            notices=await self._tell_edits(turn, skills, built.changed)
+            if person and (skills.edited or built.changed)
+            else (),
         )
 
-    async def _tell_edits(self, turn: RunRequest, skills: AgentSkills) -> tuple[str, ...]:
-        """Tells the owner once that skills of theirs were edited, where nobody else reads it."""
+    async def _tell_edits(self, turn: RunRequest, skills: AgentSkills, changed: Sequence[str]) -> tuple[str, ...]:
+        """Tells the owner that skills or pinned files of theirs were edited, where nobody else reads it."""
         if turn.origins or is_shared(turn.key, self._live.config.commands.owner_allow_from):
             return ()
         await asyncio.to_thread(self._skills.told, skills)
-        return tuple(
-            f"The skill {skill.name} was edited and is used as it is now ({skill.version}). If that was not you: "
-            f"openclaw skills untrust {skill.name}"
-            for skill in skills.edited
+        files = self._pins.tell(self._workspaces.of(turn.key.agent), changed)
+        text = (
+            "The skill {0} was edited and is used as it is now ({1}). If that was not you: openclaw skills untrust {0}"
         )
+        return (*files, *(text.format(skill.name, skill.version) for skill in skills.edited))
 
     def _facts_of(self, agent_id: str) -> AgentFacts:
         loaded = self._live.current

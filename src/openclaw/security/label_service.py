@@ -13,7 +13,6 @@ from openclaw.core.settings import Live
 from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.security.effects.agreed import ApprovedPlan
 from openclaw.security.effects.places import ProtectedPlaces
-from openclaw.security.effects.reach import may_fetch
 from openclaw.security.external import SOURCE_NAMES, Source, wrap_external_content
 from openclaw.security.file_labels import LabelledFiles, TrustedPaths
 from openclaw.security.gates import ExecGate, LabelGate
@@ -85,8 +84,8 @@ class LabelService:
     def of_job(self, name: str, command: str) -> tuple[Origin, ...]:
         """The origins of a background command's output."""
         job = self._jobs.get(name)
-        if job is None:
-            return (make_origin("external", f"exec {command}"),) if may_fetch(command) else ()
+        if job is None:  # it ended before its call did: what it read is not known yet
+            return (make_origin("external", f"exec {command}"),)
         seen = self.labels(Path("/")).job_origins(job, "")
         job.close()
         return seen

@@ -345,6 +345,17 @@ def composed_bytes(url: str, owner: Sequence[str], public: Sequence[str]) -> int
     return len(added.encode()) if all(word in _GENERIC or word in given for word in words) else None
 
 
+def typed_bytes(args: Mapping[str, Any], owner: Sequence[str]) -> int:
+    """How many bytes a call types into a page that the owner did not say: the page hears every key."""
+    act = args.get("request") or args
+    if args.get("action") != "act" or not isinstance(act, Mapping):
+        return 0
+    acts = [each for each in (act, *(act.get("actions") or ())) if isinstance(each, Mapping)]
+    fields = [each for act in acts for each in (act, *(act.get("fields") or ())) if isinstance(each, Mapping)]
+    typed = {text for each in fields for name in ("text", "value") if isinstance(text := each.get(name), str)}
+    return sum(len(text.encode()) for text in typed if not any(text in said for said in owner))
+
+
 def _bare(url: str) -> str:
     return re.sub(r"^https?://(?:www\.)?", "", url.partition("#")[0], flags=re.IGNORECASE).rstrip("/")
 

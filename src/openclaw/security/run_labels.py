@@ -68,6 +68,7 @@ from openclaw.security.labels import (
     message_origins,
     most_alike,
     strings,
+    typed_bytes,
 )
 from openclaw.security.note_marks import is_note, mark_note, note_origins
 from openclaw.security.redaction import Redactor, redact_found
@@ -347,11 +348,11 @@ class RunLabels:
         # The owner's own addresses are his to ask for; those of a page may spell something out.
         if self.origins:
             self._known.egress.fetched |= {text for text in addresses if not any(text in said for said in self._owner)}
+            self._known.egress.composed += typed_bytes(args, self._owner)
         return self._known.egress.within
 
     def behind(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
-        """The origins that may have caused a call that runs code: those read so far, and those of files it would
-        run."""
+        """The origins that may have caused a call that runs code: those read so far, and those of files it runs."""
         command = args.get("command")
         if not isinstance(command, str):
             return self.origins

@@ -270,6 +270,13 @@ class SecuritySettings(Settings, frozen=True):
     ] = None
     audit: Annotated[AuditSettings, doc("what openclaw security audit says")] = AuditSettings()
     prompt_boundaries: Annotated[bool, doc("enclose workspace files in the prompt in markers nobody can forge")] = True
+    bootstrap_pinning: Annotated[
+        Literal["off", "notify", "hold"],
+        doc(
+            "what becomes of AGENTS.md, SOUL.md and the like when they change: nothing, the owner is told, or they are"
+            " used as they were until the owner has looked (openclaw workspace review)"
+        ),
+    ] = "off"
     install_policy: Annotated[InstallPolicySettings, doc("an operator's say over what may be installed")] = (
         InstallPolicySettings()
     )

@@ -16,8 +16,9 @@ from openclaw.protocol.params import NonEmpty, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
 from openclaw.storage import atomic
-from openclaw.workspace.files import BOOTSTRAP_FILES
+from openclaw.workspace.files import BOOTSTRAP_FILES, load
 from openclaw.workspace.history import WorkspaceHistories
+from openclaw.workspace.pins import BootstrapPins
 from openclaw.workspace.seed import Workspaces
 
 
@@ -54,7 +55,7 @@ FILE_BYTES = 1024 * 1024
 
 
 def files_methods(
-    workspaces: Workspaces, agents_settings: Live[AgentsSettings], histories: WorkspaceHistories
+    workspaces: Workspaces, agents_settings: Live[AgentsSettings], histories: WorkspaceHistories, pins: BootstrapPins
 ) -> list[RpcMethod]:
     def place_of(agent_id: str) -> tuple[str, Path]:
         agent = normalise_agent(agent_id)
@@ -86,6 +87,7 @@ def files_methods(
         await histories.notice(agent, "elsewhere")
         atomic.replace_file(path, data, mode=0o644)
         await histories.edited(agent, params.name, data)
+        await asyncio.to_thread(pins.accept, place, load(place, names=(params.name,)))
         file = _file(place, params.name, content=True)
         return {"ok": True, "agentId": params.agent_id, "workspace": str(place), "file": file}
 

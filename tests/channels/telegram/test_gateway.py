@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -244,6 +245,27 @@ async def test_files_of_an_answer_are_looked_for_in_the_workspace(openclaw_home:
     ]
     assert sent[0]["content"] == b"beside SOUL.md"
     assert sent[2]["text"] == "Some.\n\n[not sent: gone.txt]\n\n[not sent: elsewhere.txt]"
+
+
+async def test_an_answer_carries_no_credentials_and_to_others_nothing_old(openclaw_home: TemporaryHome) -> None:
+    """Whoever talks the model into naming a file does not get it: no person was asked."""
+    workspace = openclaw_home.workspace
+    for name in (".env", "USER.md", "diary.txt", "new.txt"):
+        (workspace / name).write_text("dear diary")
+    os.utime(workspace / "diary.txt", (0, 0))
+    (workspace / "plain.txt").symlink_to(".env")
+    files = "Here.\nMEDIA: USER.md\nMEDIA: diary.txt\nMEDIA: new.txt"
+    script = [says("Here.\nMEDIA: .env\nMEDIA: plain.txt"), says("Here.\nMEDIA: diary.txt"), says(files)]
+    with TelegramServer() as telegram, MockModelServer(script) as model:
+        more: dict[str, Any] = {"streaming": {"mode": "off"}, "dmPolicy": "open", "allowFrom": ["*"]}
+        configure(openclaw_home, model, telegram, **more)
+        with GatewayProcess(openclaw_home):
+            for count, sender in enumerate((7, 7, 8), 1):
+                telegram.says("send it", sender)
+                sent = await hears_all(telegram, count)
+    assert sent[0]["text"] == "Here.\n\n[not sent: .env]\n\n[not sent: plain.txt]"
+    assert (sent[1]["method"], sent[1]["caption"]) == ("sendDocument", "Here.")
+    assert sent[2]["caption"] == "Here.\n\n[not sent: USER.md]\n\n[not sent: diary.txt]"
 
 
 async def test_an_address_of_this_machine_is_not_fetched(openclaw_home: TemporaryHome) -> None:

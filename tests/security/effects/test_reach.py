@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from openclaw.security.effects.command_facts import leaves
-from openclaw.security.effects.intent import asked_for, reads_by_name
+from openclaw.security.effects.intent import asked_for, reads_by_name, targets
 from openclaw.security.effects.opens import OpenWatch, names_in, others_directories
 from openclaw.security.effects.reach import may_fetch
-from openclaw.security.labels import composed_bytes
+from openclaw.security.labels import composed_bytes, typed_bytes
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,24 @@ MAIL = {"recipients": ["ada@example.org"], "subject": "Lunch", "body": "Noon is 
 )
 def test_what_the_owner_asked_for(tool: str, args: dict[str, Any], said: str, wanted: bool) -> None:
     assert asked_for(tool, args, [said], []) is wanted
+
+
+def test_a_file_that_goes_along_is_named_by_the_owner() -> None:
+    """Otherwise the mail that is answered could ask for it."""
+    said = ["Send report.pdf to ada@example.org."]
+    named = {"target": "ada@example.org", "message": "Here it is.", "media": "/home/ada/report.pdf"}
+    assert asked_for("send_message", named, said, [])
+    for more in ({"media": "diary.txt"}, {"attachments": [{"media": "diary.txt"}]}, {"filePath": "diary.txt"}):
+        assert not asked_for("send_message", {**named, **more}, said, ["diary.txt"])
+    assert targets(named) != targets({**named, "media": "diary.txt"})
+
+
+def test_what_is_typed_into_a_page_is_counted() -> None:
+    typed = {"action": "act", "request": {"kind": "type", "ref": "e1", "text": "dear diary"}}
+    filled = {"action": "act", "request": {"kind": "fill", "fields": [{"ref": "e1", "value": "tides"}]}}
+    batch = {"action": "act", "request": {"kind": "batch", "actions": [{"kind": "type", "text": "abc"}]}}
+    owner = ["Look for tides."]
+    assert [typed_bytes(each, owner) for each in (typed, filled, batch, {"query": "x"})] == [10, 0, 3, 0]
 
 
 def test_names_say_what_reads() -> None:

@@ -261,3 +261,12 @@ async def test_the_owner_names_what_is_deleted_or_written(openclaw_home: Tempora
         await it.says("Delete old.txt.")
         assert [each.tool for each in it.owner.asked] == ["apply_patch", "write"]
         assert "dear.txt" in it.owner.asked[0].command and not (it.workspace / "old.txt").exists()
+
+
+async def test_a_background_command_that_ends_before_its_call_is_not_the_owners_word(
+    openclaw_home: TemporaryHome,
+) -> None:
+    """What it read is known only when the call has returned; its end may be told before that."""
+    async with world(openclaw_home) as it:
+        (origin,) = it.app.label_service.of_job("soft-reef", "cat downloads/mail.txt")
+        assert origin.label == "external" and "cat downloads/mail.txt" in origin.source

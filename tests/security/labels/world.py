@@ -53,6 +53,12 @@ cat >> "$(dirname "$0")/../scheduled"
 """
 
 
+OPENCLAW = """#!/bin/sh
+# Takes the place of ours, which is not on the PATH of a test.
+echo "$@" >> "$(dirname "$0")/../ordered"
+"""
+
+
 class Owner:
     """Answers every question alike and remembers what was asked."""
 
@@ -123,6 +129,12 @@ class World:
     def scheduled(self) -> str:
         """What was handed to crontab."""
         path = self.home.root / "scheduled"
+        return path.read_text() if path.exists() else ""
+
+    @property
+    def ordered(self) -> str:
+        """What the assistant's own command line was told."""
+        path = self.home.root / "ordered"
         return path.read_text() if path.exists() else ""
 
     @property
@@ -229,7 +241,7 @@ async def world(
     model = Obedient()
     programs = home.root / "bin"
     programs.mkdir(exist_ok=True)
-    for name, script in (("gogmail", MAILER), ("crontab", CRONTAB)):
+    for name, script in (("gogmail", MAILER), ("crontab", CRONTAB), ("openclaw", OPENCLAW)):
         (programs / name).write_text(script)
         (programs / name).chmod(0o755)
     for name in ("mails", "office"):

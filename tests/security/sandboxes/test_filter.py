@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import SandboxLimits, SandboxSpec
 from openclaw.security.sandboxes.bubblewrap import EAFNOSUPPORT, ENOSYS, EPERM, Bubblewrap, build_filter
 
@@ -134,3 +135,52 @@ async def test_a_sandbox_has_the_filter_and_the_limits_by_itself(tmp_path: Path)
         "File too large",
         "512 0",
     ], (done.stdout, done.stderr, sys.version)
+
+
+SCOPE = """#!/bin/sh
+# Takes the place of systemd's: takes note of the limits, and starts the command.
+echo "$XDG_RUNTIME_DIR $*" >> {told}
+while [ "$1" != -- ]; do shift; done
+shift
+exec "$@"
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap (bwrap) is not installed")
+async def test_where_systemd_is_memory_is_counted_for_the_whole_command(tmp_path: Path) -> None:
+    programs, told = tmp_path / "bin", tmp_path / "told"
+    programs.mkdir()
+    (programs / "systemd-run").write_text(SCOPE.format(told=told))
+    (programs / "systemd-run").chmod(0o755)
+    engine = Bubblewrap({"PATH": f"{programs}:/usr/bin:/bin"})
+    box = SandboxSpec(name="one", root=str(tmp_path / "one"), limits=SandboxLimits(memory=1 << 30))
+    if why := await engine.problem(box):
+        pytest.skip(why)
+    launch = await engine.launch(box, ["/bin/sh", "-c", "env"], cwd="/tmp", env={})
+    done = await asyncio.to_thread(
+        partial(subprocess.run, launch.argv, cwd=launch.cwd, env=dict(launch.env), capture_output=True, text=True)
+    )
+    assert "HOME=" in done.stdout and "XDG_RUNTIME_DIR" not in done.stdout
+    asked = told.read_text().splitlines()[-1]
+    assert asked.startswith("/run/user/") and "--user --scope" in asked
+    assert "-p MemoryMax=1073741824 -p TasksMax=512 --" in asked
+
+
+@pytest.mark.anyio
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap (bwrap) is not installed")
+async def test_a_sandbox_that_holds_too_much_starts_no_command(tmp_path: Path) -> None:
+    engine = Bubblewrap({"PATH": "/usr/bin:/bin"})
+    box = SandboxSpec(name="one", root=str(tmp_path / "one"), limits=SandboxLimits(disk=1 << 20))
+    if why := await engine.problem(box):
+        pytest.skip(why)
+    fill = "for n in 1 2 3 4 5; do head -c 1000000 /dev/zero > /tmp/$n; done"
+    launch = await engine.launch(box, ["/bin/sh", "-c", fill], cwd="/tmp", env={})
+    done = await asyncio.to_thread(partial(subprocess.run, launch.argv, cwd=launch.cwd, env=dict(launch.env)))
+    assert done.returncode == 0
+    engine = Bubblewrap({"PATH": "/usr/bin:/bin"})  # what was measured is remembered for a while
+    with pytest.raises(Unavailable, match=r"holds 4 MB of files, more than 4.*sandbox recreate one"):
+        await engine.launch(box, ["/bin/true"], cwd="/tmp", env={})
+    (tmp_path / "one/tmp/1").unlink()
+    (tmp_path / "one/tmp/2").unlink()
+    await engine.launch(box, ["/bin/true"], cwd="/tmp", env={})

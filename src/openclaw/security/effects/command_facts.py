@@ -1,5 +1,7 @@
 """What a command line touches on this machine: its programs and files are looked at, nothing is run."""
 
+import glob
+import itertools
 import os
 import re
 import shutil
@@ -13,7 +15,7 @@ from openclaw.process.environment import hijacks
 from openclaw.security.effects.forms import GIT_SETTINGS, HarmlessCommand, harmless
 from openclaw.security.effects.places import ProtectedPlaces, is_below, name_place
 from openclaw.security.effects.reach import NETWORK_CODE, hides_code, may_fetch
-from openclaw.security.effects.spoken import module_of
+from openclaw.security.effects.spoken import commands_to_us, module_of
 from openclaw.security.labels import writing
 
 SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/nix/", "/gnu/")
@@ -22,6 +24,7 @@ _CHANGED = re.compile(
     r"(?:(?:^|[;&|(\n]\s*)(?:cd|pushd)|\s(?:-C|--directory|--prefix|-S|--chdir))[\s=]+(\"[^\"]+\"|'[^']+'|[^\s;&|]+)"
 )
 _ASSIGNED = re.compile(r"(?:^|[\s;&|(])([A-Za-z_]\w*)=")
+MOST_MATCHED = 2_000
 SCRIPT_BYTES = 256 * 1024
 SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl", ".php", ".ts")
 
@@ -42,17 +45,28 @@ def look_harmless(command: str, cwd: str, workspace: str, places: ProtectedPlace
         real = os.path.realpath(each)
         if writing(real, workspace) != "write" or name_place(real, places):
             return None
-    return found if not any(is_secret_path(os.path.realpath(each)) for each in found.reads) else None
+    return found if not any(_shows_secret(each) for each in found.reads) else None
+
+
+def _shows_secret(path: str) -> bool:
+    """Whether a file, or one that a wildcard stands for, usually holds credentials."""
+    paths = glob.iglob(path) if glob.has_magic(path) else (path,)  # noqa: PTH207 (absolute, with wildcards anywhere)
+    return any(is_secret_path(os.path.realpath(each)) for each in itertools.islice(paths, MOST_MATCHED))
 
 
 def git_runs(cwd: str, *, commits: bool = False) -> str:
     """Which setting or hook of the repository at `cwd` makes git run something; empty when there is none."""
     for folder in (Path(cwd), *Path(cwd).parents):
         inside = folder / ".git"
-        if not inside.exists():
+        if not os.path.lexists(inside):
+            # git takes a directory that looks like one for a repository, whoever put it there.
+            if (folder / "HEAD").exists() and (folder / "objects").exists() and (folder / "refs").exists():
+                return f"{folder.name} is a repository itself"
             continue
-        if not inside.is_dir():
+        if not inside.is_dir() or (inside / "commondir").exists():
             return "a repository whose settings are elsewhere"
+        if runs := _submodules_run(folder, inside):
+            return runs
         for name in ("config", "config.worktree", "info/attributes"):
             with suppress(OSError):
                 found = GIT_SETTINGS.search((inside / name).read_text(errors="replace"))
@@ -64,6 +78,34 @@ def git_runs(cwd: str, *, commits: bool = False) -> str:
                 if hooks:
                     return f"hook {hooks[0]}"
         return ""
+    return ""
+
+
+def _git_settings(cwd: str) -> list[str]:
+    """The files that make git run something in the repository at `cwd`."""
+    if not git_runs(cwd, commits=True):
+        return []
+    for folder in (Path(cwd), *Path(cwd).parents):
+        for inside in (folder / ".git", folder):
+            if (inside / "HEAD").exists() or inside.is_file():
+                hooks = (inside / "hooks").glob("*[!e]") if inside.is_dir() else ()
+                return [str(each) for each in (inside, inside / "config", *hooks) if each.is_file()]
+    return []
+
+
+def _submodules_run(folder: Path, inside: Path) -> str:
+    """Which setting of a submodule makes git run something: git looks into each of them."""
+    try:
+        if b"\0\0\xe0\0" not in (inside / "index").read_bytes():  # the mode of one
+            return ""
+        kept = [each for each in (inside / "modules").rglob("config") if each.is_file()] if inside.exists() else []
+        own = [each for depth in range(1, 4) for each in folder.glob("/".join(["*"] * depth) + "/.git/config")]
+        for path in itertools.islice((*kept, *own), MOST_MATCHED):
+            text = re.sub(r"(?m)^\s*worktree\s*=.*$", "", path.read_text(errors="replace"))
+            if (found := GIT_SETTINGS.search(text)) is not None:
+                return f"a submodule's {path.name}: {found[0].strip()}"
+    except OSError:
+        pass
     return ""
 
 
@@ -91,6 +133,8 @@ def _folders(command: str, cwd: str, home: str) -> list[str]:
 
 def protected_by(command: str, cwd: str, places: ProtectedPlaces) -> tuple[str, str]:
     """A protected place that a command names and may change, with what it is; empty when there is none."""
+    if commands := commands_to_us(command):
+        return commands, "the assistant, by its own command line"
     for path in paths_in(command, cwd, places.home):
         if path.startswith(SYSTEM) or (os.access(path, os.X_OK) and Path(path).is_file()):
             continue  # a program that is named to be run
@@ -227,11 +271,12 @@ def programs_of(
     named = [path for path in named if not path.startswith(SYSTEM)]
     # A directory can be entered, not run: copying or listing one starts nothing.
     files = [path for path in named if Path(path).is_file()]
-    if _RUNNERS.search(command) is None:
-        return [path for path in files if os.access(path, os.X_OK)]
     folders = [os.path.realpath(each) for each in _folders(re.sub(r"\$\{?HOME\}?", home, command), cwd, home)]
+    settings = [path for each in folders for path in _git_settings(each)] if re.search(r"\bgit\b", command) else []
+    if _RUNNERS.search(command) is None:
+        return [*settings, *(path for path in files if os.access(path, os.X_OK))]
     folders += [path for path in named if Path(path).is_dir()]
-    found = [*files, *(str(near) for path in files for near in loaded_by(Path(path)))]
+    found = [*settings, *files, *(str(near) for path in files for near in loaded_by(Path(path)))]
     module = module_of(command.split()).replace(".", "/")
     for folder in dict.fromkeys(folders):
         with suppress(OSError):

@@ -190,7 +190,8 @@ def _unzip(words: Sequence[str]) -> bool:
 
 def _sed(words: Sequence[str]) -> bool:
     """Shows lines by their numbers."""
-    return len(words) >= 2 and words[0] == "-n" and bool(re.fullmatch(r"\d+(?:,(?:\d+|\$))?p|\$p", words[1]))
+    lines = len(words) >= 2 and words[0] == "-n" and bool(re.fullmatch(r"\d+(?:,(?:\d+|\$))?p|\$p", words[1]))
+    return lines and not any(word.startswith("-") for word in words[2:])  # another script may follow
 
 
 def _ps(words: Sequence[str]) -> bool:
@@ -281,7 +282,7 @@ def harmless(command: str, cwd: str, home: str) -> HarmlessCommand | None:
         if form is None or name.wild:
             return None
         touched = _touched(name.text, form, words)
-        if touched is None:
+        if touched is None or any(_names_secret(word.text) for word in words):
             return None
         programs.append(name.text)
         reads += [*touched[0], *simple.reads]
@@ -296,6 +297,12 @@ def harmless(command: str, cwd: str, home: str) -> HarmlessCommand | None:
         git="git" in programs,
         commits=bool(re.search(r"\bgit\s+(?:commit|add)\b", command)),
     )
+
+
+def _names_secret(flag: str) -> bool:
+    """Whether a flag names a file that usually holds credentials: `--files0-from=.env`, `-f.env`."""
+    values = (flag.partition("=")[2], flag[2:]) if flag.startswith("-") else ()
+    return any(value and is_secret_path(f"/{value}") for value in values)
 
 
 def only_shows(command: str, cwd: str, home: str) -> bool:

@@ -44,6 +44,10 @@ _TARGET = re.compile(
     r"|accounts?|emails?|address(?:es)?|ids?|urls?|phones?|numbers?|with|sessionkey|target|rooms?|groups?|chats?|files?)$",
     re.IGNORECASE,
 )
+_FILE = re.compile(
+    r"(?:^|_)(?:media|attachments?|paths?|file_?paths?|file_?names?|documents?|images?|photos?)$", re.IGNORECASE
+)
+"""What goes along has to be named by the owner as well."""
 _WHEN = re.compile(
     r"^\d{1,4}[-/.]\d{1,2}(?:[-/.]\d{1,4})?$|^\d{1,2}(?::\d\d){1,2}$|^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?Z?$"
 )
@@ -83,10 +87,13 @@ def asked_to_change(names: Sequence[Sequence[str]], owner: Sequence[str], *, del
     )
 
 
+_SENT = re.compile(f"{_TARGET.pattern}|{_FILE.pattern}", re.IGNORECASE)
+
+
 def targets(args: Mapping[str, Any]) -> list[str]:
-    """Where a call sends something: its addressees, channels and hosts."""
+    """Where a call sends something, and which files: its addressees, channels, hosts and attachments."""
     found = [(name, text) for name, text in _leaves("", args) if text]
-    named = [text.lower() for name, text in found if _TARGET.search(_snake(name)) and "://" not in text]
+    named = [text.lower() for name, text in found if _SENT.search(_snake(name)) and "://" not in text]
     hosts = [host.lower() for _, text in found for host in re.findall(r"://([^/\s?#]+)", text)]
     return [*named, *hosts]
 
@@ -105,7 +112,9 @@ def _fits(name: str, text: str, said: str, known: str) -> bool:
     low = text.lower()
     if not text or _WHEN.match(text):
         return True
-    if _TARGET.search(_snake(name)) or re.fullmatch(r"[\d.,]+", text):
+    if _FILE.search(_snake(name)):
+        low = low.rpartition("/")[2]
+    if _TARGET.search(_snake(name)) or _FILE.search(_snake(name)) or re.fullmatch(r"[\d.,]+", text):
         return bool(re.search(rf"(?<![\w@.-]){re.escape(low)}(?![\w@-])", said))
     odd = [word for word in _ODD.findall(text) if not _WHEN.match(word)]
     return len(text) <= LONGEST and all(word.lower().strip(".,;:!?") in known for word in odd)

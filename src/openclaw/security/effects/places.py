@@ -37,10 +37,14 @@ _SHELL = frozenset(
 )
 _RUNNING = frozenset(
     ".gitconfig .npmrc .yarnrc .yarnrc.yml .condarc .curlrc .wgetrc .vimrc .exrc .emacs .tmux.conf .screenrc .gdbinit "
-    ".lldbinit .pythonrc .pythonstartup .psqlrc .sqliterc .mailrc .muttrc .netrc".split()
+    ".lldbinit .pythonrc .pythonstartup .psqlrc .sqliterc .mailrc .muttrc .netrc .Rprofile .Renviron .irbrc .pryrc "
+    ".gemrc .hgrc .nanorc .lesskey .ackrc .perldb .envrc".split()
 )
 _ANYWHERE = (
-    (re.compile(r"/\.git/(?:hooks/|config$|config\.worktree$|info/attributes$)|/\.husky/"), "what git runs by itself"),
+    (
+        re.compile(r"/\.git/(?:.+/)?(?:hooks/|config$|config\.worktree$|info/attributes$)|/\.git/commondir$|/\.husky/"),
+        "what git runs by itself",
+    ),
     (re.compile(r"/\.ssh/"), "keys and settings of ssh"),
     (re.compile(r"/\.gnupg/"), "keys of GnuPG"),
     (re.compile(r"/autostart/|/Library/Launch(?:Agents|Daemons)/"), "what starts with the desktop"),
@@ -57,8 +61,12 @@ _ANYWHERE = (
     ),
     (
         re.compile(
-            r"/\.config/(?:fish|environment\.d|git|pip|nvim)/|/\.cargo/(?:config|bin/)|/\.pip/|/\.emacs\.d/|/\.vim/"
-            r"|/\.gradle/|/\.m2/settings\.xml$|/\.direnvrc$"
+            r"/\.config/(?:fish|environment\.d|git|pip|nvim|direnv|mise|uv|npm|yarn|zsh|bash|tmux|kitty|alacritty|i3|sway"
+            r"|hypr|containers|(?:Code|Cursor|VSCodium|zed)(?= |/))[^/]*/|/\.cargo/(?:config|bin/)|/\.pip/|/\.emacs\.d/"
+            r"|/\.vim/"
+            r"|/\.gradle/|/\.m2/settings\.xml$|/\.direnvrc$|/\.ipython/|/\.jupyter/|/\.julia/config/|/\.oh-my-zsh/|/\.docker/"
+            r"|/\.kube/|/\.node_modules/|/\.local/share/(?:applications|dbus-1|systemd|nvim)/"
+            r"|/(?:site|user)customize\.py$|-packages/[^/]+\.pth$"
         ),
         "settings that make a program run something",
     ),

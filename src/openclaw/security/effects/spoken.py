@@ -189,6 +189,32 @@ def module_of(words: Sequence[str]) -> str:
     return words[at + 1] if at is not None and at + 1 < len(words) else ""
 
 
+_LOOKS = frozenset("status health logs help completion --help --version -h".split())
+_SHOWS = frozenset(
+    "list show get status report lint diff blame build explain search pending runs log verify capabilities audit table "
+    "--help -h".split()
+)
+
+
+def commands_to_us(command: str) -> str:
+    """What a command line has `openclaw` itself do, unless that only shows something; empty when there is none."""
+    for words in simple_commands(command):
+        texts = [program_of(word.text) for word in words]
+        at = next(
+            (place for place, text in enumerate(texts) if re.fullmatch(r"openclaw(?:-py)?|openclaw\.mjs", text)), None
+        )
+        starts = at == 0 or (
+            at is not None and (carries(words) or _INTERPRETERS.fullmatch(texts[0]) or texts[0] == "uv")
+        )
+        if at is None or not starts:
+            continue
+        given = [text for text in texts[at + 1 :] if not text.startswith("--") or text in _LOOKS]
+        shows = bool(given) and (given[0] in _LOOKS or bool(_SHOWS & set(given[1:2])))
+        if given and (not shows or "--fix" in texts):
+            return " ".join(["openclaw", *given[:3]])
+    return ""
+
+
 _SQL = re.compile(
     r"(?:^|\n)\s*\.(?!tables|schema|mode|headers?|dump|ind|databases|width|separator|timer|quit|exit)\w|load_extension|edit\s*\("
 )

@@ -6,12 +6,14 @@ the command ends, or we do, the kernel kills everything in them.
 """
 
 import asyncio
+import contextlib
 import os
 import platform
 import shutil
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -177,6 +179,11 @@ FILTER = "etc/seccomp.bpf"
 _WITH_FILTER = 'exec 9<"$0"; exec "$@"'
 LEAST_FREE = 256 << 20
 """Bytes the disk must have left for a command to be started: a sandbox must not be what fills it."""
+FILES_TOGETHER = 4
+"""How many times the largest file a sandbox may hold in all."""
+MEASURED_SECONDS = 30.0
+_RUNTIME_DIR = "XDG_RUNTIME_DIR"
+_SCOPES = (("--user", "--scope"), ("--scope",))
 
 # What programs need of /etc for libraries, names, certificates and the time; nothing in it is private.
 _ETC = (
@@ -197,6 +204,11 @@ class Bubblewrap:
         self._program = shutil.which("bwrap", path=path)
         self._limiter = next((each for each in ("/usr/bin/prlimit", "/bin/prlimit") if os.access(each, os.X_OK)), None)
         self._problem: str | None = None
+        self._systemd = shutil.which("systemd-run", path=path)
+        self._scope: tuple[str, ...] = ()
+        """Starts a command in a control group of its own, where systemd does that for us."""
+        self._held: dict[str, tuple[float, int]] = {}
+        """By sandbox, when its files were measured, and their bytes."""
 
     async def problem(self, box: SandboxSpec) -> str:
         """Probed once with a no-op program: many systems have bubblewrap installed but forbid what it needs."""
@@ -225,6 +237,7 @@ class Bubblewrap:
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"bubblewrap cannot be started ({error}): {INSTALL}."
         if done.returncode == 0:
+            self._scope = self._found_scope()
             return ""
         said = done.stderr.decode("utf-8", "replace").strip()[:300]
         return (
@@ -233,6 +246,24 @@ class Bubblewrap:
             "kernel.apparmor_restrict_unprivileged_userns=0), or set agents.defaults.sandbox.backend to docker."
         )
 
+    def _found_scope(self) -> tuple[str, ...]:
+        """How systemd is asked for one, tried with as few variables as a command has."""
+        bus = f"{_RUNTIME_DIR}=/run/user/{os.getuid()}"
+        for kind in _SCOPES if self._systemd else ():
+            scope = ("/usr/bin/env", bus, str(self._systemd), *kind, "--quiet", "--collect")
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                tried = subprocess.run(
+                    [*scope, "--", "/usr/bin/env", "true"],
+                    env={"PATH": "/usr/bin:/bin"},
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=PROBE_SECONDS,
+                    check=False,
+                )
+                if tried.returncode == 0:
+                    return scope
+        return ()
+
     async def launch(
         self, box: SandboxSpec, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
     ) -> SandboxLaunch:
@@ -240,8 +271,10 @@ class Bubblewrap:
             raise Unavailable(why)
         assert self._program is not None
         await asyncio.to_thread(_prepare, box)
+        await asyncio.to_thread(self._measure, box)
         return SandboxLaunch(
             argv=(
+                *self._grouped(box),
                 *self._filtered(box),
                 *_apart(box.network),
                 *_system(network=box.network != "none"),
@@ -264,6 +297,29 @@ class Bubblewrap:
         if build_filter(platform.machine()) is None:
             return (self._program,)
         return ("/bin/sh", "-c", _WITH_FILTER, f"{box.root}/{FILTER}", self._program, "--seccomp", "9")
+
+    def _grouped(self, box: SandboxSpec) -> tuple[str, ...]:
+        """A control group counts the memory and the processes of all that a command starts."""
+        if not self._scope:
+            return ()
+        wanted = {"MemoryMax": box.limits.memory, "TasksMax": box.limits.processes}
+        limits = [part for name, value in wanted.items() if value for part in ("-p", f"{name}={value}")]
+        return (*self._scope, *limits, "--", "/usr/bin/env", "-u", _RUNTIME_DIR)
+
+    def _measure(self, box: SandboxSpec) -> None:
+        """Refuses a command when the files of its sandbox are too much together."""
+        most, now = box.limits.disk * FILES_TOGETHER, time.monotonic()
+        measured, held = self._held.get(box.root, (-MEASURED_SECONDS, 0))
+        if not most:
+            return
+        if now - measured >= MEASURED_SECONDS or held > most:
+            held = sum(_bytes_below(Path(box.root, name)) for name in ("home", "tmp", "workspace"))
+            self._held[box.root] = (now, held)
+        if held > most:
+            raise Unavailable(
+                f"The sandbox holds {held >> 20} MB of files, more than {most >> 20}, so no command is started: delete"
+                f" some with the file tools, or empty it with openclaw sandbox recreate {box.name}."
+            )
 
     def _limited(self, box: SandboxSpec) -> tuple[str, ...]:
         if self._limiter is None:
@@ -364,6 +420,21 @@ def runtime_parts() -> list[tuple[str, str]]:
     if beside.is_file():
         found.append((str(beside.resolve()), "bin/rg"))
     return found
+
+
+def _bytes_below(folder: Path) -> int:
+    """What the files of a directory take on the disk; links are not followed."""
+    total, seen, todo = 0, set(), [str(folder)]
+    while todo:
+        with contextlib.suppress(OSError), os.scandir(todo.pop()) as found:
+            for entry in found:
+                about = entry.stat(follow_symlinks=False)
+                if entry.is_dir(follow_symlinks=False):
+                    todo.append(entry.path)
+                elif (about.st_dev, about.st_ino) not in seen:
+                    seen.add((about.st_dev, about.st_ino))
+                    total += about.st_blocks * 512
+    return total
 
 
 def _prepare(box: SandboxSpec) -> None:
