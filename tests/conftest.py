@@ -25,7 +25,7 @@ SLOW = """
     automation/cron/test_schedule.py plugins/hooks/test_messages.py
     plugins/hooks/test_other_changes.py plugins/hooks/test_record.py plugins/hook_files/test_handlers.py
     memory/test_memory.py memory/test_quality.py tools/test_background.py tools/test_helper.py
-    tools/test_robustness.py tools/test_search.py
+    tools/test_robustness.py tools/test_search.py cli/test_hints_run.py
     contract/test_channel.py channels/discord channels/slack/test_channel.py sessions/test_maintenance.py
 """.split()
 """Folders and files whose tests are slow without showing it by what they import."""

@@ -110,7 +110,17 @@ def test_every_control_is_on_the_screen(
             page.wait_for_selector("article.assistant >> text=fine")
             wait_idle(page)
             page.set_viewport_size({"width": width, "height": height})
-            for name in ("sessions", "usage", "models", "config", "schedule", "channels", "skills", "system"):
+            for name in (
+                "sessions",
+                "usage",
+                "models",
+                "config",
+                "schedule",
+                "channels",
+                "skills",
+                "system",
+                "security",
+            ):
                 open_page(page, here, name)
                 assert page.evaluate(OFF_SCREEN) == [], name
             with closing(sqlite3.connect(openclaw_home.state / "state" / "openclaw-py.sqlite")) as db, db:

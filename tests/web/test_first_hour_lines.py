@@ -24,6 +24,35 @@ def test_a_retry_is_announced_and_an_error_of_the_composer_can_be_closed(
             page.wait_for_selector("oc-composer .problem", state="detached")
 
 
+def test_what_a_command_answered_stays_where_it_was_said_and_pages_keep_a_margin(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
+    with MockModelServer([says("Here I am.")]) as server:
+        openclaw_home.configure(server.settings())
+        with site(openclaw_home, browser) as here:
+            page = here.open()
+            page.set_viewport_size({"width": 390, "height": 844})
+            for words, answer in (("hello", "Here I am."), ("/status", "Model: mock/mock"), ("and now?", "Here I am.")):
+                before = page.locator("article", has_text=answer).count()
+                say(page, words)
+                page.locator("article", has_text=answer).nth(before).wait_for()
+                wait_idle(page)
+            said = page.locator("oc-chat .column article").all_text_contents()
+            places = [next(n for n, text in enumerate(said) if words in text) for words in ("/status", "and now?")]
+            assert places == sorted(places), said
+            page.goto(f"{here.address}/security")
+            card = page.locator("oc-audit .finding").first
+            card.wait_for()
+            box = card.bounding_box()
+            assert box["x"] >= 8 and box["x"] + box["width"] <= 390 - 8, box
+            page.goto(f"{here.address}/channels")
+            page.get_by_role("button", name="Connect Webhook").click()
+            page.wait_for_selector("oc-channels form >> text=Connect Webhook")
+            form = page.locator("oc-channels form input").first
+            assert page.locator("oc-channels .bar").bounding_box()["height"] < 100, "one line, not a page of buttons"
+            form.scroll_into_view_if_needed()
+
+
 def test_a_question_elsewhere_is_called_by_the_name_of_its_conversation(
     openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:

@@ -102,11 +102,15 @@ class Channels extends Page {
     const accounts: Json[] = status.channelOrder.flatMap((channel: string) => status.channelAccounts[channel].map((each: Json) => ({ ...each, channel, label: name(status, channel, each) })));
     return this.frame(
       "Channels",
-      html`${this.people.requests.map((each: Json) => this.request(each))} ${this.form ? this.connecting() : nothing}
+      html`${this.people.requests.map((each: Json) => this.request(each))} ${this.form?.account ? this.connecting() : nothing}
         ${accounts.map((each) => this.account(each))}
         ${accounts.length || this.form ? nothing : html`<p class="empty">Nobody can write to the assistant yet, except here. Connect a channel, and talk to it where you talk to people.</p>`}
-        ${this.held.length ? this.waiting() : nothing}`,
-      this.kinds.map((kind) => html`<button type="button" class=${accounts.length ? "" : "primary"} @click=${() => (this.form = { kind })}>Connect ${kind.label}</button>`),
+        ${this.held.length ? this.waiting() : nothing}
+        <h2>Connect ${accounts.length ? "another" : "one"}</h2>
+        <div class="choices" role="group" aria-label="Channels">
+          ${this.kinds.map((kind) => html`<button type="button" aria-label="Connect ${kind.label}" @click=${() => (this.form = { kind })}>${kind.label}</button>`)}
+        </div>
+        ${this.form && !this.form.account ? this.connecting() : nothing}`,
     );
   }
 

@@ -344,6 +344,8 @@ class Chat extends Element {
     const end = this.last ?? talk.rows.length;
     const rows = talk.rows.slice(Math.max(0, end - WINDOW), end);
     const empty = talk.loaded && !rows.length && !talk.pending.length && !busy && !talk.said.length;
+    // What the gateway answered to a command is nowhere on record; it stays where it was said.
+    const told = (from: number, to: number) => talk.said.filter((each) => each.after >= from && each.after < to).map(saidView);
     return html`<header class="bar">
         <h1>${oneLine(this.session?.displayName ?? this.key)}</h1>
         <span class="hint">${this.facts()}</span>
@@ -354,7 +356,8 @@ class Chat extends Element {
         <div class="column">
           ${talk.more && end <= WINDOW ? html`<button type="button" class="quiet older" @click=${() => void this.older()}>Show older messages</button>` : nothing}
           ${empty ? this.welcome() : nothing}
-          ${repeat(rows, (row) => row.id, (row) => rowView(talk, row, this.acts))} ${talk.said.map(saidView)}
+          ${end <= WINDOW ? told(-Infinity, rows[0]?.seq ?? Infinity) : nothing}
+          ${repeat(rows, (row) => row.id, (row, place) => html`${rowView(talk, row, this.acts)}${told(row.seq, rows[place + 1]?.seq ?? Infinity)}`)}
           ${busy ? streaming(talk) : nothing} ${talk.pending.map((each) => waiting(each, busy, this.acts))}
           <oc-approvals .sessionKey=${talk.key}></oc-approvals>
           ${this.trouble()}

@@ -287,7 +287,7 @@ def resolve_agent(agents: AgentsSettings, agent_id: str) -> ResolvedAgent:
     wanted = normalise_agent(agent_id)
     known = agent_ids(agents)
     if wanted not in known:
-        raise NotFound(f"there is no agent {wanted!r} (known: {', '.join(known)}): add it under agents.list")
+        raise NotFound(f"there is no agent {wanted!r} (known: {', '.join(known)}): openclaw agents add {wanted}")
     entry = next((item for item in agents.list if normalise_agent(item.id) == wanted), AgentEntry(id=wanted))
     defaults = agents.defaults
     own, shared = _choice(entry.model), _choice(defaults.model)

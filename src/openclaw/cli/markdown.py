@@ -1,4 +1,4 @@
-"""Parses models' Markdown safely: HTML stays text, and entities produce no hidden characters."""
+"""Parses models' Markdown safely: HTML stays text, entities produce no hidden characters, lines stay lines."""
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
@@ -9,7 +9,16 @@ from openclaw.core.text import strip_unprintable
 def parser() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     made.core.ruler.push("printable", _printable)
+    made.core.ruler.push("lines", _keep_lines)
     return made
+
+
+def _keep_lines(state: StateCore) -> None:
+    """Keeps the lines as they were written: models and commands write lists of facts line by line."""
+    for token in state.tokens:
+        for each in token.children or ():
+            if each.type == "softbreak":
+                each.type = "hardbreak"
 
 
 def _printable(state: StateCore) -> None:

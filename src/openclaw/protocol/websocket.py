@@ -52,6 +52,8 @@ async def connect(
     check_url(url)
     encryption: dict[str, Any] = {}
     if pinned:
+        if not url.startswith("wss:"):
+            raise InvalidRequest(f"{url} has no certificate to compare: leave the fingerprint out, or use wss://")
         encryption["ssl"] = context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE  # the one valid certificate is known by its digest

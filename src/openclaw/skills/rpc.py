@@ -157,7 +157,7 @@ def skill_methods(
 
     async def update(params: SkillsUpdateParams, caller: Caller) -> Any:
         if params.source is not None or params.skill_key is None:
-            raise InvalidRequest("skills from a registry cannot be updated here: use openclaw skills update")
+            raise InvalidRequest("skills from a registry cannot be updated here: use openclaw skills update --all")
         wanted = {"enabled": params.enabled, "apiKey": params.api_key, "env": params.env}
         entry = {name: value for name, value in wanted.items() if value is not None}
         if not entry:

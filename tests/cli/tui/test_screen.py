@@ -208,7 +208,7 @@ def test_a_model_is_picked_and_what_was_said_is_found(openclaw_home: TemporaryHo
 
 
 def test_an_answer_is_rendered_at_a_terminal_and_plain_in_a_pipe(openclaw_home: TemporaryHome) -> None:
-    answer = "# Boats\n\nTwo **kinds**:\n\n- with sails\n- with oars\n"
+    answer = "# Boats\n\nLength: 7 m\nWeight: 2 t\n\nTwo **kinds**:\n\n- with sails\n- with oars\n"
     with MockModelServer([says(answer)]) as server:
         openclaw_home.configure(server.settings())
         words = ["agent", "--message", "boats?"]
@@ -217,6 +217,7 @@ def test_an_answer_is_rendered_at_a_terminal_and_plain_in_a_pipe(openclaw_home: 
             screen = shown.screen()
             assert "Boats" in screen and "• with oars" in screen
             assert "**" not in screen and "# Boats" not in screen
+            assert "Length: 7 m Weight" not in screen, "lines stay lines"
         assert answer.strip() in openclaw(*words, env=openclaw_home.environ, cwd=openclaw_home.root).stdout
 
 

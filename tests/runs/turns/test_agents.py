@@ -31,7 +31,7 @@ def test_the_default_agent_is_the_marked_one_or_the_first(entries: list[dict[str
 
 
 def test_an_unknown_agent_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(NotFound, match=r"no agent 'x' \(known: a, b\): add it under agents.list"):
+    with pytest.raises(NotFound, match=r"no agent 'x' \(known: a, b\): openclaw agents add x"):
         resolve_agent(agents(list=[{"id": "a"}, {"id": "b"}]), "x")
     with pytest.raises(InvalidRequest, match="is not an agent id"):
         resolve_agent(agents(), "../etc")

@@ -212,4 +212,4 @@ def _labelled(job: Mapping[str, Any], origins: Sequence[Origin]) -> dict[str, An
 def _refuse_commands(job: Mapping[str, Any]) -> None:
     """Refuses watches that run a program or read outside the workspace: they would bypass the approval of commands."""
     if job.get("watch"):
-        raise InvalidRequest("watches are set by people: openclaw cron add --when-file, --when-command, --when-url")
+        raise InvalidRequest("watches are set by people: openclaw cron add --help")

@@ -18,7 +18,7 @@ from openclaw.tools.mcp.accepted import AcceptedMcpTools
 from openclaw.tools.settings import McpServerSettings
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-NONE = "No MCP servers: see openclaw mcp set."
+NONE = "No MCP servers: see openclaw mcp set --help."
 
 
 @click.group("mcp")

@@ -176,7 +176,8 @@ class SessionCommands:
     async def _export(self, call: CommandRequest) -> CommandResult:
         kind = call.args.lower().lstrip(".") or "md"
         if kind not in ("md", "markdown", "jsonl"):
-            raise InvalidRequest("write: /export-session md or jsonl; `openclaw sessions export --html` makes a page")
+            page = f"`openclaw sessions export {call.key} --html` makes a page"
+            raise InvalidRequest(f"write: /export-session md or jsonl; {page}")
         row = await self._index.get(call.key)
         path = self._index.path(row.agent_id, row.session_id) if row else None
         if row is None or path is None or not path.exists():
