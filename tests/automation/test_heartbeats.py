@@ -66,9 +66,13 @@ async def test_the_same_alert_is_told_once_a_day(openclaw_home: TemporaryHome, s
 async def test_a_busy_conversation_is_left_alone(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
     go = asyncio.Event()
     scripted_model.script([stalls(go), says("hi")])
-    async with place(openclaw_home, scripted_model, defaults=HALF_HOUR) as here:
+    patient = {"baseUrl": "http://127.0.0.1:9/v1", "timeoutSeconds": 7_200, "models": [{"id": "scripted"}]}
+    models = {"providers": {"scripted": {"api": "openai-completions", **patient}}}
+    async with place(openclaw_home, scripted_model, defaults=HALF_HOUR, models=models) as here:
         (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk")
         await here.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hello"))
+        while not scripted_model.requests:
+            await asyncio.sleep(0.01)
         waiting = asyncio.create_task(here.until(lambda notice: notice.event == "heartbeat"))
         for _ in range(7):
             await here.clock.advance(300)
