@@ -10,7 +10,6 @@ import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field, structs
@@ -121,15 +120,14 @@ class LabelContext(Struct, frozen=True, kw_only=True):
     egress: Egress
 
 
-class HeardTexts:
-    """What messages say, by who is behind it; `calls` are those before them."""
+class HeardTexts(Struct):
+    """What messages say, by who is behind it."""
 
-    def __init__(self, calls: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> None:
-        self.given: list[str] = []
-        self.public: list[str] = []
-        self.untrusted: list[tuple[Origin, str]] = []
-        self.owner: list[str] = []
-        self.calls = dict(calls)
+    calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    given: list[str] = field(default_factory=list)
+    public: list[str] = field(default_factory=list)
+    untrusted: list[tuple[Origin, str]] = field(default_factory=list)
+    owner: list[str] = field(default_factory=list)
 
     def add(self, message: Message) -> None:
         if isinstance(message, Assistant):
@@ -188,22 +186,18 @@ class RunLabels:
 
     def _catch_up(self) -> None:
         """Processes the messages added since the last call."""
-        if self._said:
-            self._take(grow(HeardTexts, self._said))
-            self._said = ()
+        texts = [grow(HeardTexts, self._said)] if self._said else []
         if self._unheard:
-            new = HeardTexts(self._calls)
+            texts.append(HeardTexts(dict(texts[0].calls if texts else self._calls)))
             for message in self._unheard:
-                new.add(message)
-            self._take(new)
-            self._unheard = []
-
-    def _take(self, heard: "HeardTexts") -> None:
-        self._given += heard.given
-        self._public += heard.public
-        self._untrusted += heard.untrusted
-        self._owner += heard.owner
-        self._calls |= heard.calls
+                texts[-1].add(message)
+        self._said, self._unheard = (), []
+        for heard in texts:
+            self._given += heard.given
+            self._public += heard.public
+            self._untrusted += heard.untrusted
+            self._owner += heard.owner
+            self._calls |= heard.calls
 
     @property
     def private(self) -> bool:
