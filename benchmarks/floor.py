@@ -2,7 +2,7 @@
 
 Run: python benchmarks/floor.py
 
-The floor is a bare loop in Python that does only what a turn cannot do without: receive a frame, ask the model once over
+The floor is a bare loop in Python that does only what a turn cannot do without: receive a frame, ask a model once over
 HTTP, append what was said to a file, send the answer. Once by hand on asyncio's own sockets, without and with an fsync,
 and once with the libraries one would take (websockets, httpx2). Each is measured like our turn: same model, same
 client, CPU of the process between them.
