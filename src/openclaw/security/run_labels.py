@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from openclaw.core.messages import Assistant, Image, Message, Text, ToolResult, User, grow
+from openclaw.core.messages import Image, Message, Text, grow
 from openclaw.core.sandbox import SandboxSpec
 from openclaw.core.secret import REDACTED
 from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins, neutralise
@@ -35,6 +35,7 @@ from openclaw.security.external import (
 )
 from openclaw.security.file_labels import (
     CommandAtWork,
+    HeardTexts,
     LabelledFiles,
     TrustedPaths,
     argument_paths,
@@ -55,7 +56,6 @@ from openclaw.security.labels import (
     is_instruction,
     is_named,
     is_safe_to_send,
-    is_verbatim,
     is_verbatim_result,
     message_origins,
     most_alike,
@@ -118,33 +118,6 @@ class LabelContext(Struct, frozen=True, kw_only=True):
     """What background commands have read, by name. Shared by all runs of the process."""
     protected: ProtectedPlaces = ProtectedPlaces()
     egress: Egress
-
-
-class HeardTexts(Struct):
-    """What messages say, by who is behind it."""
-
-    calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    given: list[str] = field(default_factory=list)
-    public: list[str] = field(default_factory=list)
-    untrusted: list[tuple[Origin, str]] = field(default_factory=list)
-    owner: list[str] = field(default_factory=list)
-
-    def add(self, message: Message) -> None:
-        if isinstance(message, Assistant):
-            self.calls.update((call.id, call.arguments) for call in message.calls)
-            if not message.origins:
-                return
-        found = message_origins(message)
-        if message.origins and not found:  # trusted by the owner, who did not write it
-            return
-        self.untrusted += [(each, message.text) for each in found]
-        own = isinstance(message, User) and not found
-        call = self.calls.get(message.tool_call_id) if isinstance(message, ToolResult) else None
-        if is_verbatim(message, found) and not (call and names_secret(call)):
-            self.given.append(message.text)
-            self.public += [message.text] if found or own else []
-        if own:
-            self.owner.append(message.text)
 
 
 class RunLabels:
