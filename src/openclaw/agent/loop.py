@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import (
@@ -293,8 +293,8 @@ def _finished(message: Assistant | None, request: ModelRequest, clock: Clock) ->
     """The answer a stream ended with, its time and call ids that are unique in the conversation; none is an error."""
     if message is None:
         raise BadResponse(f"{request.model.ref} ended its answer without finishing it")
-    full = message.usage.prompt_tokens >= FULL_SHARE * request.model.context_window
-    if message.stop_reason == "length" and not message.content and full:
+    cut = message.stop_reason == "length" and not message.content
+    if cut and message.usage.prompt_tokens >= FULL_SHARE * request.model.context_window:
         raise ContextTooLong(f"the conversation leaves {request.model.ref} no room for an answer")
     if message.stop_reason == "stop" and not message.calls and not message.text.strip():
         raise EmptyReply(f"{request.model.ref} gave an empty answer")
@@ -313,11 +313,10 @@ def _finished(message: Assistant | None, request: ModelRequest, clock: Clock) ->
     return structs.replace(message, content=content, timestamp=message.timestamp or millis(clock))
 
 
-class _CallIds:
+class _CallIds(Struct):
     """The ids of all calls of a conversation."""
 
-    def __init__(self) -> None:
-        self.seen: set[str] = set()
+    seen: set[str] = field(default_factory=set)
 
     def add(self, message: Message) -> None:
         if isinstance(message, Assistant):

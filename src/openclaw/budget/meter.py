@@ -210,12 +210,11 @@ def size_of(request: ModelRequest) -> Size:
     )
 
 
-class _Extent:
+class _Extent(Struct):
     """The bytes of a conversation's texts, and its images."""
 
-    def __init__(self) -> None:
-        self.chars = 0
-        self.images = 0
+    chars: int = 0
+    images: int = 0
 
     def add(self, message: Message) -> None:
         self.chars += len(message.text.encode(errors="replace"))

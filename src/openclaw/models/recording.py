@@ -219,17 +219,12 @@ class CallRecorder:
     ) -> tuple[dict[str, str], dict[str, str], _MessageNames]:
         """The blobs of a call that are not yet stored or marked in this hour, compressed; and its row."""
         parts: dict[str, bytes] = {}
-
-        def put(data: bytes) -> str:
-            name = digest(data)
-            parts[name] = data
-            return name
-
         steady: dict[str, Any] = {"model": request.model, "stable": request.system.stable, "tools": request.tools}
         for kind, part in steady.items():
             last, name = self._steady.get(kind, (None, ""))
             if last != part or self._seen.get(name) != hour:
-                name = put(_STEADY[kind](part))
+                data = _STEADY[kind](part)
+                parts[name := digest(data)] = data
                 self._steady[kind] = (part, name)
             steady[kind] = name
         known = grow(_MessageNames, request.messages, self)
@@ -241,20 +236,31 @@ class CallRecorder:
             page = known.pages[number]
             if self._seen.get(page) != hour:
                 parts[page] = msgspec.json.encode(names[number * PAGE : (number + 1) * PAGE])
-        rest = names[len(known.pages) * PAGE :]
-        card = _Card(
-            **steady,
-            dynamic=put(request.system.dynamic.encode()),
-            pages=(*known.pages, put(msgspec.json.encode(rest))) if rest else tuple(known.pages),
-            **{name: getattr(request, name) for name in _OPTIONS},
-        )
+        dynamic = request.system.dynamic.encode()
+        parts[named := digest(dynamic)] = dynamic
+        pages = tuple(known.pages)
+        if len(names) % PAGE:
+            rest = msgspec.json.encode(names[len(pages) * PAGE :])
+            parts[last := digest(rest)] = rest
+            pages = (*pages, last)
+        options = {name: getattr(request, name) for name in _OPTIONS}
+        card = msgspec.json.encode(_Card(**steady, dynamic=named, pages=pages, **options))
+        stream = msgspec.json.encode(_Stream(tape.events, tape.failure))
         row = {
-            "request": put(msgspec.json.encode(card)),
-            "stream": put(msgspec.json.encode(_Stream(tape.events, tape.failure))),
+            "request": digest(card),
+            "stream": digest(stream),
             "wire": digest(tape.sent or self.encode(request)),
         }
+        parts |= {row["request"]: card, row["stream"]: stream}
         fresh = {name: data for name, data in parts.items() if self._seen.get(name) != hour}
-        return {name: _packed(data) for name, data in fresh.items()}, row, known
+        packed = {
+            # Short JSON as it is, which base64 never looks like, and everything else compressed.
+            name: data.decode()
+            if len(data) < SHORT and data[:1] in (b"{", b"[")
+            else base64.b64encode(zlib.compress(data, 6)).decode()
+            for name, data in fresh.items()
+        }
+        return packed, row, known
 
     async def find(self, wanted: str) -> str:
         """Finds a recorded run by a unique prefix of its id."""
@@ -295,7 +301,8 @@ class CallRecorder:
             rows = await self._db.read("SELECT data FROM record_blobs WHERE hash = :hash", {"hash": name})
             if not rows:
                 raise NotFound("a part of this run is no longer on record: it was kept too long ago")
-            cache[name] = _unpacked(rows[0]["data"])
+            text = rows[0]["data"]
+            cache[name] = text.encode() if text[:1] in ("{", "[") else zlib.decompress(base64.b64decode(text))
         return cache[name]
 
     async def forget_old(self) -> int:
@@ -335,17 +342,6 @@ def _event(plain: tuple[Any, ...]) -> ModelEvent:
         case ("done", message):
             return Done(msgspec.convert(message, Assistant))
     raise InvalidRequest(f"a recorded stream holds something unknown: {plain[:1]!r}")
-
-
-def _packed(data: bytes) -> str:
-    """A blob as it is stored: short JSON as it is, which base64 never looks like, and everything else compressed."""
-    if len(data) < SHORT and data[:1] in (b"{", b"["):
-        return data.decode()
-    return base64.b64encode(zlib.compress(data, 6)).decode()
-
-
-def _unpacked(text: str) -> bytes:
-    return text.encode() if text[:1] in ("{", "[") else zlib.decompress(base64.b64decode(text))
 
 
 def digest(data: bytes) -> str:

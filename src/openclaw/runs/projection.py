@@ -197,7 +197,7 @@ class EventProjection:
         if not fresh or run.alert is not None:
             return []
         run.sent, run.sent_at = len(whole), told.at
-        return [_chat(told, run, "delta", deltaText=fresh, message=_said(whole, told.at))]
+        return [_event("chat", told, run, state="delta", deltaText=fresh, message=_said(whole, told.at))]
 
     def _failed_attempt(
         self, told: RunEvent, run: _Run, provider: str, model: str, reason: str, error: str, wait: float
@@ -206,7 +206,15 @@ class EventProjection:
         notices = []
         if run.said and run.sent > len(run.shown):
             notices.append(
-                _chat(told, run, "delta", deltaText=run.shown, replace=True, message=_said(run.shown, told.at))
+                _event(
+                    "chat",
+                    told,
+                    run,
+                    state="delta",
+                    deltaText=run.shown,
+                    replace=True,
+                    message=_said(run.shown, told.at),
+                )
             )
         run.said, run.sent = "", min(run.sent, len(run.shown))
         data = {
@@ -282,7 +290,7 @@ class EventProjection:
         if outcome.notices:
             chat["notices"] = list(outcome.notices)
         changed = _event("sessions.changed", told, ts=told.at, phase=data["phase"])
-        return [*shown, _agent(told, run, "lifecycle", data), _chat(told, run, **chat), changed]
+        return [*shown, _agent(told, run, "lifecycle", data), _event("chat", told, run, **chat), changed]
 
 
 def _said(text: str, at: int, reasoning: str = "", media: Sequence[str] = ()) -> dict[str, Any]:
@@ -294,7 +302,7 @@ def _said(text: str, at: int, reasoning: str = "", media: Sequence[str] = ()) ->
 
 def _status(told: RunEvent, run: _Run, phase: str) -> list[BusEvent]:
     """What a run does before its first word."""
-    return [_agent(told, run, "run_status", {"phase": phase}), _chat(told, run, "status", phase=phase)]
+    return [_agent(told, run, "run_status", {"phase": phase}), _event("chat", told, run, state="status", phase=phase)]
 
 
 # Tools: each call is told as `tool`, as `item`, and what a command prints as `command_output`.
@@ -379,16 +387,15 @@ def _compaction(done: CompactionEnded) -> dict[str, Any]:
     }
 
 
-def _event(name: str, told: RunEvent, **more: Any) -> BusEvent:
-    key = str(told.key)
-    return BusEvent(name, {"runId": told.run_id, "sessionKey": key, "agentId": told.key.agent, **more}, key)
-
-
 def _agent(told: RunEvent, run: _Run, stream: str, data: dict[str, Any]) -> BusEvent:
-    run.seq += 1
-    return _event("agent", told, seq=run.seq, stream=stream, ts=told.at, data=data)
+    return _event("agent", told, run, stream=stream, ts=told.at, data=data)
 
 
-def _chat(told: RunEvent, run: _Run, state: str, **more: Any) -> BusEvent:
-    run.seq += 1
-    return _event("chat", told, seq=run.seq, state=state, **more)
+def _event(name: str, told: RunEvent, run: _Run | None = None, **more: Any) -> BusEvent:
+    """An event about a run; those of its stream, which come with `run`, are numbered."""
+    key = str(told.key)
+    about: dict[str, Any] = {"runId": told.run_id, "sessionKey": key, "agentId": told.key.agent}
+    if run is not None:
+        run.seq += 1
+        about["seq"] = run.seq
+    return BusEvent(name, about | more, key)

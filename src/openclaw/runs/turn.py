@@ -236,17 +236,19 @@ class TurnRunner:
             prepared.tools.heard(each)
         compacts = isinstance(prepared.harness, Compacts)
         crowded = None if compacts else upkeep.crowded
-        if asked and session.transcript is not None and not compacts:
+        if asked and session.transcript is not None and not compacts and upkeep.is_due(known, asked[-1]):
             async with aclosing(record.shrinking(upkeep.before_turn(record.transcript, known, asked[-1]))) as work:
                 async for shrunk in work:
                     yield shrunk
         messages = (
             await upkeep.messages(record.transcript)
             if record.shrunk
-            else upkeep.shown(record.transcript, known.marks, known.context)
+            else upkeep.shown(record.transcript, known.marks, known.context, pictured=known.size.pictured)
         )
-        claim = await self._put(turn, asked, messages, prepared, record)
-        if claim is not None:
+        if hooks is None:
+            for each in asked:
+                record.say(each)
+        elif (claim := await self._put(turn, asked, messages, prepared.system, hooks, record)) is not None:
             for recorded in record.claimed(claim):
                 yield recorded
             return
@@ -316,18 +318,18 @@ class TurnRunner:
         turn: RunRequest,
         asked: Sequence[User],
         messages: tuple[Message, ...],
-        prepared: PreparedTurn,
+        system: System,
+        hooks: "TurnHooks",
         record: TurnRecorder,
     ) -> "ReplyMerged | None":
         """Puts the question on record; gives the answer of a plugin that refuses it or answers itself."""
-        hooks = prepared.hooks
-        refusal = await hooks.objection(turn.text, messages, prepared.system.text) if hooks is not None else None
+        refusal = await hooks.objection(turn.text, messages, system.text)
         if refusal is not None:
             # What was refused is kept nowhere, neither on disk nor for the next turn.
             asked = [structs.replace(each, content=f"[a message that {refusal.plugin} stopped]") for each in asked]
         for each in asked:
             record.say(each)
-        if refusal is not None or hooks is None:
+        if refusal is not None:
             return refusal
         claim = await hooks.reply(turn.text)
         return claim if claim.plugin else None

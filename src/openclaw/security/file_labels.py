@@ -23,11 +23,12 @@ from weakref import WeakSet
 import msgspec
 from msgspec import Struct, field, structs
 
+from openclaw.core.messages import Assistant, Message, ToolResult, User
 from openclaw.core.sandbox import SANDBOX_HOME, RunsInSandbox, SandboxSpec, to_host_path, to_sandbox_path
 from openclaw.core.secret import is_secret_path
 from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Effects, Tool, ToolContext
-from openclaw.security.labels import strings
+from openclaw.security.labels import is_verbatim, message_origins, strings
 from openclaw.security.shell import parse_shell
 
 # Linux stamps files by its coarse clock, up to 4 ms behind; Python has no name for it.
@@ -370,3 +371,33 @@ def only_reads(command: str) -> bool:
     """
     parsed = parse_shell(command)
     return isinstance(parsed, tuple) and all(segment.argv[0] in _READERS for segment in parsed)
+
+
+# What messages say.
+
+
+class HeardTexts(Struct):
+    """What messages say, by who is behind it."""
+
+    calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    given: list[str] = field(default_factory=list)
+    public: list[str] = field(default_factory=list)
+    untrusted: list[tuple[Origin, str]] = field(default_factory=list)
+    owner: list[str] = field(default_factory=list)
+
+    def add(self, message: Message) -> None:
+        if isinstance(message, Assistant):
+            self.calls.update((call.id, call.arguments) for call in message.calls)
+            if not message.origins:
+                return
+        found = message_origins(message)
+        if message.origins and not found:  # trusted by the owner, who did not write it
+            return
+        self.untrusted += [(each, message.text) for each in found]
+        own = isinstance(message, User) and not found
+        call = self.calls.get(message.tool_call_id) if isinstance(message, ToolResult) else None
+        if is_verbatim(message, found) and not (call and names_secret(call)):
+            self.given.append(message.text)
+            self.public += [message.text] if found or own else []
+        if own:
+            self.owner.append(message.text)

@@ -9,12 +9,11 @@ import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field, structs
 
-from openclaw.core.messages import Assistant, Image, Message, Text, ToolResult, User, grow
+from openclaw.core.messages import Image, Message, Text, grow
 from openclaw.core.sandbox import SandboxSpec
 from openclaw.core.secret import REDACTED
 from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins, neutralise
@@ -43,6 +42,7 @@ from openclaw.security.external import (
 )
 from openclaw.security.file_labels import (
     CommandAtWork,
+    HeardTexts,
     LabelledFiles,
     TrustedPaths,
     argument_paths,
@@ -63,7 +63,6 @@ from openclaw.security.labels import (
     is_instruction,
     is_named,
     is_safe_to_send,
-    is_verbatim,
     is_verbatim_result,
     message_origins,
     most_alike,
@@ -125,34 +124,6 @@ class LabelContext(Struct, frozen=True, kw_only=True):
     egress: Egress
 
 
-class HeardTexts:
-    """What messages say, by who is behind it; `calls` are those before them."""
-
-    def __init__(self, calls: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> None:
-        self.given: list[str] = []
-        self.public: list[str] = []
-        self.untrusted: list[tuple[Origin, str]] = []
-        self.owner: list[str] = []
-        self.calls = dict(calls)
-
-    def add(self, message: Message) -> None:
-        if isinstance(message, Assistant):
-            self.calls.update((call.id, call.arguments) for call in message.calls)
-            if not message.origins:
-                return
-        found = message_origins(message)
-        if message.origins and not found:  # trusted by the owner, who did not write it
-            return
-        self.untrusted += [(each, message.text) for each in found]
-        own = isinstance(message, User) and not found
-        call = self.calls.get(message.tool_call_id) if isinstance(message, ToolResult) else None
-        if is_verbatim(message, found) and not (call and names_secret(call)):
-            self.given.append(message.text)
-            self.public += [message.text] if found or own else []
-        if own:
-            self.owner.append(message.text)
-
-
 class RunLabels:
     """The untrusted origins a run has read so far, which may influence its next call."""
 
@@ -192,22 +163,18 @@ class RunLabels:
 
     def _catch_up(self) -> None:
         """Processes the messages added since the last call."""
-        if self._said:
-            self._take(grow(HeardTexts, self._said))
-            self._said = ()
+        texts = [grow(HeardTexts, self._said)] if self._said else []
         if self._unheard:
-            new = HeardTexts(self._calls)
+            texts.append(HeardTexts(dict(texts[0].calls if texts else self._calls)))
             for message in self._unheard:
-                new.add(message)
-            self._take(new)
-            self._unheard = []
-
-    def _take(self, heard: "HeardTexts") -> None:
-        self._given += heard.given
-        self._public += heard.public
-        self._untrusted += heard.untrusted
-        self._owner += heard.owner
-        self._calls |= heard.calls
+                texts[-1].add(message)
+        self._said, self._unheard = (), []
+        for heard in texts:
+            self._given += heard.given
+            self._public += heard.public
+            self._untrusted += heard.untrusted
+            self._owner += heard.owner
+            self._calls |= heard.calls
 
     @property
     def private(self) -> bool:

@@ -219,23 +219,24 @@ class Conversation(Struct, frozen=True):
 def build_conversation(entries: Sequence[AnyEntry]) -> Conversation:
     """Derives a conversation from the entries of a transcript."""
     path = tuple(path_to_leaf(entries))
-    questions: dict[str, int] = {}
-    _note_questions(questions, path, 0)
     return Conversation(
         path,
         build_context(entries),
         tally(entries),
         measure(path),
         conversation_origins(path),
-        questions,
+        _questions(path),
         tuple(entry for entry in path if not isinstance(entry, MessageEntry)),
     )
 
 
-def _note_questions(questions: dict[str, int], entries: Sequence[AnyEntry], start: int) -> None:
-    for place, entry in enumerate(entries, start):
-        if isinstance(entry, MessageEntry) and isinstance(entry.message, User) and entry.message.idempotency_key:
-            questions.setdefault(entry.message.idempotency_key, place)
+def _questions(entries: Sequence[AnyEntry], start: int = 0) -> dict[str, int]:
+    """The keys of the messages that runs answer, with their places."""
+    return {
+        entry.message.idempotency_key: place
+        for place, entry in enumerate(entries, start)
+        if isinstance(entry, MessageEntry) and isinstance(entry.message, User) and entry.message.idempotency_key
+    }
 
 
 def extend_conversation(known: Conversation, added: Sequence[AnyEntry]) -> Conversation | None:
@@ -255,7 +256,7 @@ def extend_conversation(known: Conversation, added: Sequence[AnyEntry]) -> Conve
     origins = conversation_origins(added, known.origins)
     # The empty one is the same for every new conversation.
     questions = known.questions if known.path else {}
-    _note_questions(questions, added, len(known.path))
+    questions |= _questions(added, len(known.path))
     marks = (*known.marks, *(entry for entry in added if not isinstance(entry, MessageEntry)))
     return Conversation((*known.path, *added), context, total, size, origins, questions, marks)
 

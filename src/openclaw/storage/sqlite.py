@@ -35,7 +35,7 @@ LONGEST_LOG = 1000
 """Pages of the write-ahead log at which it is checkpointed."""
 SOON = 0.02
 """Seconds that a write waits for another to go with."""
-_TABLE = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)", re.IGNORECASE)
+_TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+(\w+)")
 
 log = logging.getLogger(__name__)
 
@@ -252,8 +252,8 @@ class Sqlite:
         return cls(path, writer, writing)
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
-        if self._later:
-            await self._write_what_is_in(sql)
+        if self._later and any(table in sql for table in self._later_tables):
+            await self._write_before_reading()
         return await self._run_in(self._reading, self._read_in_thread, sql, params)
 
     def _read_in_thread(self, sql: str, params: Params | None) -> Sequence[Row]:
@@ -262,8 +262,8 @@ class Sqlite:
         return _read(self._reader, sql, params)
 
     async def look(self, sql: str, params: Params | None = None) -> Sequence[Row]:
-        if self._later:
-            await self._write_what_is_in(sql)
+        if self._later and any(table in sql for table in self._later_tables):
+            await self._write_before_reading()
         try:
             if not self._write_lock.locked():
                 # The latest writes are in this connection's cache; another connection would read them from the file
@@ -279,7 +279,10 @@ class Sqlite:
 
     async def write_all(self, *statements: tuple[str, Params | None]) -> tuple[int, ...]:
         async with self._write_lock:
-            later = self._take_later()
+            later, self._later, self._later_tables = self._later, [], frozenset()
+            if self._later_timer is not None:
+                self._later_timer.cancel()
+                self._later_timer = None
             both = (*later, *statements)
             values = [value for _, params in both if params for value in params.values()]
             size = sum(len(value) for value in values if isinstance(value, str | bytes))
@@ -302,17 +305,9 @@ class Sqlite:
         if self._later_timer is None:
             self._later_timer = asyncio.get_running_loop().call_later(SOON, self._write_later)
 
-    async def _write_what_is_in(self, sql: str) -> None:
-        """Writes what waits, when `sql` reads of it."""
-        if self._later_tables & _tables_in(sql) and not self._write_lock.is_mine:
+    async def _write_before_reading(self) -> None:
+        if not self._write_lock.is_mine:
             await self.write_all()
-
-    def _take_later(self) -> list[tuple[str, Params | None]]:
-        later, self._later, self._later_tables = self._later, [], frozenset()
-        if self._later_timer is not None:
-            self._later_timer.cancel()
-            self._later_timer = None
-        return later
 
     def _write_later(self) -> None:
         async def write() -> None:
@@ -419,7 +414,7 @@ class Sqlite:
 
 @lru_cache(maxsize=512)
 def _tables_in(sql: str) -> frozenset[str]:
-    """The tables that a statement names."""
+    """The tables that a write names."""
     return frozenset(_TABLE.findall(sql))
 
 

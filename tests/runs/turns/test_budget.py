@@ -1,9 +1,10 @@
-"""What a turn may cost, counted and not timed: Python calls, database statements, trips to a thread."""
+"""What a turn may cost, counted and not timed: calls, statements, commits, writes, trips to a thread, generators."""
 
 import asyncio
 import gc
+import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
@@ -12,19 +13,28 @@ from typing import Any, TypeVar
 import pytest
 
 import openclaw
-from openclaw.testing import ScriptedModel, TemporaryHome, ask, says
+from openclaw.core.events import ModelEvent
+from openclaw.core.provider import ModelRequest
+from openclaw.testing import ScriptedModel, TemporaryHome, ask, calls, says
 
 pytestmark = pytest.mark.anyio
 
 T = TypeVar("T")
 HOUSE = str(Path(openclaw.__file__).parent)
-CALLS = 2_800
-"""Python functions entered in a turn of a short conversation."""
-CALLS_FOR_A_MESSAGE = 18
-"""How many more with each message that was said before."""
-STATEMENTS = 32
-TRIPS = 1
-"""To make what was said survive a power cut."""
+
+
+class Budget(dict[str, float]):
+    """The most of each kind."""
+
+
+TURN = Budget(calls=2_000, statements=30, commits=4, writes=3, syncs=0, trips=0, blocks=200)
+"""Of a turn of a conversation, however long: two commits, and two more where the machine is slow to get there."""
+MORE_FOR_A_MESSAGE = 3
+"""Calls for each message that was said before: the scripted model looks at each, and nothing else does."""
+TOOL_CALL = Budget(calls=1_900, statements=14, commits=3, writes=2, syncs=0, trips=2, blocks=120)
+"""What a call of a tool adds to it, the model's next answer included; `read` and its labels are in threads."""
+LAYERS = 5
+"""Async generators that a word of the model passes."""
 
 
 class Counting(ThreadPoolExecutor):
@@ -36,50 +46,93 @@ class Counting(ThreadPoolExecutor):
 
 
 class Cost:
-    """What happens while it is looked at."""
+    """What happens while it is looked at; `of` gives it for each of so many turns."""
 
-    def __init__(self) -> None:
-        self.calls = 0
-        self.statements = 0
+    def __init__(self, trips: Counting) -> None:
+        self._trips = trips
+        self._counts = dict.fromkeys(("calls", "statements", "commits", "writes", "syncs"), 0)
 
     def _enter(self, frame: FrameType, event: str, arg: Any) -> None:
+        counts = self._counts
         if event == "call":
-            self.calls += 1
-        elif event == "c_call" and getattr(arg, "__qualname__", "") == "Connection.execute":
-            self.statements += 1
+            counts["calls"] += 1
+            counts["commits"] += frame.f_code.co_name == "_on_commit"
+        elif event == "c_call":
+            name = getattr(arg, "__qualname__", "")
+            counts["statements"] += name == "Connection.execute"
+            if arg.__module__ == "posix":
+                counts["writes"] += name == "write"
+                counts["syncs"] += name in ("fsync", "fdatasync")
 
     def __enter__(self) -> "Cost":
+        self._began = self._trips.trips
+        gc.collect()
+        self._blocks = sys.getallocatedblocks()
         sys.setprofile(self._enter)
         return self
 
     def __exit__(self, *ended: object) -> None:
         sys.setprofile(None)
+        gc.collect()
+        self._counts |= {"trips": self._trips.trips - self._began, "blocks": sys.getallocatedblocks() - self._blocks}
+
+    def of(self, turns: int) -> Budget:
+        return Budget({name: count / turns for name, count in self._counts.items()})
+
+
+def check(spent: Budget, budget: Budget) -> None:
+    over = {name: spent[name] for name, most in budget.items() if spent[name] > most}
+    assert not over, f"{over} of {budget}"
 
 
 async def test_a_turn_stays_within_its_budget(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
     openclaw_home.use_model()
-    scripted_model.script(*(says("Nothing that cannot wait until tomorrow.") for _ in range(100)))
+    (openclaw_home.workspace / "note.txt").write_text("a line\n")
     trips = Counting(1)
     asyncio.get_running_loop().set_default_executor(trips)
     async with openclaw_home.assistant(scripted_model) as app:
 
-        async def turns(count: int) -> Cost:
-            with Cost() as cost:
+        async def turns(count: int, *reads: str) -> Budget:
+            for _ in range(count):
+                scripted_model.script(*(calls("read", path=path) for path in reads), says("Nothing that cannot wait."))
+            with Cost(trips) as cost:
                 for _ in range(count):
                     await ask(app, "What is there to do today?")
-            return cost
+            return cost.of(count)
 
-        await turns(10)  # by then what is made once has been made
-        trips.trips = 0
-        short = await turns(5)
-        assert trips.trips <= 5 * TRIPS
-        assert short.statements <= 5 * STATEMENTS, short.statements / 5
-        assert short.calls <= 5 * CALLS, short.calls / 5
+        await turns(10, "note.txt")  # by then what is made once has been made
+        short = await turns(10)
+        check(short, TURN)
+        long = await turns(10, *["note.txt"] * 4)
+        check(Budget({name: (long[name] - short[name]) / 4 for name in long}), TOOL_CALL)
         await turns(80)
-        long = await turns(5)
-        growth = (long.calls - short.calls) / 5 / (2 * 85)
-        assert growth <= CALLS_FOR_A_MESSAGE, growth
-        assert long.statements <= 5 * STATEMENTS, long.statements / 5
+        late = await turns(10)
+        check(late, TURN)
+        assert (late["calls"] - short["calls"]) / (2 * 80) <= MORE_FOR_A_MESSAGE
+
+
+class Deep(ScriptedModel):
+    """Counts the generators between it and whoever reads the turn."""
+
+    layers = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        async for event in super().stream(request):
+            frame, self.layers = inspect.currentframe(), 0
+            while (frame := frame.f_back if frame else None) is not None:
+                self.layers += (
+                    bool(frame.f_code.co_flags & inspect.CO_ASYNC_GENERATOR) and HOUSE in frame.f_code.co_filename
+                )
+            yield event
+
+
+async def test_a_word_passes_few_generators(openclaw_home: TemporaryHome) -> None:
+    openclaw_home.use_model()
+    model = Deep()
+    model.script(says("Nothing."))
+    async with openclaw_home.assistant(model) as app:
+        await ask(app, "What is there to do?")
+    assert 0 < model.layers <= LAYERS
 
 
 async def test_a_turn_leaves_nothing_to_the_collector(

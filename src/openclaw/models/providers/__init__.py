@@ -48,7 +48,11 @@ def encode_request(request: ModelRequest) -> bytes:
         return msgspec.json.encode((request.system, timeless, request.tools))
     from openclaw.models.providers.encode import to_bytes  # with the wire modules, at the first call
 
-    return to_bytes(_module(request.model.api, request.model.provider).encode(request))
+    module = _module(request.model.api, request.model.provider)
+    encoded: bytes = (
+        module.encode_bytes(request) if hasattr(module, "encode_bytes") else to_bytes(module.encode(request))
+    )
+    return encoded
 
 
 class ProviderPool:

@@ -333,6 +333,29 @@ def function_tools(request: ModelRequest, more: Mapping[str, Any] = MappingProxy
     ]
 
 
+_encoded_tools: dict[tuple[Any, ...], tuple[tuple[ToolSpec, ...], msgspec.Raw]] = {}
+"""The tools of the latest requests as JSON: they are the same in every call of an agent, and much of it."""
+MOST_TOOL_LISTS = 32
+
+
+def encode_tools(request: ModelRequest, more: Mapping[str, Any] = MappingProxyType({})) -> msgspec.Raw | None:
+    """What `function_tools` gives, as JSON; None when there are none."""
+    compat, tools = request.model.compat, request.tools
+    key = (
+        compat.supports_tools,
+        compat.unsupported_tool_schema_keywords,
+        *more.items(),
+        *(tool.name for tool in tools),
+    )
+    known, made = _encoded_tools.get(key, (None, None))
+    if made is None or known != tools:
+        if len(_encoded_tools) >= MOST_TOOL_LISTS:
+            _encoded_tools.clear()
+        made = msgspec.Raw(to_bytes(function_tools(request, more)))
+        _encoded_tools[key] = (tools, made)
+    return made if bytes(made) != b"[]" else None
+
+
 @lru_cache(maxsize=512)
 def _schema(text: bytes, keywords: frozenset[str]) -> dict[str, Any]:
     """Cached by text: the same object is in every request body, so bodies must not be changed in place."""

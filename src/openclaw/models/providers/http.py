@@ -41,13 +41,13 @@ from openclaw.models.providers.http1 import (
     CONNECT_SECONDS,
     BrokenEncoding,
     ConnectTimedOut,
-    HttpAnswer,
     HttpConnections,
     HttpFailure,
     NotAnAddress,
     NotReached,
     ProxyFailed,
     ReadTimedOut,
+    StreamedResponse,
     parse_address,
 )
 
@@ -259,7 +259,7 @@ class HttpProvider:
         )
 
     @asynccontextmanager
-    async def _open(self, model: Model, call: ProviderCall, origin: FaultOrigin) -> AsyncIterator[HttpAnswer]:
+    async def _open(self, model: Model, call: ProviderCall, origin: FaultOrigin) -> AsyncIterator[StreamedResponse]:
         url = model.base_url.rstrip("/") + call.path
         host = authority(url)
         seconds = model.timeout_seconds or self.endpoint.timeout_seconds
@@ -347,21 +347,21 @@ def _decoded(decoder: Decoder, data: bytes, origin: FaultOrigin) -> Iterable[Mod
         raise _unreadable(origin, data) from error
 
 
-async def _bounded(answer: HttpAnswer, limit: int, head: bytes = b"") -> bytes:
+async def _bounded(answer: StreamedResponse, limit: int, head: bytes = b"") -> bytes:
     body = bytearray(head)
     while len(body) < limit and (chunk := await answer.read()):
         body += chunk
     return bytes(body[:limit])
 
 
-async def _drain(answer: HttpAnswer) -> None:
+async def _drain(answer: StreamedResponse) -> None:
     with suppress(TimeoutError, HttpFailure):
         async with asyncio.timeout(DRAIN_SECONDS):
             while await answer.read():
                 pass
 
 
-async def _failed(answer: HttpAnswer, origin: FaultOrigin) -> ProviderError:
+async def _failed(answer: StreamedResponse, origin: FaultOrigin) -> ProviderError:
     if answer.status < 400:
         return BadResponse(
             f"{origin.provider} points elsewhere (status {answer.status}): "
@@ -374,7 +374,7 @@ async def _failed(answer: HttpAnswer, origin: FaultOrigin) -> ProviderError:
     return from_status(origin, answer.status, body, answer.headers)
 
 
-async def _document(head: bytes, answer: HttpAnswer, origin: FaultOrigin) -> ProviderError:
+async def _document(head: bytes, answer: StreamedResponse, origin: FaultOrigin) -> ProviderError:
     """The error for a document in place of a stream: some servers report failures so, with status 200."""
     body = await _bounded(answer, ERROR_BODY_BYTES, head)
     with suppress(msgspec.DecodeError):

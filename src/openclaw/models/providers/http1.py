@@ -1,7 +1,7 @@
 """A small HTTP/1.1 client for streamed answers: one request to a connection at a time, kept open for the next.
 
 A general client takes a quarter of a turn, most of it for what no model API needs. What this one does not do (proxies,
-passwords in addresses, international host names) `proxied` does with such a client; both give an `HttpAnswer`.
+passwords in addresses, international host names) `proxied` does with such a client; both give an `StreamedResponse`.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class NotAnAddress(HttpFailure):
     """There can be nothing at such an address."""
 
 
-class HttpAnswer(Protocol):
+class StreamedResponse(Protocol):
     """The answer to one request."""
 
     status: int
@@ -298,7 +298,7 @@ class HttpConnections:
     @asynccontextmanager
     async def post(
         self, address: HttpAddress, headers: Mapping[str, str], body: bytes, seconds: float | None
-    ) -> AsyncIterator[HttpAnswer]:
+    ) -> AsyncIterator[StreamedResponse]:
         """Sends `body`; the answer for the length of the block. `seconds` limits the silence in it."""
         lines = [f"POST {address.path} HTTP/1.1", f"host: {address.authority}", "accept: */*"]
         lines += ["accept-encoding: gzip, deflate", *(f"{name}: {value}" for name, value in headers.items())]

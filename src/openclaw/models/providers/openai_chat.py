@@ -27,6 +27,7 @@ from openclaw.models.providers.encode import (
     arguments_text,
     data_url,
     encode_messages,
+    encode_tools,
     extra_body,
     function_tools,
     join_texts,
@@ -105,7 +106,8 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     """The body of a request."""
     kind = traits(request.model)
     adapted = adapt_messages(request.messages, request.model, kind.rules)
-    return _body(request, kind, [*_system(request, kind), *_messages(adapted, kind)])
+    tools = function_tools(request, {"strict": False} if kind.strict else {})
+    return _body(request, kind, [*_system(request, kind), *_messages(adapted, kind)], tools)
 
 
 def encode_bytes(request: ModelRequest) -> bytes:
@@ -113,15 +115,15 @@ def encode_bytes(request: ModelRequest) -> bytes:
     kind = traits(request.model)
     said = b"".join(b"," + to_bytes(each) for each in _system(request, kind))
     said += encode_messages(request, kind.rules, _messages, kind)
-    return to_bytes(_body(request, kind, msgspec.Raw(b"[%b]" % said[1:])))
+    tools = encode_tools(request, {"strict": False} if kind.strict else {})
+    return to_bytes(_body(request, kind, msgspec.Raw(b"[%b]" % said[1:]), tools))
 
 
-def _body(request: ModelRequest, kind: EndpointTraits, messages: Any) -> dict[str, Any]:
+def _body(request: ModelRequest, kind: EndpointTraits, messages: Any, tools: Any) -> dict[str, Any]:
     model = request.model
     body: dict[str, Any] = {"model": model.id, "messages": messages, "stream": True}
     if kind.usage:
         body["stream_options"] = {"include_usage": True}
-    tools = function_tools(request, {"strict": False} if kind.strict else {})
     if tools:
         body |= {"tools": tools, "tool_choice": request.tool_choice}
     body |= sampling(request, kind.limit_field, heat=kind.temperature)

@@ -10,12 +10,12 @@ from openclaw.models.providers.http1 import (
     CONNECT_SECONDS,
     BrokenEncoding,
     ConnectTimedOut,
-    HttpAnswer,
     HttpFailure,
     NotAnAddress,
     NotReached,
     ProxyFailed,
     ReadTimedOut,
+    StreamedResponse,
 )
 
 
@@ -41,7 +41,7 @@ class ProxiedClient:
     @asynccontextmanager
     async def post(
         self, url: str, headers: Mapping[str, str], body: bytes, seconds: float | None
-    ) -> AsyncIterator[HttpAnswer]:
+    ) -> AsyncIterator[StreamedResponse]:
         """Sends `body`; the answer for the length of the block."""
         timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS, pool=None)
         try:

@@ -67,7 +67,7 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
     def _overhead(self) -> int:
         """The tokens of the prompt beside the conversation."""
         tools = sum(-(-(len(spec.description) + len(spec.schema)) // 4) for spec in self.tools)
-        return plan.estimate_text(self.system.text) + tools
+        return plan.estimate_steady(self.system.stable) + plan.estimate_text(f"\n{self.system.dynamic}") + tools
 
     @cached_property
     def _byte_limits(self) -> tuple[int, int]:
@@ -87,12 +87,19 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         if window < plan.COMFORTABLE:
             log.warning("%s has a context window of only %d tokens", self.model.ref, window)
 
+    def is_due(self, known: Conversation, question: Message) -> bool:
+        """Whether `before_turn` has something to do; `known` is the conversation as loaded."""
+        flush_bytes, most_bytes = self._byte_limits
+        if any(limit and known.size.bytes >= limit for limit in (flush_bytes, most_bytes)):
+            return self.settings.enabled
+        soft = self.flush.settings.soft_threshold_tokens if self.flush else 0
+        tokens = known.size.tokens(self._overhead) + estimate(question)
+        return self.settings.enabled and tokens >= plan.flush_threshold(self.model.context_window, soft)
+
     async def before_turn(
         self, transcript: TranscriptFile, known: Conversation, question: Message
     ) -> AsyncGenerator[CompactionEvent, None]:
-        """Runs a memory flush and a compaction when each is due; `known` is the conversation as loaded."""
-        if not self.settings.enabled:
-            return
+        """Runs a memory flush and a compaction when each is due."""
         asked = estimate(question)
         tokens = known.size.tokens(self._overhead) + asked
         window = self.model.context_window
@@ -180,13 +187,13 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         return self.shown(transcript, path, build_context(path))
 
     def shown(
-        self, transcript: TranscriptFile, marks: Sequence[AnyEntry], context: ModelContext
+        self, transcript: TranscriptFile, marks: Sequence[AnyEntry], context: ModelContext, *, pictured: bool = True
     ) -> tuple[Message, ...]:
         """The messages of `context`, pruned; newly pruned results are recorded in the transcript.
 
-        `marks` has what was recorded about them so far.
+        `marks` has what was recorded about them so far; `pictured` is false when there are no images in them.
         """
-        messages = plan.without_old_images(context.messages)
+        messages = plan.without_old_images(context.messages) if pictured else context.messages
         # On by default for Anthropic, which charges for cache lifetime.
         if (self.pruning.mode or ("cache-ttl" if self.model.api == "anthropic-messages" else "off")) != "off":
             messages = self._prune(transcript, marks, messages)

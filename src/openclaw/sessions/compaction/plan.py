@@ -7,6 +7,7 @@ there is nothing to compact.
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import takewhile
 from typing import Literal
 
@@ -56,6 +57,12 @@ def estimate_text(text: str) -> int:
     return wide + -(-(len(text) - wide) // 4)
 
 
+@lru_cache(maxsize=16)
+def estimate_steady(text: str) -> int:
+    """The same for a long text that is estimated again and again."""
+    return estimate_text(text)
+
+
 def estimate(message: Message) -> int:
     """Estimates the tokens of a message; never 0."""
     tokens = MESSAGE_TOKENS
@@ -76,9 +83,8 @@ def estimate_all(messages: Sequence[Message]) -> int:
     return grow(_Estimated, messages).tokens
 
 
-class _Estimated:
-    def __init__(self) -> None:
-        self.tokens = 0
+class _Estimated(Struct):
+    tokens: int = 0
 
     def add(self, message: Message) -> None:
         self.tokens += estimate(message)
@@ -93,19 +99,23 @@ class ConversationSize(Struct, frozen=True):
     """The provider's count of the last call, and an estimate of what came after; none since a compaction."""
     bytes: int = 0
     """Its size on disk."""
+    pictured: bool = False
+    """Whether it has images."""
 
     def plus(self, entry: AnyEntry) -> "ConversationSize":
-        size = self.bytes + len(msgspec.json.encode(entry))
+        size, pictured = self.bytes + len(msgspec.json.encode(entry)), self.pictured
         if isinstance(entry, Compaction | ResetEntry):
-            return ConversationSize(self.estimated, None, size)
+            return ConversationSize(self.estimated, None, size, pictured)
         message = message_of(entry)
         if message is None:
-            return ConversationSize(self.estimated, self.counted, size)
+            return ConversationSize(self.estimated, self.counted, size, pictured)
+        if not isinstance(message.content, str):
+            pictured = pictured or any(isinstance(block, Image) for block in message.content)
         more = estimate(message)
         counted = None if self.counted is None else self.counted + more
         if isinstance(message, Assistant) and message.usage.total_tokens > 0:
             counted = counted if message.stop_reason in ("error", "aborted") else message.usage.total_tokens
-        return ConversationSize(self.estimated + more, counted, size)
+        return ConversationSize(self.estimated + more, counted, size, pictured)
 
     def tokens(self, overhead: int = 0) -> int:
         """With the system prompt: as counted, unless that is too low to be true; else estimated, with `overhead`."""
@@ -337,31 +347,13 @@ def _clear_oldest(
 
 def without_old_images(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Replaces images older than the latest turns by a text."""
-    found = grow(_ImagePlaces, messages)
-    recent = found.asked[-KEEP_IMAGE_TURNS] if len(found.asked) > KEEP_IMAGE_TURNS else 0
-    old = [place for place in found.pictured if place < recent]
-    if not old:
-        return tuple(messages)
+    asked = [i for i, message in enumerate(messages) if isinstance(message, User)]
+    recent = asked[-KEEP_IMAGE_TURNS] if len(asked) > KEEP_IMAGE_TURNS else 0
     out = list(messages)
-    for place in old:
-        message = messages[place]
-        content = tuple(Text(REMOVED_IMAGE) if isinstance(block, Image) else block for block in message.content)
-        out[place] = structs.replace(message, content=content)
+    for place, message in enumerate(messages[:recent]):
+        if isinstance(message, Assistant) or isinstance(message.content, str):
+            continue
+        if any(isinstance(block, Image) for block in message.content):
+            content = tuple(Text(REMOVED_IMAGE) if isinstance(block, Image) else block for block in message.content)
+            out[place] = structs.replace(message, content=content)
     return tuple(out)
-
-
-class _ImagePlaces:
-    """Where in a conversation people spoke, and where there are images."""
-
-    def __init__(self) -> None:
-        self.asked: list[int] = []
-        self.pictured: list[int] = []
-        self._count = 0
-
-    def add(self, message: Message) -> None:
-        if isinstance(message, User):
-            self.asked.append(self._count)
-        content = () if isinstance(message.content, str) else message.content
-        if any(isinstance(block, Image) for block in content):
-            self.pictured.append(self._count)
-        self._count += 1
