@@ -269,3 +269,20 @@ async def test_the_assistant_pages_through_jobs_and_runs_one_only_when_it_is_due
         assert got["id"] == jobs[1].id
         assert run == {"ok": True, "ran": False, "reason": "it is not due"}
         assert nobody["jobs"] == []
+
+
+async def test_a_light_job_is_its_message_without_workspace_files(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("No mail."), says("No mail."))
+    async with place(openclaw_home, scripted_model) as here:
+        (openclaw_home.workspace / "AGENTS.md").write_text("RULES OF THE HOUSE")
+        for light in (True, False):
+            job = {"message": "check my mail", "at": "1s", "lightContext": light, "delivery": {"mode": "none"}}
+            made = await here.scheduler.book.add({**job, "deleteAfterRun": False})
+            await here.pass_time(3, step=1)
+            await here.until(here.ended(made.id))
+    light_one, full_one = scripted_model.requests
+    assert light_one.messages[-1].text == "check my mail"
+    assert "RULES OF THE HOUSE" not in light_one.system.text and "## Safety" in light_one.system.text
+    assert full_one.messages[-1].text.startswith("[cron:") and "RULES OF THE HOUSE" in full_one.system.text

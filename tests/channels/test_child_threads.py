@@ -84,6 +84,11 @@ async def test_a_thread_belongs_to_its_sub_agent(openclaw_home: TemporaryHome) -
             await until(discord, lambda: len(said_in(discord, thread["id"])) == 3)
             asked = json.dumps(model.requests[-1])
             assert "and cheap ones?" in asked and "with showers?" in asked
+            discord.says("/unfocus", channel=thread["id"])
+            await until(discord, lambda: len(said_in(discord, thread["id"])) == 4)
+            discord.says("<@900> who is here?", channel=thread["id"], mentions=[BOT])
+            await until(discord, lambda: len(said_in(discord, thread["id"])) == 5)
+            assert TASK not in json.dumps(model.requests[-1])
 
 
 async def test_a_coding_agent_gets_a_thread_on_discord_and_hears_its_owner_alone(

@@ -87,8 +87,7 @@ async def _converse(
     telegram.says("telegram-direct")
     await asyncio.to_thread(telegram.hears, 1, DEADLINE)
     await asyncio.to_thread(discord.until, lambda: discord.identified, DEADLINE)
-    mentioned = {"mentions": [discord_server.BOT]}
-    discord.says("<@900> discord-group", channel=discord_server.CHANNEL, **mentioned)
+    discord.says("<@900> discord-group", channel=discord_server.CHANNEL, mentions=[discord_server.BOT])
     await asyncio.to_thread(discord.hears, 1, DEADLINE)
     (home.workspace / "HEARTBEAT.md").write_text("- Look after the boat.\n")
     heard = home.root / "codex" / "frames.jsonl"

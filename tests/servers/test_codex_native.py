@@ -240,3 +240,14 @@ async def test_stopped_it_leaves_no_command_behind(openclaw_home, where):
     assert not (openclaw_home.workspace / "pipe").exists()
     calls = [call.id for each in said if isinstance(each, Assistant) for call in each.calls]
     assert calls == [each.tool_call_id for each in said if isinstance(each, ToolResult)]
+
+
+async def test_a_visit_without_a_shell_does_not_take_a_thread_that_has_one(openclaw_home):
+    with ResponsesServer(Says("hello"), Says("looked")) as server:
+        async with native(openclaw_home, server) as app:
+            await ask(app, "hi")
+            heard = await ask(app, "look after it", trigger="heartbeat", tools_deny=("exec",))
+        assert heard.text == "looked"
+        assert "exec_command" in {tool["name"] for tool in server.requests[0]["tools"]}
+        assert "exec_command" not in {tool["name"] for tool in server.requests[1]["tools"]}
+        assert '"hi"' in json.dumps(server.requests[1]["input"])

@@ -19,7 +19,7 @@ _ALIASES = {
 _COMMANDS = (
     "help commands stop new reset status elevated capabilities whoami context model models runtime think verbose trace"
     " reasoning queue name approve compact usage tools skill subagents tasks agents session steer send activation exec"
-    " config restart export-session trust"
+    " config restart export-session trust unfocus"
 )
 NAMES = {name: name for name in _COMMANDS.split()} | _ALIASES
 DIRECTIVES = frozenset("think verbose trace reasoning elevated exec model queue".split())

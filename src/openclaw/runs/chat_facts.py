@@ -43,7 +43,8 @@ def gather_chat(request: RunRequest, platforms: Platforms, config: Config, tools
     )
     abilities = [name for name, field in _ABILITIES.items() if getattr(can, field)]
     # The name is that of the original, which prompts and plugins look for.
-    if config.acp.enabled and config.acp.agents and "sessions_spawn" in tools and isinstance(platform, OpensThreads):
+    spawns = config.acp.enabled and config.acp.agents and "sessions_spawn" in tools
+    if spawns and platform is not None and isinstance(platform, OpensThreads):
         abilities.append(THREAD_SPAWN)
     reacts = "react" in can.actions
     level = settings.reaction_level if settings is not None else "minimal"

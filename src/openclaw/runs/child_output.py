@@ -67,7 +67,7 @@ class ChildThreads:
         if not allowed:
             raise InvalidRequest(f"thread: session.threadBindings does not allow it. {INSTEAD}")
         platform = self._platforms.get((here.channel, here.account)) if here is not None else None
-        if here is None or not isinstance(platform, OpensThreads):
+        if here is None or platform is None or not isinstance(platform, OpensThreads):
             where = here.channel if here is not None else "this conversation, which is on no channel,"
             raise InvalidRequest(f"thread: {where} has no threads. {INSTEAD}")
         try:

@@ -406,6 +406,12 @@ class SubagentService:
         self._stir()
         return len(doomed)
 
+    async def let_go(self, child: Subagent) -> None:
+        """Takes its thread from a child: it is spoken to there no more."""
+        await self.threads.release(child.session)
+        await self.roster.change(child.run_id, thread=False)
+        self._stir()
+
     async def stop_below(self, key: SessionKey) -> int:
         """Stops every sub-agent of a session that was stopped."""
         return sum([await self.kill(child) for child in self.roster.running(str(key))])
@@ -452,7 +458,7 @@ class SubagentService:
         if not child.keeps:
             await self._discard(child)
         else:
-            while (end := await self._ends_at(child)) is None or end > self._clock.now():
+            while (end := await self._ends_at(self.roster.get(run_id))) is None or end > self._clock.now():
                 if end is None:
                     return
                 await self._clock.sleep(end - self._clock.now())

@@ -279,7 +279,8 @@ class DiscordServer(ScriptedServer[Fault]):
         if channel != CHANNEL or body.get("type") != 11:
             return 400, {"code": 50024, "message": "Cannot execute action on this channel type"}
         made = {"id": self._next(), "type": 11, "name": body["name"], "parent_id": channel, "guild_id": GUILD}
-        self.made_threads.append({**made, "thread_metadata": _OPEN})
+        about = {"owner_id": BOT["id"], "message_count": 0, "member_count": 1, "thread_metadata": _OPEN}
+        self.made_threads.append({**made, **about, "last_message_id": None})
         return 201, self.made_threads[-1]
 
     def _post(self, channel: str, body: dict[str, Any]) -> tuple[int, Any]:

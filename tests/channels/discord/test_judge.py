@@ -137,3 +137,15 @@ async def test_a_wrong_token_is_refused_in_its_words(server: DiscordServer) -> N
             await other.client.login("wrong")
     finally:
         await other.client.close()
+
+
+async def test_it_opens_threads_on_our_server(server: DiscordServer, judge: Judge) -> None:
+    channel = judge.client.get_channel(int(CHANNEL))
+    made = await channel.create_thread(name="Marinas", type=discord.ChannelType.public_thread)
+    assert (made.name, made.parent, str(made.id)) == ("Marinas", channel, server.made_threads[0]["id"])
+    ((_, path, body),) = [call for call in server.calls if call[1].endswith("/threads")]
+    assert path.endswith(f"channels/{CHANNEL}/threads") and body["type"] == 11
+    with pytest.raises(discord.HTTPException, match="50024"):
+        await judge.client.http.start_thread_without_message(
+            57, name="Marinas", auto_archive_duration=1440, type=11, invitable=True, rate_limit_per_user=None
+        )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.channels.telegram.payloads import UPDATES
-from tests.channels.telegram.server import TOKEN, TelegramServer
+from tests.channels.telegram.server import FORUM, TOKEN, TelegramServer
 
 telegram = pytest.importorskip("telegram", reason="python-telegram-bot is not installed")
 pytestmark = pytest.mark.anyio
@@ -50,6 +50,13 @@ async def test_it_understands_our_server(server: TelegramServer, bot: Any) -> No
     with pytest.raises(telegram.error.BadRequest, match="too long"):
         await bot.send_message(7, "x" * 4_097)
     assert await bot.answer_callback_query("p1") and await bot.send_chat_action(7, "typing")
+
+
+async def test_it_opens_topics_on_our_server(bot: Any) -> None:
+    topic = await bot.create_forum_topic(FORUM, "Marinas")
+    assert (topic.name, topic.message_thread_id) == ("Marinas", 44)
+    with pytest.raises(telegram.error.BadRequest, match="not a forum"):
+        await bot.create_forum_topic(-5, "Marinas")
 
 
 async def test_it_understands_the_files_of_our_server(server: TelegramServer, bot: Any) -> None:

@@ -171,3 +171,15 @@ async def test_only_an_external_agent_is_resumed(openclaw_home, place):
         await here.outcome("r1")
         (result,) = await here.results("sessions_spawn")
     assert "resumeSessionId needs runtime acp" in result.text
+
+
+async def test_it_may_not_do_what_its_starter_may_not(openclaw_home, place):
+    openclaw_home.configure(settings(place, defaultAgent="coder"))
+    owner = Owner("allow-once")
+    starter = ScriptedModel(calls("sessions_spawn", task="permit", runtime="acp"), says("ok"), says("done"))
+    async with house(openclaw_home, Cast(please=starter), owner) as here:
+        await here.say("r1", "please", tools_deny=("exec",))
+        await here.until(lambda: starter.left == 0)
+    assert starter.saw("refused")
+    assert not owner.asked
+    assert not (openclaw_home.workspace / "made.txt").exists()

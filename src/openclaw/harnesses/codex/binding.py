@@ -1,7 +1,7 @@
 """The thread that belongs to a session: kept in a file beside Codex's own state, and dropped when it fits no more."""
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ class ThreadBinding(Struct, frozen=True, kw_only=True):
     """The digest of its tools, which cannot be changed."""
     instructions: str
     """The digest of its instructions, which a resumed thread does not read again."""
+    access: str = ""
+    """The digest of what Codex may do by itself."""
     names: tuple[str, ...] = ()
     """What its tools are called."""
     given: str = ""
@@ -37,14 +39,15 @@ class ThreadBinding(Struct, frozen=True, kw_only=True):
     total: Mapping[str, int] = field(default_factory=dict)
     """The tokens it has used."""
 
-    def fits(self, tools: str, instructions: str, names: Collection[str], version: str, *, visits: bool) -> bool:
-        """Whether a turn can be one of the thread's; one that `visits` may have fewer tools, which our runner holds.
+    def fits(self, turn: "ThreadBinding", *, visits: bool) -> bool:
+        """Whether `turn` can be one of the thread's; one that `visits` may have fewer tools, which our runner holds.
 
-        A program of an earlier `version` cannot be trusted to read the thread of a later one.
+        A program of an earlier version cannot be trusted to read the thread of a later one.
         """
-        if self.version and _numbers(version) < _numbers(self.version):
+        if self.access != turn.access or (self.version and _numbers(turn.version) < _numbers(self.version)):
             return False
-        return (self.tools, self.instructions) == (tools, instructions) or (visits and set(names) <= set(self.names))
+        same = (self.tools, self.instructions) == (turn.tools, turn.instructions)
+        return same or (visits and set(turn.names) <= set(self.names))
 
 
 def digest(document: Any) -> str:

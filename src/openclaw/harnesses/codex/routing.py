@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from openclaw.core.messages import Assistant, Image, Message, Text, ToolCall, ToolResult, User
 from openclaw.core.provider import ThinkingLevel
 from openclaw.core.tool import ToolSpec
-from openclaw.harnesses.codex.binding import digest
+from openclaw.harnesses.codex.binding import ThreadBinding, digest
 from openclaw.models.settings import Posture
 from openclaw.prompt.facts import Section, trust_level
 
@@ -74,10 +74,17 @@ class CodexSession(Struct, frozen=True, kw_only=True):
     """A job that is its message alone: nothing of our prompt goes with it, and its thread is not kept."""
 
 
-def instructions_of(session: CodexSession) -> str:
-    """A digest of everything that only a new thread takes over."""
+def binding_for(session: CodexSession, tools: Sequence[ToolSpec], version: str) -> ThreadBinding:
+    """What a thread that begins now is begun with."""
     layers = session.layers
-    return digest([layers.developer, layers.agents_file, layers.files, session.posture])
+    return ThreadBinding(
+        thread_id="",
+        tools=digest(tools_to_json(tools)),
+        instructions=digest(layers.developer),
+        access=digest([layers.agents_file, layers.files, session.posture]),
+        names=tuple(sorted(tool.name for tool in tools)),
+        version=version,
+    )
 
 
 def dynamic_tools(session: CodexSession, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:

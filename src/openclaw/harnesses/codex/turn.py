@@ -49,13 +49,12 @@ from openclaw.harnesses.codex.native import (
 )
 from openclaw.harnesses.codex.routing import (
     CodexSession,
+    binding_for,
     dynamic_tools,
     given_before,
     history_items,
     input_of,
-    instructions_of,
     thread_params,
-    tools_to_json,
     turn_params,
 )
 from openclaw.harnesses.codex.server import CodexRefused, CodexServer, Frame
@@ -415,11 +414,10 @@ class CodexTurn:
         session, model = self._session, self._route.attempt.model
         server = self._server = await self._harness.server(session, self._program, self._route)
         offered = dynamic_tools(session, tools.specs)
-        tools_now, instructions = digest(tools_to_json(offered)), instructions_of(session)
+        fresh = binding_for(session, offered, server.version)
         bindings = self._harness.bindings(session.agent_id)
         known = None if session.light else await asyncio.to_thread(bindings.get, session.session_id)
-        names = tuple(sorted(tool.name for tool in offered))
-        if known is not None and known.fits(tools_now, instructions, names, server.version, visits=session.visits):
+        if known is not None and known.fits(fresh, visits=session.visits):
             asked = unheard(known, job.messages)
             if asked is not None and await self._resumed(server, known.thread_id):
                 self._binding = known
@@ -429,9 +427,7 @@ class CodexTurn:
         begun = await server.request("thread/start", thread_params(session, offered, model=model.id))
         thread_id = begun["thread"]["id"]
         server.loaded.add(thread_id)
-        self._binding = ThreadBinding(
-            thread_id=thread_id, tools=tools_now, instructions=instructions, names=names, version=server.version
-        )
+        self._binding = structs.replace(fresh, thread_id=thread_id)
         server.listen(thread_id, self._news)
         if items := history_items(history):
             await server.request("thread/inject_items", {"threadId": thread_id, "items": items})

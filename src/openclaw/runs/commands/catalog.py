@@ -58,6 +58,7 @@ CATALOG = (
     CommandEntry("compact", "summarise the older part of this conversation", "session", "[what to pay attention to]"),
     CommandEntry("steer", "tell the active run something", "session", "TEXT"),
     CommandEntry("subagents", "look at sub-agents, write to them, stop them", "session", "[list|info|log|kill|send …]"),
+    CommandEntry("unfocus", "take this thread from the sub-agent it belongs to", "session"),
     CommandEntry("send", "whether answers of this conversation go out to its channel", "session", "[on|off|inherit]"),
     CommandEntry("activation", "answer everything in this group, or when mentioned", "session", "[mention|always]"),
     CommandEntry("trust", "trust what was read in this conversation so far", "session"),

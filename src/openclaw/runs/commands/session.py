@@ -70,6 +70,7 @@ class SessionCommands:
             "subagents": self._subagents,
             "export-session": self._export,
             "trust": self._trust,
+            "unfocus": self._unfocus,
         }
 
     async def _prefer(self, key: SessionKey, **chosen: Any) -> None:
@@ -197,6 +198,13 @@ class SessionCommands:
 
         await asyncio.to_thread(write)
         return CommandResult(f"Written to {target}. Tool results may hold private data: look before you share it.")
+
+    async def _unfocus(self, call: CommandRequest) -> CommandResult:
+        child = self._children.roster.by_key(str(call.key))
+        if child is None or not child.thread or child.archived:
+            return CommandResult("This is not the thread of a sub-agent.")
+        await self._children.let_go(child)
+        return CommandResult("This thread is one like any other from now on.")
 
     async def _subagents(self, call: CommandRequest) -> CommandResult:
         action, _, rest = call.args.partition(" ")
