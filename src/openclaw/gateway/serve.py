@@ -1,7 +1,6 @@
 """What the gateway serves: the parts of the app, its runs and its clients, with their lifetimes."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -30,8 +29,6 @@ from openclaw.runs.recovery import Diagnosis, StuckLimits, StuckMonitor, report_
 from openclaw.runs.worker import RunService
 from openclaw.security import rpc as security_rpc
 from openclaw.security.pending import PendingApprovals
-
-log = logging.getLogger("openclaw.gateway")
 
 
 @asynccontextmanager
