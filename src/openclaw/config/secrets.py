@@ -14,9 +14,7 @@ from openclaw.config.settings import EnvProvider, ExecProvider, FileProvider, Se
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef
 
-Provider = EnvProvider | FileProvider | ExecProvider
 PROTOCOL = 1
-_CHUNK = 65_536
 
 
 class SecretUnavailable(Exception):

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -40,8 +39,6 @@ from openclaw.sessions.lifecycle import SessionPreferences
 
 if TYPE_CHECKING:
     from openclaw.gateway.server import Server
-
-log = logging.getLogger("openclaw.gateway")
 
 
 @asynccontextmanager

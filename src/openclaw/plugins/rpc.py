@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from openclaw.core.hooks import BeforeInstall, HookContext
+from openclaw.core.hooks import BeforeInstall, HookContext, InstallFinding
 from openclaw.core.plugin import Method as PluginMethod
 from openclaw.plugins.hooks import points
 from openclaw.plugins.hooks.dispatch import HookDispatcher, audit_change
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from openclaw.plugins.manager import PluginStatus
 
 
-class FindingParam(Struct, frozen=True, kw_only=True, rename="camel"):
-    rule_id: str
-    severity: Literal["info", "warn", "critical"]
-    message: str
-    file: str = ""
-    line: int = 0
-
-
 class InstallCheckParams(Params, frozen=True, kw_only=True):
     """Params of `install.check`: a staged install, in a directory the gateway can read."""
 
@@ -39,7 +31,7 @@ class InstallCheckParams(Params, frozen=True, kw_only=True):
     spec: str
     tree_sha256: NonEmpty
     mode: Literal["install", "update"] = "install"
-    findings: tuple[FindingParam, ...] = ()
+    findings: tuple[InstallFinding, ...] = ()
 
 
 def install_methods(plugins: PluginRegistry, hooks: HookDispatcher, audit: AuditLog) -> list[RpcMethod]:

@@ -87,6 +87,23 @@ async def end_process(process: Process) -> None:
     await run_shielded(_reap(process))
 
 
+async def end_orderly(process: Process, reader: "asyncio.Task[Any] | None", seconds: float) -> None:
+    """Closes the child's input, gives it `seconds` to end, then ends it with everything it started and its `reader`."""
+    family = group.Family(process.pid)
+    try:
+        if process.stdin is not None:
+            process.stdin.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await process.wait()
+    finally:
+        if reader is not None:
+            reader.cancel()
+            await run_shielded(asyncio.gather(reader, return_exceptions=True))
+        await end_process(process)
+        family.kill()
+
+
 async def _reap(process: Process) -> None:
     # The pipes are read to the end first: asyncio reports the exit only after that.
     with suppress(TimeoutError):

@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.secret import Secret, redact
-from openclaw.process.child import end_process, start_subprocess
-from openclaw.process.group import Family
+from openclaw.process.child import end_orderly, start_subprocess
 from openclaw.process.stdio_rpc import LONGEST_LINE, WorkerMessage, WorkerRequest, encode_line, ignore
 from openclaw.process.tasks import run_shielded
 
@@ -132,21 +131,9 @@ class Worker:
         child, reader, self._child, self._reader = self._child, self._reader, None, None
         if child is None:
             return
-        family = Family(child.pid)
-        try:
-            if child.stdin is not None:
-                child.stdin.close()
-            # One that nobody listens to any more, because of what it said, may be stuck saying it.
-            orderly = patient and reader is not None and not reader.done()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(STOP_SECONDS if orderly else 0):
-                    await child.wait()
-        finally:
-            if reader is not None:
-                reader.cancel()
-                await run_shielded(asyncio.gather(reader, return_exceptions=True))
-            await end_process(child)
-            family.kill()
+        # One that nobody listens to any more, because of what it said, may be stuck saying it.
+        orderly = patient and reader is not None and not reader.done()
+        await end_orderly(child, reader, STOP_SECONDS if orderly else 0)
 
     async def _running(self) -> None:
         async with self._starting:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.plugins.hooks.accepted import FILE, AcceptedHooks
+from openclaw.plugins.hooks.find import ACCEPTED, AcceptedHooks
 from openclaw.plugins.hooks.manifest import HookDirectory
 from tests.plugins.hook_files.support import look, put
 
@@ -65,7 +65,7 @@ def test_links_and_files_that_anyone_can_write_are_refused(tmp_path: Path) -> No
 def test_a_damaged_list_means_that_nothing_is_accepted(tmp_path: Path) -> None:
     hook = one(tmp_path)
     AcceptedHooks(tmp_path).accept(hook, "owner", 1)
-    (tmp_path / FILE).write_text("{")
+    (tmp_path / ACCEPTED).write_text("{")
     assert "cannot be read" in AcceptedHooks(tmp_path).objection(hook)
     with pytest.raises(StateError, match="cannot be read"):
         AcceptedHooks(tmp_path).accept(hook, "owner", 2)

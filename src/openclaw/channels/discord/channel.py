@@ -36,6 +36,7 @@ from openclaw.channels.discord.wire import (
     DiscordRefused,
 )
 from openclaw.channels.http import stream_file, translate_errors, unclear
+from openclaw.channels.media.outbound import open_file
 from openclaw.core.channel import (
     AccountClosed,
     AccountProbe,
@@ -359,7 +360,7 @@ class Discord:
         body: Any = call.body.get("", call.body)
         with translate_errors("Discord", sending=sending):
             if call.file:
-                with await asyncio.to_thread(_open, call.file) as file:
+                with await asyncio.to_thread(open_file, call.file) as file:
                     parts = {"files[0]": (Path(call.file).name, file)}
                     form = {"payload_json": msgspec.json.encode(body).decode()}
                     answer = await self._http.post(url, data=form, files=parts, headers=headers)
@@ -510,13 +511,6 @@ def decode_cursor(cursor: str | None) -> DiscordCursor:
 
 def _encode(cursor: DiscordCursor) -> str:
     return msgspec.json.encode(cursor).decode()
-
-
-def _open(path: str) -> Any:
-    try:
-        return Path(path).open("rb")
-    except OSError as error:
-        raise MessageRefused(f"{path} cannot be read: {error.strerror}") from error
 
 
 def build(config: AccountConfig, context: ChannelContext) -> Discord:

@@ -55,7 +55,6 @@ SUPPRESS_EMBEDS, EPHEMERAL = 1 << 2, 1 << 6
 SAID = (0, 19)
 """The types of messages that people write: plain ones and replies."""
 THREADS = (10, 11, 12)
-DIRECT = 1
 FATAL_CLOSES = {
     4004: "Discord does not know the token (any more): set channels.discord.token to the one of the developer portal",
     4010: "Discord refuses the connection: the bot has too many servers for one connection",

@@ -5,12 +5,10 @@ The folder is only read: nothing in it is marked, moved or deleted. One `run` is
 
 import asyncio
 import logging
-import mimetypes
 import smtplib
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 
 import msgspec
 from msgspec import structs
@@ -20,6 +18,7 @@ from openclaw.channels.email import wire
 from openclaw.channels.email.imap import Imap, ImapFolder, open_imap, tls_context
 from openclaw.channels.email.settings import EmailSettings
 from openclaw.channels.email.wire import Mail, MailCursor
+from openclaw.channels.media.outbound import read_file
 from openclaw.core.channel import (
     AccountClosed,
     AccountProbe,
@@ -189,7 +188,7 @@ class Email:
         except InvalidRequest as error:
             raise MessageRefused(f"{message.to.to!r} is no address") from error
         note = self._at.notes.get(message.reply_to or "")
-        files = [await asyncio.to_thread(_read_file, path) for path in message.media]
+        files = [await asyncio.to_thread(read_file, path) for path in message.media]
         mail = wire.encode_mail(message, files, sender=self._address, note=note, now=self._clock.now())
         await asyncio.to_thread(self._deliver, message.to.to, mail.as_bytes())
         return Receipt(id=str(mail["Message-ID"]))
@@ -273,14 +272,6 @@ def _check(code: int, said: bytes | str) -> None:
 def _words(said: bytes | str) -> str:
     text = said.decode(errors="replace") if isinstance(said, bytes) else said
     return " ".join(text.split())[:300]
-
-
-def _read_file(path: str) -> tuple[str, str, bytes]:
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise MessageRefused(f"{path} cannot be read: {error.strerror}") from error
-    return Path(path).name, mimetypes.guess_type(path)[0] or "application/octet-stream", content
 
 
 def build(config: AccountConfig, context: ChannelContext) -> Email:

@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import mimetypes
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import structs
 
@@ -15,6 +17,27 @@ from openclaw.core.settings import Fixed, Live
 from openclaw.tools.settings import ToolsSettings
 
 log = logging.getLogger(__name__)
+
+
+def guess_kind(name: str) -> str:
+    """The media type of a file, by its name."""
+    return mimetypes.guess_type(name)[0] or "application/octet-stream"
+
+
+def open_file(path: str) -> BinaryIO:
+    """A file that is about to leave."""
+    try:
+        return Path(path).open("rb")
+    except OSError as error:
+        raise MessageRefused(f"{path} cannot be read: {error.strerror}") from error
+
+
+def read_file(path: str) -> tuple[str, str, bytes]:
+    """The name, the media type and the contents of a file that is about to leave."""
+    try:
+        return Path(path).name, guess_kind(path), Path(path).read_bytes()
+    except OSError as error:
+        raise MessageRefused(f"{path} cannot be read: {error.strerror}") from error
 
 
 def is_address(media: str) -> bool:

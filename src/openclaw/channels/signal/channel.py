@@ -7,9 +7,7 @@ anything else; only what arrives in the instant in which the gateway is killed i
 import asyncio
 import base64
 import logging
-import mimetypes
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -19,6 +17,7 @@ from msgspec import structs
 
 from openclaw.channels.accounts import AccountConfig, ChannelContext
 from openclaw.channels.http import translate_errors, unclear
+from openclaw.channels.media.outbound import read_file
 from openclaw.channels.signal import wire
 from openclaw.channels.signal.daemon import SignalDaemon, list_accounts
 from openclaw.channels.signal.settings import SignalSettings
@@ -289,13 +288,8 @@ class Signal:
 
 def _inline(call: SignalCall) -> str:
     """A file as the daemon takes it, which may be on another machine."""
-    path = Path(call.file)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise MessageRefused(f"{call.file} cannot be read: {error.strerror}") from error
-    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    return f"data:{kind};filename={quote(path.name)};base64,{base64.b64encode(content).decode()}"
+    name, kind, content = read_file(call.file)
+    return f"data:{kind};filename={quote(name)};base64,{base64.b64encode(content).decode()}"
 
 
 def build(config: AccountConfig, context: ChannelContext) -> Signal:

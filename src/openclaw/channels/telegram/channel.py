@@ -15,6 +15,7 @@ from msgspec import structs
 
 from openclaw.channels.accounts import AccountConfig, ChannelContext
 from openclaw.channels.http import stream_file, translate_errors, unclear
+from openclaw.channels.media.outbound import open_file
 from openclaw.channels.telegram import wire
 from openclaw.channels.telegram.settings import TelegramSettings
 from openclaw.channels.telegram.wire import BotIdentity, TelegramCall
@@ -213,11 +214,7 @@ class Telegram:
     async def _deliver(self, call: TelegramCall) -> Any:
         if not call.file:
             return await self._ask(call.method, call.params, sending=True)
-        try:
-            file = await asyncio.to_thread(Path(call.file).open, "rb")
-        except OSError as error:
-            raise MessageRefused(f"{call.file} cannot be read: {error.strerror}") from error
-        with file:
+        with await asyncio.to_thread(open_file, call.file) as file:
             if call.method == "sendPhoto" and Path(call.file).stat().st_size > wire.PHOTO_BYTES:
                 call = wire.as_document(call)
             fields = {name: _form(value) for name, value in call.params.items()}

@@ -1,10 +1,8 @@
 """A program that talks to the assistant: calls the gateway with what people say, and is called with the answers."""
 
 import asyncio
-import mimetypes
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
@@ -12,6 +10,7 @@ from msgspec import structs
 
 from openclaw.channels.accounts import AccountConfig, ChannelContext
 from openclaw.channels.http import stream_file, translate_errors
+from openclaw.channels.media.outbound import read_file
 from openclaw.channels.webhook import wire
 from openclaw.channels.webhook.settings import WebhookChannelSettings
 from openclaw.core.channel import (
@@ -83,7 +82,7 @@ class WebhookChannel:
         return ChannelWebhookAnswer(status=202)
 
     async def send(self, message: Outbound) -> Receipt:
-        files = [await asyncio.to_thread(_read_file, path) for path in message.media]
+        files = [await asyncio.to_thread(read_file, path) for path in message.media]
         name, body = wire.encode_message(message, files, self._clock.now())
         answer = await self._post(name, body)
         return Receipt(id=wire.decode_receipt(answer.content) or message.about or name)
@@ -137,14 +136,6 @@ class WebhookChannel:
 
     async def close(self) -> None:
         await self._http.aclose()
-
-
-def _read_file(path: str) -> tuple[str, str, bytes]:
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise MessageRefused(f"{path} cannot be read: {error.strerror}") from error
-    return Path(path).name, mimetypes.guess_type(path)[0] or "application/octet-stream", content
 
 
 def build(config: AccountConfig, context: ChannelContext) -> WebhookChannel:

@@ -1,6 +1,6 @@
 """Commands for what others wrote: skills, plugins, hooks and MCP servers; one file per noun.
 
-`review` is what their installers share: the report of findings, and who may object; `skills_install` installs skills.
+`verbs` has what skills, plugins and hooks share: install, update, remove, enable, disable, and who may object.
 
-Start with `plugins`.
+Start with `verbs`.
 """

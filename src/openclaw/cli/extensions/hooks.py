@@ -13,8 +13,7 @@ from openclaw.cli.extensions.verbs import ExtensionView, Installed, add_verbs, f
 from openclaw.cli.render import JSON, facts, note, now_ms, require_yes, say, shorten, show, table
 from openclaw.config.live import LiveConfig
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.plugins.hooks.accepted import AcceptedHooks
-from openclaw.plugins.hooks.find import HookConfig, HookList, ListedHook, list_all_hooks
+from openclaw.plugins.hooks.find import AcceptedHooks, HookConfig, HookList, ListedHook, list_all_hooks
 from openclaw.plugins.install import StagedHook
 
 

@@ -16,8 +16,7 @@ from msgspec import Struct
 from openclaw.core.errors import Unavailable
 from openclaw.core.provider import Endpoint
 from openclaw.core.secret import redact
-from openclaw.process.child import end_process, start_subprocess
-from openclaw.process.group import Family
+from openclaw.process.child import end_orderly, start_subprocess
 from openclaw.process.tasks import run_shielded
 from openclaw.process.worker import PIPES
 from openclaw.storage.atomic import private_directory
@@ -213,21 +212,8 @@ class CodexServer:
         """Ends the process with everything it started."""
         child, reader, self._child, self._reader = self._child, self._reader, None, None
         self.loaded.clear()
-        if child is None:
-            return
-        family = Family(child.pid)
-        try:
-            if child.stdin is not None:
-                child.stdin.close()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(STOP_SECONDS):
-                    await child.wait()
-        finally:
-            if reader is not None:
-                reader.cancel()
-                await run_shielded(asyncio.gather(reader, return_exceptions=True))
-            await end_process(child)
-            family.kill()
+        if child is not None:
+            await end_orderly(child, reader, STOP_SECONDS)
 
     async def _send(self, document: Mapping[str, Any]) -> None:
         child = self._child

@@ -20,10 +20,9 @@ from openclaw.core.hooks import HookContext
 from openclaw.core.keys import SessionKey
 from openclaw.core.settings import Live
 from openclaw.plugins.hooks import events, handlers
-from openclaw.plugins.hooks.accepted import AcceptedHooks
 from openclaw.plugins.hooks.dispatch import HookDispatcher
 from openclaw.plugins.hooks.events import NOTHING, BootstrapContext, BootstrapFile, HookEvent, HookFileAnswer, Payload
-from openclaw.plugins.hooks.find import HookConfig, agent_workspaces, list_all_hooks
+from openclaw.plugins.hooks.find import AcceptedHooks, HookConfig, agent_workspaces, list_all_hooks
 from openclaw.plugins.hooks.manifest import HookDirectory
 from openclaw.plugins.hooks.points import HookPoint, HookRegistration, Merged
 from openclaw.plugins.hooks.runner import HandlerFailed, handler_environment, run

@@ -50,6 +50,7 @@ from openclaw.runs.worker import RunService
 from openclaw.sessions import history, service
 from openclaw.sessions.history import stored_row_to_json
 from openclaw.sessions.index import SessionIndex
+from openclaw.sessions.params import SessionKeyParams
 from openclaw.sessions.service import SessionService
 from openclaw.sessions.settings import SessionSettings
 from openclaw.storage import atomic
@@ -252,20 +253,16 @@ class ChatStartupParams(_HistoryPage, frozen=True, kw_only=True):
             raise ValueError("must have required property 'agentId'")
 
 
-class ChatAbortParams(Params, frozen=True, kw_only=True):
+class ChatAbortParams(SessionKeyParams, frozen=True, kw_only=True):
     """Params of `chat.abort`."""
 
-    session_key: NonEmpty
-    agent_id: NonEmpty | None = None
     run_id: NonEmpty | None = None
     preserve_side_runs: bool | None = None
 
 
-class ChatInjectParams(Params, frozen=True, kw_only=True):
+class ChatInjectParams(SessionKeyParams, frozen=True, kw_only=True):
     """Params of `chat.inject`."""
 
-    session_key: NonEmpty
-    agent_id: NonEmpty | None = None
     message: NonEmpty
     label: Annotated[str, Meta(max_length=100)] | None = None
 
@@ -281,11 +278,9 @@ class ChatMetadataParams(Params, frozen=True, kw_only=True):
         not_both(sessionKey=self.session_key, authProfileId=self.auth_profile_id)
 
 
-class ChatMessageGetParams(Params, frozen=True, kw_only=True):
+class ChatMessageGetParams(SessionKeyParams, frozen=True, kw_only=True):
     """Params of `chat.message.get`."""
 
-    session_key: NonEmpty
-    agent_id: NonEmpty | None = None
     message_id: NonEmpty
     max_chars: Annotated[int, Meta(ge=1, le=2_000_000)] | None = None
 
