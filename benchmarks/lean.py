@@ -156,7 +156,7 @@ class Turn:
         self.first = 0.0
         self.took = 0.0
         self.state = ""
-        self.over: asyncio.Future[Self] = asyncio.get_running_loop().create_future()
+        self.over: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
 
     def heard(self, state: str) -> None:
         if state == "status":

@@ -330,6 +330,7 @@ class DiscordServer(ScriptedServer[Fault]):
                 if fault is not None and fault.cut:
                     return self.cut()
                 self.reply(status, b"" if answer is None else json.dumps(answer).encode())
+                return None
 
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any
 
