@@ -203,6 +203,7 @@ def test_a_model_is_picked_and_what_was_said_is_found(openclaw_home: TemporaryHo
             shown.until("Search what was said")
             shown.types("boats")
             shown.until(lambda text: "about boats" in text or "boats?" in text)
+            assert "agent:main:main" not in shown.screen(), "a conversation has a name"
             shown.presses("Enter")
             shown.until(lambda text: "about boats" in text and "about trains" not in text)
 
