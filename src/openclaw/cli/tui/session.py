@@ -59,7 +59,7 @@ class ChatSession:
         self._client: GatewayClient | None = None
         self._sending = asyncio.Lock()
         self._let_in = False
-        """It was; who refuses us later may be another program on the port, until the gateway is back."""
+        """Whether a gateway ever did; who refuses us later may be another program on its port."""
 
     # Connection.
 
