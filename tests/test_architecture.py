@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md walks one message through the house; what it names is there."""
+"""ARCHITECTURE.md walks one message through the house, CONTRIBUTING.md says where to change what; both are true."""
 
 import ast
 import re
@@ -43,3 +43,30 @@ def test_every_package_is_listed() -> None:
     for path in SRC.iterdir():
         if path.is_dir() and path.name != "__pycache__":
             assert re.search(rf"^{path.name}/ ", TEXT, re.MULTILINE), path.name
+
+
+# CONTRIBUTING.md says where a stranger changes what.
+
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+ANSWERS = re.findall(r"^\| (.+\?) \| (.+) \|$", GUIDE, re.MULTILINE)
+
+
+def test_a_strangers_five_questions_are_answered() -> None:
+    asked = " ".join(question for question, _ in ANSWERS)
+    for words in ("`cron.add`", "long answers are cut", "a provider", "not delivered", "`memory search`"):
+        assert words in asked
+
+
+@pytest.mark.parametrize(("question", "answer"), ANSWERS)
+def test_what_an_answer_names_is_there(question: str, answer: str) -> None:
+    """Files exist; a name stands in one of the files of its answer."""
+    named = re.findall(r"`([^`]+)`", answer)
+    paths = [each for each in named if "/" in each]
+    files = [file for each in paths if each.endswith(".py") for file in SRC.glob(re.sub("<.*?>", "*", each))]
+    for path in paths:
+        place = path.partition("<")[0]
+        assert (SRC / place).exists() or (ROOT / place).exists(), path
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    for name in (each for each in named if "/" not in each):
+        word = re.compile(rf"\b{re.escape(name.rpartition('.')[2])}\b")
+        assert any(word.search(text) for text in texts), f"{question} {name}"

@@ -195,8 +195,6 @@ def showroom(browser: SharedBrowser) -> Iterator[Site]:
                 aside.submit(asyncio.run, arrange(here, telegram)).result()
             spend(home)
             (home.workspace / "SOUL.md").write_text("Be warm and brief. Say when you are not sure.\n")
-            skill = home.workspace / "skills" / "packing" / "SKILL.md"
-            skill.write_text(skill.read_text() + "\nNever more than one bag.\n")
             yield here
 
 
@@ -228,6 +226,9 @@ def shots(page: Any, here: Site) -> Iterator[str]:
     page.press("oc-memory input[name=query]", "Enter")
     page.wait_for_selector(".note")
     yield "memory"
+    # Changed for each visitor: the message after it accepts it as it is.
+    with (here.gateway.home.workspace / "skills" / "packing" / "SKILL.md").open("a") as skill:
+        skill.write("\nNever more than one bag.\n")
     to("skills", "[data-skill=packing]")
     page.click("[data-skill=packing] button")
     page.wait_for_selector(".trust .diff")

@@ -213,7 +213,7 @@ def test_two_tabs_show_the_same_and_a_restart_neither_loses_nor_doubles(
             one.wait_for_selector("text=waits for the connection")
             here.gateway.start(port)
             for page in (one, two):
-                page.wait_for_selector("article.assistant >> text=second", timeout=30_000)
+                page.wait_for_selector("article.assistant >> text=second")
                 wait_idle(page)
                 assert said(page, "user") == ["hello", "while you were away"]
                 assert said(page, "assistant") == ["first", "second"]

@@ -2,6 +2,8 @@
 
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing.server import Answers, MockModelServer
+from tests.cli.tui.test_screen import chat
+from tests.e2e.gateway_process import GatewayProcess
 from tests.web.support import SharedBrowser, say, site, wait_idle
 
 
@@ -51,6 +53,32 @@ def test_what_a_command_answered_stays_where_it_was_said_and_pages_keep_a_margin
             form = page.locator("oc-channels form input").first
             assert page.locator("oc-channels .bar").bounding_box()["height"] < 100, "one line, not a page of buttons"
             form.scroll_into_view_if_needed()
+
+
+def test_what_surrounds_text_from_elsewhere_is_for_the_model_only(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
+    mail = openclaw_home.workspace / "inbox" / "mail.txt"
+    mail.parent.mkdir()
+    mail.write_text("Lunch at one?\n" * 30)
+    with MockModelServer([calls("read", path="inbox/mail.txt"), says("An invitation.")]) as server:
+        openclaw_home.configure(server.settings())
+        with site(openclaw_home, browser) as here:
+            page = here.open()
+            say(page, "what is in the inbox?")
+            page.get_by_text("An invitation.").wait_for()
+            wait_idle(page)
+            assert "SECURITY NOTICE" in str(server.requests[-1]["messages"][-1]), "the model is told"
+            page.click("oc-tool summary")
+            shown = page.locator("oc-tool .output")
+            shown.wait_for()
+            assert "Lunch at one?" in shown.inner_text()
+            assert "SECURITY" not in shown.inner_text() and "<<<" not in shown.inner_text()
+        with GatewayProcess(openclaw_home), chat(openclaw_home) as terminal:
+            terminal.until("An invitation.")
+            terminal.presses("C-t")
+            seen = terminal.until("Lunch at one?")
+            assert "SECURITY" not in seen and "<<<" not in seen
 
 
 def test_a_question_elsewhere_is_called_by_the_name_of_its_conversation(

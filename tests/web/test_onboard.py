@@ -17,7 +17,7 @@ from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import Answers, MockModelServer
 from openclaw.workspace.files import parse
 from tests.channels.telegram.server import TOKEN, TelegramServer
-from tests.commandline import openclaw
+from tests.commandline import PATIENCE, openclaw
 
 KEY = "sk-a-secret-that-nobody-may-see"
 
@@ -56,7 +56,7 @@ class Terminal:
 
     def until(self, text: str) -> None:
         """Reads on from where the last thing waited for ended: two of them may come in one piece."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while (found := self.seen.find(text, self._read_to)) < 0:
             try:
                 self._more(deadline)
@@ -68,7 +68,7 @@ class Terminal:
         self._child.write(text)
 
     def ends(self) -> int:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 self._more(deadline)

@@ -147,6 +147,6 @@ def test_a_browser_from_elsewhere_waits_until_a_page_that_is_in_approves_it(
         page.wait_for_selector(".approval >> text=May this device come in?")
         assert "203.0.113.9" in page.inner_text(".approval")
         page.click(".approval .primary")
-        stranger.wait_for_selector("oc-chat .talk", timeout=30_000)
+        stranger.wait_for_selector("oc-chat .talk")
         page.wait_for_selector(".approval", state="detached")
         assert page.locator("oc-system tbody").first.locator("tr").count() == 2

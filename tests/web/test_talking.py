@@ -66,7 +66,7 @@ def test_words_are_found_far_back_and_the_page_goes_there(openclaw_home: Tempora
             page.fill(".find input", "question 402")
             page.wait_for_selector(".hits button >> text=question 402")
             page.press(".find input", "Enter")
-            found = page.wait_for_selector("article.found >> text=question 402", timeout=60_000)
+            found = page.wait_for_selector("article.found >> text=question 402")
             assert found.is_visible()
             assert page.locator("article").count() <= 200
             page.click("text=To the newest message")
@@ -155,7 +155,7 @@ def test_a_gateway_that_is_killed_in_the_middle_of_an_answer_gives_it_once(
             here.gateway.kill()
             page.wait_for_selector("text=Trying again")
             here.gateway.start(port)
-            page.wait_for_selector("article.assistant >> text=the whole answer", timeout=60_000)
+            page.wait_for_selector("article.assistant >> text=the whole answer")
             wait_idle(page)
             assert said(page, "user") == ["tell me"]
             assert said(page, "assistant")[-1:] == ["the whole answer"]
@@ -176,15 +176,15 @@ def test_a_slow_line_loses_nothing_and_doubles_nothing(openclaw_home: TemporaryH
             slow = {"offline": False, "latency": 300, "downloadThroughput": 50_000, "uploadThroughput": 20_000}
             line.send("Network.emulateNetworkConditions", slow)
             page.reload()
-            page.wait_for_selector("oc-chat .talk", timeout=60_000)
-            page.wait_for_selector(".connection", state="detached", timeout=60_000)
+            page.wait_for_selector("oc-chat .talk")
+            page.wait_for_selector(".connection", state="detached")
             say(page, "speak at length")
-            page.wait_for_selector("article.assistant >> text=word399", timeout=60_000)
+            page.wait_for_selector("article.assistant >> text=word399")
             # The line breaks while a message is on its way; the page sends it again under the same key.
             line.send("Network.emulateNetworkConditions", {**slow, "offline": True})
             say(page, "and then?")
             line.send("Network.emulateNetworkConditions", slow)
-            page.wait_for_selector("article.assistant >> text=second", timeout=60_000)
+            page.wait_for_selector("article.assistant >> text=second")
             wait_idle(page)
             assert said(page, "user") == ["speak at length", "and then?"]
             assert said(page, "assistant") == [long, "second"]

@@ -52,6 +52,12 @@ _SPOKEN = compile_lazily(
 )
 PLAIN_TOKENS = compile_lazily(r"(?!</?s>)(?:" + CONTROL_TOKENS + ")", re.IGNORECASE)
 """Those that no file needs: `<s>` is a common HTML tag, and a file may be written back as it was read."""
+_ENCLOSURE = compile_lazily(
+    r"(?:SECURITY NOTICE:[^\n]*\n(?:- [^\n]*\n)*\s*)?"
+    + START
+    + r"[^>]*>>>\n(?:[A-Z][a-z]+: [^\n]*\n)*---\n(.*?)\n?<<<END_EXTERNAL_UNTRUSTED_CONTENT[^>]*>>>",
+    re.DOTALL,
+)
 _ENCLOSED = compile_lazily(START + r"[^>]*>>>(.*?)<<<END_EXTERNAL_UNTRUSTED_CONTENT", re.DOTALL)
 _LINES = compile_lazily(r"[\r\n\u2028\u2029]+")
 
@@ -124,6 +130,11 @@ def unwrap(text: str) -> str:
     """The text between the markers; all of `text` when there are none."""
     found = _ENCLOSED.findall(text)
     return "\n".join(found) if found else text
+
+
+def strip_enclosure(text: str) -> str:
+    """`text` as people are shown it: without the notice, markers and headings that tell a model where it comes from."""
+    return _ENCLOSURE.sub(r"\1", text)
 
 
 def _line(value: str) -> str:

@@ -175,7 +175,8 @@ def test_another_conversation_is_begun_and_chosen(openclaw_home: TemporaryHome) 
         screen = shown.until("Find a conversation")
         assert "trains?" in screen and "boats?" in screen
         shown.types("boats")
-        shown.until(lambda text: text.count("trains?") < 2 and "boats?" in text)
+        offered = re.compile(r"(boats|trains)\?  .* ago")
+        shown.until(lambda text: offered.findall(text) == ["boats"])
         shown.presses("Enter")
         screen = shown.until("about boats")
         assert "about trains" not in screen
@@ -203,6 +204,7 @@ def test_a_model_is_picked_and_what_was_said_is_found(openclaw_home: TemporaryHo
             shown.until("Search what was said")
             shown.types("boats")
             shown.until(lambda text: "about boats" in text or "boats?" in text)
+            assert "agent:main:main" not in shown.screen(), "a conversation has a name"
             shown.presses("Enter")
             shown.until(lambda text: "about boats" in text and "about trains" not in text)
 

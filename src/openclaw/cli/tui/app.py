@@ -47,8 +47,8 @@ Screen { layout: vertical; }
 #composer { height: auto; max-height: 6; border-top: solid ansi_bright_black; padding: 0 1; }
 #composer:focus { border-top: solid ansi_blue; }
 #status { height: 1; padding: 0 1; color: ansi_bright_black; }
-#switcher { width: 90%; max-width: 100; height: 80%; border: round ansi_blue; padding: 0 1; }
-#switcher OptionList { height: 1fr; border: none; }
+#switcher { width: 90%; max-width: 100; height: auto; max-height: 80%; border: round ansi_blue; padding: 0 1; }
+#switcher OptionList { height: auto; max-height: 60vh; border: none; }
 Picker { align: center middle; }
 """
 KEYS = """\
@@ -260,12 +260,14 @@ class ChatApp(App[int]):
     async def _search(self, text: str) -> list[PickerRow]:
         try:
             found = await self.session.search(text)
+            names = {str(row.get("key")): str(row.get("displayName") or "") for row in await self.session.listed()}
         except OpenClawError as error:
             return [PickerRow("", one_line(error.message))]
         rows: dict[str, PickerRow] = {}  # the best of each conversation
         for each in found:
             key = str(each.get("sessionKey"))
-            rows.setdefault(key, PickerRow(key, one_line(str(each.get("snippet", "")), 70), one_line(key, 40)))
+            about = one_line(names.get(key) or key, 40)
+            rows.setdefault(key, PickerRow(key, one_line(str(each.get("snippet", "")), 70), about))
         return list(rows.values()) or [PickerRow("", "Nothing was said about that.")]
 
     async def action_begin(self) -> None:

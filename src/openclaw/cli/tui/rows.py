@@ -22,6 +22,7 @@ from openclaw.cli.tui.text import (
     text_of,
 )
 from openclaw.core.text import spell_out_invisible
+from openclaw.security.external import strip_enclosure
 
 SHOWN_LINES = 8
 
@@ -155,7 +156,8 @@ def card(
     state: State = "running" if busy else "failed"
     output = ""
     if result is not None:
-        state, output = ("failed" if result.get("isError") else "done"), text_of(result)
+        # What surrounds text from elsewhere is meant for the model.
+        state, output = ("failed" if result.get("isError") else "done"), strip_enclosure(text_of(result))
     elif heard is not None:
         state, output = heard.state, heard.output
     arguments = arguments if arguments is not None else heard.args if heard else None

@@ -58,11 +58,13 @@ class ChatSession:
         self._agent = chosen.agent_id
         self._client: GatewayClient | None = None
         self._sending = asyncio.Lock()
+        self._let_in = False
+        """Whether a gateway ever did; who refuses us later may be another program on its port."""
 
     # Connection.
 
     async def keep(self) -> None:
-        """Stays connected until it is cancelled, or the gateway refuses us."""
+        """Stays connected until it is cancelled, or the gateway refuses us from the start."""
         wait = FIRST_WAIT
         while True:
             try:
@@ -75,7 +77,7 @@ class ChatSession:
                 if error.reason == "PAIRING_REQUIRED":
                     # Somebody approves this device at the gateway; the next attempt is let in.
                     self._become("pairing", error.message)
-                elif self._client is None:
+                elif not self._let_in:
                     self._become("refused", error.message)
                     return
                 else:
@@ -91,7 +93,7 @@ class ChatSession:
         await client.call("sessions.subscribe", {})
         if self._chosen.skills:
             await client.call("skills.offer", {"paths": list(self._chosen.skills)})
-        self._client = client
+        self._client, self._let_in = client, True
         await self._load()
         self.commands = (await client.call("commands.list", {})).get("commands") or []
         self.questions = list(await client.call("exec.approval.list", {}))
