@@ -29,7 +29,7 @@ from openclaw.runs.toolset import MachineTools, NoSessionTools, SessionTools, To
 from openclaw.runs.turn import AutoReset, TurnRunner
 from openclaw.security.approvals import ApprovalFile
 from openclaw.security.audit_log import AuditLog
-from openclaw.security.effects.agreed import SessionAllowlist
+from openclaw.security.effects.consent import SessionAllowlist
 from openclaw.security.label_service import LabelService
 from openclaw.security.sandboxes.service import SandboxService
 from openclaw.sessions.files import WriteLocks

@@ -264,7 +264,8 @@ class PromptBuilder:
     def make(self, what: PromptRequest, defaults: AgentDefaults) -> BuiltPrompt:
         key, workspace = what.key, what.workspace
         loaded, changed = files.load(workspace, cache=self._cache), list[str]()
-        if self._pins is not None:
+        pinned = self._pins.settings if self._pins is not None else None
+        if self._pins is not None and pinned is not None and pinned.current.bootstrap_pinning != "off":
             found, (loaded, changed) = loaded, self._pins.apply(workspace, loaded)
             if what.files is not None and loaded is not found:  # what hooks left as it was is held as well
                 held = dict(zip(found, loaded, strict=True))

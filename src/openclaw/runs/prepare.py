@@ -46,7 +46,7 @@ from openclaw.runs.turn import OpenedSession, PreparedTurn
 from openclaw.security.approvals import ApprovalFile
 from openclaw.security.audit import AuditChange
 from openclaw.security.audit_log import AuditLog
-from openclaw.security.effects.agreed import SessionAllowlist
+from openclaw.security.effects.consent import SessionAllowlist
 from openclaw.security.gates import ExecGate
 from openclaw.security.label_service import LabelService
 from openclaw.security.redaction import secret_variables, secrets_in

@@ -29,7 +29,8 @@ from openclaw.core.tool import (
     ToolContext,
 )
 from openclaw.security.approvals import REVIEW, ApprovalFile
-from openclaw.security.effects.agreed import (
+from openclaw.security.effects.command_facts import git_runs
+from openclaw.security.effects.consent import (
     NO_PLAN,
     PLAIN,
     PLAN_SECONDS,
@@ -41,7 +42,6 @@ from openclaw.security.effects.agreed import (
     numbered,
     quoted,
 )
-from openclaw.security.effects.command_facts import git_runs
 from openclaw.security.effects.intent import targets
 from openclaw.security.exec_policy import (
     Allow,

@@ -11,7 +11,7 @@ from openclaw.core.messages import Message
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin, make_origin, merge_origins
-from openclaw.security.effects.agreed import ApprovedPlan
+from openclaw.security.effects.consent import ApprovedPlan
 from openclaw.security.effects.places import ProtectedPlaces
 from openclaw.security.external import SOURCE_NAMES, Source, wrap_external_content
 from openclaw.security.file_labels import LabelledFiles, TrustedPaths

@@ -29,19 +29,16 @@ class BootstrapPins:
 
     def __init__(self, state: Path, settings: Live[PinningSettings] | None = None) -> None:
         self._state = state
-        self._settings = settings
+        self.settings = settings
 
     def apply(self, workspace: Path, loaded: tuple[WorkspaceFile, ...]) -> tuple[tuple[WorkspaceFile, ...], list[str]]:
         """The files as they may be used, and the names of those that changed."""
-        mode = self._settings.current.bootstrap_pinning if self._settings else "off"
-        if mode == "off":
-            return loaded, []
         folder = self._folder(workspace)
         if not folder.is_dir():  # seen for the first time
             self.accept(workspace, loaded)
             return loaded, []
         changed = {file.name: accepted for file in loaded if (accepted := self._before(folder, file)) is not None}
-        if not changed or mode == "notify":
+        if not changed or not self._holds:
             return loaded, list(changed)
         held = [
             structs.replace(file, content=changed[file.name], missing=not changed[file.name], note=HELD, raw_chars=None)
@@ -56,13 +53,17 @@ class BootstrapPins:
         if not changed:
             return ()
         names = ", ".join(changed)
-        if self._settings is not None and self._settings.current.bootstrap_pinning == "hold":
+        if self._holds:
             return (f"Changed since you last looked, and used as they were then: {names}. Look at them: {REVIEW}",)
         self.accept(workspace)
         return (
             f"Changed since the last time, and used as they are now: {names}. Was that not you? Their earlier versions"
             " are on the page Agents.",
         )
+
+    @property
+    def _holds(self) -> bool:
+        return self.settings is not None and self.settings.current.bootstrap_pinning == "hold"
 
     def changes(self, workspace: Path) -> list[tuple[str, str, str]]:
         """Name, accepted text and present text of every file that changed."""

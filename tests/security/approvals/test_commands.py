@@ -8,7 +8,7 @@ import pytest
 
 from openclaw.core.errors import Conflict, NotFound, StateError
 from openclaw.security.approvals import ApprovalFile
-from openclaw.security.effects.agreed import digest_programs
+from openclaw.security.effects.consent import digest_programs
 from openclaw.testing import TemporaryHome
 from tests.commandline import Typed, typed
 

@@ -9,7 +9,7 @@ from openclaw.core.sandbox import BoundSandbox, SandboxSpec
 from openclaw.core.text import make_origin
 from openclaw.core.tool import Decision, ToolContext
 from openclaw.security.approvals import ApprovalFile
-from openclaw.security.effects.agreed import SessionAllowlist
+from openclaw.security.effects.consent import SessionAllowlist
 from openclaw.security.gates import ALWAYS_NOTE, ExecGate
 from openclaw.testing import FakeClock, ScriptedApprover, ScriptedModel, TemporaryHome, calls, says
 from openclaw.tools.exec import ExecTool

@@ -15,7 +15,7 @@ from openclaw.process.environment import hijacks
 from openclaw.security.effects.forms import GIT_SETTINGS, HarmlessCommand, harmless
 from openclaw.security.effects.places import ProtectedPlaces, is_below, name_place
 from openclaw.security.effects.reach import NETWORK_CODE, hides_code, may_fetch
-from openclaw.security.effects.spoken import commands_to_us, module_of
+from openclaw.security.effects.shell_words import commands_to_us, module_of
 from openclaw.security.labels import writing
 
 SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/nix/", "/gnu/")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from openclaw.security.effects.forms import FORMS
-from openclaw.security.effects.spoken import Word, carries, git_verb, program_of, runs_argument, simple_commands
+from openclaw.security.effects.shell_words import Word, carries, git_verb, program_of, runs_argument, simple_commands
 
 _LOCAL = frozenset(FORMS) | frozenset(
     "python python2 python3 pypy node deno bun ruby perl php lua bash sh zsh dash ksh fish make cmake ninja "
