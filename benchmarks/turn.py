@@ -112,7 +112,8 @@ async def many_sessions(source: str, quick: bool) -> None:
 async def reads(source: str, quick: bool) -> None:
     async with gateway(source) as one:
         await one.turns(["warm"], 3, READS)
-        done, used = [], 0.0
+        done: list[Turn] = []
+        used = 0.0
         rounds = 10 if quick else 30
         for _ in range(rounds):
             some, cpu = await one.turns([uuid.uuid4().hex], 1, READS)
