@@ -52,10 +52,27 @@ def _says(text: str) -> bytes:
     return _answer(b"".join(_event({"content": f"{word} "}) for word in text.split()) + _event({}, "stop"))
 
 
+def _whole(text: str) -> bytes:
+    """The answer to a request that does not stream."""
+    message = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    reply = {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "mock",
+        "choices": [message],
+        "usage": usage,
+    }
+    body = msgspec.json.encode(reply)
+    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+
+
 class LeanModel(asyncio.Protocol):
     """One connection of the model."""
 
     words = _says(WORDS)
+    whole = _whole(WORDS)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -85,6 +102,8 @@ class LeanModel(asyncio.Protocol):
                 len(body),
                 body,
             )
+        if b'"stream":true' not in request and b'"stream": true' not in request:
+            return self.whole
         asked = request.rfind(b"READ ")
         if asked < 0 or asked < request.rfind(b'"role":"user"') - 9:
             return self.words
