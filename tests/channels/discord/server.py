@@ -318,7 +318,7 @@ class DiscordServer(ScriptedServer[Fault]):
                     server.changed.notify_all()
                 if fault is not None and fault.cut:
                     return self.cut()
-                self.reply(status, b"" if answer is None else json.dumps(answer).encode())
+                return self.reply(status, b"" if answer is None else json.dumps(answer).encode())
 
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any
 
