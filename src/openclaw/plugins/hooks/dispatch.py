@@ -217,7 +217,7 @@ class HookDispatcher:
         """The handler's answer; raises `HookFailure` when it fails or takes too long."""
         task: asyncio.Task[Any] = asyncio.create_task(_called(each, event, context), name=f"hook:{each.plugin}")
         self.keep(task)
-        if each.point is None:
+        if each.in_order:
             self._ours.add(task)
         timer: asyncio.Task[Any] | None = None
         try:
@@ -270,8 +270,10 @@ def _report(each: HookRegistration, why: str, outcome: str) -> None:
 
 def _convert_answer(each: HookRegistration, answer: Any) -> Any:
     """An answer as the point's own type; a handler may return a mapping with the same fields, or None."""
-    kind = each.point.answer if each.point else None
-    if answer is None or kind is None or isinstance(answer, kind):
+    if answer is None or each.point is None:
+        return answer
+    kind = each.point.answer
+    if kind is None or isinstance(answer, kind):
         return answer
     try:
         return msgspec.convert(answer, kind)
