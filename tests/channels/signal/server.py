@@ -195,8 +195,7 @@ class SignalServer(ScriptedServer[Fault]):
                     return self.cut()
                 body = {"jsonrpc": "2.0", "id": asked.get("id"), **answer}
                 failed = fault.status if fault else 0
-                self.reply(failed or 200, b"" if failed else json.dumps(body).encode())
-                return None
+                return self.reply(failed or 200, b"" if failed else json.dumps(body).encode())
 
         return Handler
 

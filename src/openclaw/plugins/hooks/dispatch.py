@@ -80,6 +80,8 @@ class HookDispatcher:
         """Whether a plugin has registered any handler at all."""
         self._at: dict[str, tuple[HookRegistration, ...]] = {}
         self._running: set[asyncio.Task[Any]] = set()
+        self._ours: set[asyncio.Task[Any]] = set()
+        """Those of them that surely end when they are cancelled."""
         self._lanes: dict[str, _Lane] = {}
 
     def add(self, registration: HookRegistration) -> str:
@@ -193,6 +195,9 @@ class HookDispatcher:
             for task in left:
                 task.cancel()
             await asyncio.wait(left, timeout=GRACE)
+        # A plugin's code may resist; a HOOK.md's is in a process, which is ended before its task is.
+        if ours := {task for task in self._ours if not task.done()}:
+            await asyncio.wait(ours)
 
     def _concerned(self, name: str, event: Any, context: HookContext) -> tuple[HookRegistration, ...]:
         found = self._at.get(name, ())
@@ -212,6 +217,8 @@ class HookDispatcher:
         """The handler's answer; raises `HookFailure` when it fails or takes too long."""
         task: asyncio.Task[Any] = asyncio.create_task(_called(each, event, context), name=f"hook:{each.plugin}")
         self.keep(task)
+        if each.in_order:
+            self._ours.add(task)
         timer: asyncio.Task[Any] | None = None
         try:
             await asyncio.sleep(0)  # most handlers answer at once: then no timer is set
@@ -244,6 +251,7 @@ class HookDispatcher:
 
     def _let_go(self, task: "asyncio.Task[Any]") -> None:
         self._running.discard(task)
+        self._ours.discard(task)
         if not task.cancelled():
             task.exception()  # already reported, or it ended after everyone had stopped waiting
 
@@ -262,8 +270,10 @@ def _report(each: HookRegistration, why: str, outcome: str) -> None:
 
 def _convert_answer(each: HookRegistration, answer: Any) -> Any:
     """An answer as the point's own type; a handler may return a mapping with the same fields, or None."""
-    kind = each.point.answer if each.point else None
-    if answer is None or kind is None or isinstance(answer, kind):
+    if answer is None or each.point is None:
+        return answer
+    kind = each.point.answer
+    if kind is None or isinstance(answer, kind):
         return answer
     try:
         return msgspec.convert(answer, kind)
