@@ -1,7 +1,7 @@
 """A model and a client that cost next to nothing, so that what is measured is the gateway between them.
 
 The model speaks `openai-completions` in a process of its own, without reading what it is sent: a message that says
-`READ <n> <file>` is answered with `n` calls of `read`, one after another, and anything else in ten words at once.
+`BENCH-READ <n> <file>` is answered with `n` calls of `read`, one after another, and anything else in ten words at once.
 """
 
 import asyncio
@@ -104,10 +104,10 @@ class LeanModel(asyncio.Protocol):
             )
         if b'"stream":true' not in request and b'"stream": true' not in request:
             return self.whole
-        asked = request.rfind(b"READ ")
+        asked = request.rfind(b"BENCH-READ ")
         if asked < 0 or asked < request.rfind(b'"role":"user"') - 9:
             return self.words
-        count, name = bytes(request[asked + 5 : asked + 200]).split(b'"', 1)[0].split()[:2]
+        count, name = bytes(request[asked + 11 : asked + 200]).split(b'"', 1)[0].split()[:2]
         done = request.count(b'"role":"tool"', asked)
         if done >= int(count):
             return self.words

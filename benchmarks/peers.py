@@ -28,6 +28,7 @@ from msgspec import Struct, field
 from openclaw.testing import TemporaryHome
 
 PATIENCE = 120
+OPENCLAW = "openclaw/node_modules/.bin/openclaw"
 SAID = " ".join(WORDS.split()[:4])
 """How the model's answer begins."""
 
@@ -87,7 +88,7 @@ def _ours(root: Path, model: ModelProcess) -> Peer:
 
 
 def _openclaw(root: Path, model: ModelProcess, installed: Path | None) -> Peer:
-    program = installed / "openclaw/node_modules/.bin/openclaw" if installed else None
+    program = installed / OPENCLAW if installed else None
     _write(root / ".openclaw/openclaw.json", model.settings())
     command = [_found(program, "openclaw"), "agent", "--local", "--session-id", "bench", "--message", "hello"]
     return Peer("OpenClaw", command, _environ(root), root)
@@ -129,8 +130,10 @@ def install(directory: Path) -> None:
     if not (directory / "openclaw").exists():
         (directory / "openclaw").mkdir(parents=True)
         npm = ["npm", "install", "--silent", "--no-fund", "--no-audit", "openclaw"]
-        if shutil.which("npm") is None or subprocess.run(npm, cwd=directory / "openclaw", check=False).returncode:
-            print("openclaw cannot be installed here")
+        if shutil.which("npm") is not None:
+            subprocess.run(npm, cwd=directory / "openclaw", check=False)
+    if not (directory / OPENCLAW).exists():  # npm calls it a success where node is too old for it
+        print("openclaw cannot be installed here: it needs a newer node")
 
 
 def main() -> None:

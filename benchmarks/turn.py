@@ -25,7 +25,7 @@ from lean import LeanClient, ModelProcess, Turn, cpu_ms, lean_client
 from openclaw.testing import TemporaryHome
 from tests.e2e.gateway_process import GatewayProcess
 
-READS = "READ 10 note.txt"
+READS = "BENCH-READ 10 note.txt"
 
 
 class SourceHome(TemporaryHome):
