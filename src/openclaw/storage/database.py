@@ -33,8 +33,32 @@ class Transaction(Protocol):
         ...
 
 
+class Owners(Protocol):
+    """Whoever may have rows of a database in work: this process, and others that are there or gone."""
+
+    @property
+    def me(self) -> str:
+        """The name under which this process has rows."""
+        ...
+
+    async def gone(self, tx: Transaction, names: set[str]) -> set[str]:
+        """Which of `names` are not there any more, nobody included."""
+        ...
+
+    def is_alive(self, name: str) -> bool:
+        """Whether `name` was there when we last looked."""
+        ...
+
+    def ended_in_order(self, name: str) -> bool:
+        """Whether what `name` had in work was put down, and did not end it."""
+        ...
+
+
 class Database(Protocol):
     """Reads see what was committed; a write is a transaction of its own; `transaction` groups several."""
+
+    @property
+    def owners(self) -> Owners: ...
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]: ...
 

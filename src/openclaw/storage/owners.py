@@ -1,8 +1,8 @@
 """Rows in work, and the process that has each in its hands.
 
-Several gateways may share a state directory. A table of work has a column `owner`; empty is nobody. What belongs to a
-process that is gone is taken over in one transaction, so that of two that want it one gets it. A row that is put down
-before its work is done belongs to nobody again.
+Several gateways may share a state directory, or a database. A table of work has a column `owner`; empty is nobody. What
+belongs to a process that is gone is taken over in one transaction, so that of two that want it one gets it. A row that
+is put down before its work is done belongs to nobody again.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from openclaw.storage.database import Database, Row
+from openclaw.storage.database import Database, Row, Transaction
 
 NOBODY = ""
 
@@ -50,11 +50,28 @@ def ended_in_order(owner: str) -> bool:
     return gone is None or bool(tick and boot != Owner.of_this_process().started.partition("/")[0])
 
 
+class Processes:
+    """The owners of rows on one machine: its processes."""
+
+    @property
+    def me(self) -> str:
+        return str(Owner.of_this_process())
+
+    async def gone(self, tx: Transaction, names: set[str]) -> set[str]:
+        return {name for name in names if not self.is_alive(name)}
+
+    def is_alive(self, name: str) -> bool:
+        return is_alive(Owner.parse(name))
+
+    def ended_in_order(self, name: str) -> bool:
+        return ended_in_order(name)
+
+
 class OwnedRows:
     """The rows of `table` for which `in_work` holds, each under its `key`, as `me` may take and release them."""
 
     def __init__(self, db: Database, table: str, *, key: str, in_work: str, me: Owner | None = None) -> None:
-        self.me = str(me or Owner.of_this_process())
+        self.me = str(me or db.owners.me)
         self._db = db
         self._key = key
         self._find = f"SELECT * FROM {table} WHERE {in_work} AND owner <> :me"  # noqa: S608
@@ -65,7 +82,7 @@ class OwnedRows:
         only = ("", {}) if key is None else (f" AND {self._key} = :key", {"key": key})
         async with self._db.transaction() as tx:
             rows = await tx.read(self._find + only[0], {"me": self.me, **only[1]})
-            gone = {name for name in {row["owner"] for row in rows} if not is_alive(Owner.parse(name))}
+            gone = await self._db.owners.gone(tx, {row["owner"] for row in rows})
             left = [row for row in rows if row["owner"] in gone]
             return [
                 row

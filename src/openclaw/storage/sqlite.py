@@ -22,6 +22,7 @@ from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report, reported
 from openclaw.storage.atomic import private_directory
 from openclaw.storage.database import Migration, Params, Row
+from openclaw.storage.owners import Processes
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -200,6 +201,7 @@ class Sqlite:
 
     def __init__(self, path: Path, writer: apsw.Connection, writing: ThreadPoolExecutor) -> None:
         self.path = path
+        self.owners = Processes()
         self._writer = writer
         self._writing = writing
         self._reading = ThreadPoolExecutor(1, "db-read")
