@@ -1,10 +1,15 @@
 """Fixtures every test may use, and how properties are searched."""
 
 import gc
+import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from openclaw.core.secret import Secret
+from openclaw.testing.postgres import MISSING, PostgresServer, postgres_programs
 
 # The same examples in every run, however busy the machine is. `pytest --hypothesis-profile=seek` looks for new ones.
 settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -15,6 +20,25 @@ settings.load_profile("house")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests that want one."""
+    if (programs := postgres_programs()) is None:
+        pytest.skip(MISSING)
+    server = PostgresServer(programs)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Secret:
+    """An empty schema of that server."""
+    return Secret(f"{postgres_server.url}?search_path=test_{secrets.token_hex(6)}")
 
 
 HERE = Path(__file__).parent

@@ -7,7 +7,7 @@ is put down before its work is done belongs to nobody again.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -77,13 +77,16 @@ class OwnedRows:
         self._find = f"SELECT * FROM {table} WHERE {in_work} AND owner <> :me"  # noqa: S608
         self._give = f"UPDATE {table} SET owner = :new WHERE {key} = :key AND owner = :old AND {in_work}"  # noqa: S608
 
-    async def take(self, key: str | None = None) -> list[Row]:
-        """The rows of processes that are gone, ours from now on; or the one called `key`, if it is such a row."""
+    async def take(self, key: str | None = None, fits: Callable[[Row], bool] = lambda row: True) -> list[Row]:
+        """The rows of processes that are gone, ours from now on; or the one called `key`, if it is such a row.
+
+        Those that do not `fit` are left to others.
+        """
         only = ("", {}) if key is None else (f" AND {self._key} = :key", {"key": key})
         async with self._db.transaction() as tx:
             rows = await tx.read(self._find + only[0], {"me": self.me, **only[1]})
             gone = await self._db.owners.gone(tx, {row["owner"] for row in rows})
-            left = [row for row in rows if row["owner"] in gone]
+            left = [row for row in rows if row["owner"] in gone and fits(row)]
             return [
                 row
                 for row in left

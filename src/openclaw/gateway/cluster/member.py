@@ -268,10 +268,14 @@ class ClusterMember:
         known = ", ".join(sorted(node.name for node in self.nodes.values()))
         raise NotFound(f"no node {wanted!r}: there is {known}")
 
-    async def _announce(self) -> None:
-        """Looks at what we changed, and tells the others."""
+    async def refresh(self) -> None:
+        """Reads everything anew."""
         self._stale = True
         await self.look()
+
+    async def _announce(self) -> None:
+        """Looks at what we changed, and tells the others."""
+        await self.refresh()
         await self._plain.notify(TOPIC)
 
     # Looking after all of it.

@@ -15,7 +15,6 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, Unavailable
 from openclaw.gateway.cluster.member import TICK, ClusterMember
 from openclaw.gateway.cluster.placement import ClusterNode
-from openclaw.process.tasks import wait_first
 from openclaw.protocol.auth import peer_proof
 from openclaw.protocol.client import ConnectionLost, ConnectOptions, GatewayClient
 from openclaw.protocol.websocket import connect
@@ -113,11 +112,10 @@ class PeerLinks:
             async for answer in answers:
                 yield answer
 
-    @property
-    def linked(self) -> int:
-        return len(self._clients)
+    def is_linked(self, node: str) -> bool:
+        return node in self._clients
 
 
 async def _end(task: "asyncio.Task[None]") -> None:
     task.cancel()
-    await wait_first(asyncio.gather(task, return_exceptions=True))
+    await asyncio.gather(task, return_exceptions=True)
