@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
+from typing import TYPE_CHECKING
 
 from openclaw.automation.service import BootRunner, run_on_command_end
 from openclaw.config.live import LiveConfig
@@ -30,6 +31,10 @@ from openclaw.runs.recovery import Diagnosis, StuckLimits, StuckMonitor, report_
 from openclaw.runs.worker import RunService
 from openclaw.security import rpc as security_rpc
 from openclaw.security.pending import PendingApprovals
+from openclaw.storage.database import Database
+
+if TYPE_CHECKING:
+    from openclaw.gateway.cluster.service import ClusterService
 
 log = logging.getLogger("openclaw.gateway")
 
@@ -42,7 +47,8 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
     methods = MethodRegistry()
     async with open_state(environment.home, clock, launch.report) as (db, index):
         told = partial(security_rpc.tell_asked, bus), partial(security_rpc.tell_resolved, bus)
-        questions = PendingApprovals(db, clock, *told)
+        cluster = _join_cluster(db, bus, clock)
+        questions = (cluster.approvals if cluster else PendingApprovals)(db, clock, *told)
         async with (
             questions.serving(take_over=launch.background),
             build_app(
@@ -57,14 +63,29 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
                 methods=methods,
                 safe=launch.safe,
             ) as app,
-            _serving(launch, app, bus, methods, questions) as parts,
+            _serving(launch, app, bus, methods, questions, cluster) as parts,
         ):
             yield parts
 
 
+def _join_cluster(db: Database, bus: EventBus, clock: Clock) -> "ClusterService | None":
+    """What makes this gateway a node of many; None when it has its database alone."""
+    member = getattr(db, "cluster", None)
+    if member is None:
+        return None
+    from openclaw.gateway.cluster.service import ClusterService
+
+    return ClusterService(member, bus, clock)
+
+
 @asynccontextmanager
 async def _serving(
-    launch: GatewayLaunch, app: App, bus: EventBus, methods: MethodRegistry, questions: PendingApprovals
+    launch: GatewayLaunch,
+    app: App,
+    bus: EventBus,
+    methods: MethodRegistry,
+    questions: PendingApprovals,
+    cluster: "ClusterService | None",
 ) -> AsyncIterator[GatewayParts]:
     """The runs and clients of `app`, alive for as long as the block lasts."""
     clock, environment, live = launch.clock, launch.environment, app.live
@@ -75,23 +96,30 @@ async def _serving(
         counted.hear,
         HookFileSubscriber(app.hook_files, clock).take,
         partial(projection.publish, bus),
+        *([cluster.relay.tell] if cluster else []),
         restart=launch.control.restart,
         background=launch.background,
         waited=questions.waited,
+        cluster=cluster,
     )
     children = ChildHooks(app.run_hooks.hooks, services.publish)
     runs, sessions, subagents = services.runs, services.sessions, services.subagents
     if launch.background:
         await services.inbox.forget_old()
         await app.budget.forget_old()
-    api = ClientApi(launch, app, services, methods, projection, questions, RunFanout(services.publish), counted)
+    if cluster is not None:
+        cluster.attach(app, services, questions, projection)
+    fanout = RunFanout(services.publish)
+    api = ClientApi(launch, app, services, methods, projection, questions, fanout, counted, cluster)
     async with services.serving():
         skips = environment.environ.get("OPENCLAW_SKIP_CRON") == "1"
         fires = launch.background and not (launch.safe or skips)
         # Before anything runs on: what a sub-agent may do is in its store.
-        await subagents.roster.load(take_over=launch.background)
+        await subagents.roster.load(take_over=launch.background and cluster is None)
         if launch.background:
             await report_resumed(sessions, app.system_events, app.turns, await runs.resume())
+        if cluster is not None:
+            await cluster.enter(launch)
         boot = BootRunner(runs, app.workspaces, live.agents)
         async with (
             subagents.serving(),
@@ -102,7 +130,8 @@ async def _serving(
             tasks: list[asyncio.Task[None]] = []
             jobs: Work = ("changes of jobs", partial(children.follow_jobs, bus))
             by_itself = _by_itself(app, services, api, questions, launch)
-            for name, work in (jobs, *_always(app, services, api), *by_itself):
+            shared = cluster.work(launch) if cluster else ()
+            for name, work in (jobs, *_always(app, services, api), *by_itself, *shared):
                 tasks.append(group.create_task(supervise(work, name, clock), name=name))
             if launch.background:
                 # Without it plugins start with the first run that needs them, and nobody hears of a start.

@@ -73,6 +73,11 @@ class ServerFront:
         self.failing = ()
         self._ready.set()
 
+    def report(self, why: str) -> None:
+        """Says why no new requests should come here, though they are answered; empty when they may."""
+        if self._service is not None:
+            self.failing = (why,) if why else ()
+
     def withdraw(self, why: str) -> None:
         """Refuses new requests; open ones continue."""
         self.failing = (why,)
@@ -202,6 +207,9 @@ def _starting() -> Response:
 
 class Server:
     """A running server: its port, and the front that answers."""
+
+    fingerprint = ""
+    """SHA-256 of its certificate in hexadecimal."""
 
     def __init__(self, front: ServerFront, sockets: Sequence[socket.socket], encrypted: bool) -> None:
         self.front = front

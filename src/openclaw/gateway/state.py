@@ -10,6 +10,7 @@ from pathlib import Path
 from openclaw.core.clock import Clock
 from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report
+from openclaw.core.secret import Secret
 from openclaw.gateway.process import running_gateway
 from openclaw.process.environment import Home
 from openclaw.sessions.index import SessionIndex
@@ -24,6 +25,17 @@ async def open_state(
     home: Home, clock: Clock, report: Report = no_report
 ) -> AsyncIterator[tuple[Database, SessionIndex]]:
     """The database and the list of sessions, rebuilt from the transcripts when it is new."""
+    if url := os.environ.get("OPENCLAW_STORE_URL"):
+        from openclaw.gateway.cluster.member import joined
+        from openclaw.storage.postgres import Postgres
+
+        server = await Postgres.open(Secret(url), STATE_MIGRATIONS, report)
+        try:
+            async with joined(server, clock, os.environ) as joined_db:
+                yield joined_db, SessionIndex(joined_db, home.state, clock)
+        finally:
+            await server.close()
+        return
     # A name of our own: an existing home has an openclaw.sqlite that is not ours to touch.
     path = home.state / "state" / "openclaw-py.sqlite"
     users = SharedLock(path.with_name(path.name + ".users"))

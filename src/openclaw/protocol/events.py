@@ -87,7 +87,7 @@ class EventBus:
 
     @contextmanager
     def listening(self, only: Collection[str] = (), *, everywhere: bool = False) -> Iterator[BusListener]:
-        """Subscribes for the length of the block. `only` names the events it hears; `everywhere`: of other nodes too."""
+        """Subscribes for the length of the block. `only` names the events it hears; `everywhere`: other nodes' too."""
         listener = BusListener(only, everywhere=everywhere)
         self._listeners.add(listener)
         try:

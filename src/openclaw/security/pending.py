@@ -406,9 +406,9 @@ class PendingApprovals:
     def list(self) -> "list[PendingApproval]":
         return [waiting.question for waiting in self._open.values() if not waiting.closing]
 
-    def listed(self) -> "list[PendingApproval]":
+    def listed(self) -> tuple[PendingApproval, ...]:
         """What people can answer here."""
-        return self.list()
+        return tuple(self.list())
 
     def outcome(self, name: str) -> ApprovalOutcome | None:
         """How a request ended; None while it waits, and when it is not known any more."""

@@ -7,7 +7,6 @@ import msgspec
 
 from openclaw.core.errors import NotFound
 from openclaw.core.keys import parse_session_key
-from openclaw.gateway.cluster.relay import RelayedNotice
 from openclaw.security.pending import ApprovalOutcome, PendingApproval, PendingApprovals
 from openclaw.storage.database import Row
 
@@ -26,27 +25,23 @@ class ClusterApprovals(PendingApprovals):
 
     async def _take_over(self) -> None:
         """At the start nothing: what others left comes with the agents it is about."""
-        await self._look()
+        await self.look()
 
     async def take_up(self, agents: Collection[str]) -> None:
         """Takes up what was left open for `agents`."""
         await self.take_left(lambda row: _agent(row) in agents)
-        await self._look()
+        await self.look()
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Reads what other nodes ask."""
         rows = await self._db.read(
             "SELECT question FROM approvals WHERE state = 'open' AND owner <> :me", {"me": self._owned.me}
         )
         found = [msgspec.json.decode(row["question"], type=PendingApproval) for row in rows]
         self._elsewhere = {question.request.id: question for question in found}
 
-    async def hear(self, notice: RelayedNotice) -> None:
-        """Another node asks, or has its answer."""
-        if notice.event in ("exec.approval.requested", "exec.approval.resolved"):
-            await self._look()
-
-    def listed(self) -> "list[PendingApproval]":
-        return [*self.list(), *self._elsewhere.values()]
+    def listed(self) -> tuple[PendingApproval, ...]:
+        return (*self.list(), *self._elsewhere.values())
 
     def get(self, wanted: str) -> PendingApproval:
         try:
@@ -77,7 +72,7 @@ class ClusterApprovals(PendingApprovals):
         """Answers a question at the node that has it; None when no other node has it."""
         rows = await self._db.read(
             "SELECT approval_id, owner FROM approvals WHERE state = 'open' AND owner <> :me "
-            "AND substr(approval_id, 1, :size) = :wanted LIMIT 2",
+            "AND substr(approval_id, 1, CAST(:size AS INTEGER)) = :wanted LIMIT 2",
             {"me": self._owned.me, "size": len(wanted), "wanted": wanted},
         )
         if len(rows) != 1 or not wanted or self.ask is None:

@@ -11,11 +11,9 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
-
-from msgspec import structs
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, StateError
@@ -24,6 +22,7 @@ from openclaw.gateway.cluster.database import FencedDatabase
 from openclaw.gateway.cluster.placement import ClusterNode, PlacedAgent, choose_node, plan
 from openclaw.process.tasks import wait_first
 from openclaw.storage.database import Database, Lease, LeaseLost, Row, Transaction
+from openclaw.storage.postgres import Postgres
 from openclaw.storage.postgres_server import lock_number
 from openclaw.version import __version__
 
@@ -88,7 +87,8 @@ class ClusterMember:
         self.nodes: dict[str, ClusterNode] = {}
         self.placed: dict[str, PlacedAgent] = {}
         self.secret = Secret("")
-        self.draining = False
+        self.draining = self.away = False
+        self.takeovers = 0
         self.fenced = asyncio.Event()
         """Set when others have taken this node for gone: it may do nothing any more."""
         self.changed = asyncio.Event()
@@ -291,11 +291,13 @@ class ClusterMember:
                         await self.current()
                         await self.look()
                         await self._bury()
-                        await self._settle()
+                        await self.settle()
                         await self._tell()
+                        self.away = False
                     except LeaseLost:
                         break
                     except StateError as error:  # the server is away: everything waits for it
+                        self.away = True
                         log.warning("cluster: %s", error.message)
                     await wait_first(self.changed.wait(), self.fenced.wait(), self._clock.sleep(TICK))
             finally:
@@ -333,11 +335,12 @@ class ClusterMember:
             if lease is None:
                 continue  # it is there after all, or another node was faster, or its connection is being ended
             log.warning("node %s is gone: its agents move", node)
+            self.takeovers += 1
             await self.db.write("DELETE FROM cluster_nodes WHERE node_id = :id", {"id": node})
             await lease.release()
             await self._announce()
 
-    async def _settle(self) -> None:
+    async def settle(self) -> None:
         """Takes the agents that belong here, and gives away those that do not."""
         mine = {agent for agent, where in self.placed.items() if where.node == self.me}
         self._held &= mine
@@ -353,9 +356,7 @@ class ClusterMember:
                 await self.taken(new)
         now = self._clock.now()
         self._moving = {agent: self._moving.get(agent, now) for agent in wanted.release}
-        self._closed = {
-            agent for agent, since in self._moving.items() if self.draining or now - since > MOVE_SECONDS
-        }
+        self._closed = {agent for agent, since in self._moving.items() if self.draining or now - since > MOVE_SECONDS}
         for agent in wanted.release:
             if self.is_idle(agent):
                 await self.release(agent)
@@ -369,6 +370,17 @@ class ClusterMember:
             "UPDATE cluster_nodes SET figures = :figures WHERE node_id = :me",
             {"figures": json.dumps(dict(self.figures())), "me": self.me},
         )
+
+
+@asynccontextmanager
+async def joined(db: Postgres, clock: Clock, environ: Mapping[str, str]) -> AsyncIterator[Database]:
+    """The database `db` as a member of the cluster writes to it; leaves the cluster with the block."""
+    member = ClusterMember(db, clock, node_name(environ), db.schema)
+    await member.join()
+    try:
+        yield member.db
+    finally:
+        await member.leave()
 
 
 def _node(row: Row) -> ClusterNode:

@@ -28,7 +28,8 @@ ABOUT_AGENTS = frozenset(
     agent chat.abort chat.history chat.inject chat.send chat.startup heartbeats.status memory.explain memory.forget
     memory.index memory.notes.get memory.notes.lines memory.notes.list memory.notes.set memory.reset memory.search
     memory.status prompt.preview sessions.abort sessions.compact sessions.create sessions.delete sessions.describe
-    sessions.get sessions.patch sessions.reset sessions.rewind sessions.send tools.call tools.effective tools.invoke wake
+    sessions.get sessions.patch sessions.reset sessions.rewind sessions.send tools.call tools.effective tools.invoke
+    wake
     """.split()
 )
 """Methods that need the agent's sessions, workspace, memory or processes; all others any node answers by itself."""
@@ -116,7 +117,7 @@ class ForwardingMethods:
         deadline = time.monotonic() + LONGEST
         key = getattr(params, "session_key", None) or getattr(params, "key", None)
         agent = self._agent_of(key, getattr(params, "agent_id", None))
-        said = False
+        said = 0
         while True:
             node = self._cluster.holder(agent)
             if node is None or node.id == self._cluster.me or not node.address:
@@ -127,15 +128,19 @@ class ForwardingMethods:
             told = {"method": method.name, "params": params, "caller": caller}
             try:
                 async with aclosing(self._links.answers(node.id, "cluster.call", told)) as replies:
+                    count = 0
                     async for reply in replies:
                         answer = msgspec.convert(reply, _Answer)
                         if answer.end:
                             return
-                        said = True
-                        yield _passed_on(answer)
+                        count += 1
+                        if count > said:
+                            said = count
+                            yield _passed_on(answer)
             except (ConnectionLost, Unavailable, CallFailed) as error:
-                # It died, or is about to move: whoever has the agent next answers. What was accepted has its run id.
-                if said or time.monotonic() > deadline:
+                # It died, or is about to move: whoever has the agent next answers. A run has its id: it is not begun
+                # twice, and its end is the same wherever it is asked for.
+                if (said and method.name != "agent") or time.monotonic() > deadline:
                     raise Unavailable(
                         f"the node that holds {agent} went away: ask again in a moment", retry_after=1.0
                     ) from error
@@ -146,7 +151,7 @@ async def _answers(method: RpcMethod, params: Any, caller: Caller) -> AsyncGener
     made = method.handler(params, caller)
     if hasattr(made, "__aiter__"):
         async with aclosing(made) as answers:  # type: ignore[type-var]
-            async for answer in answers:  # type: ignore[attr-defined]
+            async for answer in answers:
                 yield answer
     else:
         yield await made
@@ -159,8 +164,7 @@ def _passed_on(answer: _Answer) -> Any:
 
 
 def peer_methods(
-    local: Callable[[], FindsMethods],
-    cluster: ClusterMember,
+    local: FindsMethods,
     relay: EventRelay,
     runs: ClusterRuns,
     subagents: SubagentService,
@@ -171,7 +175,7 @@ def peer_methods(
     async def call(params: CallParams, caller: Caller) -> AsyncGenerator[Any, None]:
         asked = msgspec.convert(params.caller, Caller)
         request = RequestFrame(id="forwarded", method=params.method, params=Raw(encode(params.params or {})))
-        async with aclosing(dispatch(local(), request, asked)) as responses:
+        async with aclosing(dispatch(local, request, asked)) as responses:
             async for response in responses:
                 error = response.error if isinstance(response.error, ErrorShape) else None
                 yield _Answer(response.ok, response.payload, error)
@@ -243,5 +247,3 @@ def cluster_methods(cluster: ClusterMember, links: PeerLinks) -> list[RpcMethod]
         RpcMethod("cluster.drain", DrainParams, drain, ADMIN),
         RpcMethod("cluster.move", MoveParams, move, ADMIN),
     ]
-
-

@@ -92,7 +92,7 @@ class PeerLinks:
             async with asyncio.timeout(seconds), self._changed:
                 await self._changed.wait_for(lambda: node in self._clients)
         except TimeoutError:
-            raise Unavailable(f"node {node} cannot be reached from here: try again in a moment", retry_after=1.0) from None
+            raise Unavailable(f"node {node} cannot be reached: try again in a moment", retry_after=1.0) from None
         return self._clients[node]
 
     async def call(self, node: str, method: str, params: Any) -> Any:

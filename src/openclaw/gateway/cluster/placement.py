@@ -1,4 +1,4 @@
-"""Decides which node holds which agent: rendezvous hashing, so that a node that joins or leaves moves its share only."""
+"""Decides which node holds which agent: rendezvous hashing, so that a node that joins or leaves moves its share."""
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence

@@ -47,7 +47,7 @@ class RelayedRun(Struct, frozen=True, kw_only=True, tag="run", tag_field="is", a
     event: Any
 
     def decode(self) -> RunEvent:
-        made = msgspec.convert(self.event, _KINDS[self.kind])
+        made: Any = msgspec.convert(self.event, _KINDS[self.kind])
         return RunEvent(run_id=self.run_id, key=self.key, seq=self.seq, at=self.at, event=made)
 
 

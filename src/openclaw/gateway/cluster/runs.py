@@ -90,6 +90,8 @@ class ClusterRuns(RunService):
         self._accepting: Counter[str] = Counter()
         self._looking = asyncio.Lock()
         self._ended: dict[str, asyncio.Event] = {}
+        self._elsewhere: dict[SessionKey, dict[str, None]] = {}
+        """Runs of other nodes that go on, as far as we heard."""
 
     @property
     def _inbox(self) -> ClusterInbox:
@@ -139,7 +141,7 @@ class ClusterRuns(RunService):
             for entry, rules in await self._inbox.take_free(ours):
                 if entry.attempts or entry.owner:
                     taken = await self._take_up(entry)
-                    log.info("took up the run %s%s", entry.run_id, f", given up: {taken.given_up}" * bool(taken.given_up))
+                    log.info("took up the run %s: %s", entry.run_id, taken.given_up or "goes on here")
                 else:
                     await self._begin(entry, rules)
 
@@ -178,11 +180,11 @@ class ClusterRuns(RunService):
 
     def is_idle(self, agent: str) -> bool:
         """Whether nothing of an agent is in our hands."""
-        return not self._accepting[agent] and not any(key.agent == agent for key in self._sessions)
+        return not self._accepting[agent] and all(key.agent != agent for key in self._sessions)
 
     async def abort(self, key: SessionKey, run_id: str | None = None) -> list[str]:
         """Stops runs wherever they are."""
-        if self.cluster.holds(key.agent) or self.forward_abort is None or self.is_running(key):
+        if self.cluster.holds(key.agent) or self.forward_abort is None or key in self._sessions:
             return await super().abort(key, run_id)
         return await self.forward_abort(key, run_id)
 
@@ -211,10 +213,25 @@ class ClusterRuns(RunService):
         finally:
             self._ended.pop(run_id, None)
 
-    def hear_end(self, run_id: str) -> None:
-        """A run has ended on another node."""
+    def note(self, key: SessionKey, run_id: str, *, going: bool) -> None:
+        """A run began or ended on another node."""
+        runs = self._elsewhere.setdefault(key, {})
+        if going:
+            runs[run_id] = None
+            return
+        runs.pop(run_id, None)
+        if not runs:
+            del self._elsewhere[key]
         if run_id in self._ended:
             self._ended[run_id].set()
+
+    def active(self, key: SessionKey) -> tuple[str, ...]:
+        if key in self._sessions or self.cluster.holds(key.agent):
+            return super().active(key)
+        return tuple(self._elsewhere.get(key, ()))
+
+    def is_running(self, key: SessionKey) -> bool:
+        return super().is_running(key) or bool(self.active(key))
 
     def abandon(self) -> int:
         """Others carry out our runs by now: ours end without a word."""
