@@ -32,13 +32,15 @@ class ClusterApprovals(PendingApprovals):
         await self.take_left(lambda row: _agent(row) in agents)
         await self.look()
 
-    async def look(self) -> None:
-        """Reads what other nodes ask."""
+    async def look(self) -> list[PendingApproval]:
+        """Reads what other nodes ask; gives what is new."""
         rows = await self._db.read(
             "SELECT question FROM approvals WHERE state = 'open' AND owner <> :me", {"me": self._owned.me}
         )
         found = [msgspec.json.decode(row["question"], type=PendingApproval) for row in rows]
+        new = [question for question in found if question.request.id not in self._elsewhere]
         self._elsewhere = {question.request.id: question for question in found}
+        return new
 
     def listed(self) -> tuple[PendingApproval, ...]:
         return (*self.list(), *self._elsewhere.values())

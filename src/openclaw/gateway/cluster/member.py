@@ -283,6 +283,7 @@ class ClusterMember:
     async def keep(self) -> None:
         """Watches the nodes and moves agents, until it is cancelled or others have taken over."""
         async with self._plain.listen(TOPIC) as heard:
+            self._stale = True  # whatever was said before we listened
             listening = asyncio.create_task(self._hear(heard), name="cluster:heard")
             try:
                 while not self.fenced.is_set():

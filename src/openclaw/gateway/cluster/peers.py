@@ -52,7 +52,7 @@ class PeerLinks:
                 for name, node in there.items():
                     if name not in self._links:
                         self._links[name] = asyncio.create_task(self._link(node), name=f"peer:{node.name}")
-                await self._clock.sleep(TICK)
+                await self._clock.sleep(TICK / 5)
         finally:
             for task in self._links.values():
                 await _end(task)
@@ -74,6 +74,9 @@ class PeerLinks:
                     await self._hear(client, node.id)
             except OpenClawError as error:
                 log.debug("no link to node %s: %s", node.name, error.message)
+            except Exception:
+                # A node of another version may say what this one does not understand: the others are heard.
+                log.exception("the link to node %s failed", node.name)
             finally:
                 await self._set(node.id, None)
             await self._clock.sleep(RETRY)

@@ -86,6 +86,7 @@ class EventRelay:
         self._listeners: set[asyncio.Queue[RunEvent | RelayedNotice]] = set()
         self.sent = self.received = self.missed = 0
         self.on_notice: Callable[[RelayedNotice], None] = lambda notice: None
+        self.on_link: Callable[[], None] = lambda: None
 
     def tell(self, told: RunEvent) -> None:
         """Hears what a run of this node says."""
@@ -129,13 +130,15 @@ class EventRelay:
         """Publishes here what another node tells, until the link breaks."""
         async with contextlib.aclosing(client.answers(EVENTS)) as answers:
             async for answer in answers:
-                for each in msgspec.convert(answer, RelayedBatch).events:
+                batch = msgspec.convert(answer, RelayedBatch)
+                if not batch.events:  # it is sent first
+                    self.on_link()
+                for each in batch.events:
                     self.received += 1
                     if isinstance(each, RelayedRun):
                         self._heard(each.decode())
                     else:
                         self.on_notice(each)
-                        self._bus.publish(each.event, each.payload, each.session_key, here=False)
 
 
 def _merged(items: list[RunEvent | RelayedNotice]) -> list[RunEvent | RelayedNotice]:

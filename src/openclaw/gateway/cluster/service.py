@@ -30,6 +30,7 @@ from openclaw.protocol.rpc import FindsMethods, RpcMethod
 from openclaw.runs.events import RunAccepted, RunEvent, RunResumed, RunSettled
 from openclaw.runs.projection import EventProjection
 from openclaw.security.pending import PendingApprovals
+from openclaw.security.rpc import approval_to_json
 
 log = logging.getLogger("openclaw.cluster")
 
@@ -66,6 +67,7 @@ class ClusterService:
         runs.prepare = services.tools.refresh
         questions.ask = self.links.call
         self.relay.on_notice = self._hear_notice
+        self.relay.on_link = self._asked.set
 
     def forwarding(self, local: FindsMethods) -> ForwardingMethods:
         return ForwardingMethods(local, self.member, self.links, self._agent_of)
@@ -133,14 +135,19 @@ class ClusterService:
                 self._runs.note(told.key, told.run_id, going=False)
 
     def _hear_notice(self, notice: RelayedNotice) -> None:
+        # A question is shown once it is read: also one that was asked before there was a link.
         if notice.event.startswith("exec.approval."):
             self._asked.set()
+        if notice.event != "exec.approval.requested":
+            self._bus.publish(notice.event, notice.payload, notice.session_key, here=False)
 
     async def _follow_approvals(self) -> None:
         while True:
             await self._asked.wait()
             self._asked.clear()
-            await self._questions.look()
+            for question in await self._questions.look():
+                shown = approval_to_json(question)
+                self._bus.publish("exec.approval.requested", shown, question.request.session_key, here=False)
 
     async def _abort(self, key: SessionKey, run_id: str | None) -> list[str]:
         node = self.member.holder(key.agent)
