@@ -175,7 +175,7 @@ class Postgres:
 
     async def _roll_back(self, connection: PgConnection) -> None:
         try:
-            if connection.is_in_transaction():
+            if not connection.is_closed() and connection.is_in_transaction():
                 await connection.execute("ROLLBACK", timeout=CONNECT_SECONDS)
         except (asyncio.CancelledError, *LOST, asyncpg.PostgresError, asyncpg.InterfaceError):
             connection.terminate()  # which undoes it too
