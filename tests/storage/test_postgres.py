@@ -166,7 +166,7 @@ async def test_a_wrong_address_says_what_to_do(
 
 async def test_a_server_that_is_down_is_said_at_once(own_server: PostgresServer) -> None:
     own_server.stop()
-    with pytest.raises(StateError, match="cannot be reached .* is it running"):
+    with pytest.raises(StateError, match=r"cannot be reached .* is it running"):
         await Postgres.open(Secret(own_server.url), NOTES)
     own_server.start()
 
