@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from openclaw.core.clock import Clock
 from openclaw.core.errors import StateError
@@ -16,14 +17,25 @@ from openclaw.sessions.index import SessionIndex
 from openclaw.storage.database import Database
 from openclaw.storage.locks import SharedLock
 from openclaw.storage.migrations import STATE_MIGRATIONS
+from openclaw.storage.settings import StoreSettings
 from openclaw.storage.sqlite import Sqlite
+
+if TYPE_CHECKING:
+    from openclaw.storage.postgres import Postgres
 
 
 @asynccontextmanager
 async def open_state(
-    home: Home, clock: Clock, report: Report = no_report
+    home: Home, clock: Clock, store: StoreSettings, report: Report = no_report
 ) -> AsyncIterator[tuple[Database, SessionIndex]]:
     """The database and the list of sessions, rebuilt from the transcripts when it is new."""
+    if store.url:
+        server = await open_server(store, report)
+        try:
+            yield server, SessionIndex(server, home.state, clock)
+        finally:
+            await server.close()
+        return
     # A name of our own: an existing home has an openclaw.sqlite that is not ours to touch.
     path = home.state / "state" / "openclaw-py.sqlite"
     users = SharedLock(path.with_name(path.name + ".users"))
@@ -40,6 +52,16 @@ async def open_state(
             await db.close()
     finally:
         users.release()
+
+
+async def open_server(store: StoreSettings, report: Report = no_report) -> "Postgres":
+    """The database on the server that `store.url` names."""
+    try:
+        from openclaw.storage.postgres import Postgres
+    except ModuleNotFoundError as error:
+        raise StateError("store.url needs a driver: pip install 'openclaw-py[postgres]'") from error
+    assert store.url is not None
+    return await Postgres.open(store.url, STATE_MIGRATIONS, report, store.pool)
 
 
 def _refuse_old_gateway(state: Path, users: SharedLock, found: int, known: int) -> None:
