@@ -34,6 +34,7 @@ from openclaw.sessions.history import rows_of, spoken_lines, to_markdown
 from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.reply_text import shape
 from openclaw.sessions.transcript import build_context
+from openclaw.storage.settings import StoreSettings
 
 T = TypeVar("T")
 
@@ -129,10 +130,24 @@ def _with_index(read: Callable[[SessionIndex], Awaitable[T]]) -> T:
     """What `read` finds in the index of this home."""
 
     async def main() -> T:
-        async with open_state(Environment.of_process().home, SystemClock(), ProgressLine()) as (_, index):
+        environment = Environment.of_process()
+        async with open_state(environment.home, SystemClock(), _store(environment), ProgressLine()) as (_, index):
             return await read(index)
 
     return asyncio.run(main())
+
+
+def _store(environment: Environment) -> StoreSettings:
+    """Where the state is kept; the configuration is read whole only if it may say so."""
+    try:
+        text = environment.home.config.read_bytes()
+    except OSError:
+        return StoreSettings()
+    if b"store" not in text and b"$include" not in text:
+        return StoreSettings()
+    from openclaw.cli.home import read_home
+
+    return read_home()[1].config.store
 
 
 def _save(output: str, text: str) -> None:

@@ -22,6 +22,7 @@ from openclaw.gateway.state import open_state
 from openclaw.process.environment import Environment, Home
 from openclaw.process.tasks import SystemClock
 from openclaw.sessions.index import SessionRow
+from openclaw.storage.settings import StoreSettings
 from openclaw.version import __version__
 from openclaw.workspace.seed import workspace_of
 
@@ -94,7 +95,7 @@ def status_command(as_json: bool) -> None:
     home, config = environment.home, loaded.config
     agent = default_agent(config.agents)
     models = load_model_set(config, loaded.variables, home, local_servers(environment.environ))
-    sessions = asyncio.run(_sessions(home))
+    sessions = asyncio.run(_sessions(home, loaded.config.store))
     policy = config.tools.exec
     document = {
         "version": __version__,
@@ -129,6 +130,6 @@ def status_command(as_json: bool) -> None:
     show(document, facts(pairs, 10), as_json)
 
 
-async def _sessions(home: Home) -> Sequence[SessionRow]:
-    async with open_state(home, SystemClock(), ProgressLine()) as (_, index):
+async def _sessions(home: Home, store: StoreSettings) -> Sequence[SessionRow]:
+    async with open_state(home, SystemClock(), store, ProgressLine()) as (_, index):
         return await index.list()

@@ -223,7 +223,7 @@ async def open_app(
     """The parts of this process, with its state; closed with the block."""
     loaded = loaded or load(environment.home, environment.environ)
     async with (
-        open_state(environment.home, clock) as (db, index),
+        open_state(environment.home, clock, loaded.config.store) as (db, index),
         build_app(
             environment,
             loaded,

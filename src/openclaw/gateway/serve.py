@@ -45,7 +45,7 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
     clock, environment = launch.clock, launch.environment
     bus = EventBus()
     methods = MethodRegistry()
-    async with open_state(environment.home, clock, launch.report) as (db, index):
+    async with open_state(environment.home, clock, launch.loaded.config.store, launch.report) as (db, index):
         told = partial(security_rpc.tell_asked, bus), partial(security_rpc.tell_resolved, bus)
         cluster = _join_cluster(db, bus, clock)
         questions = (cluster.approvals if cluster else PendingApprovals)(db, clock, *told)

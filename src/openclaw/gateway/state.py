@@ -6,33 +6,36 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from openclaw.core.clock import Clock
 from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report
-from openclaw.core.secret import Secret
 from openclaw.gateway.process import running_gateway
 from openclaw.process.environment import Home
 from openclaw.sessions.index import SessionIndex
 from openclaw.storage.database import Database
 from openclaw.storage.locks import SharedLock
 from openclaw.storage.migrations import STATE_MIGRATIONS
+from openclaw.storage.settings import StoreSettings
 from openclaw.storage.sqlite import Sqlite
+
+if TYPE_CHECKING:
+    from openclaw.storage.postgres import Postgres
 
 
 @asynccontextmanager
 async def open_state(
-    home: Home, clock: Clock, report: Report = no_report
+    home: Home, clock: Clock, store: StoreSettings, report: Report = no_report
 ) -> AsyncIterator[tuple[Database, SessionIndex]]:
     """The database and the list of sessions, rebuilt from the transcripts when it is new."""
-    if url := os.environ.get("OPENCLAW_STORE_URL"):
+    if store.url:
+        server = await open_server(store, report)
         from openclaw.gateway.cluster.member import joined
-        from openclaw.storage.postgres import Postgres
 
-        server = await Postgres.open(Secret(url), STATE_MIGRATIONS, report)
         try:
-            async with joined(server, clock, os.environ) as joined_db:
-                yield joined_db, SessionIndex(joined_db, home.state, clock)
+            async with joined(server, clock, os.environ) as db:
+                yield db, SessionIndex(db, home.state, clock)
         finally:
             await server.close()
         return
@@ -41,17 +44,27 @@ async def open_state(
     users = SharedLock(path.with_name(path.name + ".users"))
     try:
         await asyncio.to_thread(users.take)
-        db = await Sqlite.open(path, STATE_MIGRATIONS, partial(_refuse_old_gateway, home.state, users), report)
+        file = await Sqlite.open(path, STATE_MIGRATIONS, partial(_refuse_old_gateway, home.state, users), report)
         try:
             await asyncio.to_thread(users.share)
-            index = SessionIndex(db, home.state, clock)
-            if not await db.read("SELECT 1 FROM transcripts LIMIT 1"):
+            index = SessionIndex(file, home.state, clock)
+            if not await file.read("SELECT 1 FROM transcripts LIMIT 1"):
                 await index.rebuild(report)
-            yield db, index
+            yield file, index
         finally:
-            await db.close()
+            await file.close()
     finally:
         users.release()
+
+
+async def open_server(store: StoreSettings, report: Report = no_report) -> "Postgres":
+    """The database on the server that `store.url` names."""
+    try:
+        from openclaw.storage.postgres import Postgres
+    except ModuleNotFoundError as error:
+        raise StateError("store.url needs a driver: pip install 'openclaw-py[postgres]'") from error
+    assert store.url is not None
+    return await Postgres.open(store.url, STATE_MIGRATIONS, report, store.pool)
 
 
 def _refuse_old_gateway(state: Path, users: SharedLock, found: int, known: int) -> None:

@@ -31,7 +31,7 @@ from openclaw.storage.postgres_server import (
     lock_number,
 )
 from openclaw.storage.postgres_session import ServerSession
-from openclaw.storage.postgres_sql import ENGINE_SCHEMA, ENGINE_VERSION, VERSIONS, quote, settle_statement
+from openclaw.storage.postgres_sql import ENGINE_SCHEMA, ENGINE_VERSION, GIVE_UP, VERSIONS, quote
 
 T = TypeVar("T")
 POOL_SIZE = 10
@@ -163,7 +163,7 @@ class Postgres:
 
     async def _commit(self, connection: PgConnection) -> None:
         connection.written += 1
-        text = f"{settle_statement(connection.id, connection.written)}; COMMIT"
+        text = f"SELECT store_written({quote(connection.id)}, {connection.written}, '{{}}'); COMMIT"
 
         async def commit(connection: PgConnection) -> None:
             await connection.execute(text)
@@ -181,7 +181,7 @@ class Postgres:
 
     async def _roll_back(self, connection: PgConnection) -> None:
         try:
-            if connection.is_in_transaction():
+            if not connection.is_closed() and connection.is_in_transaction():
                 await connection.execute("ROLLBACK", timeout=CONNECT_SECONDS)
         except (asyncio.CancelledError, *LOST, asyncpg.PostgresError, asyncpg.InterfaceError):
             connection.terminate()  # which undoes it too
@@ -190,20 +190,13 @@ class Postgres:
         """What the write of a broken connection changed; None when it was not committed, and never will be."""
 
         async def ask(connection: PgConnection) -> Any:
-            # Deleting the row waits for a write that is still at work, and prevents one that has not begun.
-            return await connection.fetchrow(
-                "DELETE FROM store_connections WHERE id = $1 RETURNING written, changed", broken.connection
-            )
+            # This waits for a write that is still at work, and prevents one that has not begun.
+            return await connection.fetchrow(GIVE_UP, broken.connection)
 
-        row: Any = None
         while True:
-            try:
+            with suppress(_Broken):  # asking again is harmless
                 row = await self._use(ask)
                 break
-            except _Broken as again:
-                # Asking deletes the answer: if that was committed too, nobody knows any more.
-                if await self._settle(again) is not None:
-                    raise self._server.away("it went away twice in a write: look whether it was made") from again
         if row is None:
             raise self._server.away("nothing is known of the last write: look whether it was made") from broken
         return tuple(row["changed"]) if row["written"] == broken.number else None

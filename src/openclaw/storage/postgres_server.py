@@ -38,6 +38,7 @@ LOST = (
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.InternalClientError,  # of the driver, when the server ends between two messages
 )
 """What ends a connection and says nothing about the statement."""
 _REGISTER = (
@@ -47,7 +48,7 @@ _REGISTER = (
 _FORGET = "DELETE FROM store_connections WHERE id = $1"
 
 
-class PgConnection(asyncpg.Connection):
+class PgConnection(asyncpg.Connection):  # type: ignore[misc]
     """A connection of the pool, and the name of its row in `store_connections`."""
 
     id = ""

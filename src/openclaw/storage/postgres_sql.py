@@ -5,7 +5,7 @@ ENGINE_SCHEMA = (
     """CREATE TABLE store_connections (
         id TEXT PRIMARY KEY, pid INTEGER NOT NULL, started TIMESTAMPTZ NOT NULL,
         seen_at TIMESTAMPTZ NOT NULL DEFAULT now(), written BIGINT NOT NULL DEFAULT 0,
-        changed BIGINT[] NOT NULL DEFAULT '{}'
+        changed BIGINT[] NOT NULL DEFAULT '{}', given_up BOOLEAN NOT NULL DEFAULT false
     ) WITH (fillfactor = 50)""",
     """CREATE TABLE store_leases (
         name TEXT PRIMARY KEY, epoch BIGINT NOT NULL, connection TEXT NOT NULL, holder TEXT NOT NULL,
@@ -18,6 +18,11 @@ ENGINE_SCHEMA = (
     BEGIN
         PERFORM 1 FROM store_leases WHERE name = lease AND epoch = mine FOR SHARE;
         IF NOT FOUND THEN RAISE 'lease lost: %', lease; END IF;
+    END $$""",
+    """CREATE FUNCTION store_written(writer TEXT, number BIGINT, result BIGINT[]) RETURNS VOID LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE store_connections SET written = number, changed = result WHERE id = writer AND NOT given_up;
+        IF NOT FOUND THEN RAISE 'this connection was given up'; END IF;
     END $$""",
     """CREATE FUNCTION store_write(
         writer TEXT, number BIGINT, lease TEXT, mine BIGINT, statements TEXT[], params TEXT[]
@@ -33,18 +38,14 @@ ENGINE_SCHEMA = (
             GET DIAGNOSTICS rows = ROW_COUNT;
             result := result || rows;
         END LOOP;
-        UPDATE store_connections SET written = number, changed = result WHERE id = writer;
-        IF NOT FOUND THEN RAISE 'this connection was given up'; END IF;
+        PERFORM store_written(writer, number, result);
         RETURN result;
     END $$""",
 )
 VERSIONS = "CREATE TABLE IF NOT EXISTS store_version (part TEXT PRIMARY KEY, version BIGINT NOT NULL)"
 ENGINE_VERSION = len(ENGINE_SCHEMA)
 
-
-def settle_statement(writer: str, number: int) -> str:
-    """Notes in a transaction that it is the last thing `writer` wrote."""
-    return f"UPDATE store_connections SET written = {number:d}, changed = '{{}}' WHERE id = {quote(writer)}"  # noqa: S608
+GIVE_UP = "UPDATE store_connections SET given_up = true WHERE id = $1 RETURNING written, changed"
 
 
 def quote(text: str) -> str:

@@ -26,8 +26,8 @@ class Node(GatewayProcess):
     """A gateway of a cluster."""
 
     def __init__(self, root: Path, name: str, url: str, config: dict[str, Any], *options: str) -> None:
-        home = NodeHome(root / name, OPENCLAW_NODE_NAME=name, OPENCLAW_STORE_URL=url)
-        home.configure(config)
+        home = NodeHome(root / name, OPENCLAW_NODE_NAME=name)
+        home.configure({**config, "store": {"url": url}})
         shared = root / "agents"
         shared.mkdir(exist_ok=True)
         (home.state / "agents").symlink_to(shared)
