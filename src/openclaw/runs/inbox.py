@@ -196,6 +196,8 @@ class Inbox:
 
 # Where people were last heard.
 
+ROUTES = "last_routes"
+"""Tells other gateways that a person was heard elsewhere."""
 NOWHERE = ("none", "webchat", "main")
 """Targets that are no channel: what is said stays in the conversation."""
 
@@ -299,3 +301,8 @@ class LastRoutes:
             },
         )
         (await self._all())[key] = route
+        await self._db.notify(ROUTES, key)
+
+    def forget(self) -> None:
+        """Another gateway has heard somebody: what we know may be old."""
+        self._routes = None

@@ -137,7 +137,8 @@ async def each(queue: asyncio.Queue[str]) -> AsyncIterator[str]:
 async def find_run(db: Database, table: str, wanted: str, none: str) -> str:
     """The id of the run in `table` that `wanted` is, or is the unique beginning of; `none` ends the error otherwise."""
     rows = await db.read(
-        f"SELECT DISTINCT run_id FROM {table} WHERE substr(run_id, 1, CAST(:size AS INTEGER)) = :start ORDER BY run_id LIMIT 2",  # noqa: S608
+        f"SELECT DISTINCT run_id FROM {table} "  # noqa: S608
+        "WHERE substr(run_id, 1, CAST(:size AS INTEGER)) = :start ORDER BY run_id LIMIT 2",
         {"start": wanted, "size": len(wanted)},
     )
     if not rows:

@@ -54,13 +54,21 @@ _SCHEMA = (
         agent TEXT PRIMARY KEY, node TEXT NOT NULL DEFAULT '', epoch BIGINT NOT NULL DEFAULT 0,
         pinned TEXT NOT NULL DEFAULT '', taken_at BIGINT NOT NULL DEFAULT 0
     ) WITH (fillfactor = 70)""",
-    "CREATE TABLE IF NOT EXISTS cluster_secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    # What all nodes know: the version of these tables, and the secret they prove to each other.
+    "CREATE TABLE IF NOT EXISTS cluster_settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     # Whose input it is, and how it queues: any node accepts, the holder of the agent takes.
     """ALTER TABLE inputs ADD COLUMN IF NOT EXISTS agent TEXT GENERATED ALWAYS AS
         (CASE WHEN session_key LIKE 'agent:%' THEN split_part(session_key, ':', 2) ELSE 'main' END) STORED""",
     "ALTER TABLE inputs ADD COLUMN IF NOT EXISTS rules TEXT NOT NULL DEFAULT ''",
     "CREATE INDEX IF NOT EXISTS inputs_in_work ON inputs (agent) WHERE state IN ('queued', 'running')",
+    # Several nodes put messages in at once: each gets a place of its own.
+    "CREATE SEQUENCE IF NOT EXISTS outbox_positions",
+    "SELECT setval('outbox_positions', (SELECT COALESCE(MAX(position), 0) + 1 FROM outbox))",
+    """CREATE OR REPLACE FUNCTION outbox_place() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN NEW.position := nextval('outbox_positions'); RETURN NEW; END $$""",
+    "CREATE OR REPLACE TRIGGER outbox_place BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION outbox_place()",
 )
+SCHEMA = "1"
 _NODES = """
     SELECT n.*, EXISTS (SELECT 1 FROM pg_locks AS k WHERE k.locktype = 'advisory' AND k.objsubid = 1 AND k.granted AND
         k.classid::bigint = n.lock_high AND k.objid::bigint = n.lock_low) AS locked,
@@ -133,14 +141,21 @@ class ClusterMember:
     async def join(self) -> None:
         """Enters this node as a guest: it may accept and write, and holds nothing yet."""
         async with self._plain.transaction("cluster") as tx:
-            for statement in _SCHEMA:
-                await tx.write(statement)
-            await tx.write(
-                "INSERT INTO cluster_secrets (name, value) VALUES ('peers', :value) ON CONFLICT DO NOTHING",
-                {"value": secrets.token_urlsafe(32)},
-            )
-            rows = await tx.read("SELECT value FROM cluster_secrets WHERE name = 'peers'")
-            self.secret = Secret(rows[0]["value"])
+            made = bool((await tx.read("SELECT to_regclass('cluster_settings') IS NOT NULL AS made"))[0]["made"])
+            known = dict.fromkeys(("schema", "secret"), "")
+            if made:
+                known |= {row["name"]: row["value"] for row in await tx.read("SELECT * FROM cluster_settings")}
+            if known["schema"] != SCHEMA:
+                known = {"secret": secrets.token_urlsafe(32), **{k: v for k, v in known.items() if v}, "schema": SCHEMA}
+                for statement in _SCHEMA:
+                    await tx.write(statement)
+                for name, value in known.items():
+                    await tx.write(
+                        "INSERT INTO cluster_settings (name, value) VALUES (:name, :value) "
+                        "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                        {"name": name, "value": value},
+                    )
+            self.secret = Secret(known["secret"])
         self._lease = await self._plain.lease(f"node:{self.me}", self.me)
         if self._lease is None:
             raise StateError("the lease of this node cannot be had: start it again")

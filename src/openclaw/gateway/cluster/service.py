@@ -28,6 +28,7 @@ from openclaw.gateway.services import Services
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.rpc import FindsMethods, RpcMethod
 from openclaw.runs.events import RunAccepted, RunEvent, RunResumed, RunSettled
+from openclaw.runs.inbox import ROUTES
 from openclaw.runs.projection import EventProjection
 from openclaw.security.pending import PendingApprovals
 from openclaw.security.rpc import approval_to_json
@@ -84,6 +85,7 @@ class ClusterService:
         yield "cluster links", self.links.keep
         yield "cluster events", self.relay.keep
         yield "cluster approvals", self._follow_approvals
+        yield "cluster routes", self._follow_routes
         yield "cluster fence", partial(self._watch, launch.control)
         if launch.server is not None:
             yield "cluster readiness", partial(self._report, launch.server.front)
@@ -140,6 +142,12 @@ class ClusterService:
             self._asked.set()
         if notice.event != "exec.approval.requested":
             self._bus.publish(notice.event, notice.payload, notice.session_key, here=False)
+
+    async def _follow_routes(self) -> None:
+        """Where people were heard last is known on all nodes."""
+        async with self.member.db.listen(ROUTES) as heard:
+            async for _ in heard:
+                self._services.outbox.routes.forget()
 
     async def _follow_approvals(self) -> None:
         while True:
