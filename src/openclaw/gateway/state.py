@@ -14,6 +14,7 @@ from openclaw.core.progress import Report, no_report
 from openclaw.gateway.process import running_gateway
 from openclaw.process.environment import Home
 from openclaw.sessions.index import SessionIndex
+from openclaw.sessions.transcript_store import DatabaseTranscripts
 from openclaw.storage.database import Database
 from openclaw.storage.locks import SharedLock
 from openclaw.storage.migrations import STATE_MIGRATIONS
@@ -32,7 +33,7 @@ async def open_state(
     if store.url:
         server = await open_server(store, report)
         try:
-            yield server, SessionIndex(server, home.state, clock)
+            yield server, SessionIndex(server, home.state, clock, DatabaseTranscripts(server, home.state))
         finally:
             await server.close()
         return
