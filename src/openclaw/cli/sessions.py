@@ -120,7 +120,7 @@ def export(session: str, output: str | None, kind: str, html: bool) -> None:
 async def _find(session: str, index: SessionIndex) -> tuple[SessionRow, Path]:
     """The session that is meant, and its transcript."""
     row = await index.find(session)
-    path = index.path(row.agent_id, row.session_id)
+    path = await index.fetch(row.agent_id, row.session_id)
     if not path.exists():
         raise NotFound(f"nothing has been said in {row.session_key} yet")
     return row, path

@@ -133,7 +133,7 @@ class App:
             live, state, clock, self.sandboxes, self.workspaces, approver, self.memories, plugins, self.routes.look_at
         )
         self._settled = SessionAllowlist()
-        self.locks = WriteLocks(clock, config.session.write_lock.acquire_timeout_ms / 1000)
+        self.locks = WriteLocks(clock, config.session.write_lock.acquire_timeout_ms / 1000, index.lines)
         self.lifecycle = SessionLifecycle(
             db, index, self.locks, clock, live.agents, self._session_ended, self.run_hooks.session_resets
         )

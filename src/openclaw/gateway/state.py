@@ -14,6 +14,7 @@ from openclaw.core.progress import Report, no_report
 from openclaw.gateway.process import running_gateway
 from openclaw.process.environment import Home
 from openclaw.sessions.index import SessionIndex
+from openclaw.sessions.transcript_store import DatabaseTranscripts
 from openclaw.storage.database import Database
 from openclaw.storage.locks import SharedLock
 from openclaw.storage.migrations import STATE_MIGRATIONS
@@ -35,7 +36,7 @@ async def open_state(
 
         try:
             async with joined(server, clock, os.environ) as db:
-                yield db, SessionIndex(db, home.state, clock)
+                yield db, SessionIndex(db, home.state, clock, DatabaseTranscripts(db, home.state))
         finally:
             await server.close()
         return

@@ -32,6 +32,7 @@ from openclaw.sessions.transcript import (
     UnknownEntry,
     path_to_leaf,
 )
+from openclaw.sessions.transcript_store import KeepsLines, lock_path
 from openclaw.storage.atomic import private_directory, sync_directory
 from openclaw.storage.locks import Holder, KernelLock, read_holder
 
@@ -322,14 +323,12 @@ class TranscriptFile:
 WAITS = Backoff(0.01, 0.25)
 
 
-def lock_path(transcript: Path) -> Path:
-    return transcript.with_name(transcript.name + ".lock")
-
-
 class WriteLocks:
     """The session write locks of this process."""
 
-    def __init__(self, clock: Clock, acquire_timeout: float = 60.0) -> None:
+    def __init__(self, clock: Clock, acquire_timeout: float = 60.0, store: KeepsLines | None = None) -> None:
+        self.store = store
+        """Where transcripts are kept beside their files, if anywhere."""
         self._clock = clock
         self._timeout = acquire_timeout
         self._writers: dict[Path, str] = {}
@@ -337,7 +336,10 @@ class WriteLocks:
 
     @asynccontextmanager
     async def writing(self, transcript: Path, writer: str) -> AsyncIterator[None]:
-        """Holds the lock of `transcript` for `writer`; raises `SessionBusy` when it is not free in time."""
+        """Holds the lock of `transcript` for `writer`; raises `SessionBusy` when it is not free in time.
+
+        The file is up to date inside the block, and what was appended is kept at its end.
+        """
         path = lock_path(transcript)
         if self._writers.get(path) == writer:
             raise SessionBusy(
@@ -361,7 +363,14 @@ class WriteLocks:
             await self._clock.sleep(min(WAITS.after(tried), max(0.0, deadline - self._clock.now())))
         self._writers[path] = writer
         try:
-            yield
+            if self.store is None:
+                yield
+                return
+            await self.store.begin(transcript)
+            try:
+                yield
+            finally:
+                await self.store.save(transcript)
         finally:
             del self._writers[path]
             lock.release()

@@ -15,9 +15,10 @@ from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Usage
 from openclaw.core.progress import Report, no_report, reported
-from openclaw.sessions.files import LoadedTranscript, load, lock_path
+from openclaw.sessions.files import LoadedTranscript, load
 from openclaw.sessions.reset import LastContact
 from openclaw.sessions.transcript import ConversationTotals, MessageEntry, TranscriptHeader, headline, tally, title_of
+from openclaw.sessions.transcript_store import DatabaseTranscripts, FileTranscripts, TranscriptStore, lock_path
 from openclaw.storage.database import Database, Transaction
 from openclaw.storage.locks import Holder, KernelLock
 
@@ -83,13 +84,22 @@ class Rebuilt(Struct, frozen=True):
 class SessionIndex:
     """Maps session keys to transcripts, with title, status and totals of each."""
 
-    def __init__(self, db: Database, state: Path, clock: Clock) -> None:
+    def __init__(self, db: Database, state: Path, clock: Clock, lines: DatabaseTranscripts | None = None) -> None:
+        self.lines = lines
+        """Keeps the lines of transcripts in the database; None when their files are all there is."""
+        self.store: TranscriptStore = lines or FileTranscripts(state)
         self._db = db
         self.state = state
         self._clock = clock
 
     def path(self, agent_id: str, session_id: str) -> Path:
         return self.state / "agents" / agent_id / "sessions" / f"{session_id}.jsonl"
+
+    async def fetch(self, agent_id: str, session_id: str) -> Path:
+        """The file of a transcript, up to date; it may not be there."""
+        path = self.path(agent_id, session_id)
+        await self.store.fetch(path)
+        return path
 
     async def get(self, key: SessionKey) -> SessionRow | None:
         rows = await self._db.look("SELECT * FROM sessions WHERE session_key = :key", {"key": str(key)})
@@ -180,6 +190,8 @@ class SessionIndex:
 
     async def rebuild(self, report: Report = no_report) -> Rebuilt:
         """Updates the list from the transcripts; reads only those that changed."""
+        for path in await self.store.sizes():
+            await self.store.fetch(path)
         paths = [
             path
             for path in sorted(self.state.glob("agents/*/sessions/*.jsonl"))

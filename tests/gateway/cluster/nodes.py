@@ -28,9 +28,6 @@ class Node(GatewayProcess):
     def __init__(self, root: Path, name: str, url: str, config: dict[str, Any], *options: str) -> None:
         home = NodeHome(root / name, OPENCLAW_NODE_NAME=name)
         home.configure({**config, "store": {"url": url}})
-        shared = root / "agents"
-        shared.mkdir(exist_ok=True)
-        (home.state / "agents").symlink_to(shared)
         super().__init__(home, *options)
         self.name = name
 

@@ -178,7 +178,7 @@ class SessionCommands:
         if kind not in ("md", "markdown", "jsonl"):
             raise InvalidRequest("write: /export-session md or jsonl; `openclaw sessions export --html` makes a page")
         row = await self._index.get(call.key)
-        path = self._index.path(row.agent_id, row.session_id) if row else None
+        path = await self._index.fetch(row.agent_id, row.session_id) if row else None
         if row is None or path is None or not path.exists():
             raise NotFound("nothing has been said in this conversation yet")
         name = re.sub(r"[^a-z0-9]+", "-", (row.title or call.key.rest).lower()).strip("-")[:40] or "conversation"
