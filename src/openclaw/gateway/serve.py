@@ -31,7 +31,7 @@ from openclaw.runs.recovery import Diagnosis, StuckLimits, StuckMonitor, report_
 from openclaw.runs.worker import RunService
 from openclaw.security import rpc as security_rpc
 from openclaw.security.pending import PendingApprovals
-from openclaw.storage.database import Database
+from openclaw.storage.database import Database, LeaseLost
 
 if TYPE_CHECKING:
     from openclaw.gateway.cluster.service import ClusterService
@@ -49,23 +49,27 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
         told = partial(security_rpc.tell_asked, bus), partial(security_rpc.tell_resolved, bus)
         cluster = _join_cluster(db, bus, clock)
         questions = (cluster.approvals if cluster else PendingApprovals)(db, clock, *told)
-        async with (
-            questions.serving(take_over=launch.background),
-            build_app(
-                environment,
-                launch.loaded,
-                db,
-                index,
-                clock,
-                questions,
-                bus,
-                open_provider,
-                methods=methods,
-                safe=launch.safe,
-            ) as app,
-            _serving(launch, app, bus, methods, questions, cluster) as parts,
-        ):
-            yield parts
+        try:
+            async with (
+                questions.serving(take_over=launch.background),
+                build_app(
+                    environment,
+                    launch.loaded,
+                    db,
+                    index,
+                    clock,
+                    questions,
+                    bus,
+                    open_provider,
+                    methods=methods,
+                    safe=launch.safe,
+                ) as app,
+                _serving(launch, app, bus, methods, questions, cluster) as parts,
+            ):
+                yield parts
+        except* LeaseLost:
+            # Other nodes have taken over from this one: what it wanted to write at its end is theirs by now.
+            log.warning("this node ends without having written everything")
 
 
 def _join_cluster(db: Database, bus: EventBus, clock: Clock) -> "ClusterService | None":

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from openclaw.gateway.process import running_gateway
 from openclaw.testing import TemporaryHome
 from tests.e2e.gateway_process import GatewayProcess
 
@@ -38,6 +39,12 @@ class Node(GatewayProcess):
 
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
+
+    def find(self) -> None:
+        """Learns its port after it has begun anew by itself."""
+        found = running_gateway(self.home.state)
+        assert found is not None, self.output()
+        self.port = found.port
 
 
 @contextmanager

@@ -165,6 +165,7 @@ async def test_a_node_that_was_stopped_for_long_writes_nothing_when_it_wakes_up(
             # It finds that it was taken for gone, and begins again as another node, which gets its agents back.
             held = await until_spread(here, "one", "two")
             assert held[agent] == "two"
+            two.find()
             async with two.client() as there:
                 assert await history(there, agent) == before == ["user", "assistant"]
                 assert "From the other." in said(await ask(there, agent, "run"))

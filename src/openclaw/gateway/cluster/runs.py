@@ -3,23 +3,26 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
 from openclaw.core.clock import millis
+from openclaw.core.errors import StateError
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.cluster.member import INPUTS, ClusterMember
 from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome
 from openclaw.runs.queue import QueuedRun, QueueRules
 from openclaw.runs.request import ResumedRun, RunRequest, Submission, repeated_submission
 from openclaw.runs.worker import RunService
-from openclaw.storage.database import Row
+from openclaw.storage.database import LeaseLost, Row
 
 log = logging.getLogger("openclaw.cluster")
 
+RETRY = 1.0
 LOOK_AGAIN = 2.0
 """Seconds after which the holder of agents looks for inputs that nobody told it of."""
 _FREE = "state IN ('queued', 'running') AND (owner = '' OR owner NOT IN (SELECT node_id FROM cluster_nodes))"
@@ -144,6 +147,8 @@ class ClusterRuns(RunService):
                     log.info("took up the run %s: %s", entry.run_id, taken.given_up or "goes on here")
                 else:
                     await self._begin(entry, rules)
+                if entry.run_id in self._ended:
+                    self._ended[entry.run_id].set()  # whoever waits for it waits here from now on
 
     async def _begin(self, entry: InboxEntry, rules: QueueRules | None) -> None:
         """An input that another node accepted and nobody has worked on."""
@@ -205,11 +210,10 @@ class ClusterRuns(RunService):
                     return entry.outcome if entry else None
                 if run_id in self._ends:
                     return await super().wait(run_id, left)
-                try:
+                with suppress(TimeoutError):
                     async with asyncio.timeout(min(LOOK_AGAIN, left)):
                         await ended.wait()
-                except TimeoutError:
-                    continue
+                ended.clear()
         finally:
             self._ended.pop(run_id, None)
 
@@ -232,6 +236,19 @@ class ClusterRuns(RunService):
 
     def is_running(self, key: SessionKey) -> bool:
         return super().is_running(key) or bool(self.active(key))
+
+    async def _settle(self, run_ids: Sequence[str], *parts: Any) -> None:
+        """Waits for a database that is away; what another node carries out by now is not ended here."""
+        while True:
+            try:
+                await super()._settle(run_ids, *parts)
+                return
+            except LeaseLost:
+                log.warning("the end of %s is not written: another node has it", ", ".join(run_ids))
+                return
+            except StateError as error:
+                log.error("the end of %s cannot be written yet: %s", ", ".join(run_ids), error.message)
+                await self._clock.sleep(RETRY)
 
     def abandon(self) -> int:
         """Others carry out our runs by now: ours end without a word."""
