@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from openclaw.core.clock import Clock
 from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report
@@ -16,6 +18,7 @@ from openclaw.process.environment import Home
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.transcript_store import DatabaseTranscripts
 from openclaw.storage.database import Database
+from openclaw.storage.documents import sharing
 from openclaw.storage.locks import SharedLock
 from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.settings import StoreSettings
@@ -35,8 +38,9 @@ async def open_state(
         from openclaw.gateway.cluster.member import joined
 
         try:
-            async with joined(server, clock, os.environ) as db:
-                yield db, SessionIndex(db, home.state, clock, DatabaseTranscripts(db, home.state))
+            with sharing(partial(open_server, structs.replace(store, pool=2)), home.state):
+                async with joined(server, clock, os.environ) as db:
+                    yield db, SessionIndex(db, home.state, clock, DatabaseTranscripts(db, home.state))
         finally:
             await server.close()
         return

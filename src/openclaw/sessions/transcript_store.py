@@ -3,8 +3,8 @@
 A transcript is always a file here while it is read or written. On one machine that file is all there is. With a server
 its lines are in the database, and the file is a copy: it is brought up to date before it is read or written, and `save`
 adds the lines that were appended. A line is there for everybody when `save` has returned. It is added only where the
-transcript ends as the writer has seen it, so two writers cannot both continue a conversation; the running digest over all
-lines tells whether a copy is the conversation.
+transcript ends as the writer has seen it, so two writers cannot both continue a conversation; the running digest over
+all lines tells whether a copy is the conversation.
 """
 
 import asyncio
