@@ -1,4 +1,4 @@
-"""Kills three gateways on one PostgreSQL while they are busy, and the server too: scripts/soak cluster [KILLS [AGENTS]].
+"""Kills three gateways on one PostgreSQL while they are busy, and the server: scripts/soak cluster [KILLS [AGENTS]].
 
 Nodes are killed and started again; every tenth time the database is, every fifteenth a node is stopped until the others
 have taken over, and woken up again. At the end the tables are asked: every accepted message has one outcome and is in
@@ -75,9 +75,8 @@ class ClusterReport(Struct, kw_only=True):
 class Load:
     """Clients that talk to agents by way of any node, each asks, waits for the answer and asks the next."""
 
-    def __init__(self, nodes: list[Node], agents: list[str], chance: random.Random) -> None:
+    def __init__(self, nodes: list[Node], chance: random.Random) -> None:
         self._nodes = nodes
-        self._agents = agents
         self._chance = chance
         self.accepted: set[str] = set()
         self.outcomes: dict[str, str] = {}
@@ -136,29 +135,32 @@ class People:
 class Chaos:
     """What goes wrong."""
 
-    def __init__(self, nodes: list[Node], server: PostgresServer, url: str, chance: random.Random) -> None:
+    def __init__(
+        self, nodes: list[Node], server: PostgresServer, url: str, chance: random.Random, database_every: int
+    ) -> None:
         self._nodes = nodes
         self._server = server
         self._url = url
-        self._chance = chance
+        self.chance = chance
+        self._database_every = database_every
         self.report = ClusterReport()
 
     async def round(self, number: int) -> None:
-        if number % DATABASE_EVERY == 0:
+        if number % self._database_every == 0:
             await asyncio.to_thread(self._server.kill)
-            await asyncio.sleep(self._chance.uniform(0.0, 1.0))
+            await asyncio.sleep(self.chance.uniform(0.0, 1.0))
             await asyncio.to_thread(self._server.start)
             self.report.crashes += 1
             await asyncio.sleep(2.0)
-        elif number % STOP_EVERY == 0:
-            node = self._chance.choice(self._nodes)
+        elif number % STOP_EVERY == STOP_EVERY // 2:
+            node = self.chance.choice(self._nodes)
             node.signal(signal.SIGSTOP)
             await asyncio.sleep(STOPPED)
             node.signal(signal.SIGCONT)
             self.report.stops += 1
             await self._until_ready(node)
         else:
-            node = self._chance.choice(self._nodes)
+            node = self.chance.choice(self._nodes)
             began = time.monotonic()
             await asyncio.to_thread(node.kill)
             self.report.kills += 1
@@ -222,7 +224,9 @@ def settings(root: Path, model: MockModelServer, matrix: MatrixServer, agents: l
     return config
 
 
-async def soak(folder: Path, kills: int, count: int = 12, seed: int = 1, say: Any = print) -> ClusterReport:
+async def soak(
+    folder: Path, kills: int, count: int = 12, seed: int = 1, database_every: int = DATABASE_EVERY, say: Any = print
+) -> ClusterReport:
     """Lets so many things go wrong, lets everything finish, and looks at the tables."""
     chance, agents, began = random.Random(seed), [f"a{number}" for number in range(count)], time.monotonic()
     programs = postgres_programs()
@@ -237,7 +241,8 @@ async def soak(folder: Path, kills: int, count: int = 12, seed: int = 1, say: An
             try:
                 for node in nodes:
                     await asyncio.to_thread(node.start)
-                report = await _storm(nodes, server, url, agents, matrix, chance, kills, say)
+                chaos = Chaos(nodes, server, url, chance, database_every)
+                report = await _storm(nodes, url, agents, matrix, chaos, kills, say)
             finally:
                 for node in nodes:
                     node.__exit__()
@@ -248,16 +253,10 @@ async def soak(folder: Path, kills: int, count: int = 12, seed: int = 1, say: An
 
 
 async def _storm(
-    nodes: list[Node],
-    server: PostgresServer,
-    url: str,
-    agents: list[str],
-    matrix: MatrixServer,
-    chance: random.Random,
-    kills: int,
-    say: Any,
+    nodes: list[Node], url: str, agents: list[str], matrix: MatrixServer, chaos: "Chaos", kills: int, say: Any
 ) -> ClusterReport:
-    load, people, chaos = Load(nodes, agents, chance), People(matrix), Chaos(nodes, server, url, chance)
+    chance = chaos.chance
+    load, people = Load(nodes, chance), People(matrix)
     async with nodes[0].client() as client:
         for agent in agents[:4]:
             job = {

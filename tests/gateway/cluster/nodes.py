@@ -37,6 +37,10 @@ class Node(GatewayProcess):
         assert self.process is not None
         return self.process.pid
 
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 

@@ -5,12 +5,17 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 from openclaw.core.secret import Secret
+from openclaw.gateway.process import RunningGateway, ask_health, running_gateway
 from openclaw.protocol.client import GatewayClient
 from openclaw.testing import calls, says
 from openclaw.testing.server import Hangs, MockModelServer, Pauses, Reply
+from tests.channels.matrix.server import TOKEN as MATRIX_TOKEN
+from tests.channels.matrix.server import MatrixServer
+from tests.commandline import typed
 from tests.e2e.gateway_process import collect
 from tests.gateway.cluster.nodes import Node, nodes
 
@@ -228,3 +233,107 @@ async def test_an_agent_moves_and_a_node_drains_on_request(tmp_path: Path, postg
             assert said(await ask(here, agent, "run")) == "Here it is."
             await here.call("cluster.drain", {"node": "one", "undo": True})
             assert (await until_spread(here, "one", "two"))[agent] == "one"
+
+
+async def test_one_node_speaks_for_an_account_and_another_one_after_it_is_gone(
+    tmp_path: Path, postgres_url: Secret
+) -> None:
+    with MockModelServer([says("Hello, person.")]) as model, MatrixServer() as matrix:
+        account = {"homeserver": matrix.url, "accessToken": MATRIX_TOKEN, "autoJoin": "always"}
+        config = {"channels": {"matrix": {**account, "dmPolicy": "open", "allowFrom": ["*"]}}}
+        with nodes(tmp_path, postgres_url.reveal(), settings(tmp_path, model, **config), "one", "two") as both:
+            for count in (1, 2):
+                matrix.says(f"hello {count}", sender="@person:test")
+                await until(lambda count=count: len(matrix.sent) == count)  # type: ignore[misc]
+                speaking = [node for node in both if node.alive and await speaks(node)]
+                assert len(speaking) == 1
+                speaking[0].kill()
+            assert len(model.requests) == 2
+
+
+async def speaks(node: Node) -> bool:
+    async with node.client() as client:
+        told = await client.call("channels.status")
+        return any(account["connected"] for accounts in told["channelAccounts"].values() for account in accounts)
+
+
+async def until(happened: Any) -> None:
+    async with asyncio.timeout(90):
+        while not happened():
+            await asyncio.sleep(0.05)
+
+
+async def test_a_job_runs_once_for_each_slot_whichever_node_sees_it(tmp_path: Path, postgres_url: Secret) -> None:
+    with (
+        MockModelServer([says("Done.")]) as model,
+        nodes(tmp_path, postgres_url.reveal(), settings(tmp_path, model), "one", "two") as (one, two),
+    ):
+        async with one.client() as here, two.client() as there:
+            await until_spread(here, "one", "two")
+            job = await here.call(
+                "cron.add",
+                {
+                    "name": "tick",
+                    "agentId": AGENTS[0],
+                    "schedule": {"kind": "every", "everyMs": 1_000},
+                    "sessionTarget": "isolated",
+                    "wakeMode": "now",
+                    "payload": {"kind": "agentTurn", "message": "tick"},
+                    "delivery": {"mode": "none"},
+                },
+            )
+            await asyncio.to_thread(model.until_asked, 3)
+            await there.call("cron.remove", {"id": job["id"]})
+            told = await there.call("cron.runs", {"id": job["id"]})
+            slots = [run["runId"] for run in told["entries"]]
+            assert len(slots) == len(set(slots)) and len(slots) <= len(model.requests) <= len(slots) + 1
+
+
+async def test_an_answer_over_http_is_streamed_from_another_node(tmp_path: Path, postgres_url: Secret) -> None:
+    with MockModelServer([says("Hello from somewhere.", piece=3)]) as model:
+        enabled = {"gateway": {"http": {"endpoints": {"chatCompletions": {"enabled": True}}}}}
+        config = settings(tmp_path, model, **enabled)
+        with nodes(tmp_path, postgres_url.reveal(), config, "one", "two") as (one, two):
+            async with one.client() as here:
+                agent = agent_on(await until_spread(here, "one", "two"), two)
+            key = one.token.reveal()
+            client = openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{one.port}/v1", api_key=key, max_retries=0)
+            async with client:
+                asked: Any = [{"role": "user", "content": "hello"}]
+                stream = await client.chat.completions.create(model=f"openclaw/{agent}", messages=asked, stream=True)
+                said = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
+            assert "".join(said) == "Hello from somewhere."
+
+
+async def test_the_command_line_shows_and_empties_nodes(tmp_path: Path, postgres_url: Secret) -> None:
+    with (
+        MockModelServer([says("Here it is.")]) as model,
+        nodes(tmp_path, postgres_url.reveal(), settings(tmp_path, model), "one", "two") as (one, two),
+    ):
+        async with one.client() as here:
+            await until_spread(here, "one", "two")
+        shown = await asyncio.to_thread(typed(one.home), "cluster", "status")
+        assert "2 node(s), 6 agent(s)" in shown.out, shown
+        listed = await asyncio.to_thread(typed(one.home), "cluster", "nodes")
+        assert "one (this one)" in listed.out and "two" in listed.out
+        drained = await asyncio.to_thread(typed(one.home), "cluster", "drain", "two")
+        assert "holds nothing any more" in drained.out, drained
+        await until(lambda: ask_health(running(two)).failing == ("draining",))
+        assert not ask_health(running(two)).ready
+        back = await asyncio.to_thread(typed(one.home), "cluster", "drain", "two", "--undo")
+        assert back.code == 0
+        async with one.client() as here:
+            agent = agent_on(await until_spread(here, "one", "two"), two)
+        moved = await asyncio.to_thread(typed(two.home), "cluster", "move", agent, "one")
+        assert moved.code == 0
+        async with two.client() as there, asyncio.timeout(60):
+            while (await holders(there)).get(agent) != "one":
+                await asyncio.sleep(0.05)
+        unknown = await asyncio.to_thread(typed(two.home), "cluster", "move", agent, "nowhere")
+        assert unknown.code != 0 and "there is one, two" in unknown.err
+
+
+def running(node: Node) -> RunningGateway:
+    found = running_gateway(node.home.state)
+    assert found is not None
+    return found
