@@ -246,6 +246,7 @@ class ClientApi:
         groups = chain(self._run_methods(projection, commands, queue), self._other_methods(editor, questions))
         for method in chain.from_iterable(groups):
             own_methods.add(method)
+        webhooks = cluster.webhooks(self.channels) if cluster else self.channels
         for method in cluster.methods(self._methods) if cluster else ():
             own_methods.add(method)
         self.routes: list[BaseRoute] = []
@@ -262,7 +263,7 @@ class ClientApi:
                 self._current_secret,
                 self._measured,
                 own_methods,
-                self.channels,
+                webhooks,
             )
 
     def _run_methods(

@@ -124,7 +124,7 @@ async def _serving(
             await report_resumed(sessions, app.system_events, app.turns, await runs.resume())
         if cluster is not None:
             await cluster.enter(launch)
-        boot = BootRunner(runs, app.workspaces, live.agents)
+        boot = BootRunner(runs, app.workspaces, live.agents, *([cluster.member.holds] if cluster else []))
         async with (
             subagents.serving(),
             services.automation.serving(fires=fires),

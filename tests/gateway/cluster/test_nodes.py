@@ -15,6 +15,8 @@ from openclaw.testing import calls, says
 from openclaw.testing.server import Hangs, MockModelServer, Pauses, Reply
 from tests.channels.matrix.server import TOKEN as MATRIX_TOKEN
 from tests.channels.matrix.server import MatrixServer
+from tests.channels.webhook.server import SECRET as WEBHOOK_SECRET
+from tests.channels.webhook.server import WebhookProgram, post
 from tests.commandline import typed
 from tests.e2e.gateway_process import collect
 from tests.gateway.cluster.nodes import Node, nodes
@@ -337,3 +339,34 @@ def running(node: Node) -> RunningGateway:
     found = running_gateway(node.home.state)
     assert found is not None
     return found
+
+
+async def test_a_command_without_a_gateway_of_its_own_asks_the_cluster_or_answers_itself(
+    tmp_path: Path, postgres_url: Secret
+) -> None:
+    with MockModelServer([says("Here it is.")]) as model:
+        config = settings(tmp_path, model)
+        aside = Node(tmp_path, "aside", postgres_url.reveal(), config)
+        with nodes(tmp_path, postgres_url.reveal(), config, "one", "two") as (one, two):
+            async with one.client() as here:
+                agent = agent_on(await until_spread(here, "one", "two"), two)
+            words = ("agent", "--agent", agent, "--message", "hello")
+            asked = await asyncio.to_thread(typed(aside.home), *words)
+            assert "Here it is." in asked.out, asked
+            async with one.client() as here:
+                assert await history(here, agent) == ["user", "assistant"]
+        # Nobody is left: it holds the agent for as long as it takes, once it is sure that they are gone.
+        alone = await asyncio.to_thread(typed(aside.home), *words)
+        assert "Here it is." in alone.out, alone
+
+
+async def test_a_platforms_call_is_taken_by_any_node(tmp_path: Path, postgres_url: Secret) -> None:
+    with MockModelServer([says("Here it is.")]) as model, WebhookProgram() as program:
+        section = {"secret": WEBHOOK_SECRET, "url": f"{program.url}/take", "dmPolicy": "open", "allowFrom": ["*"]}
+        config = settings(tmp_path, model, channels={"webhook": section})
+        with nodes(tmp_path, postgres_url.reveal(), config, "one", "two") as both:
+            for count, node in enumerate(both, 1):
+                call = program.call(text=f"hello {count}")
+                await until(lambda node=node, call=call: post(node.port, "/webhook", call).status_code == 202)  # type: ignore[misc]
+                await asyncio.to_thread(program.hears, count)
+            assert program.texts() == ["Here it is."] * 2

@@ -19,7 +19,7 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, StateError
 from openclaw.core.secret import Secret
 from openclaw.gateway.cluster.database import FencedDatabase
-from openclaw.gateway.cluster.placement import ClusterNode, PlacedAgent, choose_node, plan
+from openclaw.gateway.cluster.placement import ClusterNode, PlacedAgent, PlacementPlan, choose_node, plan
 from openclaw.process.tasks import wait_first
 from openclaw.storage.database import Database, Lease, LeaseLost, Row, Transaction
 from openclaw.storage.postgres import Postgres
@@ -123,6 +123,8 @@ class ClusterMember:
         self._unlocked: dict[str, float] = {}
         self._guest = True
         self._told = 0.0
+        self._urgent: dict[str, Any] = {}
+        """What other nodes must know at once, as they were told last."""
 
     # As the owner of rows.
 
@@ -244,6 +246,7 @@ class ClusterMember:
             return
         await self.db.write(_TAKE, {"me": self.me, "now": millis(self._clock), "agents": json.dumps(sorted(agents))})
         await self._announce()
+        self.changed.set()
 
     async def release(self, agent: str) -> None:
         """Gives an agent away that is idle."""
@@ -358,14 +361,13 @@ class ClusterMember:
 
     async def settle(self) -> None:
         """Takes the agents that belong here, and gives away those that do not."""
-        mine = {agent for agent, where in self.placed.items() if where.node == self.me}
-        self._held &= mine
-        if self._guest:
-            return
-        wanted = plan(self.me, list(self.nodes.values()), self.placed, {*self.agents(), *self.placed})
+        wanted = PlacementPlan()
+        if not self._guest:  # else what it was asked for itself, and nothing by plan
+            wanted = plan(self.me, list(self.nodes.values()), self.placed, {*self.agents(), *self.placed})
         if wanted.take:
             await self.take(wanted.take)
-            mine = {agent for agent, where in self.placed.items() if where.node == self.me}
+        mine = {agent for agent, where in self.placed.items() if where.node == self.me}
+        self._held &= mine
         if new := mine - self._held:
             self._held |= new
             if self.taken is not None:
@@ -378,13 +380,14 @@ class ClusterMember:
                 await self.release(agent)
 
     async def _tell(self) -> None:
-        now = self._clock.now()
-        if self._guest or now - self._told < FIGURES:
+        now, figures = self._clock.now(), dict(self.figures())
+        urgent = {name: figures.get(name) for name in ("approvers", "webhooks")}
+        if self._guest or (now - self._told < FIGURES and urgent == self._urgent):
             return
-        self._told = now
+        self._told, self._urgent = now, urgent
         await self.db.write(
             "UPDATE cluster_nodes SET figures = :figures WHERE node_id = :me",
-            {"figures": json.dumps(dict(self.figures())), "me": self.me},
+            {"figures": json.dumps(figures), "me": self.me},
         )
 
 

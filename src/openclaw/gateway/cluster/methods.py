@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, structs
 
+from openclaw.core.channel import ChannelWebhook, WebhookEntry
 from openclaw.core.errors import Unavailable
 from openclaw.core.keys import parse_session_key
 from openclaw.gateway.cluster.approvals import ClusterApprovals
@@ -51,6 +52,13 @@ class AbortParams(Params, frozen=True, kw_only=True):
 
     key: NonEmpty
     run_id: str | None = None
+
+
+class WebhookParams(Params, frozen=True, kw_only=True):
+    """Params of `cluster.webhook`: a platform's call for an account of another node."""
+
+    path: NonEmpty
+    call: ChannelWebhook
 
 
 class AnswerParams(Params, frozen=True, kw_only=True):
@@ -169,6 +177,7 @@ def peer_methods(
     runs: ClusterRuns,
     subagents: SubagentService,
     questions: ClusterApprovals,
+    channels: WebhookEntry,
 ) -> list[RpcMethod]:
     """What nodes ask of each other."""
 
@@ -197,7 +206,11 @@ def peer_methods(
             return await questions.resolve(params.id, params.decision, params.by)
         return await questions.decline(params.id, params.why or "", params.by)
 
+    async def webhook(params: WebhookParams, caller: Caller) -> Any:
+        return await channels.take_webhook(params.path, params.call)
+
     return [
+        RpcMethod("cluster.webhook", WebhookParams, webhook, PEER, advertised=False),
         RpcMethod("cluster.call", CallParams, call, PEER, advertised=False),
         RpcMethod(EVENTS, NoParams, events, PEER, advertised=False),
         RpcMethod("cluster.abort", AbortParams, abort, PEER, advertised=False),

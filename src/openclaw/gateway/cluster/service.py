@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from openclaw.agent.settings import agent_ids
+from openclaw.channels.manager import ChannelManager
+from openclaw.core.channel import ChannelWebhook, ChannelWebhookAnswer, WebhookEntry
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
@@ -34,6 +36,34 @@ from openclaw.security.pending import PendingApprovals
 from openclaw.security.rpc import approval_to_json
 
 log = logging.getLogger("openclaw.cluster")
+
+
+class ClusterWebhooks:
+    """Calls of platforms, handed to the node that speaks for the account."""
+
+    def __init__(self, channels: ChannelManager, member: ClusterMember, links: PeerLinks) -> None:
+        self._channels = channels
+        self._member = member
+        self._links = links
+
+    def has_webhook(self, path: str) -> bool:
+        return self._channels.has_webhook(path) or bool(self._elsewhere(path))
+
+    async def take_webhook(self, path: str, call: ChannelWebhook) -> ChannelWebhookAnswer:
+        answer = ChannelWebhookAnswer(status=404)
+        if self._channels.has_webhook(path):
+            answer = await self._channels.take_webhook(path, call)
+        for node in self._elsewhere(path):
+            if answer.status not in (401, 404):  # accounts that share a path are told apart by their secrets
+                break
+            told = await self._links.call(node, "cluster.webhook", {"path": path, "call": call})
+            answer = msgspec.convert(told, ChannelWebhookAnswer)
+        return answer
+
+    def _elsewhere(self, path: str) -> list[str]:
+        """The nodes that have such an account."""
+        found = ((node.id, msgspec.json.decode(node.figures)) for node in self._member.nodes.values())
+        return [name for name, told in found if name != self._member.me and path in told.get("webhooks", ())]
 
 
 class ClusterService:
@@ -73,9 +103,14 @@ class ClusterService:
     def forwarding(self, local: FindsMethods) -> ForwardingMethods:
         return ForwardingMethods(local, self.member, self.links, self._agent_of)
 
+    def webhooks(self, channels: ChannelManager) -> WebhookEntry:
+        """Where calls of platforms come in, for the accounts of all nodes."""
+        self._channels = channels
+        return ClusterWebhooks(channels, self.member, self.links)
+
     def methods(self, local: FindsMethods) -> list[RpcMethod]:
         services = self._services
-        peers = peer_methods(local, self.relay, self._runs, services.subagents, self._questions)
+        peers = peer_methods(local, self.relay, self._runs, services.subagents, self._questions, self._channels)
         return [*peers, *cluster_methods(self.member, self.links)]
 
     def work(self, launch: GatewayLaunch) -> Iterator[tuple[str, Any]]:
@@ -181,6 +216,7 @@ class ClusterService:
             "agents": len(self.member.held()),
             "runs": self._runs.busy,
             "approvers": self.approvers(),
+            "webhooks": sorted(self._channels.webhook_paths()),
             "cpuSeconds": round(time.process_time(), 1),
             "trips": self.member.db.trips,
         }
