@@ -44,20 +44,31 @@ async def open_state(
         finally:
             await server.close()
         return
+    async with open_local(home, report) as db:
+        index = SessionIndex(db, home.state, clock)
+        if not await db.read("SELECT 1 FROM transcripts LIMIT 1"):
+            await index.rebuild(report)
+        yield db, index
+
+
+def state_path(home: Home) -> Path:
     # A name of our own: an existing home has an openclaw.sqlite that is not ours to touch.
-    path = home.state / "state" / "openclaw-py.sqlite"
+    return home.state / "state" / "openclaw-py.sqlite"
+
+
+@asynccontextmanager
+async def open_local(home: Home, report: Report = no_report) -> AsyncIterator[Database]:
+    """The database of this machine."""
+    path = state_path(home)
     users = SharedLock(path.with_name(path.name + ".users"))
     try:
         await asyncio.to_thread(users.take)
-        file = await Sqlite.open(path, STATE_MIGRATIONS, partial(_refuse_old_gateway, home.state, users), report)
+        db = await Sqlite.open(path, STATE_MIGRATIONS, partial(_refuse_old_gateway, home.state, users), report)
         try:
             await asyncio.to_thread(users.share)
-            index = SessionIndex(file, home.state, clock)
-            if not await file.read("SELECT 1 FROM transcripts LIMIT 1"):
-                await index.rebuild(report)
-            yield file, index
+            yield db
         finally:
-            await file.close()
+            await db.close()
     finally:
         users.release()
 

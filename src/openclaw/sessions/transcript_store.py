@@ -24,6 +24,8 @@ from openclaw.storage.locks import Holder, KernelLock
 
 FETCH_LINES = 500
 """Lines that are asked for at once."""
+SAVE_LINES = 200
+"""Lines that are kept at once."""
 
 
 def lock_path(transcript: Path) -> Path:
@@ -178,9 +180,14 @@ class DatabaseTranscripts:
         before = self._copies.get(path)
         if _size_of(path) <= (before.size if before is not None else 0):
             return
+        lines = await asyncio.to_thread(_lines_after, path, before.size if before is not None else 0)
+        for start in range(0, len(lines), SAVE_LINES):
+            before = await self._add(path, before, lines[start : start + SAVE_LINES])
+
+    async def _add(self, path: Path, before: TranscriptState | None, added_lines: list[bytes]) -> TranscriptState:
         after = before or TranscriptState(os.urandom(16).hex())
         lines = []
-        for line in await asyncio.to_thread(_lines_after, path, after.size):
+        for line in added_lines:
             after = after.plus(line)
             lines.append((after.lines, encode_stored(line)))
         about = structs.asdict(after)
@@ -193,6 +200,22 @@ class DatabaseTranscripts:
                 self._copies.pop(path, None)
                 raise StateError(f"another gateway has written to {path.stem}: what was added here is not kept")
         self._copies[path] = after
+        return after
+
+    async def upload(self, path: Path) -> None:
+        """Keeps a file that nothing is kept of yet, or only its beginning."""
+        if (kept := await self._kept(path)) is not None:
+            if await asyncio.to_thread(_measure, path, kept) != kept:
+                raise StateError(f"the database has another transcript called {path.name}: nothing was changed")
+            self._copies[path] = kept
+        await self.save(path)
+
+    async def is_copy(self, path: Path) -> bool:
+        """Whether the file is what is kept."""
+        kept = await self._kept(path)
+        if kept is None or _size_of(path) != kept.size:
+            return False
+        return await asyncio.to_thread(_measure, path, kept) == kept
 
     async def rename(self, path: Path, new: Path) -> None:
         await self._db.write(

@@ -264,7 +264,7 @@ class SharedDocuments:
             name, path = row["name"], self._path(row["name"])
             if (self._busy() and not held) or row["revision"] <= self._revision(name):
                 continue
-            body, mine = _decode(row["body"]), _read(path)
+            body, mine = decode_body(row["body"]), _read(path)
             if mine is not None and mine != body and name not in self._known:
                 replace_file(path.with_name(f"{path.name}.own"), mine)  # of before this gateway joined the others
             if mine != body:
@@ -284,7 +284,7 @@ class SharedDocuments:
             done = await tx.write("DELETE FROM documents WHERE name = :name AND revision = :was", values)
             self._known.pop(name, None)
         else:
-            done = await tx.write(_REPLACE, {**values, "body": _encode(body), "at": time.time_ns() // 1_000_000})
+            done = await tx.write(_REPLACE, {**values, "body": encode_body(body), "at": time.time_ns() // 1_000_000})
         if not done:
             log.warning("%s was changed by another gateway at the same time: its version counts", name)
             self._known[name] = SharedDocument(0, "")
@@ -324,6 +324,13 @@ class _Held(Struct):
     """What the files were, to put them back."""
 
 
+async def put_document(db: Database, name: str, body: bytes) -> None:
+    """Adds a document that is not there yet."""
+    digest = hashlib.sha256(body).hexdigest()
+    values = {"name": name, "was": 0, "now": 1, "body": encode_body(body), "digest": digest}
+    await db.write(_REPLACE, {**values, "at": time.time_ns() // 1_000_000})
+
+
 def _read(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
@@ -331,7 +338,7 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _encode(body: bytes) -> str:
+def encode_body(body: bytes) -> str:
     """A body as text; what is none is kept in another form."""
     with contextlib.suppress(UnicodeDecodeError):
         if b"\0" not in body and not body.startswith(b"="):
@@ -339,5 +346,5 @@ def _encode(body: bytes) -> str:
     return "=" + base64.b64encode(body).decode()
 
 
-def _decode(text: str) -> bytes:
+def decode_body(text: str) -> bytes:
     return base64.b64decode(text[1:]) if text.startswith("=") else text.encode()

@@ -8,6 +8,7 @@ lost and none is made twice.
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import lru_cache
@@ -35,6 +36,32 @@ from openclaw.storage.postgres_sql import ENGINE_SCHEMA, ENGINE_VERSION, GIVE_UP
 
 T = TypeVar("T")
 POOL_SIZE = 10
+LATENCY_TRIPS = 5
+_FACTS = """
+    SELECT current_setting('server_version_num')::bigint AS version, current_schema()::text AS schema,
+        has_schema_privilege(current_schema(), 'CREATE') AS may_create, pg_is_in_recovery() AS read_only,
+        current_setting('max_connections')::bigint AS max_connections,
+        (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections,
+        pg_database_size(current_database()) AS size
+"""
+
+
+class ServerFacts(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a server says of itself."""
+
+    place: str
+    version: int
+    schema: str
+    may_create: bool
+    read_only: bool
+    connections: int
+    max_connections: int
+    size: int
+    latency_ms: float
+
+    @property
+    def release(self) -> str:
+        return f"{self.version // 10_000}.{self.version % 10_000}"
 
 
 class Postgres:
@@ -261,6 +288,16 @@ class Postgres:
 
     async def lease(self, name: str, holder: str = "") -> Lease | None:
         return await self._session.lease(name, holder)
+
+    async def inspect(self) -> ServerFacts:
+        """What one would ask about the server: its version, its room, how far away it is."""
+        await self.read("SELECT 1")
+        began = time.perf_counter()
+        for _ in range(LATENCY_TRIPS):
+            await self.read("SELECT 1")
+        latency = (time.perf_counter() - began) / LATENCY_TRIPS
+        (row,) = await self.read(_FACTS)
+        return ServerFacts(place=self._server.place, latency_ms=latency * 1000, **row)
 
     async def close(self) -> None:
         await self._session.close()

@@ -64,7 +64,7 @@ class Server:
     def __init__(self, url: Secret) -> None:
         self.schema = ""
         self._url = url
-        self._place = _place(url)
+        self.place = _place(url)
 
     async def connect(self) -> PgConnection:
         """A connection of its own. Session settings are not reset, so it is for one use."""
@@ -103,11 +103,11 @@ class Server:
             connection.terminate()
 
     def away(self, what: str) -> StateError:
-        return StateError(f"the database at {self._place}: {what}")
+        return StateError(f"the database at {self.place}: {what}")
 
     def state_error(self, error: Exception) -> StateError:
         """What people can do about `error`. The address is told without its password."""
-        where = self._place
+        where = self.place
         match error:
             case asyncpg.InvalidAuthorizationSpecificationError():
                 return StateError(f"the database at {where} refuses the user: check user and password in store.url")
