@@ -141,7 +141,7 @@ class Inbox:
 
     async def forgive(self, entry: InboxEntry) -> InboxEntry:
         """Does not count an attempt that ended with an orderly stop, or with the machine."""
-        if not entry.attempts or not self._db.owners.ended_in_order(entry.owner):
+        if not entry.attempts or not self._owned.owners.ended_in_order(entry.owner):
             return entry
         await self._db.write(
             "UPDATE inputs SET attempts = attempts - 1 WHERE run_id = :run AND attempts > 0", {"run": entry.run_id}
@@ -184,7 +184,7 @@ class Inbox:
 
     def is_elsewhere(self, entry: InboxEntry) -> bool:
         """Whether another process works on an input now."""
-        return entry.outcome is None and entry.owner != self._owned.me and self._db.owners.is_alive(entry.owner)
+        return entry.outcome is None and entry.owner != self._owned.me and self._owned.owners.is_alive(entry.owner)
 
     async def forget_old(self) -> int:
         """Drops what ended long ago."""

@@ -75,7 +75,9 @@ class Database(Protocol):
     """Reads see what was committed; a write is a transaction of its own; `transaction` groups several."""
 
     @property
-    def owners(self) -> Owners: ...
+    def owners(self) -> Owners | None:
+        """Whoever works on rows of it; None for the processes of this machine."""
+        ...
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]: ...
 

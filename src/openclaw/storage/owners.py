@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from openclaw.storage.database import Database, Row, Transaction
+from openclaw.storage.database import Database, Owners, Row, Transaction
 
 NOBODY = ""
 
@@ -71,7 +71,8 @@ class OwnedRows:
     """The rows of `table` for which `in_work` holds, each under its `key`, as `me` may take and release them."""
 
     def __init__(self, db: Database, table: str, *, key: str, in_work: str, me: Owner | None = None) -> None:
-        self.me = str(me or db.owners.me)
+        self.owners: Owners = db.owners or Processes()
+        self.me = str(me or self.owners.me)
         self._db = db
         self._key = key
         self._find = f"SELECT * FROM {table} WHERE {in_work} AND owner <> :me"  # noqa: S608
@@ -85,7 +86,7 @@ class OwnedRows:
         only = ("", {}) if key is None else (f" AND {self._key} = :key", {"key": key})
         async with self._db.transaction() as tx:
             rows = await tx.read(self._find + only[0], {"me": self.me, **only[1]})
-            gone = await self._db.owners.gone(tx, {row["owner"] for row in rows})
+            gone = await self.owners.gone(tx, {row["owner"] for row in rows})
             left = [row for row in rows if row["owner"] in gone and fits(row)]
             return [
                 row

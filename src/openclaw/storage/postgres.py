@@ -21,7 +21,6 @@ from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report, reported
 from openclaw.core.secret import Secret
 from openclaw.storage.database import Lease, Migration, Params, Row, TransactionOver, refuse_nested
-from openclaw.storage.owners import Processes
 from openclaw.storage.postgres_server import (
     AWAY_SECONDS,
     CONNECT_SECONDS,
@@ -67,10 +66,11 @@ class ServerFacts(Struct, frozen=True, kw_only=True, rename="camel"):
 class Postgres:
     """`Database` on a server. Open it with `Postgres.open`."""
 
+    owners = None
+
     def __init__(self, server: Server, pool: int) -> None:
         self.trips = 0
         """Trips to the server so far, for those who count them."""
-        self.owners = Processes()
         self._server = server
         self._pool = _Pool(server, pool)
         self._transactions = asyncio.Semaphore(max(1, pool // 2))

@@ -22,7 +22,6 @@ from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report, reported
 from openclaw.storage.atomic import private_directory
 from openclaw.storage.database import Lease, LeaseLost, Migration, Params, Row, TransactionOver, each, refuse_nested
-from openclaw.storage.owners import Processes
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -218,9 +217,10 @@ def _check(lease: Lease | None) -> None:
 class Sqlite:
     """`Database` over one file. Open it with `Sqlite.open`; `close` ends its threads."""
 
+    owners = None
+
     def __init__(self, path: Path, writer: apsw.Connection, writing: ThreadPoolExecutor) -> None:
         self.path = path
-        self.owners = Processes()
         self._writer = writer
         self._writing = writing
         self._reading = ThreadPoolExecutor(1, "db-read")

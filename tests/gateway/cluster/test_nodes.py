@@ -246,7 +246,7 @@ async def test_one_node_speaks_for_an_account_and_another_one_after_it_is_gone(
         with nodes(tmp_path, postgres_url.reveal(), settings(tmp_path, model, **config), "one", "two") as both:
             for count in (1, 2):
                 matrix.says(f"hello {count}", sender="@person:test")
-                await until(lambda count=count: len(matrix.sent) == count)  # type: ignore[misc]
+                await until(lambda count=count: len(matrix.sent) == count)
                 speaking = [node for node in both if node.alive and await speaks(node)]
                 assert len(speaking) == 1
                 speaking[0].kill()
@@ -367,6 +367,6 @@ async def test_a_platforms_call_is_taken_by_any_node(tmp_path: Path, postgres_ur
         with nodes(tmp_path, postgres_url.reveal(), config, "one", "two") as both:
             for count, node in enumerate(both, 1):
                 call = program.call(text=f"hello {count}")
-                await until(lambda node=node, call=call: post(node.port, "/webhook", call).status_code == 202)  # type: ignore[misc]
+                await until(lambda node=node, call=call: post(node.port, "/webhook", call).status_code == 202)
                 await asyncio.to_thread(program.hears, count)
             assert program.texts() == ["Here it is."] * 2
