@@ -36,7 +36,7 @@ async def open_state(
     if store.url:
         server = await open_server(store, report)
         try:
-            with sharing(partial(open_server, structs.replace(store, pool=2)), home.state):
+            async with sharing(partial(open_server, structs.replace(store, pool=2)), home.state):
                 yield server, SessionIndex(server, home.state, clock, DatabaseTranscripts(server, home.state))
         finally:
             await server.close()
