@@ -1,8 +1,8 @@
 """Documents that several gateways share, through the stores that write them."""
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
@@ -19,17 +19,21 @@ from openclaw.storage.documents import SharedDocuments, sharing
 from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite
 
+pytestmark = pytest.mark.anyio
+
 
 class Homes:
     """Two gateways on one database."""
 
-    def __init__(self, root: Path, stack: ExitStack) -> None:
+    def __init__(self, root: Path) -> None:
         self.one, self.other = root / "one", root / "other"
-        opened = partial(Sqlite.open, root / "state.sqlite", STATE_MIGRATIONS)
+        self.open_db = partial(Sqlite.open, root / "state.sqlite", STATE_MIGRATIONS)
         self.shared: dict[Path, SharedDocuments] = {}
+
+    async def start(self, stack: AsyncExitStack) -> None:
         for state in (self.one, self.other):
             state.mkdir()
-            self.shared[state] = stack.enter_context(sharing(opened, state))
+            self.shared[state] = await stack.enter_async_context(sharing(self.open_db, state))
 
     def sweep(self, state: Path) -> None:
         """What a gateway does every few seconds, and at a notification."""
@@ -38,13 +42,15 @@ class Homes:
 
 
 @pytest.fixture
-def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Homes]:
+async def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Homes]:
     monkeypatch.setattr(documents, "SWEEP_SECONDS", 3_600.0)
-    with ExitStack() as stack:
-        yield Homes(tmp_path, stack)
+    async with AsyncExitStack() as stack:
+        made = Homes(tmp_path)
+        await made.start(stack)
+        yield made
 
 
-def test_who_is_let_in_on_one_is_let_in_on_the_other(homes: Homes) -> None:
+async def test_who_is_let_in_on_one_is_let_in_on_the_other(homes: Homes) -> None:
     one, other = (SenderPairing(state, "telegram", SystemClock()) for state in (homes.one, homes.other))
     asked = one.ask("alice", "default")
     assert asked is not None
@@ -56,7 +62,7 @@ def test_who_is_let_in_on_one_is_let_in_on_the_other(homes: Homes) -> None:
     assert [each.id for each in other.waiting()] == ["bob"]
 
 
-def test_changes_of_both_are_kept(homes: Homes) -> None:
+async def test_changes_of_both_are_kept(homes: Homes) -> None:
     one, other = (ApprovalFile(state / "exec-approvals.json") for state in (homes.one, homes.other))
     one.allow("main", [{"id": "1", "pattern": "/bin/ls"}], 1)
     other.allow("main", [{"id": "2", "pattern": "/bin/cat"}], 2)
@@ -68,7 +74,7 @@ def test_changes_of_both_are_kept(homes: Homes) -> None:
     assert other.shown() == one.shown()
 
 
-def test_the_audit_log_is_one_chain(homes: Homes) -> None:
+async def test_the_audit_log_is_one_chain(homes: Homes) -> None:
     one, other = (AuditLog(state, SystemClock()) for state in (homes.one, homes.other))
     for number, audit in enumerate((one, other, one, one, other)):
         audit.append([AuditChange(plugin="p", hook="test", field="text", after=f"change {number}")])
@@ -77,7 +83,7 @@ def test_the_audit_log_is_one_chain(homes: Homes) -> None:
     assert [entry.seq for entry in one.entries()] == [entry.seq for entry in other.entries()] == [5, 4, 3, 2, 1]
 
 
-def test_what_a_command_changed_in_a_file_reaches_the_others(homes: Homes) -> None:
+async def test_what_a_command_changed_in_a_file_reaches_the_others(homes: Homes) -> None:
     (homes.one / "mcp-tools.json").write_text('{"version": 1, "servers": {}}')
     homes.sweep(homes.one)
     homes.sweep(homes.other)
@@ -89,7 +95,7 @@ def test_what_a_command_changed_in_a_file_reaches_the_others(homes: Homes) -> No
     assert "a" in (homes.other / "mcp-tools.json").read_text()
 
 
-def test_a_change_that_fails_is_undone(homes: Homes) -> None:
+async def test_a_change_that_fails_is_undone(homes: Homes) -> None:
     one, other = (SenderPairing(state, "telegram", SystemClock()) for state in (homes.one, homes.other))
     asked = one.ask("alice", "default")
     assert asked is not None
@@ -101,12 +107,12 @@ def test_a_change_that_fails_is_undone(homes: Homes) -> None:
     assert one.let_in() == other.let_in() == ()
 
 
-def test_what_a_gateway_had_before_it_joined_is_kept_aside(tmp_path: Path) -> None:
+async def test_what_a_gateway_had_before_it_joined_is_kept_aside(tmp_path: Path) -> None:
     opened = partial(Sqlite.open, tmp_path / "state.sqlite", STATE_MIGRATIONS)
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "workspace-trust.json").write_text(f'{{"of": "{name}"}}')
-        with sharing(opened, tmp_path / name):
+        async with sharing(opened, tmp_path / name):
             pass
     assert (tmp_path / "other" / "workspace-trust.json").read_text() == '{"of": "one"}'
     assert (tmp_path / "other" / "workspace-trust.json.own").read_text() == '{"of": "other"}'

@@ -26,7 +26,7 @@ from openclaw.budget.limits import (
 from openclaw.core.clock import Clock, millis
 from openclaw.core.messages import Cost, Usage
 from openclaw.process.tasks import wait_first
-from openclaw.storage.database import Database, Row, Transaction
+from openclaw.storage.database import Database, Row, Transaction, write_soon
 
 TOPIC = "budget"
 MAX_WAIT_SECONDS = 30.0
@@ -179,9 +179,9 @@ class SpendLedger:
             "worst": estimate.worst if estimate else None,
         }
         if not rules.limits:
-            await self._db.write(_RESERVE, reserved)
+            await write_soon(self._db, (_RESERVE, reserved))
             return Proceed()
-        async with self._db.transaction() as transaction:
+        async with self._db.transaction("budget") as transaction:
             levels = await self._levels(transaction, call, rules, now)
             ruling = judge(f"{call.provider}/{call.model}", estimate, levels, rules)
             if isinstance(ruling, Proceed):
@@ -205,10 +205,10 @@ class SpendLedger:
             **{f"{name}_cost": getattr(end.usage.cost, name, None) for name in Cost.__struct_fields__},
         }
         if not rules.limits:
-            await self._db.write(_SETTLE, settled)
+            await write_soon(self._db, (_SETTLE, settled))
             await self._db.notify(TOPIC)
             return ()
-        async with self._db.transaction() as transaction:
+        async with self._db.transaction("budget") as transaction:
             before = await self._levels(transaction, call, rules, now)
             await transaction.write(_SETTLE, settled)
             after = await self._levels(transaction, call, rules, now)

@@ -17,7 +17,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "audit": ("prompt", "What plugins changed, and whether the record of it is whole."),
     "chat": ("tui.chat", "Talk to the assistant in this terminal."),
     "channels": ("channels", "Where people talk to the assistant: connect Telegram and others, see how they do."),
-    "cluster": ("cluster", "Gateways that share a database: see them, empty one, move agents."),
+    "cluster": ("store", "Gateways that share a database: see them, empty one, move agents."),
     "completion": ("setup.completion", "Complete commands with Tab in your shell."),
     "config": ("config", "Read and change the configuration."),
     "cron": ("cron", "Jobs that run by the clock: add, list, change, run."),

@@ -38,9 +38,9 @@ async def open_state(
         from openclaw.gateway.cluster.member import joined
 
         try:
-            with sharing(partial(open_server, structs.replace(store, pool=2)), home.state):
-                async with joined(server, clock, os.environ) as db:
-                    yield db, SessionIndex(db, home.state, clock, DatabaseTranscripts(db, home.state))
+            sharing_documents = sharing(partial(open_server, structs.replace(store, pool=2)), home.state)
+            async with sharing_documents, joined(server, clock, os.environ) as db:
+                yield db, SessionIndex(db, home.state, clock, DatabaseTranscripts(db, home.state))
         finally:
             await server.close()
         return

@@ -24,7 +24,7 @@ from openclaw.core.messages import Assistant, Message, cache_on_message
 from openclaw.core.provider import CacheRetention, Model, ModelRequest, System, ThinkingLevel, ToolChoice
 from openclaw.core.settings import Live
 from openclaw.core.tool import ToolSpec
-from openclaw.storage.database import Database, find_run
+from openclaw.storage.database import Database, find_run, write_soon
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +178,8 @@ class CallRecorder:
         except (TypeError, ValueError, UnicodeEncodeError, RecursionError) as error:
             log.warning("the call %s was not recorded: %s", call_id, error)
             return
-        await self._db.write_all(
+        await write_soon(
+            self._db,
             *(
                 (
                     "INSERT INTO record_blobs (hash, seen_hour, bytes, data) VALUES (:hash, :hour, :bytes, :data) "

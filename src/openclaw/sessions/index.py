@@ -19,7 +19,7 @@ from openclaw.sessions.files import LoadedTranscript, load
 from openclaw.sessions.reset import LastContact
 from openclaw.sessions.transcript import ConversationTotals, MessageEntry, TranscriptHeader, headline, tally, title_of
 from openclaw.sessions.transcript_store import DatabaseTranscripts, FileTranscripts, TranscriptStore, lock_path
-from openclaw.storage.database import Database, Transaction
+from openclaw.storage.database import Database, Transaction, write_soon
 from openclaw.storage.locks import Holder, KernelLock
 
 
@@ -153,7 +153,8 @@ class SessionIndex:
     async def started(self, row: SessionRow, run_id: str, text: str, *, by_person: bool = True) -> None:
         """Records the start of a run; `text` becomes the title of an untitled session."""
         now = millis(self._clock)
-        await self._db.write_all(
+        await write_soon(
+            self._db,
             (
                 "UPDATE sessions SET status = 'running', updated_at = :now, "
                 "last_interaction = CASE WHEN :person = 1 THEN :now ELSE last_interaction END, "
@@ -207,7 +208,7 @@ class SessionIndex:
             reported(paths, "reading conversations", report), sizes, running, millis(self._clock)
         )
         # One transaction: an interrupted first start begins again, and never has half of the sessions.
-        async with self._db.transaction() as tx:
+        async with self._db.transaction("sessions") as tx:
             for session_id in gone:
                 await tx.write(_EMPTIED, {"id": session_id})
                 await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": session_id})

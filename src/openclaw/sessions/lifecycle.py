@@ -140,7 +140,7 @@ class SessionLifecycle:
     async def prefer(self, key: SessionKey, changes: Mapping[str, Any]) -> SessionPreferences:
         """Changes preferences; None clears one."""
         await self._index.resolve(key)
-        async with self._db.transaction() as tx:
+        async with self._db.transaction(f"session:{key}") as tx:
             rows = await tx.read("SELECT settings FROM sessions WHERE session_key = :key", {"key": str(key)})
             before = msgspec.json.decode(rows[0]["settings"], type=SessionPreferences)
             defaults = SessionPreferences()
@@ -167,7 +167,7 @@ class SessionLifecycle:
             created_at=now,
             updated_at=now,
         )
-        async with self._db.transaction() as tx:
+        async with self._db.transaction(f"session:{key}") as tx:
             await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
             await tx.write(
                 "UPDATE sessions SET session_id = :new, status = 'new', created_at = :now, updated_at = :now, "  # noqa: S608
@@ -181,7 +181,7 @@ class SessionLifecycle:
         """Removes a session from the list; returns the new name of its transcript."""
         row = await self._current(key, expected)
         aside = await self._set_aside(row, "deleted")
-        async with self._db.transaction() as tx:
+        async with self._db.transaction(f"session:{key}") as tx:
             await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
             await tx.write("DELETE FROM sessions WHERE session_key = :key", {"key": row.session_key})
         self._on_end(row, "deleted")

@@ -7,7 +7,7 @@ SQL is one text where the engines agree: named parameters (`:key`), one statemen
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -115,6 +115,24 @@ class Database(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class WritesSoon(Protocol):
+    """A database that is far away: what can wait a moment goes with the next write."""
+
+    def write_soon(self, *statements: tuple[str, Params]) -> None: ...
+
+
+async def write_soon(db: Database, *statements: tuple[str, Params]) -> None:
+    """Writes records that nobody waits for: at once where that is cheap, else with the next write or within moments.
+
+    Reads may not see them before, and a kill in those moments loses them.
+    """
+    if isinstance(db, WritesSoon):
+        db.write_soon(*statements)
+    else:
+        await db.write_all(*statements)
 
 
 class TransactionOver(RuntimeError):

@@ -14,8 +14,8 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,17 +81,17 @@ def shared(*paths: Path) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def sharing(open_db: Callable[[], Awaitable[Database]], state: Path) -> Iterator["SharedDocuments"]:
+@asynccontextmanager
+async def sharing(open_db: Callable[[], Awaitable[Database]], state: Path) -> AsyncIterator["SharedDocuments"]:
     """Shares the documents of the home at `state` for as long as the block lasts."""
     home = SharedDocuments(open_db, state)
-    home.start()
+    await asyncio.to_thread(home.start)
     _homes[state] = home
     try:
         yield home
     finally:
         del _homes[state]
-        home.stop()
+        await asyncio.to_thread(home.stop)
 
 
 class SharedDocuments:

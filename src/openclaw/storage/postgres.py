@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import asyncpg
@@ -32,6 +32,7 @@ from openclaw.storage.postgres_server import (
 )
 from openclaw.storage.postgres_session import ServerSession
 from openclaw.storage.postgres_sql import ENGINE_SCHEMA, ENGINE_VERSION, GIVE_UP, VERSIONS, quote
+from openclaw.storage.write_behind import WriteBehind
 
 T = TypeVar("T")
 POOL_SIZE = 10
@@ -77,6 +78,7 @@ class Postgres:
         self._turns: dict[str, _Turn] = {}
         self._open: set[asyncio.Task[Any] | None] = set()
         self._session = ServerSession(server)
+        self._soon = WriteBehind(partial(self._write_now, lease=None))
 
     @property
     def schema(self) -> str:
@@ -118,8 +120,14 @@ class Postgres:
     async def write(self, sql: str, params: Params | None = None, *, lease: Lease | None = None) -> int:
         return (await self.write_all((sql, params), lease=lease))[0]
 
+    def write_soon(self, *statements: tuple[str, Params]) -> None:
+        self._soon.add(*statements)
+
     async def write_all(self, *statements: tuple[str, Params | None], lease: Lease | None = None) -> tuple[int, ...]:
         refuse_nested(asyncio.current_task() in self._open)
+        return await self._soon.along(statements, partial(self._write_now, lease=lease))
+
+    async def _write_now(self, statements: Sequence[tuple[str, Params | None]], lease: Lease | None) -> tuple[int, ...]:
         texts, values = _embed(statements)
         fence = (lease.name, lease.epoch) if lease is not None else ("", 0)
 
@@ -300,6 +308,7 @@ class Postgres:
         return ServerFacts(place=self._server.place, latency_ms=latency * 1000, **row)
 
     async def close(self) -> None:
+        await self._soon.close()
         await self._session.close()
         await self._pool.close()
 

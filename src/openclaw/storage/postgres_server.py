@@ -18,8 +18,9 @@ AWAY_SECONDS = 60.0
 """How long work waits for a server that went away, before it fails."""
 RETRY_SECONDS = 0.1
 CLOSE_SECONDS = 2.0
+NAME = "openclaw"
+"""What the server calls our connections; the one that holds leases has another name."""
 SETTINGS = {
-    "application_name": "openclaw",
     "jit": "off",
     "standard_conforming_strings": "on",
     # A process that was stopped or cut off in the middle must not keep the others waiting.
@@ -66,14 +67,14 @@ class Server:
         self._url = url
         self.place = _place(url)
 
-    async def connect(self) -> PgConnection:
+    async def connect(self, name: str = NAME) -> PgConnection:
         """A connection of its own. Session settings are not reset, so it is for one use."""
         made = await asyncpg.connect(
             self._url.reveal(),
             timeout=CONNECT_SECONDS,
             command_timeout=ANSWER_SECONDS,
             connection_class=PgConnection,
-            server_settings=SETTINGS,
+            server_settings={**SETTINGS, "application_name": name},
         )
         try:
             # Sums of BIGINT come as NUMERIC.
@@ -83,9 +84,9 @@ class Server:
             raise
         return made  # type: ignore[no-any-return]
 
-    async def connect_writer(self) -> PgConnection:
+    async def connect_writer(self, name: str = NAME) -> PgConnection:
         """A connection with its row in `store_connections`."""
-        made = await self.connect()
+        made = await self.connect(name)
         try:
             made.id = secrets.token_hex(8)
             await made.execute(_REGISTER, made.id)

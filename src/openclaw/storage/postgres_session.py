@@ -178,7 +178,7 @@ class ServerSession:
     async def _run(self) -> None:
         while True:
             try:
-                connection = await self._server.connect_writer()
+                connection = await self._server.connect_writer("openclaw session")
             except (*LOST, asyncpg.PostgresError) as error:
                 log.debug("no session with the database: %s", self._server.state_error(error))
                 await asyncio.sleep(RETRY_SECONDS)

@@ -1,0 +1,71 @@
+"""Writes that nobody waits for, sent along with the next one that somebody does."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from openclaw.core.errors import StateError
+from openclaw.storage.database import LeaseLost, Params
+
+log = logging.getLogger(__name__)
+SOON_SECONDS = 0.02
+MOST_WAITING = 200
+"""Statements after which they are sent at once."""
+
+Statement = tuple[str, Params | None]
+WriteNow = Callable[[Sequence[Statement]], Awaitable[tuple[int, ...]]]
+
+
+class WriteBehind:
+    """Statements in their order, until the next write takes them along or a moment has passed."""
+
+    def __init__(self, write: WriteNow) -> None:
+        self._write = write
+        self._waiting: list[Statement] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+
+    def add(self, *statements: Statement) -> None:
+        self._waiting.extend(statements)
+        if self._timer is None:
+            seconds = SOON_SECONDS if len(self._waiting) < MOST_WAITING else 0.0
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._start)
+
+    async def along(self, statements: Sequence[Statement], write: WriteNow) -> tuple[int, ...]:
+        """Writes `statements` after those that wait; gives the rows that `statements` changed."""
+        waiting = self._take()
+        if not waiting:
+            return await write(statements)
+        try:
+            return (await write((*waiting, *statements)))[len(waiting) :]
+        except LeaseLost:
+            raise
+        except StateError:
+            # Whose fault it was is found by sending them apart.
+            await self._send(waiting)
+            return await write(statements)
+
+    async def close(self) -> None:
+        await self._send(self._take())
+        if self._sending:
+            await asyncio.wait(self._sending)
+
+    def _take(self) -> list[Statement]:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def _start(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._send(self._take()), name="database: write behind")
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _send(self, waiting: Sequence[Statement]) -> None:
+        if not waiting:
+            return
+        try:
+            await self._write(waiting)
+        except StateError as error:
+            log.warning("records were not written: %s", error.message)
