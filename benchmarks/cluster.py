@@ -48,11 +48,16 @@ def figure(node: GatewayProcess, name: str) -> float:
     return float(found[1]) if found else 0.0
 
 
-def spent(nodes: list[Any], server: PostgresServer | None) -> tuple[float, float, float]:
-    """CPU seconds of the gateways, of the database, and trips."""
-    database = sum(cpu(pid) for pid in (server.pid, *descendants(server.pid))) if server else 0.0
-    trips = sum(figure(node, "database_trips_total") for node in nodes) if server else 0.0
-    return sum(cpu(node.process.pid) for node in nodes), database, trips
+async def spent(nodes: list[Any], server: PostgresServer | None) -> tuple[float, ...]:
+    """CPU seconds of the gateways, of the database, trips, and KiB written to the server's log."""
+    gateways = sum(cpu(node.process.pid) for node in nodes)
+    if server is None:
+        return gateways, 0.0, 0.0, 0.0
+    connection = await asyncpg.connect(server.url)
+    written = float(await connection.fetchval("SELECT pg_current_wal_insert_lsn() - '0/0'")) / 1024
+    await connection.close()
+    database = sum(cpu(pid) for pid in (server.pid, *descendants(server.pid)))
+    return gateways, database, sum(figure(node, "database_trips_total") for node in nodes), written
 
 
 async def ask_all(nodes: list[Any], turns: int, prefix: str) -> float:
@@ -75,20 +80,20 @@ async def ask_all(nodes: list[Any], turns: int, prefix: str) -> float:
 async def measure(name: str, nodes: list[Any], server: PostgresServer | None, turns: int) -> None:
     await asyncio.sleep(1.5)  # agents find their nodes
     await ask_all(nodes, WARM * AGENTS, f"{name}-warm")
-    before = spent(nodes, server)
+    before = await spent(nodes, server)
     began = time.perf_counter()
     await asyncio.sleep(IDLE_SECONDS)
-    idle = tuple(after - earlier for after, earlier in zip(spent(nodes, server), before, strict=True))
+    idle = tuple(after - earlier for after, earlier in zip(await spent(nodes, server), before, strict=True))
     seconds = time.perf_counter() - began
-    before, began = spent(nodes, server), time.perf_counter()
+    before, began = await spent(nodes, server), time.perf_counter()
     median = await ask_all(nodes, turns, name)
     going = time.perf_counter() - began
-    after = spent(nodes, server)
-    gateway, database, trips = (
+    after = await spent(nodes, server)
+    gateway, database, trips, written = (
         (late - early - rest * going / seconds) / turns for late, early, rest in zip(after, before, idle, strict=True)
     )
     print(
-        f"{name:>24} {median * 1000:>10.1f} {gateway * 1000:>12.1f} {database * 1000:>13.2f} {trips:>10.1f} "
+        f"{name:>24} {median * 1000:>10.1f} {gateway * 1000:>12.1f} {database * 1000:>13.2f} {trips:>10.1f} {written:>9.1f} "
         f"{1000 * idle[0] / seconds / len(nodes):>14.1f} {idle[2] / seconds / len(nodes):>11.1f}",
         flush=True,
     )
@@ -122,13 +127,13 @@ async def idle_agents(root: Path, server: PostgresServer, model: MockModelServer
         config = settings(root, model, count)
         with Node(root / f"idle{count}", "one", f"{server.url}?search_path=idle{count}", config) as node:
             await asyncio.sleep(3.0)
-            before = spent([node], server)
+            before = await spent([node], server)
             await asyncio.sleep(IDLE_SECONDS)
-            after = spent([node], server)
+            after = await spent([node], server)
             assert node.process is not None
             made = [late - early for late, early in zip(after, before, strict=True)]
             figures.append([*(each / IDLE_SECONDS for each in made), pss(node.process.pid)])
-    gateway, database, trips, memory = (many - few for few, many in zip(*figures, strict=True))
+    gateway, database, trips, _, memory = (many - few for few, many in zip(*figures, strict=True))
     print(
         f"{MANY} idle agents: {1000 * gateway:.1f} ms CPU/s of the gateway, {1000 * database:.1f} of the database, "
         f"{trips:.1f} trips/s, {1024 * memory / MANY:.1f} KiB of memory each"
@@ -140,8 +145,9 @@ async def main(turns: int) -> None:
     assert programs is not None, MISSING
     server = PostgresServer(programs)
     print(f"{turns} turns of one model call, {AGENTS} agents, asked at every node in turn; idle costs are taken off")
-    heads = ("median ms", "gateway CPU", "database CPU", "trips/turn", "idle CPU ms/s", "idle trips/s")
-    print(f"{'':>24} {heads[0]:>10} {heads[1]:>12} {heads[2]:>13} {heads[3]:>10} {heads[4]:>14} {heads[5]:>11}")
+    heads = ("median ms", "gateway CPU", "database CPU", "trips/turn", "log KiB", "idle CPU ms/s", "idle trips/s")
+    widths = (10, 12, 13, 10, 9, 14, 11)
+    print(" " * 25 + " ".join(f"{head:>{width}}" for head, width in zip(heads, widths, strict=True)))
     try:
         server.start()
         with tempfile.TemporaryDirectory() as made, MockModelServer([says("Hello there.")]) as model:

@@ -16,11 +16,11 @@ class NodeHome(TemporaryHome):
 
     def __init__(self, root: Path, **more: str) -> None:
         super().__init__(root)
-        self._more = more
+        self.more = more
 
     @property
     def environ(self) -> dict[str, str]:
-        return {**super().environ, **self._more}
+        return {**super().environ, **self.more}
 
 
 class Node(GatewayProcess):
@@ -30,6 +30,7 @@ class Node(GatewayProcess):
         home = NodeHome(root / name, OPENCLAW_NODE_NAME=name)
         home.configure({**config, "store": {"url": url}})
         super().__init__(home, *options)
+        self.home: NodeHome = home
         self.name = name
 
     @property

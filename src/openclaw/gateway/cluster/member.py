@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from msgspec import structs
+
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, StateError
 from openclaw.core.secret import Secret
@@ -37,7 +39,7 @@ UNLOCKED = 1.0
 AFTER_BREAK = 5.0
 """The same when our own connection broke just now: then it was the server, and everybody is connecting again."""
 FIGURES = 5.0
-LOOK_AGAIN = 5.0
+LOOK_AGAIN = 10.0
 MOVE_SECONDS = 30.0
 """An agent that has to move and is never idle takes nothing new after so long."""
 TOPIC = "cluster"
@@ -122,6 +124,7 @@ class ClusterMember:
         self._looked = 0.0
         self._unlocked: dict[str, float] = {}
         self._guest = True
+        self._planned: tuple[object, PlacementPlan] = (None, PlacementPlan())
         self._told = 0.0
         self._urgent: dict[str, Any] = {}
         """What other nodes must know at once, as they were told last."""
@@ -361,9 +364,7 @@ class ClusterMember:
 
     async def settle(self) -> None:
         """Takes the agents that belong here, and gives away those that do not."""
-        wanted = PlacementPlan()
-        if not self._guest:  # else what it was asked for itself, and nothing by plan
-            wanted = plan(self.me, list(self.nodes.values()), self.placed, {*self.agents(), *self.placed})
+        wanted = PlacementPlan() if self._guest else self._plan()
         if wanted.take:
             await self.take(wanted.take)
         mine = {agent for agent, where in self.placed.items() if where.node == self.me}
@@ -378,6 +379,14 @@ class ClusterMember:
         for agent in wanted.release:
             if self.is_idle(agent):
                 await self.release(agent)
+
+    def _plan(self) -> PlacementPlan:
+        """What to take and release; decided anew only when something has changed, because agents may be many."""
+        nodes = [structs.replace(node, figures="{}") for node in self.nodes.values()]
+        facts = (nodes, self.placed, self.agents())
+        if facts != self._planned[0]:
+            self._planned = (facts, plan(self.me, nodes, self.placed, {*facts[2], *self.placed}))
+        return self._planned[1]
 
     async def _tell(self) -> None:
         now, figures = self._clock.now(), dict(self.figures())
