@@ -93,7 +93,8 @@ async def measure(name: str, nodes: list[Any], server: PostgresServer | None, tu
         (late - early - rest * going / seconds) / turns for late, early, rest in zip(after, before, idle, strict=True)
     )
     print(
-        f"{name:>24} {median * 1000:>10.1f} {gateway * 1000:>12.1f} {database * 1000:>13.2f} {trips:>10.1f} {written:>9.1f} "
+        f"{name:>24} {median * 1000:>10.1f} {gateway * 1000:>12.1f} {database * 1000:>13.2f} "
+        f"{trips:>10.1f} {written:>9.1f} "
         f"{1000 * idle[0] / seconds / len(nodes):>14.1f} {idle[2] / seconds / len(nodes):>11.1f}",
         flush=True,
     )

@@ -1,8 +1,9 @@
 """Kills three gateways on one PostgreSQL while they are busy, and the server: scripts/soak cluster [KILLS [AGENTS]].
 
-Nodes are killed and started again; every tenth time the database is, every fifteenth a node is stopped until the others
-have taken over, and woken up again. At the end the tables are asked: every accepted message has one outcome and is in
-its conversation once, every conversation is a chain, every slot of a job ran once, every message to people left once.
+Nodes are killed and started again; every tenth time the database is, every fifteenth a node is stopped, or cut off from
+the database, until the others have taken over. At the end the tables are asked: every accepted message has one outcome
+and is in its conversation once, every conversation is a chain, every slot of a job ran once, every message to people
+left once.
 """
 
 import asyncio
@@ -60,6 +61,8 @@ class ClusterReport(Struct, kw_only=True):
     crashes: int = 0
     """Of the database."""
     stops: int = 0
+    cuts: int = 0
+    """Nodes that did not reach the database for a while."""
     accepted: int = 0
     answered: int = 0
     given_up: int = 0
@@ -132,13 +135,61 @@ class People:
                 await asyncio.sleep(0.1)
 
 
+class Cable:
+    """The way of one node to the database; while it is cut, what is sent goes nowhere and nobody is told."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self.whole = asyncio.Event()
+        self.whole.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def lay(self) -> int:
+        self._server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self.whole.wait()
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._to)
+        except OSError:
+            writer.close()
+            return
+        for source, target in ((reader, back), (there, writer)):
+            task = asyncio.create_task(self._carry(source, target))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await source.read(65_536):
+                await self.whole.wait()
+                target.write(data)
+                await target.drain()
+        await self.whole.wait()
+        target.close()
+
+    async def remove(self) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
 class Chaos:
     """What goes wrong."""
 
     def __init__(
-        self, nodes: list[Node], server: PostgresServer, url: str, chance: random.Random, database_every: int
+        self,
+        nodes: list[Node],
+        cables: list[Cable],
+        server: PostgresServer,
+        url: str,
+        chance: random.Random,
+        database_every: int,
     ) -> None:
         self._nodes = nodes
+        self._cables = cables
         self._server = server
         self._url = url
         self.chance = chance
@@ -153,11 +204,19 @@ class Chaos:
             self.report.crashes += 1
             await asyncio.sleep(2.0)
         elif number % STOP_EVERY == STOP_EVERY // 2:
-            node = self.chance.choice(self._nodes)
-            node.signal(signal.SIGSTOP)
-            await asyncio.sleep(STOPPED)
-            node.signal(signal.SIGCONT)
-            self.report.stops += 1
+            place = self.chance.randrange(len(self._nodes))
+            node, cable = self._nodes[place], self._cables[place]
+            if number // STOP_EVERY % 2:
+                cable.whole.clear()
+                await asyncio.sleep(STOPPED)
+                cable.whole.set()
+                self.report.cuts += 1
+            else:
+                node.signal(signal.SIGSTOP)
+                await asyncio.sleep(STOPPED)
+                node.signal(signal.SIGCONT)
+                self.report.stops += 1
+            await asyncio.sleep(1.0)
             await self._until_ready(node)
         else:
             node = self.chance.choice(self._nodes)
@@ -237,15 +296,20 @@ async def soak(
         server.start()
         with EchoModel([Says("?")]) as model, MatrixServer() as matrix:
             config = settings(folder, model, matrix, agents)
-            nodes = [Node(folder, name, url, config, "--safe-mode", "off") for name in NAMES]
+            cables = [Cable(server.port) for _ in NAMES]
+            ways = [url.replace(f":{server.port}/", f":{await cable.lay()}/") for cable in cables]
+            nodes = [
+                Node(folder, name, way, config, "--safe-mode", "off") for name, way in zip(NAMES, ways, strict=True)
+            ]
             try:
                 for node in nodes:
                     await asyncio.to_thread(node.start)
-                chaos = Chaos(nodes, server, url, chance, database_every)
+                chaos = Chaos(nodes, cables, server, url, chance, database_every)
                 report = await _storm(nodes, url, agents, matrix, chaos, kills, say)
             finally:
-                for node in nodes:
+                for node, cable in zip(nodes, cables, strict=True):
                     node.__exit__()
+                    await cable.remove()
         report.seconds = time.monotonic() - began
         return report
     finally:
@@ -364,8 +428,9 @@ async def _check_transcripts(url: str, wrong: list[str]) -> Counter[str]:
 def show(report: ClusterReport) -> str:
     took = sorted(report.takeovers) or [0.0]
     return (
-        f"{report.kills} kills of nodes, {report.crashes} of the database, {report.stops} nodes stopped, in "
-        f"{report.seconds:.0f} s; accepted {report.accepted}, answered {report.answered}, given up {report.given_up}; "
+        f"{report.kills} kills of nodes, {report.crashes} of the database, {report.stops} nodes stopped and "
+        f"{report.cuts} cut off, in {report.seconds:.0f} s; accepted {report.accepted}, answered {report.answered}, "
+        f"given up {report.given_up}; "
         f"{report.fires} slots of jobs, {report.sent} messages sent; takeover: median "
         f"{took[len(took) // 2]:.2f} s, longest {took[-1]:.2f} s; wrong: {len(report.wrong)} {report.wrong[:10]}"
     )
