@@ -9,7 +9,7 @@ from openclaw.core.errors import Conflict, StateError
 from openclaw.sessions.migration import ELSEWHERE, StoreMigration, table_shapes
 from openclaw.storage.database import Database
 from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.sqlite import Sqlite
+from tests.databases import open_database
 
 pytestmark = pytest.mark.anyio
 HEARD = "INSERT INTO heard (channel, account, event_id, at) VALUES ('irc', 'default', :id, 1)"
@@ -17,7 +17,7 @@ HEARD = "INSERT INTO heard (channel, account, event_id, at) VALUES ('irc', 'defa
 
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[tuple[Database, Database]]:
-    opened = [await Sqlite.open(tmp_path / f"{name}.sqlite", STATE_MIGRATIONS) for name in ("source", "target")]
+    opened = [await open_database(tmp_path / f"{name}.sqlite") for name in ("source", "target")]
     yield opened[0], opened[1]
     for db in opened:
         await db.close()

@@ -8,15 +8,14 @@ import pytest
 from openclaw.core.errors import StateError
 from openclaw.sessions.transcript_store import DatabaseTranscripts, decode_stored, encode_stored
 from openclaw.storage.database import Database
-from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.sqlite import Sqlite
+from tests.databases import open_database
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 async def db(tmp_path: Path) -> AsyncIterator[Database]:
-    found = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
+    found = await open_database(tmp_path / "state.sqlite")
     yield found
     await found.close()
 

@@ -127,7 +127,7 @@ class WritesSoon(Protocol):
 async def write_soon(db: Database, *statements: tuple[str, Params]) -> None:
     """Writes records that nobody waits for: at once where that is cheap, else with the next write or within moments.
 
-    Reads may not see them before, and a kill in those moments loses them.
+    A `look` may not see them before, and a kill in those moments loses them.
     """
     if isinstance(db, WritesSoon):
         db.write_soon(*statements)

@@ -104,6 +104,11 @@ class Postgres:
         return cls(server, pool)
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
+        await self._soon.flush()
+        return await self.look(sql, params)
+
+    async def look(self, sql: str, params: Params | None = None) -> Sequence[Row]:
+        """Unlike `read` it may miss what was to be written soon."""
         text, values = _bind(sql, params)
 
         async def fetch(connection: PgConnection) -> list[Row]:
@@ -114,8 +119,6 @@ class Postgres:
                 return await self._use(fetch)
             except _Broken:
                 pass  # reading twice harms nobody; `_use` waits for the server and ends with an error
-
-    look = read
 
     async def write(self, sql: str, params: Params | None = None, *, lease: Lease | None = None) -> int:
         return (await self.write_all((sql, params), lease=lease))[0]
@@ -308,7 +311,7 @@ class Postgres:
         return ServerFacts(place=self._server.place, latency_ms=latency * 1000, **row)
 
     async def close(self) -> None:
-        await self._soon.close()
+        await self._soon.flush()
         await self._session.close()
         await self._pool.close()
 

@@ -45,7 +45,8 @@ class WriteBehind:
             await self._send(waiting)
             return await write(statements)
 
-    async def close(self) -> None:
+    async def flush(self) -> None:
+        """Writes what waits, and what is on its way."""
         await self._send(self._take())
         if self._sending:
             await asyncio.wait(self._sending)
