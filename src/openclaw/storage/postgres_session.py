@@ -82,6 +82,7 @@ class ServerSession:
         self._connection: PgConnection | None = None
         self._connected = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
+        self._closed = False
         self._using = asyncio.Lock()
         self._wake = asyncio.Event()
         self._leases: dict[str, SessionLease] = {}
@@ -145,6 +146,7 @@ class ServerSession:
     async def close(self) -> None:
         if self._running is None:
             return
+        self._closed = True  # a connection that breaks while we end must not begin again
         if self._outgoing:
             with contextlib.suppress(TimeoutError, StateError, *LOST):
                 async with asyncio.timeout(CLOSE_SECONDS), self._use() as connection:
@@ -176,7 +178,7 @@ class ServerSession:
                 raise self._server.state_error(error) from error
 
     async def _run(self) -> None:
-        while True:
+        while not self._closed:
             try:
                 connection = await self._server.connect_writer("openclaw session")
             except (*LOST, asyncpg.PostgresError) as error:
