@@ -11,6 +11,7 @@ import msgspec
 
 from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, ProgressLine, facts, note, now_ms, show, table
+from openclaw.config.settings import StateStoreSettings
 from openclaw.core.errors import Conflict, InvalidRequest
 from openclaw.core.secret import Secret
 from openclaw.gateway.process import running_gateway
@@ -18,7 +19,6 @@ from openclaw.gateway.state import open_local, open_server, state_path
 from openclaw.sessions.migration import MovedPart, StoreMigration
 from openclaw.storage.database import Database
 from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.settings import StoreSettings
 from openclaw.storage.sqlite import Sqlite
 
 HERE = "sqlite"
@@ -55,7 +55,7 @@ def status(as_json: bool) -> None:
     show(document, facts(pairs, 12), as_json)
 
 
-async def _server_status(store: StoreSettings) -> dict[str, Any]:
+async def _server_status(store: StateStoreSettings) -> dict[str, Any]:
     db = await open_server(store)
     try:
         about = await db.inspect()
@@ -84,7 +84,7 @@ def migrate(target: str, dry_run: bool, as_json: bool) -> None:
         raise Conflict(f"the gateway runs (pid {gateway.pid}): openclaw gateway stop, then try again")
     to_server = target != HERE
     if to_server:
-        store = StoreSettings(url=Secret(_address(target, loaded.variables)), pool=loaded.config.store.pool)
+        store = StateStoreSettings(url=Secret(_address(target, loaded.variables)), pool=loaded.config.store.pool)
     elif loaded.config.store.url:
         store = loaded.config.store
     else:
