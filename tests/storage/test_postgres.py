@@ -187,7 +187,7 @@ async def test_writes_that_wait_for_each_other_are_both_made(pair: tuple[Postgre
     one, other = pair
     await one.write_all(*((ADD, {"id": number}) for number in (1, 2)))
     touch = "UPDATE notes SET body = body || 'x' WHERE id = :id"
-    slowly = ("SELECT pg_sleep(0.2)", {})
+    slowly: tuple[str, dict[str, int]] = ("SELECT pg_sleep(0.2)", {})
     async with asyncio.timeout(120):
         await asyncio.gather(
             one.write_all((touch, {"id": 1}), slowly, (touch, {"id": 2})),
