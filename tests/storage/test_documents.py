@@ -16,6 +16,7 @@ from openclaw.security.audit import AuditChange
 from openclaw.security.audit_log import AuditLog
 from openclaw.storage import documents
 from openclaw.storage.documents import SharedDocuments, sharing
+from openclaw.storage.locks import shared
 from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite
 
@@ -99,7 +100,7 @@ async def test_a_change_that_fails_is_undone(homes: Homes) -> None:
     one, other = (SenderPairing(state, "telegram", SystemClock()) for state in (homes.one, homes.other))
     asked = one.ask("alice", "default")
     assert asked is not None
-    with pytest.raises(StateError, match="no room"), documents.shared(one._let_in.path):
+    with pytest.raises(StateError, match="no room"), shared(one._let_in.path):
         one._let_in.path.write_text('{"version": 1, "allowFrom": ["mallory"]}')
         raise StateError("no room")
     homes.sweep(homes.one)

@@ -181,3 +181,29 @@ async def test_a_write_and_a_group_of_writes_are_one_trip(pair: tuple[Postgres, 
     async with db.transaction("notes") as tx:
         await tx.write(ADD, {"id": 9})
     assert db.trips - before == 5
+
+
+async def test_writes_that_wait_for_each_other_are_both_made(pair: tuple[Postgres, Postgres]) -> None:
+    one, other = pair
+    await one.write_all(*((ADD, {"id": number}) for number in (1, 2)))
+    touch = "UPDATE notes SET body = body || 'x' WHERE id = :id"
+    slowly: tuple[str, dict[str, int]] = ("SELECT pg_sleep(0.2)", {})
+    async with asyncio.timeout(120):
+        await asyncio.gather(
+            one.write_all((touch, {"id": 1}), slowly, (touch, {"id": 2})),
+            other.write_all((touch, {"id": 2}), slowly, (touch, {"id": 1})),
+        )
+    assert [row["body"] for row in await one.read("SELECT body FROM notes ORDER BY id")] == ["xx", "xx"]
+
+
+async def test_records_ride_along_and_a_bad_one_harms_nobody(pair: tuple[Postgres, Postgres]) -> None:
+    db, _ = pair
+    await db.write(ADD, {"id": 1})
+    before = db.trips
+    db.write_soon((ADD, {"id": 2}))
+    assert await db.write(ADD, {"id": 3}) == 1
+    assert db.trips - before == 1
+    db.write_soon((ADD, {"id": 3}))
+    assert await db.write(ADD, {"id": 4}) == 1
+    db.write_soon((ADD, {"id": 5}))
+    assert [row["id"] for row in await db.read("SELECT id FROM notes ORDER BY id")] == [1, 2, 3, 4, 5]

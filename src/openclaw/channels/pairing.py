@@ -14,8 +14,7 @@ from msgspec import Struct
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.storage.atomic import JsonFile
-from openclaw.storage.documents import shared
-from openclaw.storage.locks import hold_lock
+from openclaw.storage.locks import hold_lock, shared
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 CODE_CHARS = 8

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from openclaw.cli.markdown import parser
 from openclaw.cli.render import JSON, ProgressLine, ago, dollars, note, show, table, tokens, when
+from openclaw.config.settings import StateStoreSettings
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.messages import Assistant, Image, Message, ToolCall, ToolResult
 from openclaw.core.text import spell_out_invisible, strip_unprintable
@@ -34,7 +35,6 @@ from openclaw.sessions.history import rows_of, spoken_lines, to_markdown
 from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.reply_text import shape
 from openclaw.sessions.transcript import build_context
-from openclaw.storage.settings import StoreSettings
 
 T = TypeVar("T")
 
@@ -137,14 +137,14 @@ def _with_index(read: Callable[[SessionIndex], Awaitable[T]]) -> T:
     return asyncio.run(main())
 
 
-def _store(environment: Environment) -> StoreSettings:
+def _store(environment: Environment) -> StateStoreSettings:
     """Where the state is kept; the configuration is read whole only if it may say so."""
     try:
         text = environment.home.config.read_bytes()
     except OSError:
-        return StoreSettings()
+        return StateStoreSettings()
     if b"store" not in text and b"$include" not in text:
-        return StoreSettings()
+        return StateStoreSettings()
     from openclaw.cli.home import read_home
 
     return read_home()[1].config.store

@@ -13,6 +13,7 @@ from openclaw.cli.home import NOT_RUNNING, read_home
 from openclaw.cli.render import JSON, ProgressLine, ago, facts, note, now_ms, show
 from openclaw.cli.setup.model_home import load_model_set, local_servers
 from openclaw.config.load import load
+from openclaw.config.settings import StateStoreSettings
 from openclaw.core.errors import ConfigError, OpenClawError
 from openclaw.gateway import logs, process
 from openclaw.gateway.client_target import call_gateway, find_gateway
@@ -22,7 +23,6 @@ from openclaw.gateway.state import open_state
 from openclaw.process.environment import Environment, Home
 from openclaw.process.tasks import SystemClock
 from openclaw.sessions.index import SessionRow
-from openclaw.storage.settings import StoreSettings
 from openclaw.version import __version__
 from openclaw.workspace.seed import workspace_of
 
@@ -130,6 +130,6 @@ def status_command(as_json: bool) -> None:
     show(document, facts(pairs, 10), as_json)
 
 
-async def _sessions(home: Home, store: StoreSettings) -> Sequence[SessionRow]:
+async def _sessions(home: Home, store: StateStoreSettings) -> Sequence[SessionRow]:
     async with open_state(home, SystemClock(), store, ProgressLine()) as (_, index):
         return await index.list()

@@ -12,6 +12,7 @@ import msgspec
 
 from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, ProgressLine, ago, facts, note, now_ms, say, show, table
+from openclaw.config.settings import StateStoreSettings
 from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
 from openclaw.core.secret import Secret
 from openclaw.gateway.client_target import call_gateway, find_gateway
@@ -22,7 +23,6 @@ from openclaw.protocol.client import CallFailed
 from openclaw.sessions.migration import MovedPart, StoreMigration
 from openclaw.storage.database import Database
 from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.settings import StoreSettings
 from openclaw.storage.sqlite import Sqlite
 
 HERE = "sqlite"
@@ -59,7 +59,7 @@ def status(as_json: bool) -> None:
     show(document, facts(pairs, 12), as_json)
 
 
-async def _server_status(store: StoreSettings) -> dict[str, Any]:
+async def _server_status(store: StateStoreSettings) -> dict[str, Any]:
     db = await open_server(store)
     try:
         about = await db.inspect()
@@ -88,7 +88,7 @@ def migrate(target: str, dry_run: bool, as_json: bool) -> None:
         raise Conflict(f"the gateway runs (pid {gateway.pid}): openclaw gateway stop, then try again")
     to_server = target != HERE
     if to_server:
-        store = StoreSettings(url=Secret(_address(target, loaded.variables)), pool=loaded.config.store.pool)
+        store = StateStoreSettings(url=Secret(_address(target, loaded.variables)), pool=loaded.config.store.pool)
     elif loaded.config.store.url:
         store = loaded.config.store
     else:

@@ -27,6 +27,7 @@ from openclaw.config.settings import (
     LoggingSettings,
     MetaSettings,
     SecretsSettings,
+    StateStoreSettings,
     WizardSettings,
 )
 from openclaw.core.secret import Secret
@@ -38,7 +39,6 @@ from openclaw.runs.settings import MessagesSettings
 from openclaw.security.settings import ApprovalsSettings, CommandsSettings, SecuritySettings
 from openclaw.sessions.settings import SessionSettings
 from openclaw.skills.settings import SkillsSettings
-from openclaw.storage.settings import StoreSettings
 from openclaw.tools.settings import AcpSettings, BrowserSettings, McpSettings, ToolsSettings, TtsSettings
 
 
@@ -81,7 +81,7 @@ class Config(Settings, frozen=True):
     security: Annotated[SecuritySettings, doc("protections that work whatever the model does")] = SecuritySettings()
     env: Annotated[EnvSettings, doc("variables for ${NAME} and for programs we start")] = EnvSettings()
     secrets: Annotated[SecretsSettings, doc("where credentials are kept")] = SecretsSettings()
-    store: Annotated[StoreSettings, doc("where the state is kept")] = StoreSettings()
+    store: Annotated[StateStoreSettings, doc("where the state is kept")] = StateStoreSettings()
     logging: Annotated[LoggingSettings, doc("what is written down, and where")] = LoggingSettings()
     diagnostics: Annotated[DiagnosticsSettings, doc("what the gateway watches in itself")] = DiagnosticsSettings()
     meta: Annotated[MetaSettings, doc("notes of the program that last wrote the file")] = MetaSettings()

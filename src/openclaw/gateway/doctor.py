@@ -19,6 +19,7 @@ from openclaw.agent.settings import agent_ids, resolve_agent
 from openclaw.config.check import ConfigProblem
 from openclaw.config.edit import Editor
 from openclaw.config.load import LoadedConfig, load, problems_of, read
+from openclaw.config.settings import StateStoreSettings
 from openclaw.core.errors import AuthFailed, ConfigError, Conflict, InvalidRequest, NotFound, OpenClawError, StateError
 from openclaw.core.progress import Report, no_report, reported
 from openclaw.core.text import utf16_length
@@ -35,7 +36,6 @@ from openclaw.protocol.auth import secret_kind
 from openclaw.sessions.files import load as load_transcript
 from openclaw.sessions.transcript import build_context
 from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.settings import StoreSettings
 from openclaw.workspace.files import load as load_workspace
 from openclaw.workspace.seed import workspace_of
 
@@ -260,7 +260,7 @@ def database(scene: DoctorContext) -> Iterator[DoctorFinding]:
 
 def server(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether the server that `store.url` names can be used, and has room for us."""
-    store = scene.loaded.config.store if scene.loaded is not None else StoreSettings()
+    store = scene.loaded.config.store if scene.loaded is not None else StateStoreSettings()
     if not store.url:
         return
     try:
@@ -286,7 +286,7 @@ def server(scene: DoctorContext) -> Iterator[DoctorFinding]:
         yield DoctorFinding("store.pool", "warn", title, remediation=advice)
 
 
-async def _inspect_server(store: StoreSettings) -> "ServerFacts":
+async def _inspect_server(store: StateStoreSettings) -> "ServerFacts":
     db = await open_server(store)
     try:
         return await db.inspect()

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from openclaw.config.settings import StateStoreSettings
 from openclaw.core.clock import Clock
 from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report
 from openclaw.gateway.process import running_gateway
 from openclaw.process.environment import Home
 from openclaw.sessions.index import SessionIndex
-from openclaw.sessions.transcript_store import DatabaseTranscripts
 from openclaw.storage.database import Database
-from openclaw.storage.documents import sharing
 from openclaw.storage.locks import SharedLock
 from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.settings import StoreSettings
 from openclaw.storage.sqlite import Sqlite
 
 if TYPE_CHECKING:
@@ -30,10 +28,13 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_state(
-    home: Home, clock: Clock, store: StoreSettings, report: Report = no_report
+    home: Home, clock: Clock, store: StateStoreSettings, report: Report = no_report
 ) -> AsyncIterator[tuple[Database, SessionIndex]]:
     """The database and the list of sessions, rebuilt from the transcripts when it is new."""
     if store.url:
+        from openclaw.sessions.transcript_store import DatabaseTranscripts
+        from openclaw.storage.documents import sharing
+
         server = await open_server(store, report)
         from openclaw.gateway.cluster.member import joined
 
@@ -73,7 +74,7 @@ async def open_local(home: Home, report: Report = no_report) -> AsyncIterator[Da
         users.release()
 
 
-async def open_server(store: StoreSettings, report: Report = no_report) -> "Postgres":
+async def open_server(store: StateStoreSettings, report: Report = no_report) -> "Postgres":
     """The database on the server that `store.url` names."""
     try:
         from openclaw.storage.postgres import Postgres

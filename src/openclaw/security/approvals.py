@@ -16,8 +16,7 @@ from msgspec import Struct, field
 from openclaw.core.errors import Conflict, NotFound, StateError
 from openclaw.core.keys import DEFAULT_AGENT
 from openclaw.storage import atomic
-from openclaw.storage.documents import shared
-from openclaw.storage.locks import Holder, KernelLock
+from openclaw.storage.locks import Holder, KernelLock, shared
 
 LOCK_SECONDS = 5.0
 REVIEW = "openclaw approvals review"

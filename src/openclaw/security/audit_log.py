@@ -26,8 +26,7 @@ from openclaw.security.audit import (
     verify_chain,
 )
 from openclaw.storage import atomic
-from openclaw.storage.documents import shared
-from openclaw.storage.locks import Holder, KernelLock
+from openclaw.storage.locks import Holder, KernelLock, shared
 
 KEEP_DAYS = 30
 LOCK_SECONDS = 10.0

@@ -29,7 +29,7 @@ from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Effects, Tool, ToolContext
 from openclaw.security.labels import strings
 from openclaw.security.shell import parse_shell
-from openclaw.storage.documents import shared
+from openclaw.storage.locks import shared
 
 # Linux stamps files by its coarse clock, up to 4 ms behind; Python has no name for it.
 _STAMPS = 5 if sys.platform == "linux" else time.CLOCK_REALTIME

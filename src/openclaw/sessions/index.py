@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, structs
@@ -15,12 +16,14 @@ from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Usage
 from openclaw.core.progress import Report, no_report, reported
-from openclaw.sessions.files import LoadedTranscript, load
+from openclaw.sessions.files import FileTranscripts, LoadedTranscript, TranscriptStore, load, lock_path
 from openclaw.sessions.reset import LastContact
 from openclaw.sessions.transcript import ConversationTotals, MessageEntry, TranscriptHeader, headline, tally, title_of
-from openclaw.sessions.transcript_store import DatabaseTranscripts, FileTranscripts, TranscriptStore, lock_path
 from openclaw.storage.database import Database, Transaction, write_soon
 from openclaw.storage.locks import Holder, KernelLock
+
+if TYPE_CHECKING:
+    from openclaw.sessions.transcript_store import DatabaseTranscripts
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):
@@ -84,7 +87,7 @@ class Rebuilt(Struct, frozen=True):
 class SessionIndex:
     """Maps session keys to transcripts, with title, status and totals of each."""
 
-    def __init__(self, db: Database, state: Path, clock: Clock, lines: DatabaseTranscripts | None = None) -> None:
+    def __init__(self, db: Database, state: Path, clock: Clock, lines: "DatabaseTranscripts | None" = None) -> None:
         self.lines = lines
         """Keeps the lines of transcripts in the database; None when their files are all there is."""
         self.store: TranscriptStore = lines or FileTranscripts(state)
@@ -191,8 +194,9 @@ class SessionIndex:
 
     async def rebuild(self, report: Report = no_report) -> Rebuilt:
         """Updates the list from the transcripts; reads only those that changed."""
-        for path in await self.store.sizes():
-            await self.store.fetch(path)
+        if self.lines is not None:
+            for path in await self.lines.sizes():
+                await self.lines.fetch(path)
         paths = [
             path
             for path in sorted(self.state.glob("agents/*/sessions/*.jsonl"))

@@ -12,12 +12,12 @@ import base64
 import hashlib
 import os
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct, structs
 
 from openclaw.core.errors import StateError
 from openclaw.process.tasks import run_shielded
+from openclaw.sessions.files import lock_path
 from openclaw.storage.atomic import replace_file
 from openclaw.storage.database import Database
 from openclaw.storage.locks import Holder, KernelLock
@@ -26,57 +26,6 @@ FETCH_LINES = 500
 """Lines that are asked for at once."""
 SAVE_LINES = 200
 """Lines that are kept at once."""
-
-
-def lock_path(transcript: Path) -> Path:
-    return transcript.with_name(transcript.name + ".lock")
-
-
-class TranscriptStore(Protocol):
-    """Keeps transcripts, each under the path of its file."""
-
-    async def fetch(self, path: Path) -> None:
-        """Makes the file what the transcript is, for reading; one that is being written is left as it is."""
-        ...
-
-    async def rename(self, path: Path, new: Path) -> None: ...
-
-    async def remove(self, path: Path) -> None: ...
-
-    async def sizes(self) -> dict[Path, int]:
-        """All transcripts, also those that were set aside, with their sizes."""
-        ...
-
-
-class KeepsLines(Protocol):
-    """A store beside the files: lines are brought here before a session is written, and kept there afterwards."""
-
-    async def begin(self, path: Path) -> None:
-        """Makes the file what the transcript is, for writing. The caller holds the write lock of the session."""
-        ...
-
-    async def save(self, path: Path) -> None:
-        """Keeps what was appended to the file. The caller holds the write lock of the session."""
-        ...
-
-
-class FileTranscripts:
-    """Transcripts in files of this machine."""
-
-    def __init__(self, state: Path) -> None:
-        self._state = state
-
-    async def fetch(self, path: Path) -> None:
-        pass
-
-    async def rename(self, path: Path, new: Path) -> None:
-        path.rename(new)
-
-    async def remove(self, path: Path) -> None:
-        await asyncio.to_thread(path.unlink, missing_ok=True)
-
-    async def sizes(self) -> dict[Path, int]:
-        return await asyncio.to_thread(_sizes, self._state)
 
 
 class TranscriptState(Struct, frozen=True):
@@ -266,10 +215,6 @@ def _size_of(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return -1
-
-
-def _sizes(state: Path) -> dict[Path, int]:
-    return {path: path.stat().st_size for path in state.glob("agents/*/sessions/*.jsonl*") if path.is_file()}
 
 
 def _measure(path: Path, kept: TranscriptState) -> TranscriptState:

@@ -8,8 +8,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import defstruct, field
 
 from openclaw.storage.atomic import JsonFile
-from openclaw.storage.documents import shared
-from openclaw.storage.locks import hold_lock
+from openclaw.storage.locks import hold_lock, shared
 
 E = TypeVar("E")
 

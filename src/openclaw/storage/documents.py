@@ -25,6 +25,7 @@ from openclaw.core.errors import StateError
 from openclaw.storage.atomic import replace_file
 from openclaw.storage.database import Database, Row, Transaction
 from openclaw.storage.digests import Identity, identity_at
+from openclaw.storage.locks import shared_homes
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -62,35 +63,16 @@ class SharedDocument(Struct, frozen=True):
     digest: str
 
 
-_homes: dict[Path, "SharedDocuments"] = {}
-"""The homes of this process whose documents are shared, by their state directories."""
-
-
-@contextmanager
-def shared(*paths: Path) -> Iterator[None]:
-    """Inside, the documents at `paths` are what all gateways have, and what changes is theirs too.
-
-    A directory stands for the documents in it. Without a server this does nothing. A change that the server did not get
-    is undone, and raises.
-    """
-    home = next((_homes[parent] for parent in paths[0].parents if parent in _homes), None) if _homes else None
-    if home is None:
-        yield
-        return
-    with home.changing(paths):
-        yield
-
-
 @asynccontextmanager
 async def sharing(open_db: Callable[[], Awaitable[Database]], state: Path) -> AsyncIterator["SharedDocuments"]:
     """Shares the documents of the home at `state` for as long as the block lasts."""
     home = SharedDocuments(open_db, state)
     await asyncio.to_thread(home.start)
-    _homes[state] = home
+    shared_homes[state] = home
     try:
         yield home
     finally:
-        del _homes[state]
+        del shared_homes[state]
         await asyncio.to_thread(home.stop)
 
 

@@ -27,7 +27,7 @@ from openclaw.storage.postgres_server import (
     LOST,
     RETRY_SECONDS,
     PgConnection,
-    Server,
+    ServerConnector,
     lock_number,
 )
 from openclaw.storage.postgres_session import ServerSession
@@ -69,7 +69,7 @@ class Postgres:
 
     owners = None
 
-    def __init__(self, server: Server, pool: int) -> None:
+    def __init__(self, server: ServerConnector, pool: int) -> None:
         self.trips = 0
         """Trips to the server so far, for those who count them."""
         self._server = server
@@ -89,7 +89,7 @@ class Postgres:
         cls, url: Secret, migrations: Sequence[Migration], report: Report = no_report, pool: int = POOL_SIZE
     ) -> "Postgres":
         """Connects and migrates; what is wrong with the address or the server is said at once."""
-        server = Server(url)
+        server = ServerConnector(url)
         try:
             connection = await server.connect()
         except (*LOST, asyncpg.PostgresError, ValueError) as error:
@@ -136,14 +136,24 @@ class Postgres:
 
         async def call(connection: PgConnection) -> tuple[int, ...]:
             connection.written += 1
-            changed = await connection.fetchval(
-                "SELECT store_write($1, $2, $3, $4, $5, $6)", connection.id, connection.written, *fence, texts, values
-            )
+            try:
+                changed = await connection.fetchval(
+                    "SELECT store_write($1, $2, $3, $4, $5, $6)",
+                    connection.id,
+                    connection.written,
+                    *fence,
+                    texts,
+                    values,
+                )
+            except asyncpg.DeadlockDetectedError as error:
+                raise _Deadlock from error
             return tuple(changed)
 
         while True:
             try:
                 return await self._use(call)
+            except _Deadlock:
+                pass  # the server undid this one so that the others could go on
             except _Broken as broken:
                 if (changed := await self._settle(broken)) is not None:
                     return changed
@@ -319,7 +329,7 @@ class Postgres:
 class _Pool:
     """Connections that write, made when they are needed; the one that was used last is used first."""
 
-    def __init__(self, server: Server, size: int) -> None:
+    def __init__(self, server: ServerConnector, size: int) -> None:
         self._server = server
         self._free = asyncio.Semaphore(size)
         self._idle: list[PgConnection] = []
@@ -359,6 +369,10 @@ class _Turn:
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.waiting = 0
+
+
+class _Deadlock(Exception):
+    """This write and another waited for each other; it was undone."""
 
 
 class _Broken(Exception):
@@ -403,7 +417,9 @@ async def _prepare_schema(connection: PgConnection) -> str:
     return str(found)
 
 
-async def _migrate(connection: PgConnection, server: Server, migrations: Sequence[Migration], report: Report) -> None:
+async def _migrate(
+    connection: PgConnection, server: ServerConnector, migrations: Sequence[Migration], report: Report
+) -> None:
     known = migrations[-1].version if migrations else 0
     async with connection.transaction():
         await connection.execute(f"SELECT pg_advisory_xact_lock({lock_number(server.schema, 'migrate', '')})")
@@ -439,27 +455,37 @@ _PARAMETER = re.compile(r"'(?:[^']|'')*'|::|:([A-Za-z_]\w*)")
 
 
 @lru_cache(maxsize=2048)
-def _prepared(sql: str, names: tuple[str, ...], kinds: tuple[type, ...]) -> tuple[str, tuple[str, ...]]:
+def _prepared(sql: str, casts: tuple[tuple[str, str], ...]) -> tuple[str, tuple[str, ...]]:
     """`sql` with numbered parameters of the types that the values have, and their order."""
     used: dict[str, int] = {}
-    casts = {
-        name: "::bigint" if kind in (int, bool) else "::float8" if kind is float else "::text" if kind is str else ""
-        for name, kind in zip(names, kinds, strict=True)
-    }
+    types = dict(casts)
 
     def number(match: re.Match[str]) -> str:
         name = match[1]
         if name is None:
             return match[0]
-        return f"${used.setdefault(name, len(used) + 1)}{casts[name]}"
+        return f"${used.setdefault(name, len(used) + 1)}{types[name]}"
 
     return _PARAMETER.sub(number, sql), tuple(used)
+
+
+def _cast(value: Any) -> str:
+    """The type of a value. Numbers are typed as they would be if they stood in the text: functions want small ones."""
+    match value:
+        case int():
+            return "::integer" if -(1 << 31) <= value < 1 << 31 else "::bigint"
+        case float():
+            return "::float8"
+        case str():
+            return "::text"
+        case _:
+            return ""
 
 
 def _bind(sql: str, params: Params | None) -> tuple[str, list[Any]]:
     """Text and values as the server's protocol wants them."""
     params = params or {}
-    text, order = _prepared(sql, tuple(params), tuple(type(value) for value in params.values()))
+    text, order = _prepared(sql, tuple((name, _cast(value)) for name, value in params.items()))
     return text, [_plain(params[name]) for name in order]
 
 

@@ -59,7 +59,7 @@ class PgConnection(asyncpg.Connection):  # type: ignore[misc]
         return ""  # nothing of a session is used on these connections, and asking would cost a trip
 
 
-class Server:
+class ServerConnector:
     """Where the server is, how to connect to it, and what its errors mean."""
 
     def __init__(self, url: Secret) -> None:

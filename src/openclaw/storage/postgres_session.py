@@ -23,7 +23,7 @@ from openclaw.storage.postgres_server import (
     LOST,
     RETRY_SECONDS,
     PgConnection,
-    Server,
+    ServerConnector,
     lock_number,
 )
 
@@ -76,7 +76,7 @@ class SessionLease:
 class ServerSession:
     """Connects at the first use, and again whenever the connection ends."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerConnector) -> None:
         self._server = server
         self._id = secrets.token_hex(8)
         self._connection: PgConnection | None = None

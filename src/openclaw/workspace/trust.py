@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from openclaw.core.errors import StateError
 from openclaw.storage import atomic
-from openclaw.storage.documents import shared
+from openclaw.storage.locks import shared
 from openclaw.workspace.files import BOOTSTRAP_FILES
 
 Said = Literal["trusted", "untrusted"]

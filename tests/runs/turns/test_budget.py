@@ -53,6 +53,7 @@ class Cost:
         sys.setprofile(None)
 
 
+@pytest.mark.sqlite
 async def test_a_turn_stays_within_its_budget(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
     openclaw_home.use_model()
     scripted_model.script(*(says("Nothing that cannot wait until tomorrow.") for _ in range(100)))
