@@ -1,10 +1,16 @@
 """Fixtures every test may use, and how properties are searched."""
 
 import gc
+import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from openclaw.core.secret import Secret
+from openclaw.testing import TemporaryHome
+from openclaw.testing.postgres import MISSING, PostgresServer, postgres_programs
 
 # The same examples in every run, however busy the machine is. `pytest --hypothesis-profile=seek` looks for new ones.
 settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -15,6 +21,38 @@ settings.load_profile("house")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--store", choices=["sqlite", "postgres"], default="sqlite", help="the engine under all tests")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def store(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Puts the engine that `--store` names under every home and every database of a test."""
+    if request.config.getoption("--store") == "postgres":
+        TemporaryHome.server = request.getfixturevalue("postgres_server").url
+    yield
+    TemporaryHome.server = ""
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests that want one."""
+    if (programs := postgres_programs()) is None:
+        pytest.skip(MISSING)
+    server = PostgresServer(programs)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Secret:
+    """An empty schema of that server."""
+    return Secret(f"{postgres_server.url}?search_path=test_{secrets.token_hex(6)}")
 
 
 HERE = Path(__file__).parent
@@ -49,7 +87,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--store") == "postgres":
+        for item in items:
+            if item.get_closest_marker("sqlite"):
+                item.add_marker(pytest.mark.skip(reason="about the file of one machine"))
     for gone in (name for name in SLOW if not (HERE / name).exists()):
         raise pytest.UsageError(f"tests/{gone} is gone: take it off the list in tests/conftest.py, or rename it there")
     for item in items:

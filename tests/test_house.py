@@ -168,7 +168,11 @@ def test_no_module_reads_the_environment_when_imported() -> None:
 
 ONE_OF_EACH = {
     "create_subprocess_exec(": ("process/child.py",),
-    "subprocess.Popen(": ("process/child.py", "gateway/process.py"),  # the latter starts the daemon, which outlives us
+    "subprocess.Popen(": (
+        "process/child.py",
+        "gateway/process.py",  # starts the daemon, which outlives us
+        "testing/postgres.py",  # a server for tests, which waits for no event loop
+    ),
     "os.killpg(": ("process/child.py", "process/group.py"),
     "httpx2.PoolTimeout": ("channels/http.py", "models/providers/http.py"),
 }

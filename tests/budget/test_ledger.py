@@ -15,9 +15,8 @@ from openclaw.budget import service
 from openclaw.budget.ledger import CallEnd, ReservedCall, SpendLedger
 from openclaw.budget.limits import BudgetLimit, BudgetRules, Estimate, OverLimit, Proceed
 from openclaw.core.messages import Cost, Usage
-from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.sqlite import Sqlite
 from openclaw.testing import FakeClock
+from tests.databases import open_database
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +42,7 @@ def spent(amount: float, tokens: int = 10) -> CallEnd:
 
 @asynccontextmanager
 async def book(folder: Path, clock: FakeClock | None = None) -> AsyncIterator[SpendLedger]:
-    db = await Sqlite.open(folder / f"{uuid.uuid4().hex}.sqlite", STATE_MIGRATIONS)
+    db = await open_database(folder / f"{uuid.uuid4().hex}.sqlite")
     try:
         yield SpendLedger(db, clock or FakeClock(), UTC)
     finally:

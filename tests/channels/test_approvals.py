@@ -29,10 +29,10 @@ from openclaw.runs.request import RunRequest
 from openclaw.security import rpc as security_rpc
 from openclaw.security.pending import PendingApprovals
 from openclaw.security.settings import CommandsSettings
-from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.sqlite import Sqlite
+from openclaw.storage.database import Database
 from openclaw.testing import FakeClock
 from tests.channels.fake_platform import Slate
+from tests.databases import open_database
 
 pytestmark = pytest.mark.anyio
 
@@ -42,8 +42,8 @@ GROUP = Address(channel="slate", to="club")
 
 
 @pytest.fixture
-async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
-    found = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
+async def db(tmp_path: Path) -> AsyncIterator[Database]:
+    found = await open_database(tmp_path / "state.sqlite")
     yield found
     await found.close()
 
@@ -52,7 +52,7 @@ class Desk:
     """A gateway's approvals, with one account on a slate."""
 
     def __init__(
-        self, db: Sqlite, clock: FakeClock, slate: Slate, *owners: str, client: bool = False, lasts: float = 1_800.0
+        self, db: Database, clock: FakeClock, slate: Slate, *owners: str, client: bool = False, lasts: float = 1_800.0
     ) -> None:
         self.clock, self.slate = clock, slate
         self.bus, self.inbox, self.outbox = EventBus(), Inbox(db, clock), Outbox(db, clock)
@@ -125,7 +125,7 @@ class Desk:
         return self.slate.answers[-1][1]
 
 
-async def test_the_owner_presses_a_button_and_the_question_says_so(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_the_owner_presses_a_button_and_the_question_says_so(db: Database, fake_clock: FakeClock) -> None:
     desk = Desk(db, fake_clock, Slate())
     async with desk.alive():
         await desk.run()
@@ -148,7 +148,7 @@ async def test_the_owner_presses_a_button_and_the_question_says_so(db: Sqlite, f
         assert next(iter(desk.slate.chat.values())).buttons == ()
 
 
-async def test_without_buttons_and_edits_the_text_says_how_to_answer(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_without_buttons_and_edits_the_text_says_how_to_answer(db: Database, fake_clock: FakeClock) -> None:
     desk = Desk(db, fake_clock, Slate(buttons=False, actions=("send",)))
     async with desk.alive():
         await desk.run()
@@ -161,7 +161,7 @@ async def test_without_buttons_and_edits_the_text_says_how_to_answer(db: Sqlite,
 
 
 @pytest.mark.parametrize("how", ["expired", "ended"])
-async def test_a_question_nobody_answered_says_so(db: Sqlite, fake_clock: FakeClock, how: str) -> None:
+async def test_a_question_nobody_answered_says_so(db: Database, fake_clock: FakeClock, how: str) -> None:
     desk = Desk(db, fake_clock, Slate(), lasts=20.0)
     async with desk.alive():
         await desk.run()
@@ -175,7 +175,7 @@ async def test_a_question_nobody_answered_says_so(db: Sqlite, fake_clock: FakeCl
             await desk.sees_edit("No longer waiting: the run has ended.")
 
 
-async def test_a_group_hears_only_that_the_owner_is_asked(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_a_group_hears_only_that_the_owner_is_asked(db: Database, fake_clock: FakeClock) -> None:
     desk = Desk(db, fake_clock, Slate())
     async with desk.alive():
         await desk.run(GROUP)
@@ -186,7 +186,7 @@ async def test_a_group_hears_only_that_the_owner_is_asked(db: Sqlite, fake_clock
         assert (await answer).decision == "deny"
 
 
-async def test_after_a_restart_an_old_question_waits_no_longer(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_after_a_restart_an_old_question_waits_no_longer(db: Database, fake_clock: FakeClock) -> None:
     slate = Slate()
     desk = Desk(db, fake_clock, slate)
     async with desk.alive():
@@ -212,7 +212,7 @@ async def test_after_a_restart_an_old_question_waits_no_longer(db: Sqlite, fake_
     ],
 )
 async def test_who_is_asked_when_no_channel_started_the_run(
-    db: Sqlite, fake_clock: FakeClock, owner: str, client: bool, asked: bool, denied: bool
+    db: Database, fake_clock: FakeClock, owner: str, client: bool, asked: bool, denied: bool
 ) -> None:
     desk = Desk(db, fake_clock, Slate(), owner, client=client)
     async with desk.alive():

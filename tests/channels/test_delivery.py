@@ -25,10 +25,10 @@ from openclaw.core.channel import (
 from openclaw.core.errors import Conflict
 from openclaw.core.settings import Fixed
 from openclaw.runs.outbox import Outbox, OutboxEntry
-from openclaw.storage.migrations import STATE_MIGRATIONS
+from openclaw.storage.database import Database
 from openclaw.storage.owners import Owner
-from openclaw.storage.sqlite import Sqlite
 from openclaw.testing import FakeClock
+from tests.databases import open_database
 
 pytestmark = pytest.mark.anyio
 
@@ -39,8 +39,8 @@ DEAD = Owner(2**30, "long ago")
 
 
 @pytest.fixture
-async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
-    found = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
+async def db(tmp_path: Path) -> AsyncIterator[Database]:
+    found = await open_database(tmp_path / "state.sqlite")
     yield found
     await found.close()
 
@@ -95,7 +95,7 @@ async def settled(outbox: Outbox, clock: FakeClock, *names: str) -> list[OutboxE
 
 
 async def test_messages_of_a_conversation_leave_in_order_and_others_do_not_wait(
-    db: Sqlite, fake_clock: FakeClock
+    db: Database, fake_clock: FakeClock
 ) -> None:
     outbox, pigeon = Outbox(db, fake_clock), Pigeon(TryLater("busy", after=40.0))
     names = [await outbox.put(Outbound(to=ADA, text=text)) for text in ("one", "two", "three")]
@@ -107,7 +107,7 @@ async def test_messages_of_a_conversation_leave_in_order_and_others_do_not_wait(
     assert fake_clock.now() - began >= 40  # the platform's own pause is kept in full
 
 
-async def test_the_same_name_is_one_message(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_the_same_name_is_one_message(db: Database, fake_clock: FakeClock) -> None:
     outbox, pigeon = Outbox(db, fake_clock), Pigeon()
     for _ in range(3):
         await outbox.put(Outbound(to=ADA, text="hello"), name="x")
@@ -116,7 +116,7 @@ async def test_the_same_name_is_one_message(db: Sqlite, fake_clock: FakeClock) -
     assert pigeon.arrived == ["hello"]
 
 
-async def test_a_refusal_is_final_and_does_not_hold_up_the_next(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_a_refusal_is_final_and_does_not_hold_up_the_next(db: Database, fake_clock: FakeClock) -> None:
     outbox, pigeon = Outbox(db, fake_clock), Pigeon(MessageRefused("blocked by the user"))
     names = [await outbox.put(Outbound(to=ADA, text=text)) for text in ("one", "two")]
     async with sending(outbox, pigeon, fake_clock):
@@ -129,7 +129,7 @@ async def test_a_refusal_is_final_and_does_not_hold_up_the_next(db: Sqlite, fake
     [(True, "resend", "sent", 0), (False, "resend", "sent", 1), (False, "hold", "held", 0)],
 )
 async def test_what_left_without_an_answer_is_never_dropped(
-    db: Sqlite, fake_clock: FakeClock, idempotent: bool, unsure: Unsureness, state: str, doubled: int
+    db: Database, fake_clock: FakeClock, idempotent: bool, unsure: Unsureness, state: str, doubled: int
 ) -> None:
     outbox, pigeon = Outbox(db, fake_clock), Pigeon(Unsure("the connection was cut"), idempotent=idempotent)
     name = await outbox.put(Outbound(to=ADA, text="hello"))
@@ -151,7 +151,7 @@ async def test_what_left_without_an_answer_is_never_dropped(
             assert (await settled(outbox, fake_clock, name))[0].state == "sent"
 
 
-async def test_a_long_text_goes_on_with_the_piece_that_is_missing(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_a_long_text_goes_on_with_the_piece_that_is_missing(db: Database, fake_clock: FakeClock) -> None:
     text = "\n\n".join(f"paragraph {number} " + "word " * 30 for number in range(12))
     outbox, pigeon = Outbox(db, fake_clock), Pigeon(limit=400)
     name = await outbox.put(Outbound(to=ADA, text=text, reply_to="5"))
@@ -170,7 +170,7 @@ async def test_a_long_text_goes_on_with_the_piece_that_is_missing(db: Sqlite, fa
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-async def test_a_death_at_any_step_loses_nothing(db: Sqlite, fake_clock: FakeClock, idempotent: bool) -> None:
+async def test_a_death_at_any_step_loses_nothing(db: Database, fake_clock: FakeClock, idempotent: bool) -> None:
     text = "\n\n".join("word " * 30 for _ in range(6))
     earlier = Outbox(db, fake_clock, me=DEAD)
     untouched = await earlier.put(Outbound(to=BOB, text="never begun"))
@@ -190,7 +190,7 @@ async def test_a_death_at_any_step_loses_nothing(db: Sqlite, fake_clock: FakeClo
     assert done.doubled == (0 if idempotent else 1)
 
 
-async def test_what_another_living_process_sends_is_left_to_it(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_what_another_living_process_sends_is_left_to_it(db: Database, fake_clock: FakeClock) -> None:
     other = Outbox(db, fake_clock)
     name = await other.put(Outbound(to=ADA, text="mine"))
     assert await other.begin(await other.get(name))
@@ -198,7 +198,7 @@ async def test_what_another_living_process_sends_is_left_to_it(db: Sqlite, fake_
     assert (await other.get(name)).state == "sending"
 
 
-async def test_pace_is_kept_in_a_conversation_and_over_all(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_pace_is_kept_in_a_conversation_and_over_all(db: Database, fake_clock: FakeClock) -> None:
     outbox, pigeon = Outbox(db, fake_clock), Pigeon(per_chat=3.0, overall=1.0)
     names = [await outbox.put(Outbound(to=to, text="x")) for to in (ADA, ADA, ADA, BOB)]
     began = fake_clock.now()
@@ -207,7 +207,9 @@ async def test_pace_is_kept_in_a_conversation_and_over_all(db: Sqlite, fake_cloc
     assert fake_clock.now() - began >= 6
 
 
-async def test_what_arrived_is_forgotten_after_a_week_and_what_is_held_never(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_what_arrived_is_forgotten_after_a_week_and_what_is_held_never(
+    db: Database, fake_clock: FakeClock
+) -> None:
     outbox, pigeon = Outbox(db, fake_clock), Pigeon(Unsure("cut"))
     held = await outbox.put(Outbound(to=ADA, text="one"))
     async with sending(outbox, pigeon, fake_clock, "hold"):

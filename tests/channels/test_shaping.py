@@ -14,13 +14,13 @@ from openclaw.config.schema import Config
 from openclaw.core.channel import Address
 from openclaw.core.events import CompactionEnded, CompactionStarted
 from openclaw.runs.outbox import begin_with, response_prefix
-from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.sqlite import Sqlite
+from openclaw.storage.database import Database
 from openclaw.testing import FakeClock, TemporaryHome, says
 from openclaw.testing.server import MockModelServer
 from tests.channels.fake_platform import Slate
 from tests.channels.test_gateway import Post
 from tests.channels.test_streaming import WORDS, Talk
+from tests.databases import open_database
 from tests.e2e.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.anyio
@@ -29,8 +29,8 @@ ADA = Address(channel="slate", to="ada")
 
 
 @pytest.fixture
-async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
-    found = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
+async def db(tmp_path: Path) -> AsyncIterator[Database]:
+    found = await open_database(tmp_path / "state.sqlite")
     yield found
     await found.close()
 
@@ -76,7 +76,7 @@ def test_a_code_fence_is_no_paragraph_break() -> None:
     assert split_paragraphs(f"One.\n\n\n{fence}\n \nTwo.") == ["One.", fence, "Two."]
 
 
-async def test_a_preview_and_its_answer_begin_the_same_way(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_a_preview_and_its_answer_begin_the_same_way(db: Database, fake_clock: FakeClock) -> None:
     channels = {"slate": {"responsePrefix": "[{model}, {thinkingLevel}]"}}
     talk = Talk(db, fake_clock, Slate(), channels=channels, messages={"responsePrefix": "not this"})
     async with talk.alive():
@@ -88,7 +88,7 @@ async def test_a_preview_and_its_answer_begin_the_same_way(db: Sqlite, fake_cloc
     assert talk.slate.texts() == [f"[mock-1, low] {WORDS}End."]
 
 
-async def test_parts_come_with_pauses_and_the_first_without(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_parts_come_with_pauses_and_the_first_without(db: Database, fake_clock: FakeClock) -> None:
     defaults = {
         "humanDelay": {"mode": "off"},
         "blockStreamingDefault": "on",
@@ -106,7 +106,7 @@ async def test_parts_come_with_pauses_and_the_first_without(db: Sqlite, fake_clo
     assert arrived[0] < 2 and arrived[1] - arrived[0] >= 4.5 and arrived[2] - arrived[1] >= 4.5
 
 
-async def test_every_paragraph_is_a_message(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_every_paragraph_is_a_message(db: Database, fake_clock: FakeClock) -> None:
     channels = {"slate": {"streaming": {"chunkMode": "newline"}, "textChunkLimit": 60}}
     talk = Talk(db, fake_clock, Slate(actions=("send",)), channels=channels)
     async with talk.alive():
@@ -128,7 +128,7 @@ async def test_the_settings_hold_on_a_channel_of_a_real_gateway(openclaw_home: T
     assert heard[0].startswith(f"[{reference}] The weather") and all(len(each) <= 70 for each in heard)
 
 
-async def test_people_are_told_of_a_compaction_at_once(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_people_are_told_of_a_compaction_at_once(db: Database, fake_clock: FakeClock) -> None:
     talk = Talk(db, fake_clock, Slate(), agents={"defaults": {"compaction": {"notifyUser": True}}})
     async with talk.alive():
         run = await talk.ask()

@@ -30,10 +30,10 @@ from openclaw.runs.outbox import Outbox
 from openclaw.runs.reply import ReplyShaped, TextShaped
 from openclaw.runs.request import RunRequest
 from openclaw.sessions.reply_text import ReplyPayload
-from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.sqlite import Sqlite
+from openclaw.storage.database import Database
 from openclaw.testing import FakeClock
 from tests.channels.fake_platform import Slate
+from tests.databases import open_database
 
 pytestmark = pytest.mark.anyio
 
@@ -42,8 +42,8 @@ WORDS = "The weather will be fine tomorrow, with some clouds. "
 
 
 @pytest.fixture
-async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
-    found = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
+async def db(tmp_path: Path) -> AsyncIterator[Database]:
+    found = await open_database(tmp_path / "state.sqlite")
     yield found
     await found.close()
 
@@ -60,7 +60,7 @@ class _Live:
 class Talk:
     """Runs that people on a slate asked for, as the worker would tell of them."""
 
-    def __init__(self, db: Sqlite, clock: FakeClock, slate: Slate, **settings: Any) -> None:
+    def __init__(self, db: Database, clock: FakeClock, slate: Slate, **settings: Any) -> None:
         self.clock = clock
         self.slate = slate
         live: Any = _Live(settings)
@@ -142,7 +142,7 @@ class Talk:
         await self.clock.drive(wait())
 
 
-async def test_one_message_grows_and_is_finished_in_place(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_one_message_grows_and_is_finished_in_place(db: Database, fake_clock: FakeClock) -> None:
     talk = Talk(db, fake_clock, Slate())
     async with talk.alive():
         run = await talk.ask()
@@ -161,7 +161,7 @@ async def test_one_message_grows_and_is_finished_in_place(db: Sqlite, fake_clock
     assert await talk.outbox.preview("run", run.reply_to) is None  # type: ignore[arg-type]
 
 
-async def test_an_answer_that_is_quick_or_short_has_no_preview(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_an_answer_that_is_quick_or_short_has_no_preview(db: Database, fake_clock: FakeClock) -> None:
     talk = Talk(db, fake_clock, Slate())
     async with talk.alive():
         run = await talk.ask()
@@ -175,7 +175,7 @@ async def test_an_answer_that_is_quick_or_short_has_no_preview(db: Sqlite, fake_
     assert [each.action for each in talk.slate.calls] == ["send", "send"]
 
 
-async def test_a_flood_wait_delays_and_never_drops_or_doubles(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_a_flood_wait_delays_and_never_drops_or_doubles(db: Database, fake_clock: FakeClock) -> None:
     slate = Slate()
     talk = Talk(db, fake_clock, slate)
     slate.faults = {"edit": [TryLater("flood", after=9.0), TryLater("flood", after=8.0)]}
@@ -194,7 +194,7 @@ async def test_a_flood_wait_delays_and_never_drops_or_doubles(db: Sqlite, fake_c
 @pytest.mark.parametrize("actions", [("send", "edit", "delete"), ("send", "edit")])
 @pytest.mark.parametrize("how", ["silent", "aborted"])
 async def test_a_run_without_an_answer_takes_its_preview_back(
-    db: Sqlite, fake_clock: FakeClock, actions: tuple[str, ...], how: str
+    db: Database, fake_clock: FakeClock, actions: tuple[str, ...], how: str
 ) -> None:
     talk = Talk(db, fake_clock, Slate(actions=actions))
     async with talk.alive():
@@ -212,7 +212,7 @@ async def test_a_run_without_an_answer_takes_its_preview_back(
     assert await talk.outbox.left_previews() == []
 
 
-async def test_what_does_not_fit_comes_at_the_end(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_what_does_not_fit_comes_at_the_end(db: Database, fake_clock: FakeClock) -> None:
     text = "\n\n".join(f"{number} " + WORDS * 10 for number in range(20))[:10_000].strip()
     talk = Talk(db, fake_clock, Slate())
     async with talk.alive():
@@ -226,7 +226,7 @@ async def test_what_does_not_fit_comes_at_the_end(db: Sqlite, fake_clock: FakeCl
     assert len(talk.slate.chat) == 3 and "".join(talk.slate.texts()).split() == text.split()
 
 
-async def test_the_answer_waits_for_a_preview_on_its_way(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_the_answer_waits_for_a_preview_on_its_way(db: Database, fake_clock: FakeClock) -> None:
     slate = Slate()
     slate.gate = asyncio.Event()
     talk = Talk(db, fake_clock, slate)
@@ -243,7 +243,7 @@ async def test_the_answer_waits_for_a_preview_on_its_way(db: Sqlite, fake_clock:
 
 
 async def test_a_preview_that_somebody_deleted_does_not_take_the_answer_with_it(
-    db: Sqlite, fake_clock: FakeClock
+    db: Database, fake_clock: FakeClock
 ) -> None:
     talk = Talk(db, fake_clock, Slate())
     async with talk.alive():
@@ -256,7 +256,7 @@ async def test_a_preview_that_somebody_deleted_does_not_take_the_answer_with_it(
     assert talk.slate.texts()[-1] == "Good day."
 
 
-async def test_a_run_taken_up_after_a_kill_goes_on_in_the_same_message(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_a_run_taken_up_after_a_kill_goes_on_in_the_same_message(db: Database, fake_clock: FakeClock) -> None:
     slate = Slate()
     killed = Talk(db, fake_clock, slate)
     async with killed.alive():
@@ -274,7 +274,7 @@ async def test_a_run_taken_up_after_a_kill_goes_on_in_the_same_message(db: Sqlit
 
 
 async def test_what_a_kill_left_of_a_run_that_had_ended_is_taken_back_at_the_start(
-    db: Sqlite, fake_clock: FakeClock
+    db: Database, fake_clock: FakeClock
 ) -> None:
     slate = Slate()
     killed = Talk(db, fake_clock, slate)
@@ -290,7 +290,7 @@ async def test_what_a_kill_left_of_a_run_that_had_ended_is_taken_back_at_the_sta
 
 @pytest.mark.parametrize("idempotent", [True, False])
 async def test_a_preview_that_left_without_an_answer_is_not_sent_twice(
-    db: Sqlite, fake_clock: FakeClock, idempotent: bool
+    db: Database, fake_clock: FakeClock, idempotent: bool
 ) -> None:
     talk = Talk(db, fake_clock, Slate(idempotent=idempotent))
     talk.slate.faults = {"send": [Unsure("cut")]}
@@ -305,7 +305,7 @@ async def test_a_preview_that_left_without_an_answer_is_not_sent_twice(
     assert (sends[0].key == sends[1].key) == idempotent
 
 
-async def test_words_before_a_tool_are_a_message_and_the_next_ones_another(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_words_before_a_tool_are_a_message_and_the_next_ones_another(db: Database, fake_clock: FakeClock) -> None:
     talk = Talk(db, fake_clock, Slate())
     async with talk.alive():
         run = await talk.ask()
@@ -322,7 +322,7 @@ async def test_words_before_a_tool_are_a_message_and_the_next_ones_another(db: S
     assert talk.slate.texts() == [WORDS + "Let me look.", "It is sunny there, as far as I can see."]
 
 
-async def test_two_conversations_at_once_see_their_own(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_two_conversations_at_once_see_their_own(db: Database, fake_clock: FakeClock) -> None:
     talk = Talk(db, fake_clock, Slate())
     async with talk.alive():
         ada, bob = await talk.ask("a", "ada"), await talk.ask("b", "bob")
@@ -336,7 +336,7 @@ async def test_two_conversations_at_once_see_their_own(db: Sqlite, fake_clock: F
     assert not [each for each in talk.slate.calls if ("Bob" in each.text) != (each.to.to == "bob")]
 
 
-async def test_progress_shows_the_tools_and_not_the_words(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_progress_shows_the_tools_and_not_the_words(db: Database, fake_clock: FakeClock) -> None:
     talk = Talk(db, fake_clock, Slate(), channels={"slate": {"streaming": {"mode": "progress"}}})
     async with talk.alive():
         run = await talk.ask()
@@ -357,7 +357,7 @@ LONG = "\n\n".join(f"Paragraph {number}. " + WORDS * 3 for number in range(4)).s
 
 
 async def test_blocks_leave_while_the_rest_is_written_and_the_end_adds_what_is_missing(
-    db: Sqlite, fake_clock: FakeClock
+    db: Database, fake_clock: FakeClock
 ) -> None:
     talk = Talk(db, fake_clock, Slate(actions=("send",)), **BLOCKS)
     async with talk.alive():
@@ -372,7 +372,7 @@ async def test_blocks_leave_while_the_rest_is_written_and_the_end_adds_what_is_m
 
 
 @pytest.mark.parametrize("again", ["killed", "attempt failed"])
-async def test_blocks_that_were_sent_are_not_sent_again(db: Sqlite, fake_clock: FakeClock, again: str) -> None:
+async def test_blocks_that_were_sent_are_not_sent_again(db: Database, fake_clock: FakeClock, again: str) -> None:
     slate = Slate(actions=("send",))
     talk = Talk(db, fake_clock, slate, **BLOCKS)
     async with talk.alive():
@@ -393,7 +393,7 @@ async def test_blocks_that_were_sent_are_not_sent_again(db: Sqlite, fake_clock: 
     assert [text.strip() for text in slate.texts()] == [part.strip() for part in LONG.split("\n\n")]
 
 
-async def test_short_texts_wait_for_more_when_set(db: Sqlite, fake_clock: FakeClock) -> None:
+async def test_short_texts_wait_for_more_when_set(db: Database, fake_clock: FakeClock) -> None:
     coalesce = {"agents": {"defaults": {"blockStreamingDefault": "on", "blockStreamingCoalesce": {"minChars": 40}}}}
     talk = Talk(db, fake_clock, Slate(actions=("send",)), **coalesce)
     async with talk.alive():
@@ -429,7 +429,7 @@ def test_the_same_text_gives_the_same_blocks_however_it_arrives(
 
 
 @pytest.mark.parametrize(("mode", "shown"), [("never", 0), ("instant", 1), ("thinking", 1), ("message", 0)])
-async def test_typing_begins_when_it_is_set_to(db: Sqlite, fake_clock: FakeClock, mode: str, shown: int) -> None:
+async def test_typing_begins_when_it_is_set_to(db: Database, fake_clock: FakeClock, mode: str, shown: int) -> None:
     slate = Slate(typing_every=5.0, actions=("send",))
     talk = Talk(db, fake_clock, slate, agents={"defaults": {"typingMode": mode}})
     async with talk.alive():

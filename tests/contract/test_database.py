@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.storage.database import Database, Migration
+from openclaw.core.secret import Secret
+from openclaw.storage.database import Database, LeaseLost, Migration
 from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite
 
@@ -21,20 +22,32 @@ NOTES = (
 Open = Callable[..., Awaitable[Database]]
 
 
-def _sqlite(directory: Path) -> Open:
+def _sqlite(request: pytest.FixtureRequest) -> Open:
+    directory: Path = request.getfixturevalue("tmp_path")
+
     async def open_it(migrations: tuple[Migration, ...] = NOTES) -> Database:
         return await Sqlite.open(directory / "notes.sqlite", migrations)
 
     return open_it
 
 
-ENGINES: dict[str, Callable[[Path], Open]] = {"sqlite": _sqlite}
+def _postgres(request: pytest.FixtureRequest) -> Open:
+    url: Secret = request.getfixturevalue("postgres_url")
+    from openclaw.storage.postgres import Postgres
+
+    async def open_it(migrations: tuple[Migration, ...] = NOTES) -> Database:
+        return await Postgres.open(url, migrations)
+
+    return open_it
 
 
-@pytest.fixture(params=list(ENGINES))
-def open_db(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+ENGINES: dict[str, Callable[[pytest.FixtureRequest], Open]] = {"sqlite": _sqlite, "postgres": _postgres}
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
+def open_db(request: pytest.FixtureRequest) -> Open:
     """Opens the same database each time it is called."""
-    return ENGINES[request.param](tmp_path)
+    return ENGINES[request.param](request)
 
 
 @pytest.fixture
@@ -212,6 +225,8 @@ async def test_an_impatient_caller_still_gets_the_transaction_undone(open_db: Op
             await task
         await add(db, 1, "next")
     assert await bodies(db) == ["next"]
+    await db.close()
+    await other.close()
 
 
 async def test_tasks_write_one_after_another(db: Database) -> None:
@@ -317,3 +332,57 @@ async def test_the_state_schema_is_one_text_for_every_engine(open_db: Open) -> N
     assert list(await db.read("SELECT * FROM sessions")) == []
     await db.close()
     assert [migration.version for migration in STATE_MIGRATIONS] == list(range(1, len(STATE_MIGRATIONS) + 1))
+
+
+async def test_a_lease_is_held_once_and_fences_what_is_written_after_it(db: Database) -> None:
+    lease = await db.lease("agent:main", "one")
+    assert lease is not None
+    assert await db.lease("agent:main") is None
+    assert await db.write("INSERT INTO notes (id, body) VALUES (1, 'held')", lease=lease) == 1
+    async with db.transaction("notes", lease=lease) as tx:
+        await tx.write("INSERT INTO notes (id, body) VALUES (2, 'held too')")
+    await lease.release()
+    await lease.release()  # harmless
+    assert lease.lost.is_set()
+    later = await db.lease("agent:main", "two")
+    assert later is not None
+    assert later.epoch > lease.epoch
+    with pytest.raises(LeaseLost):
+        await db.write("INSERT INTO notes (id, body) VALUES (3, 'late')", lease=lease)
+    with pytest.raises(LeaseLost):
+        async with db.transaction("notes", lease=lease):
+            pass
+    assert await bodies(db) == ["held", "held too"]
+
+
+async def test_transactions_on_different_things_give_what_each_has_read(db: Database) -> None:
+    await add(db, 1, "0")
+    await add(db, 2, "0")
+
+    async def bump(number: int) -> None:
+        async with db.transaction(f"note {number}") as tx:
+            (row,) = await tx.read("SELECT body FROM notes WHERE id = :id", {"id": number})
+            await tx.write(
+                "UPDATE notes SET body = :body WHERE id = :id", {"id": number, "body": str(int(row["body"]) + 1)}
+            )
+
+    await asyncio.gather(*(bump(number) for number in (1, 2) * 15))
+    assert await bodies(db) == ["15", "15"]
+
+
+async def test_values_come_back_as_they_went_in(db: Database) -> None:
+    odd = "it's 100% :not $1 a \\ parameter\n%s"
+    await db.write_all(
+        ("INSERT INTO notes (id, body, score) VALUES (:id, :b, :s)", {"id": -(1 << 40), "b": odd, "s": -0.25}),
+        ("INSERT INTO notes (id, body, score) VALUES (:id, :b, :s)", {"id": 1, "b": "':id'", "s": None}),
+        ("UPDATE notes SET id = :now - 5, body = body || ':id' WHERE id = :id", {"now": 1 << 41, "id": 1}),
+    )
+    found = await db.read(
+        "SELECT body, score, sum(id) AS total FROM notes WHERE id < :now - 5 + 1 AND substr(body, :first) <> '' "
+        "GROUP BY body, score ORDER BY total",
+        {"now": 1 << 41, "first": 1},
+    )
+    assert [dict(row) for row in found] == [
+        {"body": odd, "score": -0.25, "total": -(1 << 40)},
+        {"body": "':id':id", "score": None, "total": (1 << 41) - 5},
+    ]

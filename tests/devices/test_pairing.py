@@ -11,8 +11,8 @@ from openclaw.core.secret import Secret
 from openclaw.devices import pairing
 from openclaw.devices.pairing import DevicePairing
 from openclaw.protocol.auth import DeviceClaim
-from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.sqlite import Sqlite
+from openclaw.storage.database import Database
+from tests.databases import open_database
 
 pytestmark = pytest.mark.anyio
 
@@ -30,14 +30,14 @@ WIDER = replace(CLAIM, scopes=("operator.read", "operator.write"))
 
 
 @pytest.fixture
-async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
-    db = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
+async def db(tmp_path: Path) -> AsyncIterator[Database]:
+    db = await open_database(tmp_path / "state.sqlite")
     yield db
     await db.close()
 
 
 @pytest.fixture
-def book(db: Sqlite) -> DevicePairing:
+def book(db: Database) -> DevicePairing:
     return DevicePairing(db)
 
 
@@ -62,7 +62,7 @@ async def test_a_request_waits_for_a_person_and_then_counts(book: DevicePairing)
     assert (standing.roles, standing.scopes, standing.platform) == (("operator",), ("operator.read",), "linux")
 
 
-async def test_a_new_request_is_announced_once(book: DevicePairing, db: Sqlite) -> None:
+async def test_a_new_request_is_announced_once(book: DevicePairing, db: Database) -> None:
     async with db.listen(pairing.REQUESTED) as heard:
         request_id = await book.request(CLAIM, "not-paired", now=10)
         await book.request(CLAIM, "not-paired", now=11)
@@ -123,7 +123,7 @@ async def test_approvals_add_up(book: DevicePairing) -> None:
     assert await book.pending(4) == ()
 
 
-async def test_a_token_is_given_once_and_kept_as_a_hash(book: DevicePairing, db: Sqlite) -> None:
+async def test_a_token_is_given_once_and_kept_as_a_hash(book: DevicePairing, db: Database) -> None:
     issued = await book.admit(CLAIM, approve=True, issue=True, now=5)
     assert issued is not None
     assert (len(issued.token.reveal()), issued.issued_at_ms) == (43, 5)
@@ -198,10 +198,10 @@ async def test_a_device_can_be_renamed(book: DevicePairing) -> None:
 
 async def test_the_book_survives_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "again.sqlite"
-    db = await Sqlite.open(path, STATE_MIGRATIONS)
+    db = await open_database(path)
     issued = await DevicePairing(db).admit(CLAIM, approve=True, issue=True, now=1)
     await db.close()
-    db = await Sqlite.open(path, STATE_MIGRATIONS)
+    db = await open_database(path)
     assert issued is not None
     standing = await DevicePairing(db).find(CLAIM, issued.token)
     await db.close()

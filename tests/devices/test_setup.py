@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from openclaw.core.secret import Secret
 from openclaw.devices.pairing import GOOD_FOR_MS, MOST_OPEN, PROFILES, SET_UP, DevicePairing, Profile, SetupCodes
 from openclaw.protocol.auth import SetupTokens
-from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.sqlite import Sqlite
+from tests.databases import open_database
 from tests.devices.test_pairing import CLAIM
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def book(tmp_path: Path) -> AsyncIterator[DevicePairing]:
-    db = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
+    db = await open_database(tmp_path / "state.sqlite")
     yield DevicePairing(db)
     await db.close()
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from openclaw.core.secret import Secret
 from openclaw.gateway.exposure import own_token
@@ -83,7 +83,7 @@ class GatewayProcess:
         async with connect(f"{scheme}://127.0.0.1:{self.port}", card, pinned=self.fingerprint) as client:
             yield client
 
-    def __enter__(self) -> "GatewayProcess":
+    def __enter__(self) -> Self:
         self.start()
         return self
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from openclaw.config.settings import StateStoreSettings
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.local import local_gateway
 from openclaw.gateway.process import running_gateway
@@ -70,7 +71,7 @@ async def test_what_another_process_left_is_left_to_the_daemon(openclaw_home: Te
     openclaw_home.use_model()
     clock = SystemClock()
     model = ScriptedModel(says("Only what was asked."))
-    async with open_state(environment(openclaw_home).home, clock) as (db, _):
+    async with open_state(environment(openclaw_home).home, clock, StateStoreSettings()) as (db, _):
         await Inbox(db, clock, Owner(2**30, "a process that is gone")).accept(
             "left", str(SessionKey("main", "other")), "{}"
         )
@@ -85,7 +86,7 @@ async def test_what_another_process_left_is_left_to_the_daemon(openclaw_home: Te
         await client.call("cron.add", job)
         assert (await client.call("cron.status", {}))["enabled"] is False
         assert await said(client, "hello", "r1") == "Only what was asked."
-    async with open_state(environment(openclaw_home).home, clock) as (db, _):
+    async with open_state(environment(openclaw_home).home, clock, StateStoreSettings()) as (db, _):
         assert [entry.run_id for entry in await Inbox(db, clock).take_over()] == ["left"]
     assert len(model.requests) == 1
 

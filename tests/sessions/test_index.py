@@ -14,9 +14,9 @@ from openclaw.core.messages import Assistant, Cost, Text, Usage, User
 from openclaw.sessions.files import TranscriptFile, WriteLocks, iso, load, lock_path
 from openclaw.sessions.index import Rebuilt, SessionIndex, SessionRow, with_totals
 from openclaw.sessions.transcript import SessionInfo, TranscriptHeader, tally
-from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.sqlite import Sqlite
+from openclaw.storage.database import Database
 from openclaw.testing import FakeClock
+from tests.databases import open_database
 
 pytestmark = pytest.mark.anyio
 
@@ -27,11 +27,11 @@ class Home:
     def __init__(self, state: Path) -> None:
         self.state = state
         self.clock = FakeClock()
-        self.db: Sqlite
+        self.db: Database
         self.index: SessionIndex
 
     async def open(self) -> None:
-        self.db = await Sqlite.open(self.state / "state" / "openclaw-py.sqlite", STATE_MIGRATIONS)
+        self.db = await open_database(self.state / "state" / "openclaw-py.sqlite")
         self.index = SessionIndex(self.db, self.state, self.clock)
 
     async def forget(self) -> None:
@@ -100,6 +100,7 @@ async def keys(home: Home) -> list[str]:
 # Derived
 
 
+@pytest.mark.sqlite
 async def test_losing_the_database_loses_nothing(home: Home) -> None:
     await home.run("main", "first\nquestion, " + "long " * 30)
     await home.run("agent:ops:telegram:direct:5", "hello")
@@ -138,6 +139,7 @@ async def test_the_list_says_what_the_transcripts_say(home: Home) -> None:
     assert listed.created_at < listed.updated_at <= round(home.clock.now() * 1000)
 
 
+@pytest.mark.sqlite
 async def test_a_copied_home_keeps_its_order(home: Home) -> None:
     await home.run("one", "1")
     await home.run("two", "2")
@@ -189,6 +191,7 @@ async def test_what_was_chosen_for_a_session_outlives_its_transcript(home: Home)
     assert [each["settings"] for each in await home.db.read("SELECT settings FROM sessions")] == ['{"model":"x"}']
 
 
+@pytest.mark.sqlite
 async def test_of_two_transcripts_of_one_key_the_newer_counts_and_the_older_takes_over(home: Home) -> None:
     for name, at in (("bbb", 1000), ("aaa", 2000)):
         header, message = old(name, f"said {name}", at)
@@ -226,6 +229,7 @@ async def test_a_run_that_lives_is_left_alone(home: Home) -> None:
     assert [row.status for row in await home.index.list()] == ["killed"]
 
 
+@pytest.mark.sqlite
 async def test_a_torn_transcript_is_listed_with_what_is_whole(home: Home) -> None:
     row = await home.run("main", "whole")
     with home.index.path("main", row.session_id).open("ab") as file:

@@ -1,6 +1,6 @@
 """The services that the parts of automation work with."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -40,6 +40,11 @@ FILE_BYTES = 262_144
 WAIT_SECONDS = 60.0
 
 
+def always(agent: str) -> bool:
+    """For a gateway that is alone: every agent is its own."""
+    return True
+
+
 class AutomationContext(Struct, frozen=True, kw_only=True):
     sessions: SessionService
     lifecycle: SessionLifecycle
@@ -65,6 +70,8 @@ class AutomationContext(Struct, frozen=True, kw_only=True):
     platforms: Mapping[tuple[str, str], Platform]
     """The accounts on channels that are connected now."""
     environ: Mapping[str, str]
+    holds: Callable[[str], bool] = always
+    """Whether this gateway does for an agent what starts by itself."""
 
     @property
     def now(self) -> int:

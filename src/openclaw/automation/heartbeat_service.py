@@ -127,6 +127,8 @@ class HeartbeatService:
             for agent, (every, at) in self._due.items():
                 if at <= now:
                     self._due[agent] = (every, at + ((now - at) // every + 1) * every)
+                    if not self._context.holds(agent):
+                        continue
                     self._start(group, self._context.sessions.key("main", agent), "interval", woken=False)
             wait = min([LONGEST_SLEEP, *(max(0.0, (at - now) / 1000) for at in following if at > now)])
             await wait_first(self._clock.sleep(wait), self._stir.wait())
@@ -141,7 +143,8 @@ class HeartbeatService:
         """Wakes for lines that nobody was woken for: a killed gateway left them, or quiet hours held them back."""
         for key, reason in (await self._context.system_events.waking()).items():
             running = self._beating.get(key)
-            if key not in self._woken and (running is None or running.done()) and not self._is_quiet(key, reason):
+            free = key not in self._woken and (running is None or running.done())
+            if free and self._context.holds(key.agent) and not self._is_quiet(key, reason):
                 self.wake(key, reason)
 
     def _is_quiet(self, key: SessionKey, reason: str) -> bool:

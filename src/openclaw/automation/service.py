@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent
-from openclaw.automation.context import AutomationContext, read_task_file, run_to_end
+from openclaw.automation.context import AutomationContext, always, read_task_file, run_to_end
 from openclaw.automation.cron.service import Scheduler
 from openclaw.automation.cron.tool import CronTool
 from openclaw.automation.heartbeat import is_empty
@@ -94,16 +94,19 @@ class BootRunner:
         workspaces: Workspaces,
         agents_settings: Live[AgentsSettings],
         label_service: LabelService,
+        holds: Callable[[str], bool] = always,
     ) -> None:
         self._label_service = label_service
         self._runs = runs
+        self._holds = holds
         self._workspaces = workspaces
         self._agents_settings = agents_settings
 
     async def __call__(self, event: HookEvent, entry: HookEntrySettings) -> HookFileAnswer:
         if event.name == "gateway:startup":
             for path, agent in self._places().items():
-                await self._boot(agent, path)
+                if self._holds(agent):
+                    await self._boot(agent, path)
         return NOTHING
 
     def _places(self) -> dict[Path, str]:

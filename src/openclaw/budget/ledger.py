@@ -179,9 +179,9 @@ class SpendLedger:
             "worst": estimate.worst if estimate else None,
         }
         if not rules.limits:
-            await self._db.write(_RESERVE, reserved)
+            await self._db.soon((_RESERVE, reserved))
             return Proceed()
-        async with self._db.transaction() as transaction:
+        async with self._db.transaction("budget") as transaction:
             levels = await self._levels(transaction, call, rules, now)
             ruling = judge(f"{call.provider}/{call.model}", estimate, levels, rules)
             if isinstance(ruling, Proceed):
@@ -208,7 +208,7 @@ class SpendLedger:
             await self._db.soon((_SETTLE, settled))
             await self._db.notify(TOPIC)
             return ()
-        async with self._db.transaction() as transaction:
+        async with self._db.transaction("budget") as transaction:
             before = await self._levels(transaction, call, rules, now)
             await transaction.write(_SETTLE, settled)
             after = await self._levels(transaction, call, rules, now)

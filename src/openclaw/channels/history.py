@@ -28,7 +28,7 @@ class GroupHistory:
             return
         kept = msgspec.structs.replace(message, text=text, files=(), quote=None)
         name = _names(message)
-        async with self._db.transaction() as transaction:
+        async with self._db.transaction(f"history:{message.channel}:{name['chat']}") as transaction:
             rows = await transaction.read(
                 "SELECT position, body FROM group_history WHERE channel = :channel AND account = :account AND "
                 "chat = :chat ORDER BY position",

@@ -54,7 +54,7 @@ class ChannelInbox:
     ) -> int:
         """Puts events on record, each with the seconds to wait for what belongs to it; gives how many are new."""
         now, name = millis(self._clock), {"channel": channel, "account": account}
-        async with self._db.transaction() as transaction:
+        async with self._db.transaction(f"heard:{channel}:{account}") as transaction:
             new = 0
             for event, wait in events:
                 heard = {**name, "id": event_id(event), "now": now}

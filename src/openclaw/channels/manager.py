@@ -318,8 +318,12 @@ class ChannelManager:
         await self._inbox.take(*name, waits, cursor)
         self._stirred.set()
 
+    def webhook_paths(self) -> set[str]:
+        """Where platforms may call the accounts that are connected."""
+        return {each.webhook_path for each in self.platforms.values() if isinstance(each, TakesWebhooks)}
+
     def has_webhook(self, path: str) -> bool:
-        return any(isinstance(each, TakesWebhooks) and each.webhook_path == path for each in self.platforms.values())
+        return path in self.webhook_paths()
 
     async def take_webhook(self, path: str, call: ChannelWebhook) -> ChannelWebhookAnswer:
         """Hands a platform's call to the account it is meant for; gives the answer, once it is on record."""

@@ -5,7 +5,8 @@
 
 import re
 import secrets
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from msgspec import Struct
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.storage.atomic import JsonFile
-from openclaw.storage.locks import hold_lock
+from openclaw.storage.locks import hold_lock, shared
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 CODE_CHARS = 8
@@ -107,5 +108,10 @@ class SenderPairing:
                 raise NotFound(f"{sender} was not let in on {self._channel}: openclaw pairing list")
             self._let_in.write(PairedSender(allow_from=tuple(each for each in known if each != sender)))
 
-    def _alone(self) -> AbstractContextManager[None]:
-        return hold_lock(self._lock, f"the list of people on {self._channel}")
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with (
+            hold_lock(self._lock, f"the list of people on {self._channel}"),
+            shared(self._waiting.path, self._let_in.path),
+        ):
+            yield

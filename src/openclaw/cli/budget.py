@@ -119,6 +119,6 @@ async def _books() -> AsyncIterator[tuple[Database, SpendLedger]]:
     """Opens the database and the budget ledger for reading, without the whole assistant."""
     environment, loaded = read_home()
     clock = SystemClock()
-    async with open_state(environment.home, clock, ProgressLine()) as (db, _):
+    async with open_state(environment.home, clock, loaded.config.store, ProgressLine()) as (db, _):
         named = loaded.config.agents.defaults.user_timezone or local_timezone(environment.environ)
         yield db, SpendLedger(db, clock, zone_of(named))

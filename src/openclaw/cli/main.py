@@ -17,6 +17,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "audit": ("prompt", "What plugins changed, and whether the record of it is whole."),
     "chat": ("tui.chat", "Talk to the assistant in this terminal."),
     "channels": ("channels", "Where people talk to the assistant: connect Telegram and others, see how they do."),
+    "cluster": ("store", "Gateways that share a database: see them, empty one, move agents."),
     "completion": ("setup.completion", "Complete commands with Tab in your shell."),
     "config": ("config", "Read and change the configuration."),
     "cron": ("cron", "Jobs that run by the clock: add, list, change, run."),
@@ -45,6 +46,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "sessions": ("sessions", "List, show and export conversations."),
     "setup": ("setup.onboard", "Make the home and the workspace."),
     "skills": ("extensions.skills", "What the assistant can do beyond its tools: list, install, accept."),
+    "store": ("store", "Where the state is kept: on this machine, or on a PostgreSQL server; move it."),
     "status": ("status", "What is set up here, in a few lines."),
     "system": ("cron", "Tell the running assistant what happened; heartbeats."),
     "tui": ("tui.chat", "The same as chat."),
@@ -60,7 +62,7 @@ TASKS = {
     "What it knows and can do": "memory workspace skills plugins mcp agents",
     "What it may do": "approvals exec-policy security sandbox labels pairing devices",
     "See what happened": "status runs prompt cost logs audit undo",
-    "Keep it running": "gateway daemon dashboard config doctor health acp",
+    "Keep it running": "gateway daemon cluster dashboard config doctor health store acp",
 }
 """The nouns by what a person wants to do."""
 

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from openclaw.cli.markdown import parser
 from openclaw.cli.render import JSON, ProgressLine, ago, dollars, note, show, table, tokens, when
+from openclaw.config.settings import StateStoreSettings
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.messages import Assistant, Image, Message, ToolCall, ToolResult
 from openclaw.core.text import spell_out_invisible, strip_unprintable
@@ -119,7 +120,7 @@ def export(session: str, output: str | None, kind: str, html: bool) -> None:
 async def _find(session: str, index: SessionIndex) -> tuple[SessionRow, Path]:
     """The session that is meant, and its transcript."""
     row = await index.find(session)
-    path = index.path(row.agent_id, row.session_id)
+    path = await index.fetch(row.agent_id, row.session_id)
     if not path.exists():
         raise NotFound(f"nothing has been said in {row.session_key} yet")
     return row, path
@@ -129,10 +130,24 @@ def _with_index(read: Callable[[SessionIndex], Awaitable[T]]) -> T:
     """What `read` finds in the index of this home."""
 
     async def main() -> T:
-        async with open_state(Environment.of_process().home, SystemClock(), ProgressLine()) as (_, index):
+        environment = Environment.of_process()
+        async with open_state(environment.home, SystemClock(), _store(environment), ProgressLine()) as (_, index):
             return await read(index)
 
     return asyncio.run(main())
+
+
+def _store(environment: Environment) -> StateStoreSettings:
+    """Where the state is kept; the configuration is read whole only if it may say so."""
+    try:
+        text = environment.home.config.read_bytes()
+    except OSError:
+        return StateStoreSettings()
+    if b"store" not in text and b"$include" not in text:
+        return StateStoreSettings()
+    from openclaw.cli.home import read_home
+
+    return read_home()[1].config.store
 
 
 def _save(output: str, text: str) -> None:

@@ -13,6 +13,7 @@ from openclaw.cli.home import NOT_RUNNING, read_home
 from openclaw.cli.render import JSON, ProgressLine, ago, facts, note, now_ms, show
 from openclaw.cli.setup.model_home import load_model_set, local_servers
 from openclaw.config.load import load
+from openclaw.config.settings import StateStoreSettings
 from openclaw.core.errors import ConfigError, OpenClawError
 from openclaw.gateway import logs, process
 from openclaw.gateway.client_target import call_gateway, find_gateway
@@ -94,7 +95,7 @@ def status_command(as_json: bool) -> None:
     home, config = environment.home, loaded.config
     agent = default_agent(config.agents)
     models = load_model_set(config, loaded.variables, home, local_servers(environment.environ))
-    sessions = asyncio.run(_sessions(home))
+    sessions = asyncio.run(_sessions(home, loaded.config.store))
     policy = config.tools.exec
     document = {
         "version": __version__,
@@ -129,6 +130,6 @@ def status_command(as_json: bool) -> None:
     show(document, facts(pairs, 10), as_json)
 
 
-async def _sessions(home: Home) -> Sequence[SessionRow]:
-    async with open_state(home, SystemClock(), ProgressLine()) as (_, index):
+async def _sessions(home: Home, store: StateStoreSettings) -> Sequence[SessionRow]:
+    async with open_state(home, SystemClock(), store, ProgressLine()) as (_, index):
         return await index.list()

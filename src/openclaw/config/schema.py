@@ -27,6 +27,7 @@ from openclaw.config.settings import (
     LoggingSettings,
     MetaSettings,
     SecretsSettings,
+    StateStoreSettings,
     WizardSettings,
 )
 from openclaw.core.secret import Secret
@@ -80,6 +81,7 @@ class Config(Settings, frozen=True):
     security: Annotated[SecuritySettings, doc("protections that work whatever the model does")] = SecuritySettings()
     env: Annotated[EnvSettings, doc("variables for ${NAME} and for programs we start")] = EnvSettings()
     secrets: Annotated[SecretsSettings, doc("where credentials are kept")] = SecretsSettings()
+    store: Annotated[StateStoreSettings, doc("where the state is kept")] = StateStoreSettings()
     logging: Annotated[LoggingSettings, doc("what is written down, and where")] = LoggingSettings()
     diagnostics: Annotated[DiagnosticsSettings, doc("what the gateway watches in itself")] = DiagnosticsSettings()
     meta: Annotated[MetaSettings, doc("notes of the program that last wrote the file")] = MetaSettings()

@@ -102,6 +102,16 @@ class DiagnosticsSettings(Settings, frozen=True):
     ] = None
 
 
+class StateStoreSettings(Settings, frozen=True):
+    """`store`: the database. Without an address it is a file in the state directory."""
+
+    url: Annotated[
+        SecretInput | None,
+        doc("a PostgreSQL server for several gateways: postgresql://user:password@host:5432/database"),
+    ] = None
+    pool: Annotated[int, doc("the most connections this gateway makes to that server", ge=2)] = 10
+
+
 class MetaSettings(Settings, frozen=True):
     """`meta`: notes of the program that last wrote the file."""
 

@@ -317,6 +317,14 @@ class ChannelWebhookAnswer(Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
+class WebhookEntry(Protocol):
+    """Where calls of platforms come in."""
+
+    def has_webhook(self, path: str) -> bool: ...
+
+    async def take_webhook(self, path: str, call: ChannelWebhook) -> ChannelWebhookAnswer: ...
+
+
 @runtime_checkable
 class TakesWebhooks(Protocol):
     """A platform that may call us instead of being asked."""

@@ -191,7 +191,7 @@ class DevicePairing:
 
     async def admit(self, claim: DeviceClaim, *, approve: bool, issue: bool, now: int) -> DeviceToken | None:
         """Records a connection; with `approve` grants what the device asks for, with `issue` creates a token."""
-        async with self._db.transaction() as tx:
+        async with self._db.transaction("devices") as tx:
             if approve:
                 await _approve(tx, claim, "silent", now)
                 await tx.write("DELETE FROM device_requests WHERE device_id = :id", {"id": claim.device_id})
@@ -205,7 +205,7 @@ class DevicePairing:
     async def request(self, claim: DeviceClaim, reason: str, *, now: int) -> str:
         """Records a request and returns its id. An equal request keeps its id, a different one gets a new id, so that a
         person approves exactly what they were shown."""
-        async with self._db.transaction() as tx:
+        async with self._db.transaction("devices") as tx:
             await tx.write("DELETE FROM device_requests WHERE seen_at < :old", {"old": now - PENDING_FOR_MS})
             rows = await tx.read(
                 "SELECT * FROM device_requests WHERE device_id = :id AND role = :role",
@@ -235,7 +235,7 @@ class DevicePairing:
         if not any(grant.role == claim.role and covers(grant.scopes, claim.scopes) for grant in grants):
             return SetupTokens(())
         setup_id = self.codes.use(code, claim.device_id)  # before the first await: only one device can use it
-        async with self._db.transaction() as tx:
+        async with self._db.transaction("devices") as tx:
             for grant in grants:
                 await _approve(tx, replace(claim, role=grant.role, scopes=grant.scopes), "setup-code", now)
             await tx.write("DELETE FROM device_requests WHERE device_id = :id", {"id": claim.device_id})
@@ -259,13 +259,13 @@ class DevicePairing:
 
     async def approve(self, request_id: str, now: int) -> PairedDevice:
         """Approves a request: adds its roles and scopes to the device."""
-        async with self._db.transaction() as tx:
+        async with self._db.transaction("devices") as tx:
             request = await _take(tx, request_id, now)
             await _approve(tx, request.claim, "owner", now)
         return await self.device(request.claim.device_id)
 
     async def reject(self, request_id: str, now: int) -> PendingRequest:
-        async with self._db.transaction() as tx:
+        async with self._db.transaction("devices") as tx:
             return await _take(tx, request_id, now)
 
     async def device(self, device_id: str) -> PairedDevice:
@@ -286,7 +286,7 @@ class DevicePairing:
 
     async def remove(self, device_id: str) -> None:
         """Deletes the device and its tokens; the caller must close its live connections."""
-        async with self._db.transaction() as tx:
+        async with self._db.transaction("devices") as tx:
             await tx.write("DELETE FROM device_tokens WHERE device_id = :id", {"id": device_id})
             await tx.write("DELETE FROM device_requests WHERE device_id = :id", {"id": device_id})
             if not await tx.write("DELETE FROM devices WHERE device_id = :id", {"id": device_id}):
@@ -308,13 +308,13 @@ class DevicePairing:
             raise InvalidRequest(f"device {device_id} is not approved as {role}; it has: {', '.join(device.roles)}")
         if extra := [scope for scope in wanted if scope not in device.scopes]:
             raise InvalidRequest(f"device {device_id} is not approved for {', '.join(extra)}; approve a request first")
-        async with self._db.transaction() as tx:
+        async with self._db.transaction("devices") as tx:
             await _forget_tokens(tx, device_id, role)
             return await _issue(tx, device_id, role, wanted, now)
 
     async def revoke(self, device_id: str, role: str) -> None:
         await self.device(device_id)
-        async with self._db.transaction() as tx:
+        async with self._db.transaction("devices") as tx:
             await _forget_tokens(tx, device_id, role)
 
 

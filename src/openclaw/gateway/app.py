@@ -134,7 +134,7 @@ class App:
             live, state, clock, self.sandboxes, self.workspaces, approver, self.memories, plugins, self.routes.look_at
         )
         self._settled = SessionAllowlist()
-        self.locks = WriteLocks(clock, config.session.write_lock.acquire_timeout_ms / 1000)
+        self.locks = WriteLocks(clock, config.session.write_lock.acquire_timeout_ms / 1000, index.lines)
         self.lifecycle = SessionLifecycle(
             db, index, self.locks, clock, live.agents, self._session_ended, self.run_hooks.session_resets
         )
@@ -224,7 +224,7 @@ async def open_app(
     """The parts of this process, with its state; closed with the block."""
     loaded = loaded or load(environment.home, environment.environ)
     async with (
-        open_state(environment.home, clock) as (db, index),
+        open_state(environment.home, clock, loaded.config.store) as (db, index),
         build_app(
             environment,
             loaded,

@@ -83,6 +83,8 @@ from openclaw.workspace.pins import BootstrapPins
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
+    from openclaw.gateway.cluster.service import ClusterService
+
 
 def gateway_event(app: App, action: str, reason: str = "", restart_ms: int | None = None) -> HookEvent:
     """What hooks are told when the gateway has started, and before it ends."""
@@ -118,7 +120,7 @@ class ChannelParts:
         app: App,
         services: Services,
         questions: PendingApprovals,
-        connections: Connections,
+        can_answer: Callable[[], bool],
         commands: SlashCommands,
         queue: QueuePolicy,
     ) -> None:
@@ -127,7 +129,6 @@ class ChannelParts:
         platforms = services.platforms
         typing = TypingNotices(platforms, services.publish, clock, live.agents)
         streams = ReplyStreams(services.outbox, platforms, services.publish, clock, live)
-        can_answer = partial(connections.has, APPROVALS)
         self.approvals = ChannelApprovals(
             questions, services.inbox, services.outbox, platforms, bus, live, clock, can_answer
         )
@@ -202,8 +203,10 @@ class ClientApi:
         questions: PendingApprovals,
         fanout: RunFanout,
         counted: metrics.RunMetrics,
+        cluster: "ClusterService | None" = None,
     ) -> None:
         self._figures = counted
+        self._cluster = cluster
         self._launch = launch
         self._app = app
         self._services = services
@@ -222,7 +225,7 @@ class ClientApi:
         self.connections = Connections(bus, self._presence, clock)
         self.sockets = WebSocketServer(
             policy=self._policy,
-            registry=self._methods,
+            registry=cluster.forwarding(self._methods) if cluster else self._methods,
             offer=self._offer,
             snapshot=self._snapshot,
             connections=self.connections,
@@ -236,11 +239,17 @@ class ClientApi:
         restart = launch.control.restart if launch.background else None
         commands = build_commands(app, services, questions, queue, editor, restart)
 
-        parts = ChannelParts(launch, app, services, questions, self.connections, commands, queue)
+        can_answer: Callable[[], bool] = partial(self.connections.has, APPROVALS)
+        if cluster is not None:
+            cluster.approvers, can_answer = can_answer, cluster.can_answer
+        parts = ChannelParts(launch, app, services, questions, can_answer, commands, queue)
         self.approvals, self.approved = parts.approvals, parts.approved
         self.channels, self.reports = parts.manager, parts.reports
         groups = chain(self._run_methods(projection, commands, queue), self._other_methods(editor, questions))
         for method in chain.from_iterable(groups):
+            own_methods.add(method)
+        webhooks = cluster.webhooks(self.channels) if cluster else self.channels
+        for method in cluster.methods(self._methods) if cluster else ():
             own_methods.add(method)
         self.routes: list[BaseRoute] = []
         if launch.server is not None:
@@ -256,7 +265,7 @@ class ClientApi:
                 self._current_secret,
                 self._measured,
                 own_methods,
-                self.channels,
+                webhooks,
             )
 
     def _run_methods(
@@ -365,6 +374,8 @@ class ClientApi:
     async def drain(self, seconds: float) -> None:
         """Lets runs end; clients are told, and what does not end in time is parked."""
         self._app.bus.publish("shutdown", {"reason": "the gateway is stopping"})
+        if self._cluster is not None:
+            await self._cluster.drain()
         self._questions.suspend()  # a question that waits for a person holds up no restart
         parked = await self._services.runs.drain(max(0.0, seconds - 2.0))
         if parked:
@@ -394,6 +405,7 @@ class ClientApi:
             metrics.gauge("up_seconds", "since the gateway started", up),
             metrics.counter("cpu_seconds_total", "processor time", time.process_time()),
             metrics.gauge("resident_bytes", "resident memory", gateway_rpc.resident()),
+            *(self._cluster.families() if self._cluster else ()),
         ]
 
     def _outside(self) -> str:
@@ -412,6 +424,7 @@ class ClientApi:
             allowed_origins=settings.control_ui.allowed_origins,
             known_hosts=tuple(self._launch.server.front.host_rules.names) if self._launch.server else (),
             trusted_proxies=settings.trusted_proxies,
+            peers=self._cluster.member.secret if self._cluster else None,
         )
 
     def _offer(self) -> ServerFeatures:

@@ -234,7 +234,7 @@ class Connections:
         """Sends events to their subscribers, and ticks, until it is cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick(), name="ticks")
-            with self._bus.listening() as listener:
+            with self._bus.listening(everywhere=True) as listener:
                 while True:
                     notices = await listener.some(MOST_AT_ONCE)
                     for member in self._hearing:

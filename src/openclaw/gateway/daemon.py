@@ -199,7 +199,7 @@ class _Life:
         encryption = shown.context if shown else None
         limits = ServerLimits(connections=_connection_limits(settings.limits))
         async with serving(sockets, _host_rules(settings, exposure), limits=limits, encryption=encryption) as server:
-            fingerprint = shown.fingerprint if shown else ""
+            fingerprint = server.fingerprint = shown.fingerprint if shown else ""
             # The last host is loopback: local clients have more rights than those over the network.
             self._lock.describe(port=server.port, address=exposure.hosts[-1], fingerprint=fingerprint)
             verdict = starts.begin()

@@ -1,5 +1,6 @@
 """Diagnoses an installation, and repairs what can be repaired without losing anything."""
 
+import asyncio
 import os
 import shutil
 import stat
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import apsw
 from msgspec import Struct
@@ -18,12 +19,14 @@ from openclaw.agent.settings import agent_ids, resolve_agent
 from openclaw.config.check import ConfigProblem
 from openclaw.config.edit import Editor
 from openclaw.config.load import LoadedConfig, load, problems_of, read
+from openclaw.config.settings import StateStoreSettings
 from openclaw.core.errors import AuthFailed, ConfigError, Conflict, InvalidRequest, NotFound, OpenClawError, StateError
 from openclaw.core.progress import Report, no_report, reported
 from openclaw.core.text import utf16_length
 from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway.exposure import LEAST_SECRET, ExposureOptions, decide
 from openclaw.gateway.process import running_gateway
+from openclaw.gateway.state import open_server
 from openclaw.gateway.status import CRASHES, CrashHistory, judge, service_manager
 from openclaw.models import registry
 from openclaw.models.model_set import build_model_set
@@ -36,6 +39,12 @@ from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.workspace.files import load as load_workspace
 from openclaw.workspace.seed import workspace_of
 
+if TYPE_CHECKING:
+    from openclaw.storage.postgres import ServerFacts
+
+OLDEST_SERVER = 140_000
+"""PostgreSQL 14, in its own notation."""
+SLOW_TRIP_MS = 20.0
 Severity = Literal["critical", "warn", "info"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
@@ -249,6 +258,42 @@ def database(scene: DoctorContext) -> Iterator[DoctorFinding]:
         yield DoctorFinding("db.damaged", "critical", f"{path} is damaged", "\n".join(said), advice)
 
 
+def server(scene: DoctorContext) -> Iterator[DoctorFinding]:
+    """Whether the server that `store.url` names can be used, and has room for us."""
+    store = scene.loaded.config.store if scene.loaded is not None else StateStoreSettings()
+    if not store.url:
+        return
+    try:
+        about = asyncio.run(_inspect_server(store))
+    except StateError as error:
+        yield DoctorFinding("store.unusable", "critical", error.message)
+        return
+    place = f"the database at {about.place}"
+    if about.version < OLDEST_SERVER:
+        title = f"{place} is PostgreSQL {about.release}: too old"
+        yield DoctorFinding("store.old", "critical", title, remediation="use PostgreSQL 14 or later")
+    if about.read_only or not about.may_create:
+        title = f"{place} is read-only" if about.read_only else f"{place}: schema {about.schema} is not ours to change"
+        advice = "give the primary, and a user who may create tables there, in store.url"
+        yield DoctorFinding("store.rights", "critical", title, remediation=advice)
+    if about.latency_ms > SLOW_TRIP_MS:
+        title = f"{place} is {about.latency_ms:.0f} ms away"
+        advice = "put it nearer: a turn makes some twenty trips to it"
+        yield DoctorFinding("store.slow", "warn", title, remediation=advice)
+    if about.max_connections - about.connections < store.pool:
+        title = f"{place} has {about.connections} of {about.max_connections} connections in use"
+        advice = f"raise max_connections, or lower store.pool (now {store.pool})"
+        yield DoctorFinding("store.pool", "warn", title, remediation=advice)
+
+
+async def _inspect_server(store: StateStoreSettings) -> "ServerFacts":
+    db = await open_server(store)
+    try:
+        return await db.inspect()
+    finally:
+        await db.close()
+
+
 def transcripts(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether transcripts were cut short; they are repaired at their next use."""
     paths = list((scene.home.state / "agents").glob("*/sessions/*.jsonl"))
@@ -401,6 +446,7 @@ CHECKS: tuple[Check, ...] = (
     permissions,
     state_directory,
     database,
+    server,
     transcripts,
     models,
     execution,

@@ -31,6 +31,7 @@ RULES: dict[tuple[str, ...], Kind] = {
     ("meta",): "none",
     ("wizard",): "none",
     ("gateway",): "restart",
+    ("store",): "restart",
     ("gateway", "mode"): "none",
     ("plugins", "slots"): "restart",
     ("gateway", "reload"): "none",

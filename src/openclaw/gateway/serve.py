@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -36,8 +37,10 @@ from openclaw.runs.worker import RunService
 from openclaw.security import rpc as security_rpc
 from openclaw.security.pending import PendingApprovals
 from openclaw.sessions.lifecycle import SessionPreferences
+from openclaw.storage.database import Database, LeaseLost
 
 if TYPE_CHECKING:
+    from openclaw.gateway.cluster.service import ClusterService
     from openclaw.gateway.server import Server
 
 
@@ -47,31 +50,51 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
     clock, environment = launch.clock, launch.environment
     bus = EventBus()
     methods = MethodRegistry()
-    async with open_state(environment.home, clock, launch.report) as (db, index):
+    async with open_state(environment.home, clock, launch.loaded.config.store, launch.report) as (db, index):
         told = partial(security_rpc.tell_asked, bus), partial(security_rpc.tell_resolved, bus)
-        questions = PendingApprovals(db, clock, *told)
-        async with (
-            questions.serving(take_over=launch.background),
-            build_app(
-                environment,
-                launch.loaded,
-                db,
-                index,
-                clock,
-                questions,
-                bus,
-                open_provider,
-                methods=methods,
-                safe=launch.safe,
-            ) as app,
-            _serving(launch, app, bus, methods, questions) as parts,
-        ):
-            yield parts
+        cluster = _join_cluster(db, bus, clock)
+        questions = (cluster.approvals if cluster else PendingApprovals)(db, clock, *told)
+        try:
+            async with (
+                questions.serving(take_over=launch.background),
+                build_app(
+                    environment,
+                    launch.loaded,
+                    db,
+                    index,
+                    clock,
+                    questions,
+                    bus,
+                    open_provider,
+                    methods=methods,
+                    safe=launch.safe,
+                ) as app,
+                _serving(launch, app, bus, methods, questions, cluster) as parts,
+            ):
+                yield parts
+        except* LeaseLost:
+            # Other nodes have taken over from this one: what it wanted to write at its end is theirs by now.
+            logging.getLogger("openclaw.gateway").warning("this node ends without having written everything")
+
+
+def _join_cluster(db: Database, bus: EventBus, clock: Clock) -> "ClusterService | None":
+    """What makes this gateway a node of many; None when it has its database alone."""
+    member = getattr(db, "cluster", None)
+    if member is None:
+        return None
+    from openclaw.gateway.cluster.service import ClusterService
+
+    return ClusterService(member, bus, clock)
 
 
 @asynccontextmanager
 async def _serving(
-    launch: GatewayLaunch, app: App, bus: EventBus, methods: MethodRegistry, questions: PendingApprovals
+    launch: GatewayLaunch,
+    app: App,
+    bus: EventBus,
+    methods: MethodRegistry,
+    questions: PendingApprovals,
+    cluster: "ClusterService | None",
 ) -> AsyncIterator[GatewayParts]:
     """The runs and clients of `app`, alive for as long as the block lasts."""
     clock, environment, live = launch.clock, launch.environment, app.live
@@ -82,24 +105,32 @@ async def _serving(
         counted.hear,
         HookFileSubscriber(app.hook_files, clock).take,
         partial(projection.publish, bus),
+        *([cluster.relay.tell] if cluster else []),
         restart=launch.control.restart,
         background=launch.background,
         waited=questions.waited,
+        cluster=cluster,
     )
     children = ChildHooks(app.run_hooks.hooks, services.publish)
     runs, sessions, subagents = services.runs, services.sessions, services.subagents
     if launch.background:
         await services.inbox.forget_old()
         await app.budget.forget_old()
-    api = ClientApi(launch, app, services, methods, projection, questions, RunFanout(services.publish), counted)
+    if cluster is not None:
+        cluster.attach(app, services, questions, projection)
+    fanout = RunFanout(services.publish)
+    api = ClientApi(launch, app, services, methods, projection, questions, fanout, counted, cluster)
     async with services.serving():
         skips = environment.environ.get("OPENCLAW_SKIP_CRON") == "1"
         fires = launch.background and not (launch.safe or skips)
         # Before anything runs on: what a sub-agent may do is in its store.
-        await subagents.roster.load(take_over=launch.background)
+        await subagents.roster.load(take_over=launch.background and cluster is None)
         if launch.background:
             await report_resumed(sessions, app.system_events, app.turns, await runs.resume())
-        boot = BootRunner(runs, app.workspaces, live.agents, app.label_service)
+        if cluster is not None:
+            await cluster.enter(launch)
+        holds = [cluster.member.holds] if cluster else []
+        boot = BootRunner(runs, app.workspaces, live.agents, app.label_service, *holds)
         async with (
             subagents.serving(),
             services.automation.serving(fires=fires),
@@ -109,7 +140,8 @@ async def _serving(
             tasks: list[asyncio.Task[None]] = []
             jobs: Work = ("changes of jobs", partial(children.follow_jobs, bus))
             by_itself = _by_itself(app, services, api, questions, launch)
-            for name, work in (jobs, *_always(app, services, api), *by_itself):
+            shared = cluster.work(launch) if cluster else ()
+            for name, work in (jobs, *_always(app, services, api), *by_itself, *shared):
                 tasks.append(group.create_task(supervise(work, name, clock), name=name))
             if launch.background:
                 # Without it plugins start with the first run that needs them, and nobody hears of a start.

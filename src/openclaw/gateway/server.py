@@ -77,6 +77,11 @@ class ServerFront:
         """Returns when requests are served."""
         await self._ready.wait()
 
+    def report(self, why: str) -> None:
+        """Says why no new requests should come here, though they are answered; empty when they may."""
+        if self._service is not None:
+            self.failing = (why,) if why else ()
+
     def withdraw(self, why: str) -> None:
         """Refuses new requests; open ones continue."""
         self.failing = (why,)
@@ -206,6 +211,9 @@ def _starting() -> Response:
 
 class Server:
     """A running server: its port, and the front that answers."""
+
+    fingerprint = ""
+    """SHA-256 of its certificate in hexadecimal."""
 
     def __init__(self, front: ServerFront, sockets: Sequence[socket.socket], encrypted: bool) -> None:
         self.front = front

@@ -5,10 +5,11 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from openclaw.automation.context import AutomationContext
+from openclaw.automation.context import AutomationContext, always
 from openclaw.automation.service import Automation, build_automation
 from openclaw.channels.accounts import AccountName
 from openclaw.channels.media.voice import VoiceNotes
@@ -43,6 +44,9 @@ from openclaw.sessions.service import SessionService
 from openclaw.tools.settings import TtsSettings
 from openclaw.tools.voice.speech import Speech, TtsTool
 from openclaw.tools.voice.transcribe import Transcriber
+
+if TYPE_CHECKING:
+    from openclaw.gateway.cluster.service import ClusterService
 
 NEVER = ("gateway", "agents_list", "session_status", "update_plan", "ask_user", "cron", "message", "sessions_send")
 LEAF = ("subagents", "sessions_list", "sessions_history", "sessions_search", "sessions_spawn", "sessions_yield")
@@ -227,14 +231,16 @@ def build_services(
     restart: Callable[[str], None] | None = None,
     background: bool = True,
     waited: Callable[[str], float] = never_waited,
+    cluster: "ClusterService | None" = None,
 ) -> Services:
     """Builds the services around `app`; `subscribers` hear what runs say, `restart` starts the gateway anew."""
     live, clock, bus, platforms = app.live, app.clock, app.bus, app.platforms
     publish = RunPublisher(*subscribers)
     policy = SendPolicy(app.lifecycle, live.session)
-    inbox, outbox = Inbox(app.db, clock), Outbox(app.db, clock, policy=policy, live=live)
+    inbox = (cluster.inbox if cluster else Inbox)(app.db, clock)
+    outbox = Outbox(app.db, clock, policy=policy, live=live)
     lanes = lanes or _build_lanes(live.config)
-    runs = RunService(
+    runs = (cluster.runs if cluster else RunService)(
         app.turns,
         inbox,
         lanes,
@@ -259,7 +265,8 @@ def build_services(
         settings=live.session,
         patched=app.hook_files.session_patched,
     )
-    automation = _build_automation(app, runs, sessions, outbox)
+    holds = cluster.member.holds if cluster else always
+    automation = _build_automation(app, runs, sessions, outbox, holds)
     messages = MessageService(platforms, outbox, app.run_hooks)
     voices = VoiceNotes(
         Speech(live.tts, live.models, live.variables, app.home.state / "media" / "voice"),
@@ -313,7 +320,9 @@ def _build_lanes(config: Config) -> Lanes:
     )
 
 
-def _build_automation(app: App, runs: RunService, sessions: SessionService, outbox: Outbox) -> Automation:
+def _build_automation(
+    app: App, runs: RunService, sessions: SessionService, outbox: Outbox, holds: Callable[[str], bool]
+) -> Automation:
     """What starts by itself: jobs, heartbeats, maintenance."""
     live = app.live
     return build_automation(
@@ -341,5 +350,6 @@ def _build_automation(app: App, runs: RunService, sessions: SessionService, outb
             outbox=outbox,
             platforms=app.platforms,
             environ=app.environment.environ,
+            holds=holds,
         )
     )

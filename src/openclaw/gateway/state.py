@@ -6,7 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from msgspec import structs
+
+from openclaw.config.settings import StateStoreSettings
 from openclaw.core.clock import Clock
 from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report
@@ -18,28 +22,66 @@ from openclaw.storage.locks import SharedLock
 from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite
 
+if TYPE_CHECKING:
+    from openclaw.storage.postgres import Postgres
+
 
 @asynccontextmanager
 async def open_state(
-    home: Home, clock: Clock, report: Report = no_report
+    home: Home, clock: Clock, store: StateStoreSettings, report: Report = no_report
 ) -> AsyncIterator[tuple[Database, SessionIndex]]:
     """The database and the list of sessions, rebuilt from the transcripts when it is new."""
+    if store.url:
+        from openclaw.sessions.transcript_store import DatabaseTranscripts
+        from openclaw.storage.documents import sharing
+
+        server = await open_server(store, report)
+        from openclaw.gateway.cluster.member import joined
+
+        try:
+            sharing_documents = sharing(partial(open_server, structs.replace(store, pool=2)), home.state)
+            async with sharing_documents, joined(server, clock, os.environ) as db:
+                yield db, SessionIndex(db, home.state, clock, DatabaseTranscripts(db, home.state))
+        finally:
+            await server.close()
+        return
+    async with open_local(home, report) as db:
+        index = SessionIndex(db, home.state, clock)
+        if not await db.read("SELECT 1 FROM transcripts LIMIT 1"):
+            await index.rebuild(report)
+        yield db, index
+
+
+def state_path(home: Home) -> Path:
     # A name of our own: an existing home has an openclaw.sqlite that is not ours to touch.
-    path = home.state / "state" / "openclaw-py.sqlite"
+    return home.state / "state" / "openclaw-py.sqlite"
+
+
+@asynccontextmanager
+async def open_local(home: Home, report: Report = no_report) -> AsyncIterator[Database]:
+    """The database of this machine."""
+    path = state_path(home)
     users = SharedLock(path.with_name(path.name + ".users"))
     try:
         await asyncio.to_thread(users.take)
         db = await Sqlite.open(path, STATE_MIGRATIONS, partial(_refuse_old_gateway, home.state, users), report)
         try:
             await asyncio.to_thread(users.share)
-            index = SessionIndex(db, home.state, clock)
-            if not await db.read("SELECT 1 FROM transcripts LIMIT 1"):
-                await index.rebuild(report)
-            yield db, index
+            yield db
         finally:
             await db.close()
     finally:
         users.release()
+
+
+async def open_server(store: StateStoreSettings, report: Report = no_report) -> "Postgres":
+    """The database on the server that `store.url` names."""
+    try:
+        from openclaw.storage.postgres import Postgres
+    except ModuleNotFoundError as error:
+        raise StateError("store.url needs a driver: pip install 'openclaw-py[postgres]'") from error
+    assert store.url is not None
+    return await Postgres.open(store.url, STATE_MIGRATIONS, report, store.pool)
 
 
 def _refuse_old_gateway(state: Path, users: SharedLock, found: int, known: int) -> None:

@@ -95,6 +95,8 @@ async def supervise(start: Callable[[], Awaitable[None]], what: str, clock: Cloc
         try:
             await start()
             return
-        except Exception:
+        except Exception as error:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise asyncio.CancelledError from error  # it failed while it was ending
             log.exception("%s failed; it is begun again in %g s", what, RESTARTS.after(failures))
         await clock.sleep(RESTARTS.after(failures))

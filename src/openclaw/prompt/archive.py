@@ -12,6 +12,7 @@ from openclaw.prompt.report import PromptReport
 from openclaw.storage.database import Database, find_run
 
 KNOWN_HASHES = 2_000
+KNOWN_REPORTS = 64
 
 
 class _Kept(Struct, frozen=True, rename="camel"):
@@ -67,6 +68,8 @@ class PromptArchive:
         self._db = db
         self._stored: dict[str, None] = {}
         """Hashes known to be in the database; most sections of a prompt were sent before."""
+        self._reports: dict[str, PromptReport] = {}
+        """Those of the latest runs: each is asked for once, when its run ends."""
 
     async def keep(self, run_id: str, session_key: str, now: int, prompt: Prompt, report: PromptReport) -> None:
         """Stores the prompt of a run."""
@@ -94,8 +97,10 @@ class PromptArchive:
             ),
         )
         self._stored.update(dict.fromkeys(texts))
-        while len(self._stored) > KNOWN_HASHES:
-            del self._stored[next(iter(self._stored))]
+        self._reports[run_id] = report
+        for known, most in ((self._stored, KNOWN_HASHES), (self._reports, KNOWN_REPORTS)):
+            while len(known) > most:
+                del known[next(iter(known))]
 
     async def latest_report(self, session_key: str) -> PromptReport | None:
         """The report of a session's last prompt."""
@@ -107,6 +112,8 @@ class PromptArchive:
 
     async def report(self, run_id: str) -> PromptReport | None:
         """The report of one run's prompt."""
+        if (kept := self._reports.get(run_id)) is not None:
+            return kept
         rows = await self._db.read("SELECT report FROM prompts WHERE run_id = :run", {"run": run_id})
         return await self._report(rows[0]["report"]) if rows else None
 

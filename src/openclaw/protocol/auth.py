@@ -222,6 +222,8 @@ class AuthPolicy(Struct, frozen=True, kw_only=True):
     known_hosts: tuple[str, ...] = ()
     """Host names under which browsers may reach this gateway, besides loopback and IP addresses."""
     trusted_proxies: tuple[str, ...] = ()
+    peers: Secret | None = None
+    """What the gateways of a cluster prove to each other that they know."""
     ready: bool = True
     handshake_timeout_ms: int = HANDSHAKE_TIMEOUT_MS
 
@@ -300,6 +302,18 @@ def secrets_equal(given: str, secret: Secret) -> bool:
     ours = secret.reveal()
     left, right = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in (given, ours))
     return hmac.compare_digest(left, right) and bool(ours)
+
+
+def peer_proof(secret: Secret, nonce: str) -> Secret:
+    """What a gateway of the cluster shows instead of the secret; it is worth nothing for another challenge."""
+    return Secret(f"peer:{hmac.digest(secret.reveal().encode(), nonce.encode(), 'sha256').hex()}")
+
+
+def is_peer(policy: AuthPolicy, auth: ConnectAuth | None, nonce: str) -> bool:
+    """Whether the client is another gateway of this cluster."""
+    if policy.peers is None or not policy.peers.reveal() or auth is None or not auth.token:
+        return False
+    return secrets_equal(auth.token, peer_proof(policy.peers, nonce))
 
 
 GUESS_PROOF_CHARS = 32

@@ -8,7 +8,7 @@ It never reconnects: a lost connection ends every call and every reader with `Co
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol
 
@@ -49,6 +49,8 @@ class ConnectOptions(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     caps: tuple[str, ...] = ()
     token: Secret | None = None
+    prove: Callable[[str], Secret] | None = None
+    """Makes the token of the challenge's nonce, so that no secret is sent."""
     password: Secret | None = None
     device_token: Secret | None = None
     setup_code: Secret | None = None
@@ -84,6 +86,8 @@ def connect_request(
     version: Version = "v3",
 ) -> RequestFrame:
     """The `connect` request, signed when there is a signer."""
+    if introduction.prove is not None:
+        introduction = replace(introduction, token=introduction.prove(challenge.nonce))
     params = _params(introduction)
     if signer is not None:
         device = ConnectDevice(

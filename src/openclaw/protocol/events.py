@@ -22,6 +22,8 @@ class BusEvent(Struct):
     payload: dict[str, Any] = field(default_factory=dict)
     session_key: str = ""
     state_version: StateVersion | UnsetType = UNSET
+    relay: bool = True
+    """Whether other gateways of a cluster are told."""
     _head: bytes = b""
 
     @property
@@ -40,8 +42,9 @@ class BusEvent(Struct):
 class BusListener:
     """One subscriber of the bus."""
 
-    def __init__(self, only: Collection[str] = ()) -> None:
+    def __init__(self, only: Collection[str] = (), *, everywhere: bool = False) -> None:
         self.only = frozenset(only)
+        self.everywhere = everywhere
         self.queue: asyncio.Queue[BusEvent] = asyncio.Queue(MOST_WAITING)
         self.missed = 0
         """How many events were dropped while it lagged; whoever recovers from that resets it."""
@@ -68,10 +71,14 @@ class EventBus:
         payload: dict[str, Any],
         session_key: str = "",
         state_version: StateVersion | UnsetType = UNSET,
+        *,
+        relay: bool = True,
+        here: bool = True,
     ) -> None:
-        notice = BusEvent(event, payload, session_key, state_version)
+        """`relay` says whether other gateways of a cluster hear it too, `here` whether it happened in this one."""
+        notice = BusEvent(event, payload, session_key, state_version, relay and here)
         for listener in self._listeners:
-            if listener.only and event not in listener.only:
+            if (listener.only and event not in listener.only) or not (here or listener.everywhere):
                 continue
             try:
                 listener.queue.put_nowait(notice)
@@ -79,9 +86,9 @@ class EventBus:
                 listener.missed += 1
 
     @contextmanager
-    def listening(self, only: Collection[str] = ()) -> Iterator[BusListener]:
-        """Subscribes for the length of the block. `only` names the events it hears."""
-        listener = BusListener(only)
+    def listening(self, only: Collection[str] = (), *, everywhere: bool = False) -> Iterator[BusListener]:
+        """Subscribes for the length of the block. `only` names the events it hears; `everywhere`: other nodes' too."""
+        listener = BusListener(only, everywhere=everywhere)
         self._listeners.add(listener)
         try:
             yield listener

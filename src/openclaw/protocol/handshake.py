@@ -19,7 +19,7 @@ from openclaw.protocol.frames import RequestFrame, close_reason, encode, failure
 from openclaw.protocol.peer import NoProxyUser, Peer, client_ip, origin_problem
 from openclaw.protocol.rejections import Rejected
 from openclaw.protocol.rpc import Caller, MethodRefusal, read_params, to_error_shape
-from openclaw.protocol.scopes import ROLES, Role, covers
+from openclaw.protocol.scopes import PEER, ROLES, Role, covers
 
 CHALLENGE_CAPABILITIES = ("model-catalog-snapshot",)
 
@@ -143,6 +143,8 @@ class Handshake:
         allowed, hosts = self.policy.allowed_origins, self.policy.known_hosts
         if problem := origin_problem(self.peer, params.client.id, allowed, hosts):
             raise rejections.origin(problem)
+        if auth.is_peer(self.policy, params.auth, self._nonce):
+            return self._connection(params, "operator", (PEER,), "token")
         # Guesses lock out an address, and whoever guesses may share it with the owner: what is no guess is judged.
         locked = self.policy.mode != "none" and self._limiter.wait_ms(self._ip, now)
         if locked and not await self._is_no_guess(params, role, now):

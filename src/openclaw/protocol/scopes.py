@@ -20,6 +20,9 @@ TALK_SECRETS = "operator.talk.secrets"
 SESSIONS_READ = "operator.sessions.read"
 SESSIONS_WRITE = "operator.sessions.write"
 
+PEER = "cluster.peer"
+"""Of the gateways of one cluster among themselves: no client is granted it, and nothing implies it."""
+
 SCOPES = (ADMIN, READ, WRITE, APPROVALS, QUESTIONS, PAIRING, TALK, TALK_SECRETS, SESSIONS_READ, SESSIONS_WRITE)
 
 _IMPLIED: dict[str, frozenset[str]] = {

@@ -111,6 +111,13 @@ class RunPublisher:
         if followers and isinstance(event.event, RunSettled):
             del self._of_run[event.run_id]
 
+    def hear_elsewhere(self, event: RunEvent) -> None:
+        """Tells those who follow one run what another node says of it."""
+        for subscriber in tuple(self._of_run.get(event.run_id, ())):
+            subscriber(event)
+        if isinstance(event.event, RunSettled):
+            self._of_run.pop(event.run_id, None)
+
 
 # What a run amounts to.
 

@@ -20,7 +20,7 @@ from openclaw.core.messages import Usage
 from openclaw.sessions.reply_text import ReplyPayload
 from openclaw.sessions.send_policy import SendPolicy
 from openclaw.storage.database import Database, Row
-from openclaw.storage.owners import OwnedRows, Owner, ended_in_order, is_alive
+from openclaw.storage.owners import OwnedRows, Owner
 
 Statement = tuple[str, Mapping[str, Any]]
 State = Literal["queued", "running", "done", "failed", "aborted", "steered", "dropped"]
@@ -143,7 +143,7 @@ class Inbox:
 
     async def forgive(self, entry: InboxEntry) -> InboxEntry:
         """Does not count an attempt that ended with an orderly stop, or with the machine."""
-        if not entry.attempts or not ended_in_order(entry.owner):
+        if not entry.attempts or not self._owned.owners.ended_in_order(entry.owner):
             return entry
         await self._db.write(
             "UPDATE inputs SET attempts = attempts - 1 WHERE run_id = :run AND attempts > 0", {"run": entry.run_id}
@@ -186,7 +186,7 @@ class Inbox:
 
     def is_elsewhere(self, entry: InboxEntry) -> bool:
         """Whether another process works on an input now."""
-        return entry.outcome is None and entry.owner != self._owned.me and is_alive(Owner.parse(entry.owner))
+        return entry.outcome is None and entry.owner != self._owned.me and self._owned.owners.is_alive(entry.owner)
 
     async def forget_old(self) -> int:
         """Drops what ended long ago."""
@@ -198,6 +198,8 @@ class Inbox:
 
 # Where people were last heard.
 
+ROUTES = "last_routes"
+"""Tells other gateways that a person was heard elsewhere."""
 NOWHERE = ("none", "webchat", "main")
 """Targets that are no channel: what is said stays in the conversation."""
 
@@ -286,6 +288,7 @@ class LastRoutes:
     async def forget(self, key: SessionKey) -> None:
         await self._db.write("DELETE FROM last_routes WHERE session_key = :key", {"key": str(key)})
         (await self._all()).pop(str(key), None)
+        await self._db.notify(ROUTES, str(key))
 
     async def heard_at(self, address: Address) -> list[SessionKey]:
         """The conversations that were last heard at an address."""
@@ -313,3 +316,8 @@ class LastRoutes:
             },
         )
         (await self._all())[key] = route
+        await self._db.notify(ROUTES, key)
+
+    def reload(self) -> None:
+        """Another gateway has heard somebody: what we know may be old."""
+        self._routes = None

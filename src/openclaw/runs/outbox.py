@@ -430,7 +430,8 @@ class Outbox:
         """Messages called `kind:NAME` that were not refused, and to which no `kind-end:NAME` was put in."""
         rows = await self._db.read(
             "SELECT * FROM outbox AS o WHERE o.message_id LIKE :kind || ':%' AND o.state <> 'refused' AND NOT EXISTS "
-            "(SELECT 1 FROM outbox AS e WHERE e.message_id = :kind || '-end' || substr(o.message_id, :place))",
+            "(SELECT 1 FROM outbox AS e WHERE e.message_id = "
+            ":kind || '-end' || substr(o.message_id, CAST(:place AS INTEGER)))",
             {"kind": kind, "place": len(kind) + 1},
         )
         return [_entry(row) for row in rows]

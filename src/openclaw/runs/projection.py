@@ -88,10 +88,10 @@ class EventProjection:
         self._runs: dict[str, _Run] = {}
         self._proofread = proofread
 
-    def publish(self, bus: EventBus, told: RunEvent) -> None:
-        """Puts a run's event on the bus, in the words of the wire."""
+    def publish(self, bus: EventBus, told: RunEvent, *, here: bool = True) -> None:
+        """Puts a run's event on the bus, in the words of the wire. Other nodes make their own words of it."""
         for notice in self.project(told):
-            bus.publish(notice.event, notice.payload, notice.session_key)
+            bus.publish(notice.event, notice.payload, notice.session_key, relay=False, here=here)
 
     def in_flight(self, run_id: str) -> str:
         """The text of an unfinished run so far, for a client that joins late."""

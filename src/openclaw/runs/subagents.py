@@ -6,7 +6,7 @@ announces it twice. Depth, number and tools are limited by the parent's limits a
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal
 
@@ -106,6 +106,14 @@ class SubagentStore:
         found = [msgspec.json.decode(row["record"], type=Subagent) for row in rows]
         self._seen = max((row["updated_at"] for row in rows), default=0)
         self._children = {child.run_id: child for child in found}
+
+    async def take(self, agents: Collection[str]) -> list[str]:
+        """Those that sessions of `agents` started and nobody follows, ours from now on."""
+        rows = await self._owned.take(fits=lambda row: parse_session_key(row["parent_key"]).agent in agents)
+        for row in rows:
+            self._ours.add(row["run_id"])
+            self._children[row["run_id"]] = msgspec.json.decode(row["record"], type=Subagent)
+        return [row["run_id"] for row in rows]
 
     async def refresh(self) -> None:
         """Reads what other processes have changed since: what a sub-agent may do holds wherever it is spoken to."""
@@ -304,6 +312,11 @@ class SubagentService:
                         task.cancel()
         finally:
             await self.roster.release()
+
+    async def take_over(self, agents: Collection[str]) -> None:
+        """Follows what another gateway had set to work for `agents`."""
+        for run_id in await self.roster.take(agents):
+            self._follow(run_id)
 
     def check_room(self, parent: SessionKey) -> None:
         """Raises with the limit that forbids another sub-agent."""

@@ -27,6 +27,8 @@ from openclaw.core.events import (
     MessageEnded,
     RunEnded,
     RunNotice,
+    Steered,
+    ToolEnded,
 )
 from openclaw.core.harness import Compacts, Harness, RunJob, Steering
 from openclaw.core.keys import SessionKey
@@ -111,6 +113,9 @@ class PreparedTurn(Struct, frozen=True, kw_only=True):
         return (*self.notices, *(f"Trace: {describe_entry(entry)}" for entry in self.hooks.entries))
 
 
+_FINAL = (MessageEnded, ToolEnded, Steered, CompactionEnded, RunEnded)
+"""Events whose entries are kept before anybody hears of them. The question is kept with the first of them; until then
+the inbox has it."""
 TurnEvent = Event | SessionRepaired | SessionRenewed | TurnPrepared | RecordedEvent
 
 
@@ -173,7 +178,7 @@ class TurnRunner:
             if session.transcript is None and prepared.hooks is not None:
                 prepared.hooks.session_started(session.row.session_id)
             record = TurnRecorder(transcript, session.total, self._clock, prepared.hooks)
-            before = transcript.leaf
+            before, store = transcript.leaf, self._locks.store
             try:
                 await self._index.started(session.row, turn.run_id, turn.text, by_person=turn.trigger == "user")
                 work = (
@@ -188,6 +193,8 @@ class TurnRunner:
                             for told in (*noted, *await prepared.spending.ended()):
                                 record.take(told)
                                 yield told
+                        if store is not None and isinstance(event, _FINAL):
+                            await store.save(transcript.path)
                         yield event
             finally:
                 if turn.alert is not None and _left_no_trace(turn, turn.alert, record):
@@ -526,7 +533,7 @@ class AutoReset:
 
     async def _was_begun(self, turn: RunRequest, row: SessionRow) -> bool:
         """Whether an earlier process asked this already: it continues in the session it was begun in."""
-        path = self._index.path(row.agent_id, row.session_id)
+        path = await self._index.fetch(row.agent_id, row.session_id)
         if not path.exists():
             return False
         loaded = await asyncio.to_thread(load, path)

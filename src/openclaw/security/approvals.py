@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from openclaw.core.errors import Conflict, NotFound, StateError
 from openclaw.core.keys import DEFAULT_AGENT
 from openclaw.storage import atomic
-from openclaw.storage.locks import Holder, KernelLock
+from openclaw.storage.locks import Holder, KernelLock, shared
 
 LOCK_SECONDS = 5.0
 REVIEW = "openclaw approvals review"
@@ -186,17 +186,20 @@ class ApprovalFile:
         with KernelLock(self._path.with_name(self._path.name + ".lock")) as lock:
             if not lock.wait(Holder(pid=os.getpid(), created_at=now, owner="approvals"), self._lock_seconds):
                 raise StateError(f"{self._path} is being changed by another process: try again")
-            raw = self._raw()
-            self._checked(raw)
-            yield raw
-            written = msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n"
-            if self.is_changed():
-                raise StateError(f"{self._path} was changed by another program: look at it with {REVIEW}")
-            # Accepted before it is there, so that no reader finds a version that nobody has accepted.
-            digest = hashlib.sha256(written).hexdigest()
-            self._accept(_Accepted(digests=(self._digest(), digest), document=written.decode()))
-            atomic.replace_file(self._path, written)
-            self._accept(_Accepted(digests=(digest,), document=written.decode()))
+            with shared(self._path, self._accepted_path):
+                raw = self._raw()
+                self._checked(raw)
+                yield raw
+                self._write(msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n")
+
+    def _write(self, written: bytes) -> None:
+        if self.is_changed():
+            raise StateError(f"{self._path} was changed by another program: look at it with {REVIEW}")
+        # Accepted before it is there, so that no reader finds a version that nobody has accepted.
+        digest = hashlib.sha256(written).hexdigest()
+        self._accept(_Accepted(digests=(self._digest(), digest), document=written.decode()))
+        atomic.replace_file(self._path, written)
+        self._accept(_Accepted(digests=(digest,), document=written.decode()))
 
     def _raw(self) -> dict[str, Any]:
         """The whole document, in the current format."""

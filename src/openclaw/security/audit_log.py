@@ -26,7 +26,7 @@ from openclaw.security.audit import (
     verify_chain,
 )
 from openclaw.storage import atomic
-from openclaw.storage.locks import Holder, KernelLock
+from openclaw.storage.locks import Holder, KernelLock, shared
 
 KEEP_DAYS = 30
 LOCK_SECONDS = 10.0
@@ -177,7 +177,8 @@ class AuditLog:
         with KernelLock(self.directory / ".lock") as lock:
             if not lock.wait(Holder(pid=os.getpid(), created_at=millis(self._clock), owner="audit"), LOCK_SECONDS):
                 raise StateError(f"{self.directory} is busy: another process has been writing to it for too long")
-            yield
+            with shared(self.directory):
+                yield
 
 
 def _lines(path: Path) -> list[bytes]:

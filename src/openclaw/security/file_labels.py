@@ -30,6 +30,7 @@ from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Effects, Tool, ToolContext
 from openclaw.security.labels import is_verbatim, message_origins, strings
 from openclaw.security.shell import parse_shell
+from openclaw.storage.locks import shared
 
 # Linux stamps files by its coarse clock, up to 4 ms behind; Python has no name for it.
 _STAMPS = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
@@ -189,12 +190,13 @@ class LabelledFiles:
         if not lines:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            # Terminate a truncated line first, so that it does not corrupt the next one.
-            os.write(fd, (b"\n" if self._torn() else b"") + lines)
-        finally:
-            os.close(fd)
+        with shared(self._path):
+            fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                # Terminate a truncated line first, so that it does not corrupt the next one.
+                os.write(fd, (b"\n" if self._torn() else b"") + lines)
+            finally:
+                os.close(fd)
 
     def _torn(self) -> bool:
         with self._path.open("rb") as file:

@@ -179,7 +179,11 @@ class PendingApprovals:
                 id=row["approval_id"], decision=row["decision"], by=row["answered_by"], at=row["answered_at"]
             )
             self._closed.setdefault(outcome.id, outcome)
-        for row in sorted(await self._owned.take(), key=lambda row: (row["created_at"], row["approval_id"])):
+        await self.take_left()
+
+    async def take_left(self, fits: Callable[[Row], bool] = lambda row: True) -> None:
+        """Takes up those of them that `fit`."""
+        for row in sorted(await self._owned.take(fits=fits), key=lambda row: (row["created_at"], row["approval_id"])):
             await self._take(row)
 
     async def _take(self, row: Row) -> None:
@@ -401,6 +405,10 @@ class PendingApprovals:
 
     def list(self) -> "list[PendingApproval]":
         return [waiting.question for waiting in self._open.values() if not waiting.closing]
+
+    def listed(self) -> tuple[PendingApproval, ...]:
+        """What people can answer here."""
+        return tuple(self.list())
 
     def outcome(self, name: str) -> ApprovalOutcome | None:
         """How a request ended; None while it waits, and when it is not known any more."""

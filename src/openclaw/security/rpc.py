@@ -119,7 +119,7 @@ def approvals_methods(
     """`nobody_here` hears that the client of a run has nobody to ask, and why."""
 
     async def listed(params: NoParams, caller: Caller) -> Any:
-        return [approval_to_json(question) for question in approvals.list()]
+        return [approval_to_json(question) for question in approvals.listed()]
 
     async def get(params: ExecApprovalGetParams, caller: Caller) -> Any:
         return approval_to_json(approvals.get(params.id))

@@ -4,6 +4,7 @@ A line is one `write`, so a killed process leaves at most one torn line at the e
 piece to `<file>.torn-<n>` and reports it; complete lines are never rewritten.
 """
 
+import asyncio
 import json
 import os
 import secrets
@@ -12,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Protocol, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct, structs
@@ -317,6 +318,60 @@ class TranscriptFile:
         os.truncate(self.path, good_bytes)
 
 
+# Where they are kept.
+
+
+class TranscriptStore(Protocol):
+    """Keeps transcripts, each under the path of its file."""
+
+    async def fetch(self, path: Path) -> None:
+        """Makes the file what the transcript is, for reading; one that is being written is left as it is."""
+        ...
+
+    async def rename(self, path: Path, new: Path) -> None: ...
+
+    async def remove(self, path: Path) -> None: ...
+
+    async def sizes(self) -> dict[Path, int]:
+        """All transcripts, also those that were set aside, with their sizes."""
+        ...
+
+
+class KeepsLines(Protocol):
+    """A store beside the files: lines are brought here before a session is written, and kept there afterwards."""
+
+    async def begin(self, path: Path) -> None:
+        """Makes the file what the transcript is, for writing. The caller holds the write lock of the session."""
+        ...
+
+    async def save(self, path: Path) -> None:
+        """Keeps what was appended to the file. The caller holds the write lock of the session."""
+        ...
+
+
+class FileTranscripts:
+    """Transcripts in files of this machine."""
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+
+    async def fetch(self, path: Path) -> None:
+        pass
+
+    async def rename(self, path: Path, new: Path) -> None:
+        path.rename(new)
+
+    async def remove(self, path: Path) -> None:
+        await asyncio.to_thread(path.unlink, missing_ok=True)
+
+    async def sizes(self) -> dict[Path, int]:
+        return await asyncio.to_thread(_sizes, self._state)
+
+
+def _sizes(state: Path) -> dict[Path, int]:
+    return {path: path.stat().st_size for path in state.glob("agents/*/sessions/*.jsonl*") if path.is_file()}
+
+
 # Write locks.
 
 WAITS = Backoff(0.01, 0.25)
@@ -329,7 +384,9 @@ def lock_path(transcript: Path) -> Path:
 class WriteLocks:
     """The session write locks of this process."""
 
-    def __init__(self, clock: Clock, acquire_timeout: float = 60.0) -> None:
+    def __init__(self, clock: Clock, acquire_timeout: float = 60.0, store: KeepsLines | None = None) -> None:
+        self.store = store
+        """Where transcripts are kept beside their files, if anywhere."""
         self._clock = clock
         self._timeout = acquire_timeout
         self._writers: dict[Path, str] = {}
@@ -337,7 +394,10 @@ class WriteLocks:
 
     @asynccontextmanager
     async def writing(self, transcript: Path, writer: str) -> AsyncIterator[None]:
-        """Holds the lock of `transcript` for `writer`; raises `SessionBusy` when it is not free in time."""
+        """Holds the lock of `transcript` for `writer`; raises `SessionBusy` when it is not free in time.
+
+        The file is up to date inside the block, and what was appended is kept at its end.
+        """
         path = lock_path(transcript)
         if self._writers.get(path) == writer:
             raise SessionBusy(
@@ -361,7 +421,14 @@ class WriteLocks:
             await self._clock.sleep(min(WAITS.after(tried), max(0.0, deadline - self._clock.now())))
         self._writers[path] = writer
         try:
-            yield
+            if self.store is None:
+                yield
+                return
+            await self.store.begin(transcript)
+            try:
+                yield
+            finally:
+                await self.store.save(transcript)
         finally:
             del self._writers[path]
             lock.release()

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, structs
@@ -15,11 +16,14 @@ from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Usage
 from openclaw.core.progress import Report, no_report, reported
-from openclaw.sessions.files import LoadedTranscript, load, lock_path
+from openclaw.sessions.files import FileTranscripts, LoadedTranscript, TranscriptStore, load, lock_path
 from openclaw.sessions.reset import LastContact
 from openclaw.sessions.transcript import ConversationTotals, MessageEntry, TranscriptHeader, headline, tally, title_of
 from openclaw.storage.database import Database, Transaction
 from openclaw.storage.locks import Holder, KernelLock
+
+if TYPE_CHECKING:
+    from openclaw.sessions.transcript_store import DatabaseTranscripts
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):
@@ -83,13 +87,22 @@ class Rebuilt(Struct, frozen=True):
 class SessionIndex:
     """Maps session keys to transcripts, with title, status and totals of each."""
 
-    def __init__(self, db: Database, state: Path, clock: Clock) -> None:
+    def __init__(self, db: Database, state: Path, clock: Clock, lines: "DatabaseTranscripts | None" = None) -> None:
+        self.lines = lines
+        """Keeps the lines of transcripts in the database; None when their files are all there is."""
+        self.store: TranscriptStore = lines or FileTranscripts(state)
         self._db = db
         self.state = state
         self._clock = clock
 
     def path(self, agent_id: str, session_id: str) -> Path:
         return self.state / "agents" / agent_id / "sessions" / f"{session_id}.jsonl"
+
+    async def fetch(self, agent_id: str, session_id: str) -> Path:
+        """The file of a transcript, up to date; it may not be there."""
+        path = self.path(agent_id, session_id)
+        await self.store.fetch(path)
+        return path
 
     async def get(self, key: SessionKey) -> SessionRow | None:
         rows = await self._db.look("SELECT * FROM sessions WHERE session_key = :key", {"key": str(key)})
@@ -180,6 +193,9 @@ class SessionIndex:
 
     async def rebuild(self, report: Report = no_report) -> Rebuilt:
         """Updates the list from the transcripts; reads only those that changed."""
+        if self.lines is not None:
+            for path in await self.lines.sizes():
+                await self.lines.fetch(path)
         paths = [
             path
             for path in sorted(self.state.glob("agents/*/sessions/*.jsonl"))
@@ -195,7 +211,7 @@ class SessionIndex:
             reported(paths, "reading conversations", report), sizes, running, millis(self._clock)
         )
         # One transaction: an interrupted first start begins again, and never has half of the sessions.
-        async with self._db.transaction() as tx:
+        async with self._db.transaction("sessions") as tx:
             for session_id in gone:
                 await tx.write(_EMPTIED, {"id": session_id})
                 await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": session_id})

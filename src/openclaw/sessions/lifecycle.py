@@ -140,7 +140,7 @@ class SessionLifecycle:
     async def prefer(self, key: SessionKey, changes: Mapping[str, Any]) -> SessionPreferences:
         """Changes preferences; None clears one."""
         await self._index.resolve(key)
-        async with self._db.transaction() as tx:
+        async with self._db.transaction(f"session:{key}") as tx:
             rows = await tx.read("SELECT settings FROM sessions WHERE session_key = :key", {"key": str(key)})
             before = msgspec.json.decode(rows[0]["settings"], type=SessionPreferences)
             defaults = SessionPreferences()
@@ -156,7 +156,7 @@ class SessionLifecycle:
         """Starts an empty conversation with the same key and preferences; renames the old transcript."""
         row = await self._current(key, expected)
         if self._resets is not None:
-            await self._resets(row, why, self._index.path(row.agent_id, row.session_id))
+            await self._resets(row, why, await self._index.fetch(row.agent_id, row.session_id))
         await self._set_aside(row, "reset")
         now = millis(self._clock)
         fresh = SessionRow(
@@ -167,7 +167,7 @@ class SessionLifecycle:
             created_at=now,
             updated_at=now,
         )
-        async with self._db.transaction() as tx:
+        async with self._db.transaction(f"session:{key}") as tx:
             await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
             await tx.write(
                 "UPDATE sessions SET session_id = :new, status = 'new', created_at = :now, updated_at = :now, "  # noqa: S608
@@ -181,7 +181,7 @@ class SessionLifecycle:
         """Removes a session from the list; returns the new name of its transcript."""
         row = await self._current(key, expected)
         aside = await self._set_aside(row, "deleted")
-        async with self._db.transaction() as tx:
+        async with self._db.transaction(f"session:{key}") as tx:
             await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
             await tx.write("DELETE FROM sessions WHERE session_key = :key", {"key": row.session_key})
         self._on_end(row, "deleted")
@@ -195,7 +195,7 @@ class SessionLifecycle:
             return False
         if aside is not None:
             path = self._index.path(key.agent, expected).with_name(aside)
-            await asyncio.to_thread(path.unlink, missing_ok=True)
+            await self._index.store.remove(path)
         return True
 
     async def fork(self, source: SessionKey, key: SessionKey) -> None:
@@ -204,7 +204,7 @@ class SessionLifecycle:
         The source is read as it is: its run may be writing to it.
         """
         row = await self._current(source, None)
-        there = self._index.path(row.agent_id, row.session_id)
+        there = await self._index.fetch(row.agent_id, row.session_id)
         entries = await asyncio.to_thread(load, there) if there.exists() else None
         path = settled_path(path_to_leaf(entries.entries)) if entries is not None else []
         said = [message for entry in visible_entries(path)[0] if (message := message_of(entry)) is not None]
@@ -285,5 +285,5 @@ class SessionLifecycle:
             if not path.exists():
                 return None
             aside = path.with_name(f"{path.name}.{why}.{millis(self._clock)}")
-            path.rename(aside)
+            await self._index.store.rename(path, aside)
             return aside.name

@@ -1,6 +1,5 @@
 """`session.maintenance`: removes what programs left behind; what a person said stays unless they want it gone."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -113,7 +112,7 @@ class SessionMaintenance:
         for each in found.sessions[:AT_ONCE]:
             await self._lifecycle.erase(each.row.key, each.row.session_id)
         for file in found.files:
-            await asyncio.to_thread(file.path.unlink, missing_ok=True)
+            await self._index.store.remove(file.path)
         log.info("session.maintenance removed %s", Removal(found.sessions[:AT_ONCE], found.files))
 
     async def _plan(self, settings: MaintenanceSettings) -> Removal:
@@ -126,7 +125,7 @@ class SessionMaintenance:
             and not self._runs.active(row.key)
             and not (row.session_key in chosen and chosen[row.session_key].pinned)
         ]
-        sizes = await asyncio.to_thread(_sizes, self._index.state)
+        sizes = await self._index.store.sizes()
         old = [OldSession(row, sizes.get(self._index.path(row.agent_id, row.session_id), 0)) for row in eligible]
         aside = [OldFile(path, at, size) for path, size in sizes.items() if (at := _set_aside_at(path))]
         return plan_removal(settings, millis(self._clock), len(rows), sum(sizes.values()), old, aside)
@@ -134,10 +133,6 @@ class SessionMaintenance:
 
 def _size(sessions: Sequence[OldSession], files: Sequence[OldFile]) -> int:
     return sum(each.size for each in sessions) + sum(each.size for each in files)
-
-
-def _sizes(state: Path) -> dict[Path, int]:
-    return {path: path.stat().st_size for path in state.glob("agents/*/sessions/*.jsonl*") if path.is_file()}
 
 
 def _set_aside_at(path: Path) -> int:

@@ -198,7 +198,8 @@ def transcript_methods(
         limit = params.limit or MOST_HITS
         found: list[tuple[SessionRow, SearchHit]] = []
         for row in rows[:MOST_SESSIONS]:
-            found += [(row, hit) for hit in await asyncio.to_thread(_hits, index, row, params.query)]
+            path = await index.fetch(row.agent_id, row.session_id)
+            found += [(row, hit) for hit in await asyncio.to_thread(_hits, path, params.query)]
         found.sort(key=lambda each: (each[1].score, each[1].row.message.timestamp), reverse=True)
         return {
             "results": [_shown(row, hit) for row, hit in found[:limit]],
@@ -246,8 +247,7 @@ def _images(message: Message) -> list[dict[str, str]]:
     return [{"mimeType": each.mime_type, "data": each.data} for each in blocks if isinstance(each, Image)]
 
 
-def _hits(index: SessionIndex, row: SessionRow, query: str) -> list[SearchHit]:
-    path = index.path(row.agent_id, row.session_id)
+def _hits(path: Path, query: str) -> list[SearchHit]:
     return history.find(history.rows_of(load(path).entries), query) if path.exists() else []
 
 

@@ -183,7 +183,7 @@ class SessionService:
         found = await self._index.get(key)
         if found is None:
             return "", None
-        path = self._index.path(found.agent_id, found.session_id)
+        path = await self._index.fetch(found.agent_id, found.session_id)
         return found.session_id, load(path) if path.exists() else None
 
     def earlier(self, key: SessionKey, session_id: str) -> LoadedTranscript | None:

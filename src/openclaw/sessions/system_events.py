@@ -52,7 +52,7 @@ class SystemEvents:
         line = to_line(text)
         if not line:
             return False
-        async with self._db.transaction() as tx:
+        async with self._db.transaction(f"events:{key}") as tx:
             waiting = await tx.read(
                 "SELECT event_id, text FROM system_events WHERE session_key = :key AND taken_by = '' "
                 "ORDER BY created_at, event_id",
@@ -92,17 +92,17 @@ class SystemEvents:
         The same run gets the same lines again.
         """
         # Usually there is nothing, and a read is cheaper than a write.
-        if await self._db.look(
-            "SELECT 1 FROM system_events WHERE session_key = :key AND taken_by = '' LIMIT 1", {"key": str(key)}
-        ):
-            await self._db.write(
-                "UPDATE system_events SET taken_by = :run WHERE session_key = :key AND taken_by = ''",
-                {"key": str(key), "run": run_id},
-            )
-        rows = await self._db.look(
-            "SELECT text, created_at, origins FROM system_events WHERE taken_by = :run ORDER BY created_at, event_id",
-            {"run": run_id},
+        named = {"key": str(key), "run": run_id}
+        find = (
+            "SELECT text, created_at, origins, taken_by FROM system_events "
+            "WHERE session_key = :key AND taken_by IN ('', :run) ORDER BY created_at, event_id"
         )
+        rows = await self._db.look(find, named)
+        if any(not row["taken_by"] for row in rows):
+            await self._db.write(
+                "UPDATE system_events SET taken_by = :run WHERE session_key = :key AND taken_by = ''", named
+            )
+            rows = [row for row in await self._db.look(find, named) if row["taken_by"]]
         times = [datetime.fromtimestamp(row["created_at"] / 1000, UTC) for row in rows]
         said = zip(times, rows, strict=True)
         text = "\n".join(f"System: [{at:%Y-%m-%d %H:%M:%S UTC}] {row['text']}" for at, row in said)

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import defstruct, field
 
 from openclaw.storage.atomic import JsonFile
-from openclaw.storage.locks import hold_lock
+from openclaw.storage.locks import hold_lock, shared
 
 E = TypeVar("E")
 
@@ -43,7 +43,8 @@ class AcceptedStore(Generic[E]):
     @contextmanager
     def changing(self) -> Iterator[dict[str, E]]:
         """The entries to change; written at the end when they differ."""
-        with hold_lock(self.path.with_name(f"{self.path.name}.lock"), f"the list of accepted {self._kind}"):
+        lock = self.path.with_name(f"{self.path.name}.lock")
+        with hold_lock(lock, f"the list of accepted {self._kind}"), shared(self.path):
             before = self.read()
             entries = dict(before)
             yield entries

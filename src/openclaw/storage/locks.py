@@ -7,8 +7,9 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -179,4 +180,36 @@ def hold_lock(path: Path, what: str) -> Iterator[None]:
     with KernelLock(path) as lock:
         if not lock.wait(Holder(pid=os.getpid(), created_at=0, owner=what), HOLD_SECONDS):
             raise StateError(f"{what} is being changed by {read_holder(path) or 'another process'}: try again")
+        yield
+
+
+# Documents that several gateways share.
+
+
+class SharesDocuments(Protocol):
+    """Keeps the documents of a home the same for all gateways; see `documents`."""
+
+    def changing(self, paths: Sequence[Path]) -> contextlib.AbstractContextManager[None]: ...
+
+
+shared_homes: dict[Path, SharesDocuments] = {}
+"""The homes of this process whose documents are shared, by their state directories."""
+
+
+@contextlib.contextmanager
+def shared(*paths: Path) -> Iterator[None]:
+    """Inside, the documents at `paths` are what all gateways have, and what changes is theirs too.
+
+    A directory stands for the documents in it. Without a server this does nothing. A change that the server did not get
+    is undone, and raises.
+    """
+    home = (
+        next((shared_homes[parent] for parent in paths[0].parents if parent in shared_homes), None)
+        if shared_homes
+        else None
+    )
+    if home is None:
+        yield
+        return
+    with home.changing(paths):
         yield

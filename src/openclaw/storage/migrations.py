@@ -249,6 +249,32 @@ _STATEMENTS: tuple[tuple[str, ...], ...] = (
     ),
     # 14: why an event shall be told at once; empty when it can wait for the next turn.
     ("ALTER TABLE system_events ADD COLUMN wakes TEXT NOT NULL DEFAULT ''",),
+    (  # 15
+        # Transcripts where many gateways share a server; on one machine they are files.
+        """CREATE TABLE transcript_files (
+            file_id TEXT PRIMARY KEY,
+            agent_id TEXT NOT NULL,
+            name TEXT NOT NULL,
+            lines BIGINT NOT NULL,
+            size BIGINT NOT NULL,
+            digest TEXT NOT NULL
+        )""",
+        "CREATE UNIQUE INDEX transcript_files_name ON transcript_files (agent_id, name)",
+        """CREATE TABLE transcript_lines (
+            file_id TEXT NOT NULL,
+            seq BIGINT NOT NULL,
+            line TEXT NOT NULL,
+            PRIMARY KEY (file_id, seq)
+        )""",
+        # Small documents of a home, likewise.
+        """CREATE TABLE documents (
+            name TEXT PRIMARY KEY,
+            revision BIGINT NOT NULL,
+            body TEXT NOT NULL,
+            digest TEXT NOT NULL,
+            updated_at BIGINT NOT NULL
+        )""",
+    ),
 )
 
 STATE_MIGRATIONS = tuple(Migration(version, statements) for version, statements in enumerate(_STATEMENTS, 1))

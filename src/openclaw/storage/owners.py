@@ -1,18 +1,18 @@
 """Rows in work, and the process that has each in its hands.
 
-Several gateways may share a state directory. A table of work has a column `owner`; empty is nobody. What belongs to a
-process that is gone is taken over in one transaction, so that of two that want it one gets it. A row that is put down
-before its work is done belongs to nobody again.
+Several gateways may share a state directory, or a database. A table of work has a column `owner`; empty is nobody. What
+belongs to a process that is gone is taken over in one transaction, so that of two that want it one gets it. A row that
+is put down before its work is done belongs to nobody again.
 """
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from openclaw.storage.database import Database, Row
+from openclaw.storage.database import Database, Owners, Row, Transaction
 
 NOBODY = ""
 
@@ -50,23 +50,44 @@ def ended_in_order(owner: str) -> bool:
     return gone is None or bool(tick and boot != Owner.of_this_process().started.partition("/")[0])
 
 
+class Processes:
+    """The owners of rows on one machine: its processes."""
+
+    @property
+    def me(self) -> str:
+        return str(Owner.of_this_process())
+
+    async def gone(self, tx: Transaction, names: set[str]) -> set[str]:
+        return {name for name in names if not self.is_alive(name)}
+
+    def is_alive(self, name: str) -> bool:
+        return is_alive(Owner.parse(name))
+
+    def ended_in_order(self, name: str) -> bool:
+        return ended_in_order(name)
+
+
 class OwnedRows:
     """The rows of `table` for which `in_work` holds, each under its `key`, as `me` may take and release them."""
 
     def __init__(self, db: Database, table: str, *, key: str, in_work: str, me: Owner | None = None) -> None:
-        self.me = str(me or Owner.of_this_process())
+        self.owners: Owners = db.owners or Processes()
+        self.me = str(me or self.owners.me)
         self._db = db
         self._key = key
         self._find = f"SELECT * FROM {table} WHERE {in_work} AND owner <> :me"  # noqa: S608
         self._give = f"UPDATE {table} SET owner = :new WHERE {key} = :key AND owner = :old AND {in_work}"  # noqa: S608
 
-    async def take(self, key: str | None = None) -> list[Row]:
-        """The rows of processes that are gone, ours from now on; or the one called `key`, if it is such a row."""
+    async def take(self, key: str | None = None, fits: Callable[[Row], bool] = lambda row: True) -> list[Row]:
+        """The rows of processes that are gone, ours from now on; or the one called `key`, if it is such a row.
+
+        Those that do not `fit` are left to others.
+        """
         only = ("", {}) if key is None else (f" AND {self._key} = :key", {"key": key})
         async with self._db.transaction() as tx:
             rows = await tx.read(self._find + only[0], {"me": self.me, **only[1]})
-            gone = {name for name in {row["owner"] for row in rows} if not is_alive(Owner.parse(name))}
-            left = [row for row in rows if row["owner"] in gone]
+            gone = await self.owners.gone(tx, {row["owner"] for row in rows})
+            left = [row for row in rows if row["owner"] in gone and fits(row)]
             return [
                 row
                 for row in left

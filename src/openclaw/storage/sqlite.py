@@ -23,7 +23,7 @@ from msgspec import Struct
 from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report, reported
 from openclaw.storage.atomic import private_directory
-from openclaw.storage.database import Migration, Params, Row
+from openclaw.storage.database import Lease, LeaseLost, Migration, Params, Row, TransactionOver, each, refuse_nested
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -200,15 +200,36 @@ class _WriteLock(asyncio.Lock):
 
     async def acquire(self) -> Literal[True]:
         me = asyncio.current_task()
-        if self.locked() and self._owner is me:
-            raise RuntimeError("this task has a transaction open: write through it")
+        refuse_nested(self.locked() and self._owner is me)
         await super().acquire()
         self._owner = me
         return True
 
 
+class _LocalLease:
+    """A lease inside one process: the file is of one machine, and rows in work name their process."""
+
+    def __init__(self, leases: dict[str, "_LocalLease"], name: str, epoch: int) -> None:
+        self.name = name
+        self.epoch = epoch
+        self.lost = asyncio.Event()
+        self._leases = leases
+
+    async def release(self) -> None:
+        if not self.lost.is_set():
+            self.lost.set()
+            del self._leases[self.name]
+
+
+def _check(lease: Lease | None) -> None:
+    if lease is not None and lease.lost.is_set():
+        raise LeaseLost(f"lease lost: {lease.name}; nothing was written")
+
+
 class Sqlite:
     """`Database` over one file. Open it with `Sqlite.open`; `close` ends its threads."""
+
+    owners = None
 
     def __init__(self, path: Path, writer: apsw.Connection, writing: ThreadPoolExecutor) -> None:
         self.path = path
@@ -223,6 +244,8 @@ class Sqlite:
         self._later_tables: frozenset[str] = frozenset()
         self._later_timer: asyncio.TimerHandle | None = None
         self._later_task: asyncio.Task[None] | None = None
+        self._leases: dict[str, _LocalLease] = {}
+        self._epochs: dict[str, int] = {}
 
     @cached_property
     def _loop_reader(self) -> apsw.Connection:
@@ -274,10 +297,11 @@ class Sqlite:
         except apsw.Error as error:
             raise _to_state_error(error, self.path) from error
 
-    async def write(self, sql: str, params: Params | None = None) -> int:
-        return (await self.write_all((sql, params)))[0]
+    async def write(self, sql: str, params: Params | None = None, *, lease: Lease | None = None) -> int:
+        return (await self.write_all((sql, params), lease=lease))[0]
 
-    async def write_all(self, *statements: tuple[str, Params | None]) -> tuple[int, ...]:
+    async def write_all(self, *statements: tuple[str, Params | None], lease: Lease | None = None) -> tuple[int, ...]:
+        _check(lease)
         async with self._write_lock:
             later, self._later, self._later_tables = self._later, [], frozenset()
             if self._later_timer is not None:
@@ -325,10 +349,12 @@ class Sqlite:
         await asyncio.to_thread(_sync_log, self.path)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[_Transaction]:
+    async def transaction(self, on: str = "", *, lease: Lease | None = None) -> AsyncIterator[_Transaction]:
+        """One at a time, whatever it is on: the file has one writer."""
         if self._later and not self._write_lock.is_mine:
             await self.write_all()
         async with self._write_lock:
+            _check(lease)
             try:
                 await self.on(self._loop_writer, _write, ("BEGIN IMMEDIATE", None))
             except asyncio.CancelledError:
@@ -346,6 +372,13 @@ class Sqlite:
             finally:
                 transaction.connection = None
 
+    async def lease(self, name: str, holder: str = "") -> Lease | None:
+        if name in self._leases:
+            return None
+        self._epochs[name] = self._epochs.get(name, 0) + 1
+        lease = self._leases[name] = _LocalLease(self._leases, name, self._epochs[name])
+        return lease
+
     async def notify(self, topic: str, payload: str = "") -> None:
         for queue in self._listeners.get(topic, ()):
             queue.put_nowait(payload)
@@ -355,7 +388,7 @@ class Sqlite:
         queue: asyncio.Queue[str] = asyncio.Queue()
         self._listeners.setdefault(topic, set()).add(queue)
         try:
-            yield _each(queue)
+            yield each(queue)
         finally:
             self._listeners[topic].discard(queue)
             if not self._listeners[topic]:
@@ -384,7 +417,7 @@ class Sqlite:
         What finds another process writing waits in the writer thread, so that the loop never blocks.
         """
         if connection is None:
-            raise RuntimeError("this transaction is over: start another one")
+            raise TransactionOver
         if connection is self._loop_writer:
             try:
                 return work(connection, *args)
@@ -435,8 +468,3 @@ def _connect_reader(path: Path) -> apsw.Connection:
     except apsw.Error as error:
         raise _to_state_error(error, path) from error
     return connection
-
-
-async def _each(queue: asyncio.Queue[str]) -> AsyncIterator[str]:
-    while True:
-        yield await queue.get()

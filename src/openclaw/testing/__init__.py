@@ -5,6 +5,7 @@ The fakes replace the seams; the code under test is the real one. With pytest th
 """
 
 import asyncio
+import hashlib
 import heapq
 import itertools
 import json
@@ -15,7 +16,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from msgspec import Struct, structs
 
@@ -306,6 +307,9 @@ class ScriptedApprover:
 class TemporaryHome:
     """A home of its own below `root`: state directory, configuration, workspace, and an environment that names them."""
 
+    server: ClassVar[str] = ""
+    """A PostgreSQL server on which every home gets a schema of its own; without one its state is a file."""
+
     def __init__(self, root: Path) -> None:
         self.root = root
         self.state = root / ".openclaw"
@@ -325,6 +329,9 @@ class TemporaryHome:
         }
 
     def configure(self, settings: Mapping[str, Any]) -> None:
+        if self.server:
+            schema = hashlib.blake2b(str(self.root).encode(), digest_size=10).hexdigest()
+            settings = {"store": {"url": f"{self.server}?search_path=home_{schema}"}, **settings}
         self.config_path.write_text(json.dumps(settings, indent=2))
         self.config_path.chmod(0o600)
 

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from openclaw.core.errors import StateError
 from openclaw.storage import atomic
+from openclaw.storage.locks import shared
 from openclaw.workspace.files import BOOTSTRAP_FILES
 
 Said = Literal["trusted", "untrusted"]
@@ -93,11 +94,12 @@ class TrustStore:
 
     def set(self, path: Path, said: Said | None) -> None:
         """Records what the owner says; None takes it back."""
-        document = self._document()
-        document.directories.pop(os.path.realpath(path), None)
-        if said is not None:
-            document.directories[os.path.realpath(path)] = said
-        atomic.replace_file(self.path, msgspec.json.format(msgspec.json.encode(document)) + b"\n")
+        with shared(self.path):
+            document = self._document()
+            document.directories.pop(os.path.realpath(path), None)
+            if said is not None:
+                document.directories[os.path.realpath(path)] = said
+            atomic.replace_file(self.path, msgspec.json.format(msgspec.json.encode(document)) + b"\n")
 
     def all(self) -> dict[str, Said]:
         return dict(self._document().directories)

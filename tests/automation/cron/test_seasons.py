@@ -11,8 +11,7 @@ import pytest
 from openclaw.automation.cron.jobs import JobResult, build
 from openclaw.automation.cron.schedule import plan_due_slot
 from openclaw.automation.cron.store import CronStore, with_next_slot
-from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.sqlite import Sqlite
+from tests.databases import open_database
 
 pytestmark = pytest.mark.anyio
 
@@ -67,7 +66,7 @@ def jobs(start: datetime, end: datetime) -> tuple[list[dict[str, Any]], dict[str
 @pytest.mark.parametrize(("start", "end"), [SPRING, AUTUMN], ids=["spring", "autumn"])
 async def test_nothing_is_missed_and_nothing_doubled(tmp_path: Path, start: datetime, end: datetime) -> None:
     made, wanted = jobs(start, end)
-    db = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
+    db = await open_database(tmp_path / "state.sqlite")
     try:
         store = CronStore(db)
         for raw in made:

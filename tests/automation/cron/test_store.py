@@ -12,10 +12,10 @@ from openclaw.automation.cron.store import CronJobs, CronStore, JobFire, run_id_
 from openclaw.core.errors import Conflict, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.sessions.system_events import MOST, SystemEvents
-from openclaw.storage.migrations import STATE_MIGRATIONS
+from openclaw.storage.database import Database
 from openclaw.storage.owners import Owner
-from openclaw.storage.sqlite import Sqlite
 from openclaw.testing import FakeClock
+from tests.databases import open_database
 
 pytestmark = pytest.mark.anyio
 
@@ -23,8 +23,8 @@ NOW = 1_800_000_000_000
 
 
 @pytest.fixture
-async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
-    found = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
+async def db(tmp_path: Path) -> AsyncIterator[Database]:
+    found = await open_database(tmp_path / "state.sqlite")
     yield found
     await found.close()
 
@@ -53,7 +53,7 @@ def good(now: int) -> JobResult:
     return JobResult(status="ok", started_at=now, ended_at=now, summary="done")
 
 
-async def test_a_thousand_deaths_between_firing_and_recording_miss_and_double_nothing(db: Sqlite) -> None:
+async def test_a_thousand_deaths_between_firing_and_recording_miss_and_double_nothing(db: Database) -> None:
     """Each death is a new owner that knows only the store; a run is what the ledger of runs would run."""
     store = CronStore(db, dead(0))
     await store.add(minutely())  # type: ignore[arg-type]
@@ -91,8 +91,8 @@ async def test_a_thousand_deaths_between_firing_and_recording_miss_and_double_no
     assert sorted(ran) == sorted(run_id_of("j1", slot) for slot in slots)
 
 
-async def test_two_gateways_on_one_store_share_the_slots(db: Sqlite, tmp_path: Path) -> None:
-    other_db = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
+async def test_two_gateways_on_one_store_share_the_slots(db: Database, tmp_path: Path) -> None:
+    other_db = await open_database(tmp_path / "state.sqlite")
     try:
         one, other = CronStore(db, dead(1)), CronStore(other_db)
         for n in range(20):
@@ -113,7 +113,7 @@ async def test_two_gateways_on_one_store_share_the_slots(db: Sqlite, tmp_path: P
         await other_db.close()
 
 
-async def test_a_clock_that_is_set_back_repeats_nothing(db: Sqlite) -> None:
+async def test_a_clock_that_is_set_back_repeats_nothing(db: Database) -> None:
     store = CronStore(db)
     await store.add(minutely())  # type: ignore[arg-type]
     (fire,) = await take_due(store, NOW + 60_000)
@@ -123,7 +123,7 @@ async def test_a_clock_that_is_set_back_repeats_nothing(db: Sqlite) -> None:
     assert fire.slot == NOW + 120_000
 
 
-async def test_a_job_does_not_overlap_itself(db: Sqlite) -> None:
+async def test_a_job_does_not_overlap_itself(db: Database) -> None:
     store = CronStore(db)
     await store.add(minutely())  # type: ignore[arg-type]
     (fire,) = await take_due(store, NOW + 60_000)
@@ -132,7 +132,7 @@ async def test_a_job_does_not_overlap_itself(db: Sqlite) -> None:
     assert [each.slot for each in await take_due(store, NOW + 180_000)] == [NOW + 120_000]
 
 
-async def test_a_result_is_recorded_once(db: Sqlite) -> None:
+async def test_a_result_is_recorded_once(db: Database) -> None:
     store = CronStore(db)
     await store.add(minutely())  # type: ignore[arg-type]
     (fire,) = await take_due(store, NOW + 60_000)
@@ -142,7 +142,7 @@ async def test_a_result_is_recorded_once(db: Sqlite) -> None:
     assert total == 1 and runs[0].result == good(NOW)
 
 
-async def test_a_job_is_found_by_id_beginning_or_name_and_changed_under_its_version(db: Sqlite) -> None:
+async def test_a_job_is_found_by_id_beginning_or_name_and_changed_under_its_version(db: Database) -> None:
     def ignore(*told: object) -> None:
         pass
 
@@ -158,7 +158,7 @@ async def test_a_job_is_found_by_id_beginning_or_name_and_changed_under_its_vers
         await book.find("tea")
 
 
-async def test_lines_are_told_once_and_told_again_to_the_same_run_only(db: Sqlite) -> None:
+async def test_lines_are_told_once_and_told_again_to_the_same_run_only(db: Database) -> None:
     events = SystemEvents(db, FakeClock(NOW / 1000))
     key = SessionKey("main", "main")
     assert await events.add(key, "the bell\nrang", "e1")

@@ -65,6 +65,7 @@ class DiscordServer(ScriptedServer[Fault]):
         self.responses: list[dict[str, Any]] = []
         """Answers to interactions."""
         self.reactions: dict[str, list[str]] = {}
+        self.made_threads: list[dict[str, Any]] = []
         self.files: dict[str, bytes] = {}
         self._ids = int(time.time() * 1000) - 1_420_070_400_000 + 3_600_000
         self._events: list[dict[str, Any]] = []
@@ -197,7 +198,7 @@ class DiscordServer(ScriptedServer[Fault]):
         members = [{"user": BOT, "roles": [], "joined_at": WHEN, "deaf": False, "mute": False, "flags": 0}]
         everyone = {"id": GUILD, "name": "@everyone", "permissions": "2147483647", "position": 0, "color": 0}
         about = {"owner_id": ADA, "roles": [everyone], "members": members, "member_count": 1, "unavailable": False}
-        return {"id": GUILD, "name": "Club", **about, "channels": [channel], "threads": [thread]}
+        return {"id": GUILD, "name": "Club", **about, "channels": [channel], "threads": [thread, *self.made_threads]}
 
     def _tell(self, socket: ServerConnection, start: int) -> None:
         place = start
@@ -240,6 +241,8 @@ class DiscordServer(ScriptedServer[Fault]):
                 found = [each for each in self.messages if each["channel_id"] == name and int(each["id"]) > after]
                 kept = [(each, each.keys() - {"guild_id", "files"}) for each in found[:most]]
                 return 200, [{key: each[key] for key in keys} for each, keys in kept][::-1]
+            case "POST", ["channels", name, "threads"]:
+                return self._thread(name, body)
             case "POST", ["channels", name, "messages"]:
                 return self._post(name, body)
             case "POST", ["channels", _, "typing"]:
@@ -271,6 +274,14 @@ class DiscordServer(ScriptedServer[Fault]):
         there.update(body or {})
         marks = [{"me": True, "emoji": {"id": None, "name": each}} for each in self.reactions.get(number, [])]
         return 200, {**there, "reactions": marks}
+
+    def _thread(self, channel: str, body: dict[str, Any]) -> tuple[int, Any]:
+        if channel != CHANNEL or body.get("type") != 11:
+            return 400, {"code": 50024, "message": "Cannot execute action on this channel type"}
+        made = {"id": self._next(), "type": 11, "name": body["name"], "parent_id": channel, "guild_id": GUILD}
+        about = {"owner_id": BOT["id"], "message_count": 0, "member_count": 1, "thread_metadata": _OPEN}
+        self.made_threads.append({**made, **about, "last_message_id": None})
+        return 201, self.made_threads[-1]
 
     def _post(self, channel: str, body: dict[str, Any]) -> tuple[int, Any]:
         if len(body.get("content", "")) > 2_000:

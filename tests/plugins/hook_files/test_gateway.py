@@ -11,7 +11,7 @@ import pytest
 from openclaw.core.messages import User
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
-from openclaw.testing import Calls, Says, TemporaryHome, calls, says
+from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing_server import Hangs, MockModelServer
 from tests.commandline import openclaw
 from tests.e2e.gateway_process import GatewayProcess, collect

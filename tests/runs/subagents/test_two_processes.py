@@ -7,10 +7,10 @@ import pytest
 
 from openclaw.core.keys import parse_session_key
 from openclaw.runs.subagents import Subagent, SubagentStore
-from openclaw.storage.migrations import STATE_MIGRATIONS
+from openclaw.storage.database import Database
 from openclaw.storage.owners import Owner
-from openclaw.storage.sqlite import Sqlite
 from openclaw.testing import FakeClock
+from tests.databases import open_database
 
 pytestmark = pytest.mark.anyio
 
@@ -20,13 +20,13 @@ GONE = Owner(2**30, "long ago")
 
 
 @pytest.fixture
-async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
-    found = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
+async def db(tmp_path: Path) -> AsyncIterator[Database]:
+    found = await open_database(tmp_path / "state.sqlite")
     yield found
     await found.close()
 
 
-async def test_a_start_follows_what_the_dead_left_and_nothing_of_the_living(db: Sqlite) -> None:
+async def test_a_start_follows_what_the_dead_left_and_nothing_of_the_living(db: Database) -> None:
     clock = FakeClock()
     living, other = SubagentStore(db, clock), SubagentStore(db, clock, GONE)
     await living.put(CHILD)
@@ -44,7 +44,7 @@ async def test_a_start_follows_what_the_dead_left_and_nothing_of_the_living(db: 
     assert third.unsettled() == []
 
 
-async def test_what_a_child_of_another_process_may_do_is_known_before_the_next_turn(db: Sqlite) -> None:
+async def test_what_a_child_of_another_process_may_do_is_known_before_the_next_turn(db: Database) -> None:
     clock = FakeClock()
     one, other = SubagentStore(db, clock), SubagentStore(db, clock, GONE)
     await other.load()

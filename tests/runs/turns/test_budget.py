@@ -85,6 +85,7 @@ def check(spent: Budget, budget: Budget) -> None:
     assert not over, f"{over} of {budget}"
 
 
+@pytest.mark.sqlite
 async def test_a_turn_stays_within_its_budget(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
     openclaw_home.use_model()
     (openclaw_home.workspace / "note.txt").write_text("a line\n")

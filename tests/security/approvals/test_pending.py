@@ -10,9 +10,9 @@ import pytest
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.tool import ApprovalRequest
 from openclaw.security.pending import PendingApprovals, unattended
-from openclaw.storage.migrations import STATE_MIGRATIONS
-from openclaw.storage.sqlite import Sqlite
+from openclaw.storage.database import Database
 from openclaw.testing import FakeClock
+from tests.databases import open_database
 
 pytestmark = pytest.mark.anyio
 
@@ -22,14 +22,14 @@ def request(name: str) -> ApprovalRequest:
 
 
 @pytest.fixture
-async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
-    found = await Sqlite.open(tmp_path / "state.sqlite", STATE_MIGRATIONS)
+async def db(tmp_path: Path) -> AsyncIterator[Database]:
+    found = await open_database(tmp_path / "state.sqlite")
     yield found
     await found.close()
 
 
 class Desk:
-    def __init__(self, db: Sqlite) -> None:
+    def __init__(self, db: Database) -> None:
         self.clock = FakeClock()
         self.told: list[Any] = []
         self.approvals = PendingApprovals(
@@ -48,7 +48,7 @@ async def asking(desk: Desk, name: str) -> "asyncio.Task[Any]":
 
 
 @pytest.mark.parametrize("decision", ["allow-once", "allow-always", "deny"])
-async def test_an_answer_reaches_the_one_who_asked(db: Sqlite, decision: str) -> None:
+async def test_an_answer_reaches_the_one_who_asked(db: Database, decision: str) -> None:
     desk = Desk(db)
     task = await asking(desk, "abcdef12")
     assert desk.approvals.get("abc").request.command == "ls"
@@ -60,7 +60,7 @@ async def test_an_answer_reaches_the_one_who_asked(db: Sqlite, decision: str) ->
         await desk.approvals.resolve("abcdef12", "deny")
 
 
-async def test_nobody_answering_means_no(db: Sqlite) -> None:
+async def test_nobody_answering_means_no(db: Database) -> None:
     desk = Desk(db)
     task = await asking(desk, "abcdef12")
     await desk.clock.advance(1801)
@@ -69,7 +69,7 @@ async def test_nobody_answering_means_no(db: Sqlite) -> None:
     assert desk.told[-1] == ("abcdef12", "expired")
 
 
-async def test_a_run_that_ends_takes_its_question_along(db: Sqlite) -> None:
+async def test_a_run_that_ends_takes_its_question_along(db: Database) -> None:
     desk = Desk(db)
     task = await asking(desk, "abcdef12")
     task.cancel()
@@ -77,7 +77,7 @@ async def test_a_run_that_ends_takes_its_question_along(db: Sqlite) -> None:
     assert desk.approvals.list() == [] and desk.told[-1] == ("abcdef12", "expired")
 
 
-async def test_mistakes_are_named(db: Sqlite) -> None:
+async def test_mistakes_are_named(db: Database) -> None:
     desk = Desk(db)
     tasks = [await asking(desk, "aa11"), await asking(desk, "aa22")]
     for wanted, decision, error in (
@@ -93,7 +93,7 @@ async def test_mistakes_are_named(db: Sqlite) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_client_that_has_nobody_to_ask_says_so(db: Sqlite) -> None:
+async def test_a_client_that_has_nobody_to_ask_says_so(db: Database) -> None:
     desk = Desk(db)
     task = await asking(desk, "abcdef12")
     await desk.approvals.decline("abcd", "nobody is at a terminal", by="cli")
@@ -102,7 +102,7 @@ async def test_a_client_that_has_nobody_to_ask_says_so(db: Sqlite) -> None:
     assert desk.approvals.list() == [] and desk.told[-1] == ("abcdef12", "deny")
 
 
-async def test_where_nobody_is_nobody_is_asked(db: Sqlite) -> None:
+async def test_where_nobody_is_nobody_is_asked(db: Database) -> None:
     desk = Desk(db)
     with unattended("nobody can be asked here"):
         answer = await asyncio.create_task(desk.approvals.decide(request("abcdef12")))

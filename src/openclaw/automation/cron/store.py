@@ -123,7 +123,7 @@ class CronStore:
 
     async def take(self, job: CronJob, due: DueSlots, *, now: int) -> JobFire | None:
         """Takes a slot and moves the job on, in one transaction; None when somebody else has it or the job changed."""
-        async with self._db.transaction() as tx:
+        async with self._db.transaction(f"cron:{job.id}") as tx:
             after = _encode(_at(job, due.following, running=now))
             moved = await tx.write(
                 "UPDATE cron_jobs SET job = :job, next_run_at = :next, revision = revision + 1 "
@@ -136,7 +136,7 @@ class CronStore:
 
     async def force(self, job: CronJob, *, now: int) -> JobFire:
         """Runs a job now, beside its schedule."""
-        async with self._db.transaction() as tx:
+        async with self._db.transaction(f"cron:{job.id}") as tx:
             slot = now
             while (made := await self._insert(tx, job, slot, job.state.next_run_at_ms, now)) is None:
                 slot += 1
@@ -168,7 +168,7 @@ class CronStore:
         self, fire: JobFire, result: JobResult, *, delivers: bool, alerts: FailureAlertSettings = ALERTS
     ) -> JobAfter | None:
         """Records how a slot ended and applies it to the job; None when it is on record already."""
-        async with self._db.transaction() as tx:
+        async with self._db.transaction(f"cron:{fire.job.id}") as tx:
             done = await tx.write(
                 "UPDATE cron_fires SET status = :status, ended_at = :ended, result = :result, delivery = :delivery, "
                 "owner = CASE WHEN :delivery = 'unknown' THEN owner ELSE '' END "
@@ -199,7 +199,7 @@ class CronStore:
             return made
 
     async def delivered(self, fire: JobFire, status: DeliveryStatus, error: str = "") -> None:
-        async with self._db.transaction() as tx:
+        async with self._db.transaction(f"cron:{fire.job.id}") as tx:
             await tx.write(
                 "UPDATE cron_fires SET delivery = :status, delivery_error = :error, owner = '' WHERE run_id = :run",
                 {"run": fire.run_id, "status": status, "error": error},

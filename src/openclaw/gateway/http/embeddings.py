@@ -76,7 +76,7 @@ async def history(backend: HttpBackend, call: HttpCall) -> None:
     found = await backend.index.get(key)
     if found is None:
         raise HttpProblem(404, f"Session not found: {key}", "not_found")
-    path = backend.index.path(found.agent_id, found.session_id)
+    path = await backend.index.fetch(found.agent_id, found.session_id)
     entries = (await asyncio.to_thread(load, path)).entries if path.exists() else ()
     shown = page(entries, limit=limit)
     items = [message_to_json(each.message, each.entry_id, each.number) for each in shown.rows]

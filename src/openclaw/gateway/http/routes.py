@@ -8,8 +8,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 
-from openclaw.channels.manager import ChannelManager
 from openclaw.config.settings import HttpEndpointsSettings
+from openclaw.core.channel import WebhookEntry
 from openclaw.core.secret import Secret
 from openclaw.gateway.app import App
 from openclaw.gateway.http import completions, embeddings, pages, problems, responses, tools
@@ -49,7 +49,7 @@ def gateway_routes(
     secret: Callable[[], Secret | None],
     figures: Callable[[], Iterable[MetricFamily]],
     methods: MethodRegistry,
-    channels: ChannelManager,
+    channels: WebhookEntry,
 ) -> list[BaseRoute]:
     """Everything HTTP serves. The method that makes links to the web page is added to `methods`."""
     live = app.live

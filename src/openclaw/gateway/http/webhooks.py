@@ -21,8 +21,7 @@ from openclaw.automation.heartbeat import DENIED_TOOLS
 from openclaw.automation.settings import WebhookSettings
 from openclaw.automation.transforms import WebhookTransforms
 from openclaw.automation.webhooks import AgentCall, WakeCall, check_agent, choose_session
-from openclaw.channels.manager import ChannelManager
-from openclaw.core.channel import ChannelWebhook, ChannelWebhookAnswer
+from openclaw.core.channel import ChannelWebhook, ChannelWebhookAnswer, WebhookEntry
 from openclaw.core.clock import millis
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
@@ -282,7 +281,7 @@ BODY_BYTES = 1_000_000
 class ChannelWebhookRoutes(BaseRoute):
     """Matches the paths of the accounts that are connected now."""
 
-    def __init__(self, channels: ChannelManager) -> None:
+    def __init__(self, channels: WebhookEntry) -> None:
         self._channels = channels
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:

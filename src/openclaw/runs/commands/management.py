@@ -39,7 +39,7 @@ class ManagementCommands:
 
     async def _approve(self, call: CommandRequest) -> CommandResult:
         words = call.args.split()
-        if not words and (waiting := self._approvals.list()):
+        if not words and (waiting := self._approvals.listed()):
             return CommandResult("\n\n".join(_question(each.request) for each in waiting))
         if len(words) != 2:
             raise InvalidRequest("write: /approve ID allow-once, allow-always or deny")

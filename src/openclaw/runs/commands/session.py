@@ -180,7 +180,7 @@ class SessionCommands:
             page = f"`openclaw sessions export {call.key} --html` makes a page"
             raise InvalidRequest(f"write: /export-session md or jsonl; {page}")
         row = await self._index.get(call.key)
-        path = self._index.path(row.agent_id, row.session_id) if row else None
+        path = await self._index.fetch(row.agent_id, row.session_id) if row else None
         if row is None or path is None or not path.exists():
             raise NotFound("nothing has been said in this conversation yet")
         name = re.sub(r"[^a-z0-9]+", "-", (row.title or call.key.rest).lower()).strip("-")[:40] or "conversation"

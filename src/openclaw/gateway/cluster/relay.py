@@ -1,0 +1,162 @@
+"""What happens on one node is heard on all: the events of runs, and what is published to clients.
+
+The link carries it, not the database: deltas of an answer would be too much for notifications. What is missed while a
+link is down is missed as by a client that was away; what counts is in the database.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Iterator
+from typing import Any, get_args
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.core.keys import SessionKey
+from openclaw.protocol.client import GatewayClient
+from openclaw.protocol.events import EventBus
+from openclaw.runs.events import PublishedEvent, RunEvent, RunSettled
+from openclaw.runs.reply import TextShaped, ThoughtShaped
+
+MOST_WAITING = 20_000
+MOST_TOGETHER = 200
+EVENTS = "cluster.events"
+UNHEARD = frozenset(("tick", "presence", "health", "shutdown", "config.changed", "plugins.changed"))
+"""What is about one node only."""
+
+
+def _kinds(union: Any) -> Iterator[type]:
+    for each in get_args(union):
+        if isinstance(each, type):
+            yield each
+        else:
+            yield from _kinds(each)
+
+
+_KINDS: dict[str, type] = {kind.__name__: kind for kind in _kinds(PublishedEvent)}
+
+
+class RelayedRun(Struct, frozen=True, kw_only=True, tag="run", tag_field="is", array_like=True):
+    """An event of a run."""
+
+    run_id: str
+    key: SessionKey
+    seq: int
+    at: int
+    kind: str
+    event: Any
+
+    def decode(self) -> RunEvent:
+        made: Any = msgspec.convert(self.event, _KINDS[self.kind])
+        return RunEvent(run_id=self.run_id, key=self.key, seq=self.seq, at=self.at, event=made)
+
+
+class RelayedNotice(Struct, frozen=True, kw_only=True, tag="notice", tag_field="is", array_like=True):
+    """An event for clients."""
+
+    event: str
+    payload: Any
+    session_key: str = ""
+
+
+class RelayedBatch(Struct, frozen=True):
+    """What a node tells at once."""
+
+    events: tuple[RelayedRun | RelayedNotice, ...] = ()
+
+
+def relayed_run(told: RunEvent) -> RelayedRun:
+    return RelayedRun(
+        run_id=told.run_id,
+        key=told.key,
+        seq=told.seq,
+        at=told.at,
+        kind=type(told.event).__name__,
+        event=told.event,
+    )
+
+
+class EventRelay:
+    """Tells other nodes what happens here, and publishes here what happens there."""
+
+    def __init__(self, bus: EventBus, heard: Callable[[RunEvent], None]) -> None:
+        """`heard` gets the events of runs on other nodes."""
+        self._bus = bus
+        self._heard = heard
+        self._listeners: set[asyncio.Queue[RunEvent | RelayedNotice]] = set()
+        self.sent = self.received = self.missed = 0
+        self.on_notice: Callable[[RelayedNotice], None] = lambda notice: None
+        self.on_link: Callable[[], None] = lambda: None
+
+    def tell(self, told: RunEvent) -> None:
+        """Hears what a run of this node says."""
+        for queue in self._listeners:
+            self._put(queue, told)
+
+    def _put(self, queue: "asyncio.Queue[RunEvent | RelayedNotice]", item: RunEvent | RelayedNotice) -> None:
+        try:
+            queue.put_nowait(item)
+        except asyncio.QueueFull:
+            self.missed += 1
+
+    async def keep(self) -> None:
+        """Hands on what is published to the clients of this node, until it is cancelled."""
+        with self._bus.listening() as listener:
+            while True:
+                for event in await listener.some(MOST_TOGETHER):
+                    if event.relay and event.event not in UNHEARD:
+                        notice = RelayedNotice(event=event.event, payload=event.payload, session_key=event.session_key)
+                        for queue in self._listeners:
+                            self._put(queue, notice)
+
+    async def stream(self) -> AsyncGenerator[Any, None]:
+        """The answer to `cluster.events`: everything from now on, what came together in one answer."""
+        queue: asyncio.Queue[RunEvent | RelayedNotice] = asyncio.Queue(MOST_WAITING)
+        self._listeners.add(queue)
+        try:
+            yield RelayedBatch()
+            while True:
+                items = [await queue.get()]
+                while len(items) < MOST_TOGETHER and not queue.empty():
+                    items.append(queue.get_nowait())
+                self.sent += len(items)
+                yield RelayedBatch(
+                    tuple(relayed_run(item) if isinstance(item, RunEvent) else item for item in _merged(items))
+                )
+        finally:
+            self._listeners.discard(queue)
+
+    async def hear(self, client: GatewayClient, node: str) -> None:
+        """Publishes here what another node tells, until the link breaks."""
+        async with contextlib.aclosing(client.answers(EVENTS)) as answers:
+            async for answer in answers:
+                batch = msgspec.convert(answer, RelayedBatch)
+                if not batch.events:  # it is sent first
+                    self.on_link()
+                for each in batch.events:
+                    self.received += 1
+                    if isinstance(each, RelayedRun):
+                        self._heard(each.decode())
+                    else:
+                        self.on_notice(each)
+
+
+def _merged(items: list[RunEvent | RelayedNotice]) -> list[RunEvent | RelayedNotice]:
+    """Pieces of one text that wait behind each other are one piece."""
+    made: list[RunEvent | RelayedNotice] = []
+    for item in items:
+        last = made[-1] if made else None
+        if isinstance(item, RunEvent) and isinstance(last, RunEvent) and last.run_id == item.run_id:
+            match last.event, item.event:
+                case (TextShaped(text=before), TextShaped(text=after)) | (
+                    ThoughtShaped(text=before),
+                    ThoughtShaped(text=after),
+                ):
+                    made[-1] = structs.replace(item, event=structs.replace(item.event, text=before + after))
+                    continue
+        made.append(item)
+    return made
+
+
+def has_ended(told: RunEvent) -> bool:
+    return isinstance(told.event, RunSettled)

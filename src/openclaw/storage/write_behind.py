@@ -1,0 +1,96 @@
+"""Writes that nobody waits for, sent along with the next one that somebody does."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+
+from openclaw.core.errors import StateError
+from openclaw.storage.database import LeaseLost, Params
+
+log = logging.getLogger(__name__)
+SOON_SECONDS = 0.02
+MOST_WAITING = 200
+"""Statements after which they are sent at once."""
+
+_TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+(\w+)")
+
+Statement = tuple[str, Params | None]
+WriteNow = Callable[[Sequence[Statement]], Awaitable[tuple[int, ...]]]
+
+
+@lru_cache(maxsize=512)
+def tables_in(sql: str) -> frozenset[str]:
+    """The tables that a write names."""
+    return frozenset(_TABLE.findall(sql))
+
+
+class WriteBehind:
+    """Statements in their order, until the next write takes them along or a moment has passed."""
+
+    def __init__(self, write: WriteNow) -> None:
+        self._write = write
+        self._waiting: list[Statement] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._sending: set[asyncio.Future[None]] = set()
+        self._tables: set[str] = set()
+        """Those that were to be changed since everything was written."""
+
+    def add(self, *statements: Statement) -> None:
+        self._waiting.extend(statements)
+        self._tables.update(*(tables_in(sql) for sql, _ in statements))
+        if self._timer is None:
+            seconds = SOON_SECONDS if len(self._waiting) < MOST_WAITING else 0.0
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._start)
+
+    def concerns(self, sql: str) -> bool:
+        """Whether what waits, or is on its way, changes a table that `sql` names."""
+        if not self._waiting and not self._sending:
+            self._tables.clear()
+        return any(table in sql for table in self._tables)
+
+    async def along(self, statements: Sequence[Statement], write: WriteNow) -> tuple[int, ...]:
+        """Writes `statements` after those that wait; gives the rows that `statements` changed."""
+        waiting = self._take()
+        if not waiting:
+            return await write(statements)
+        sent = asyncio.get_running_loop().create_future()
+        self._sending.add(sent)
+        try:
+            return (await write((*waiting, *statements)))[len(waiting) :]
+        except LeaseLost:
+            raise
+        except StateError:
+            # Whose fault it was is found by sending them apart.
+            await self._send(waiting)
+            return await write(statements)
+        finally:
+            self._sending.discard(sent)
+            sent.set_result(None)
+
+    async def flush(self) -> None:
+        """Writes what waits, and waits for what is on its way."""
+        await self._send(self._take())
+        if self._sending:
+            await asyncio.wait(self._sending)
+
+    def _take(self) -> list[Statement]:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def _start(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._send(self._take()), name="database: write behind")
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _send(self, waiting: Sequence[Statement]) -> None:
+        if not waiting:
+            return
+        try:
+            await self._write(waiting)
+        except StateError as error:
+            log.warning("records were not written: %s", error.message)
