@@ -95,16 +95,18 @@ class Database(Protocol):
 class WritesSoon(Protocol):
     """A database that is far away: what can wait a moment goes with the next write."""
 
-    def write_soon(self, *statements: tuple[str, Params]) -> None: ...
+    async def soon(self, *statements: tuple[str, Params]) -> None:
+        """Writes statements with the next write, or alone a moment later; whoever reads their tables sees them done."""
+        ...
 
 
 async def write_soon(db: Database, *statements: tuple[str, Params]) -> None:
     """Writes records that nobody waits for: at once where that is cheap, else with the next write or within moments.
 
-    A `look` may not see them before, and a kill in those moments loses them.
+    A kill in those moments loses them.
     """
     if isinstance(db, WritesSoon):
-        db.write_soon(*statements)
+        await db.soon(*statements)
     else:
         await db.write_all(*statements)
 

@@ -98,11 +98,8 @@ class Postgres:
         return cls(server, pool)
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
-        await self._soon.flush()
-        return await self.look(sql, params)
-
-    async def look(self, sql: str, params: Params | None = None) -> Sequence[Row]:
-        """Unlike `read` it may miss what was to be written soon."""
+        if self._soon.concerns(sql) and asyncio.current_task() not in self._open:
+            await self._soon.flush()
         text, values = _bind(sql, params)
 
         async def fetch(connection: PgConnection) -> list[Row]:
@@ -114,10 +111,12 @@ class Postgres:
             except _Broken:
                 pass  # reading twice harms nobody; `_use` waits for the server and ends with an error
 
+    look = read
+
     async def write(self, sql: str, params: Params | None = None, *, lease: Lease | None = None) -> int:
         return (await self.write_all((sql, params), lease=lease))[0]
 
-    def write_soon(self, *statements: tuple[str, Params]) -> None:
+    async def soon(self, *statements: tuple[str, Params]) -> None:
         self._soon.add(*statements)
 
     async def write_all(self, *statements: tuple[str, Params | None], lease: Lease | None = None) -> tuple[int, ...]:
@@ -156,6 +155,7 @@ class Postgres:
     async def transaction(self, on: str = "", *, lease: Lease | None = None) -> AsyncIterator["_Transaction"]:
         me = asyncio.current_task()
         refuse_nested(me in self._open)
+        await self._soon.flush()
         async with AsyncExitStack() as stack:
             # One of this process at a time waits at the server: the others would keep connections that it needs.
             turn = self._turns.setdefault(on, _Turn())

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 
 from openclaw.core.errors import StateError
 from openclaw.storage.database import LeaseLost, Params
@@ -12,6 +14,7 @@ SOON_SECONDS = 0.02
 MOST_WAITING = 200
 """Statements after which they are sent at once."""
 
+_TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+(\w+)")
 Statement = tuple[str, Params | None]
 WriteNow = Callable[[Sequence[Statement]], Awaitable[tuple[int, ...]]]
 
@@ -22,34 +25,49 @@ class WriteBehind:
     def __init__(self, write: WriteNow) -> None:
         self._write = write
         self._waiting: list[Statement] = []
+        self._tables: frozenset[str] = frozenset()
+        """The tables of what waits or is on its way."""
+        self._order = asyncio.Lock()
+        """Held while some are on their way: on another connection the next ones would overtake them."""
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
 
+    def concerns(self, sql: str) -> bool:
+        """Whether a statement may be about something that waits or is on its way."""
+        return any(table in sql for table in self._tables)
+
     def add(self, *statements: Statement) -> None:
         self._waiting.extend(statements)
+        self._tables = self._tables.union(*(_tables_in(sql) for sql, _ in statements))
         if self._timer is None:
             seconds = SOON_SECONDS if len(self._waiting) < MOST_WAITING else 0.0
             self._timer = asyncio.get_running_loop().call_later(seconds, self._start)
 
     async def along(self, statements: Sequence[Statement], write: WriteNow) -> tuple[int, ...]:
         """Writes `statements` after those that wait; gives the rows that `statements` changed."""
-        waiting = self._take()
-        if not waiting:
+        if not self._waiting and not any(self.concerns(sql) for sql, _ in statements):
             return await write(statements)
-        try:
-            return (await write((*waiting, *statements)))[len(waiting) :]
-        except LeaseLost:
-            raise
-        except StateError:
-            # Whose fault it was is found by sending them apart.
-            await self._send(waiting)
-            return await write(statements)
+        async with self._order:
+            waiting = self._take()
+            try:
+                return (await write((*waiting, *statements)))[len(waiting) :]
+            except LeaseLost:
+                raise
+            except StateError:
+                if not waiting:
+                    raise
+                # Whose fault it was is found by sending them apart.
+                await self._send(waiting)
+                return await write(statements)
+            finally:
+                self._forget()
 
     async def flush(self) -> None:
-        """Writes what waits, and what is on its way."""
-        await self._send(self._take())
-        if self._sending:
-            await asyncio.wait(self._sending)
+        """Writes what waits, and returns when nothing is on its way any more."""
+        if self._tables:
+            async with self._order:
+                await self._send(self._take())
+                self._forget()
 
     def _take(self) -> list[Statement]:
         if self._timer is not None:
@@ -59,7 +77,8 @@ class WriteBehind:
         return waiting
 
     def _start(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._send(self._take()), name="database: write behind")
+        self._timer = None
+        task = asyncio.get_running_loop().create_task(self.flush(), name="database: write behind")
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
@@ -70,3 +89,12 @@ class WriteBehind:
             await self._write(waiting)
         except StateError as error:
             log.warning("records were not written: %s", error.message)
+
+    def _forget(self) -> None:
+        self._tables = frozenset().union(*(_tables_in(sql) for sql, _ in self._waiting))
+
+
+@lru_cache(maxsize=512)
+def _tables_in(sql: str) -> frozenset[str]:
+    """The tables that a write names."""
+    return frozenset(_TABLE.findall(sql))
