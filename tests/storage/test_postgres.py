@@ -207,3 +207,14 @@ async def test_records_ride_along_and_a_bad_one_harms_nobody(pair: tuple[Postgre
     assert await db.write(ADD, {"id": 4}) == 1
     await db.soon((ADD, {"id": 5}))
     assert [row["id"] for row in await db.read("SELECT id FROM notes ORDER BY id")] == [1, 2, 3, 4, 5]
+
+
+async def test_records_are_written_in_their_order(pair: tuple[Postgres, Postgres]) -> None:
+    db, _ = pair
+    for number in range(1, 41):
+        await db.soon((ADD, {"id": number}))
+        if number % 3:
+            await asyncio.sleep(0.02)  # they leave by themselves meanwhile
+        await db.soon(("UPDATE notes SET body = 'a' WHERE id = :id", {"id": number}))
+        assert await db.write("UPDATE notes SET body = body || 'b' WHERE id = :id", {"id": number}) == 1
+    assert {row["body"] for row in await db.look("SELECT body FROM notes")} == {"ab"}

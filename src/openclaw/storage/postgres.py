@@ -104,7 +104,7 @@ class Postgres:
         return cls(server, pool)
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
-        if self._soon.concerns(sql):
+        if self._soon.concerns(sql) and asyncio.current_task() not in self._open:
             await self._soon.flush()
         text, values = _bind(sql, params)
 

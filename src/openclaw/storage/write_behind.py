@@ -15,15 +15,8 @@ MOST_WAITING = 200
 """Statements after which they are sent at once."""
 
 _TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+(\w+)")
-
 Statement = tuple[str, Params | None]
 WriteNow = Callable[[Sequence[Statement]], Awaitable[tuple[int, ...]]]
-
-
-@lru_cache(maxsize=512)
-def tables_in(sql: str) -> frozenset[str]:
-    """The tables that a write names."""
-    return frozenset(_TABLE.findall(sql))
 
 
 class WriteBehind:
@@ -32,48 +25,49 @@ class WriteBehind:
     def __init__(self, write: WriteNow) -> None:
         self._write = write
         self._waiting: list[Statement] = []
+        self._tables: frozenset[str] = frozenset()
+        """The tables of what waits or is on its way."""
+        self._order = asyncio.Lock()
+        """Held while some are on their way: on another connection the next ones would overtake them."""
         self._timer: asyncio.TimerHandle | None = None
-        self._sending: set[asyncio.Future[None]] = set()
-        self._tables: set[str] = set()
-        """Those that were to be changed since everything was written."""
+        self._sending: set[asyncio.Task[None]] = set()
+
+    def concerns(self, sql: str) -> bool:
+        """Whether a statement may be about something that waits or is on its way."""
+        return any(table in sql for table in self._tables)
 
     def add(self, *statements: Statement) -> None:
         self._waiting.extend(statements)
-        self._tables.update(*(tables_in(sql) for sql, _ in statements))
+        self._tables = self._tables.union(*(_tables_in(sql) for sql, _ in statements))
         if self._timer is None:
             seconds = SOON_SECONDS if len(self._waiting) < MOST_WAITING else 0.0
             self._timer = asyncio.get_running_loop().call_later(seconds, self._start)
 
-    def concerns(self, sql: str) -> bool:
-        """Whether what waits, or is on its way, changes a table that `sql` names."""
-        if not self._waiting and not self._sending:
-            self._tables.clear()
-        return any(table in sql for table in self._tables)
-
     async def along(self, statements: Sequence[Statement], write: WriteNow) -> tuple[int, ...]:
         """Writes `statements` after those that wait; gives the rows that `statements` changed."""
-        waiting = self._take()
-        if not waiting:
+        if not self._waiting and not any(self.concerns(sql) for sql, _ in statements):
             return await write(statements)
-        sent = asyncio.get_running_loop().create_future()
-        self._sending.add(sent)
-        try:
-            return (await write((*waiting, *statements)))[len(waiting) :]
-        except LeaseLost:
-            raise
-        except StateError:
-            # Whose fault it was is found by sending them apart.
-            await self._send(waiting)
-            return await write(statements)
-        finally:
-            self._sending.discard(sent)
-            sent.set_result(None)
+        async with self._order:
+            waiting = self._take()
+            try:
+                return (await write((*waiting, *statements)))[len(waiting) :]
+            except LeaseLost:
+                raise
+            except StateError:
+                if not waiting:
+                    raise
+                # Whose fault it was is found by sending them apart.
+                await self._send(waiting)
+                return await write(statements)
+            finally:
+                self._forget()
 
     async def flush(self) -> None:
-        """Writes what waits, and waits for what is on its way."""
-        await self._send(self._take())
-        if self._sending:
-            await asyncio.wait(self._sending)
+        """Writes what waits, and returns when nothing is on its way any more."""
+        if self._tables:
+            async with self._order:
+                await self._send(self._take())
+                self._forget()
 
     def _take(self) -> list[Statement]:
         if self._timer is not None:
@@ -83,7 +77,8 @@ class WriteBehind:
         return waiting
 
     def _start(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._send(self._take()), name="database: write behind")
+        self._timer = None
+        task = asyncio.get_running_loop().create_task(self.flush(), name="database: write behind")
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
@@ -94,3 +89,12 @@ class WriteBehind:
             await self._write(waiting)
         except StateError as error:
             log.warning("records were not written: %s", error.message)
+
+    def _forget(self) -> None:
+        self._tables = frozenset().union(*(_tables_in(sql) for sql, _ in self._waiting))
+
+
+@lru_cache(maxsize=512)
+def _tables_in(sql: str) -> frozenset[str]:
+    """The tables that a write names."""
+    return frozenset(_TABLE.findall(sql))

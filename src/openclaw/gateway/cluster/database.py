@@ -1,5 +1,6 @@
 """The database as one node writes to it: nothing of a node that was declared gone is written any more."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -30,13 +31,15 @@ class FencedDatabase:
         self.cluster = cluster
         self._fence = fence
         self._soon = WriteBehind(self._write_now)
+        self._open: set[asyncio.Task[Any] | None] = set()
+        """Tasks with a transaction open: what waits cannot be written beside it."""
 
     @property
     def trips(self) -> int:
         return getattr(self.plain, "trips", 0)
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
-        if self._soon.concerns(sql):
+        if self._soon.concerns(sql) and asyncio.current_task() not in self._open:
             await self._soon.flush()
         return await self.plain.read(sql, params)
 
@@ -77,8 +80,11 @@ class FencedDatabase:
             opened = self.plain.transaction(on, lease=under)
             return opened, await opened.__aenter__()
 
-        await self._soon.flush()
+        me = asyncio.current_task()
+        if me not in self._open:
+            await self._soon.flush()
         opened, transaction = await (begin(lease) if lease is not None else self._under_fence(begin))
+        self._open.add(me)
         try:
             yield transaction
         except BaseException as error:
@@ -86,6 +92,8 @@ class FencedDatabase:
                 raise
         else:
             await opened.__aexit__(None, None, None)
+        finally:
+            self._open.discard(me)
 
     async def lease(self, name: str, holder: str = "") -> Lease | None:
         return await self.plain.lease(name, holder)
