@@ -62,6 +62,7 @@ DEVIATIONS = {
     "ConnectParams.computerUse": "taken as it is: no method here looks at it",
     "ConnectParams.workerRuns": "taken as it is: workers connect elsewhere",
     "ConnectParams.modelCatalog": "two shapes in one type; only a hint for a snapshot",
+    "ExecApprovalsSetParams.baseHash": "the digest of a document that does not exist yet is empty",
     "CronAddParams.sessionTarget": "three words and a pattern become one pattern",
     "CronUpdateParams.patch.sessionTarget": "three words and a pattern become one pattern",
     "CronAddParams.failureAlert": "false or an object: a rule refuses true",

@@ -200,7 +200,8 @@ class _WriteLock(asyncio.Lock):
 
     async def acquire(self) -> Literal[True]:
         me = asyncio.current_task()
-        refuse_nested(self.locked() and self._owner is me)
+        if self.locked() and self._owner is me:
+            refuse_nested(True)
         await super().acquire()
         self._owner = me
         return True
@@ -221,8 +222,8 @@ class _LocalLease:
             del self._leases[self.name]
 
 
-def _check(lease: Lease | None) -> None:
-    if lease is not None and lease.lost.is_set():
+def _check(lease: Lease) -> None:
+    if lease.lost.is_set():
         raise LeaseLost(f"lease lost: {lease.name}; nothing was written")
 
 
@@ -301,7 +302,8 @@ class Sqlite:
         return (await self.write_all((sql, params), lease=lease))[0]
 
     async def write_all(self, *statements: tuple[str, Params | None], lease: Lease | None = None) -> tuple[int, ...]:
-        _check(lease)
+        if lease is not None:
+            _check(lease)
         async with self._write_lock:
             later, self._later, self._later_tables = self._later, [], frozenset()
             if self._later_timer is not None:
@@ -354,7 +356,8 @@ class Sqlite:
         if self._later and not self._write_lock.is_mine:
             await self.write_all()
         async with self._write_lock:
-            _check(lease)
+            if lease is not None:
+                _check(lease)
             try:
                 await self.on(self._loop_writer, _write, ("BEGIN IMMEDIATE", None))
             except asyncio.CancelledError:

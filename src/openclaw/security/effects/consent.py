@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from openclaw.core.text import ActionKind
 from openclaw.security.effects.command_facts import git_runs, loaded_by
@@ -142,25 +142,25 @@ class _Question(Generic[T]):
         self.answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
 
-class SharedQuestions(Generic[T]):
+class SharedQuestions(Struct, Generic[T], eq=False):
     """Puts calls of one reply that need the same kind of approval to a person in one question."""
 
-    def __init__(self) -> None:
-        self._open: dict[str, _Question[T]] = {}
+    open: dict[str, _Question[T]] = field(default_factory=dict)
+    """By the kind of approval."""
 
     async def ask(
         self, kind: str, call: T, put: Callable[[Sequence[T]], Awaitable[str | None]], settled: Callable[[], bool]
     ) -> str | None:
         """The refusal, or None. Whoever comes first asks for all; who comes after it was `put` waits, and asks again
         unless the answer has `settled` it."""
-        while (question := self._open.get(kind)) is not None:
+        while (question := self.open.get(kind)) is not None:
             if not question.put and len(question.calls) < MOST_TOGETHER:
                 question.calls.append(call)
                 return await asyncio.shield(question.answer)
             await asyncio.wait((question.answer,))
             if settled():
                 return None
-        question = self._open[kind] = _Question[T](call)
+        question = self.open[kind] = _Question[T](call)
         try:
             await asyncio.sleep(0)  # the other calls of the reply arrive in the same moment
             question.put = True
@@ -176,4 +176,4 @@ class SharedQuestions(Generic[T]):
             question.answer.set_result(refusal)
             return refusal
         finally:
-            del self._open[kind]
+            del self.open[kind]
