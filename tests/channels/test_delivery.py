@@ -1,10 +1,10 @@
 """The sender of the outbox, with a platform that answers as told: order, pace, doubt, and a death at every step."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from msgspec import structs
@@ -25,7 +25,7 @@ from openclaw.core.channel import (
 from openclaw.core.errors import Conflict
 from openclaw.core.settings import Fixed
 from openclaw.runs.outbox import Outbox, OutboxEntry
-from openclaw.storage.database import Database
+from openclaw.storage.database import Database, Params, Row
 from openclaw.storage.owners import Owner
 from openclaw.testing import FakeClock
 from tests.databases import open_database
@@ -180,7 +180,7 @@ async def test_a_death_at_any_step_loses_nothing(db: Database, fake_clock: FakeC
     entry = structs.replace(entry, pieces=tuple(pieces))
     assert await earlier.begin(entry)
     await earlier.arrived(entry, [Receipt(id="r0")], last=False)
-    assert await earlier.begin(entry)  # then it was killed, while the second left
+    assert await earlier.begin(structs.replace(entry, attempts=1))  # then it was killed, while the second left
 
     outbox, pigeon = Outbox(db, fake_clock), Pigeon(limit=400, idempotent=idempotent)
     async with sending(outbox, pigeon, fake_clock):
@@ -196,6 +196,61 @@ async def test_what_another_living_process_sends_is_left_to_it(db: Database, fak
     assert await other.begin(await other.get(name))
     assert await Outbox(db, fake_clock, me=DEAD).take_over() == 0
     assert (await other.get(name)).state == "sending"
+
+
+class LateDatabase:
+    """A database whose answer to a look at what waits comes late, once: what was being sent has arrived by then."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.seen = asyncio.Event()
+        """Set when the look has found a message that is being sent."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
+    async def look(self, sql: str, params: Params | None = None) -> Sequence[Row]:
+        rows = await self._db.look(sql, params)
+        if "MIN(position)" in sql and not self.seen.is_set() and any(row["state"] == "sending" for row in rows):
+            self.seen.set()
+            while any(task.get_name().startswith("send:") for task in asyncio.all_tasks()):
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)  # for those who wait for its end
+        return rows
+
+
+async def test_what_arrived_while_the_outbox_was_read_is_not_doubted(db: Database, fake_clock: FakeClock) -> None:
+    late = LateDatabase(db)
+    outbox, asked, looked_again = Outbox(late, fake_clock), asyncio.Event(), asyncio.Event()
+
+    class Slow(Pigeon):
+        async def send(self, message: Outbound) -> Receipt:
+            (asked if message.to == ADA else looked_again).set()
+            await late.seen.wait()
+            return await super().send(message)
+
+    async with sending(outbox, Slow(), fake_clock):
+        first = await outbox.put(Outbound(to=ADA, text="one"))
+        await asked.wait()
+        await outbox.wake()
+        await late.seen.wait()
+        await outbox.put(Outbound(to=BOB, text="two"))  # the look that finds it comes after the late one
+        await looked_again.wait()
+        assert (await outbox.get(first)).state == "sent"
+
+
+async def test_what_has_all_its_receipts_is_not_sent_again_and_holds_nobody_up(
+    db: Database, fake_clock: FakeClock
+) -> None:
+    outbox, pigeon = Outbox(db, fake_clock), Pigeon(idempotent=True)
+    first = await outbox.put(Outbound(to=ADA, text="one"))
+    async with sending(outbox, pigeon, fake_clock):
+        await settled(outbox, fake_clock, first)
+    await outbox.doubt(await outbox.get(first), "an earlier version did so")
+    second = await outbox.put(Outbound(to=ADA, text="two"))
+    async with sending(outbox, pigeon, fake_clock):
+        await settled(outbox, fake_clock, first, second)
+    assert pigeon.arrived == ["one", "two"]
 
 
 async def test_pace_is_kept_in_a_conversation_and_over_all(db: Database, fake_clock: FakeClock) -> None:

@@ -140,7 +140,7 @@ class Sender:
             if chat in self._busy or chat[:2] not in self._platforms:
                 continue
             if entry.state == "sending":
-                if self._outbox.is_mine(entry):  # its end could not be written down
+                if self._outbox.is_mine(entry):  # its end could not be written down, or was after we read
                     await self._outbox.doubt(entry, "its receipt could not be recorded")
                     self._stirred.set()
                 continue
@@ -226,6 +226,8 @@ class Sender:
             # Only files take its place.
             gone = Outbound(to=message.to, text="", action="delete", about=preview)
             await self._outbox.put(gone, f"{entry.id}:preview")
+        if len(receipts) >= len(steps):  # everything is there, only that was not on record
+            await self._outbox.arrived(entry, receipts, last=True)
         while len(receipts) < len(steps):
             # A file is there before it is the message's turn, so that nothing counts as sending meanwhile.
             async with self._media.opened(steps[len(receipts)], facts.media_bytes) as step:
@@ -235,6 +237,7 @@ class Sender:
                     await self._pace(chat, between, facts.overall)
                 if not await self._outbox.begin(entry):
                     return
+                entry = structs.replace(entry, attempts=entry.attempts + 1)
                 self._requests.add(chat)
                 try:
                     receipts.append(await platform.send(step))

@@ -444,12 +444,13 @@ class Outbox:
         return len(found)
 
     async def begin(self, entry: OutboxEntry) -> bool:
-        """Claims a message before its next piece leaves; false when somebody else has it."""
+        """Claims a message before its next piece leaves; false when somebody has it, or had it since it was read."""
         claimed = await self._db.write(
             "UPDATE outbox SET state = 'sending', owner = :me, attempts = attempts + 1, pieces = :pieces, "
-            "updated_at = :now WHERE message_id = :id AND state IN ('pending', 'unsure')",
+            "updated_at = :now WHERE message_id = :id AND state IN ('pending', 'unsure') AND attempts = :tried",
             {
                 "id": entry.id,
+                "tried": entry.attempts,
                 "me": self._owned.me,
                 "pieces": msgspec.json.encode(entry.pieces or ("",)).decode(),
                 "now": millis(self._clock),
@@ -519,19 +520,19 @@ class Outbox:
         await self._change(entry, state="pending", next_at=until, error=why)
 
     async def doubt(self, entry: OutboxEntry, why: str, until: int = 0) -> None:
-        """It left, and nobody knows whether it arrived."""
-        await self._change(entry, state="unsure", next_at=until, error=why)
+        """It left, and nobody knows whether it arrived; nothing changes when it went on since `entry` was read."""
+        await self._change(entry, as_read=True, state="unsure", next_at=until, error=why)
 
     async def count_doubled(self, entry: OutboxEntry) -> None:
         """A piece is sent again that may have arrived."""
-        await self._change(entry, state="pending", doubled=entry.doubled + 1)
+        await self._change(entry, as_read=True, state="pending", doubled=entry.doubled + 1)
 
     async def refuse(self, entry: OutboxEntry, why: str) -> None:
         await self._change(entry, state="refused", error=why)
 
     async def hold(self, entry: OutboxEntry, why: str) -> None:
         """Keeps a message whose fate is unknown until an operator sends or drops it."""
-        await self._change(entry, state="held", error=why)
+        await self._change(entry, as_read=True, state="held", error=why)
 
     async def release(self, name: str) -> None:
         """An operator's word: a message that is held or was refused is sent after all."""
@@ -584,14 +585,14 @@ class Outbox:
         )
         return gone
 
-    async def _change(self, entry: OutboxEntry, **fields: Any) -> None:
+    async def _change(self, entry: OutboxEntry, *, as_read: bool = False, **fields: Any) -> None:
         if "receipts" in fields:
             fields["receipts"] = msgspec.json.encode(list(fields["receipts"])).decode()
         fields = {"owner": "", "updated_at": millis(self._clock), **fields}
         sets = ", ".join(f"{name} = :{name}" for name in fields)
-        writes: list[Statement] = [
-            (f"UPDATE outbox SET {sets} WHERE message_id = :id", {"id": entry.id, **fields})  # noqa: S608
-        ]
+        only = " AND state = :was AND attempts = :tried" if as_read else ""
+        params = {"id": entry.id, "was": entry.state, "tried": entry.attempts, **fields}
+        writes: list[Statement] = [(f"UPDATE outbox SET {sets} WHERE message_id = :id{only}", params)]  # noqa: S608
         if entry.run_id and "receipts" in fields:
             gone = _names_preview(entry.run_id, entry.message.to)
             writes.append((f"DELETE FROM previews WHERE {_PREVIEW}", gone))  # noqa: S608
