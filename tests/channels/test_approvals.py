@@ -116,7 +116,7 @@ class Desk:
         return await self.clock.drive(wait())
 
     async def press(self, label: str, sender: str = "ada", data: str = "") -> str:
-        asked = next(iter(self.slate.calls))
+        asked = next(each for each in self.slate.calls if each.buttons)
         found = {button.label: button.data for row in asked.buttons for button in row}
         event = Inbound(
             id="p", channel="slate", sender=sender, text="", kind="press", button=data or found[label], press="x"
