@@ -44,20 +44,35 @@ COUNT = (
 )
 
 
+class HomeOf(TemporaryHome):
+    """A home whose programs are those of `source`."""
+
+    source: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {**super().environ, "PYTHONPATH": str(self.source)}
+
+
 class Side:
     """One version of the sources, with a home of its own."""
 
     def __init__(self, source: Path, root: Path, settings: dict[str, object]) -> None:
-        self.home = TemporaryHome(root)
+        self.home = HomeOf(root)
+        self.home.source = source
         self.home.configure(settings)
-        self.home.environ["PYTHONPATH"] = str(source)
         self.gateway = GatewayProcess(self.home, fresh=True)
 
     def run(self, *command: str) -> tuple[float, str]:
         """CPU milliseconds of a command, and what it wrote to standard error."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(
-            [sys.executable, *command], env=self.home.environ, cwd=self.home.root, capture_output=True, text=True
+            [sys.executable, *command],
+            env=self.home.environ,
+            cwd=self.home.root,
+            capture_output=True,
+            check=False,
+            text=True,
         )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert done.returncode == 0, done.stderr

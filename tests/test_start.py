@@ -36,7 +36,7 @@ import json, os, signal, sys, threading, time, urllib.request
 before = set(sys.modules)
 
 def watch():
-    from openclaw.gateway.process import running_gateway as running
+    from openclaw.gateway.running import running_gateway as running
     from pathlib import Path
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:

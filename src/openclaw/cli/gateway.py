@@ -9,19 +9,21 @@ from typing import Any
 
 import click
 
-from openclaw.cli.client import RUN_CAPS, connect_running, gateway_up, is_alone, web_address
+from openclaw.cli.client import is_alone
 from openclaw.cli.render import JSON, ProgressLine, open_in_browser, print_json, say, show, waiting_for
+from openclaw.cli.setup.gateway import gateway_up, web_address
+from openclaw.cli.talk.message import RUN_CAPS, connect_running
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
 from openclaw.core.text import strip_unprintable
 from openclaw.gateway import daemon, doctor, process
 from openclaw.gateway import status as gateway_status
-from openclaw.gateway.client_target import call_gateway, exposure_of, find_gateway
+from openclaw.gateway.client_target import exposure_of, find_gateway
 from openclaw.gateway.exposure import ExposureOptions, shared_secret
-from openclaw.gateway.process import RunningGateway, running_gateway
+from openclaw.gateway.running import RunningGateway, call_gateway, running_gateway
 from openclaw.gateway.status import service_manager, wait_ready
 from openclaw.process.environment import Environment
-from openclaw.protocol.client import CallFailed
+from openclaw.protocol.connect_request import CallFailed
 from openclaw.version import __version__
 
 

@@ -5,8 +5,9 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 import click
 
@@ -43,6 +44,34 @@ class Nouns(click.Group):
         for task, nouns in TASKS.items():
             with formatter.section(task):
                 formatter.write_dl([(name, NOUNS[name][1]) for name in nouns.split()])
+
+
+class Verbs(click.Group):
+    """A noun's commands, of which those in `elsewhere` are in a module below `openclaw.cli` of their own.
+
+    By name: the module, which has the command as NAME_command, and the line of help. What most people look at often
+    does not wait for what few of the others need.
+    """
+
+    def __init__(self, *args: Any, elsewhere: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._elsewhere = elsewhere
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.commands, *self._elsewhere})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._elsewhere:
+            return super().get_command(ctx, cmd_name)
+        module = importlib.import_module(f"openclaw.cli.{self._elsewhere[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = {name: command.get_short_help_str(limit=80) for name, command in self.commands.items()}
+        lines = own | {name: text for name, (_, text) in self._elsewhere.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(lines.items()))
 
 
 @click.group(

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from openclaw.cli.client import RUN_CAPS, ask, call, call_in_parts, given, with_client
+from openclaw.cli.client import call, call_in_parts, given, with_client
 from openclaw.cli.home import read_home
 from openclaw.cli.render import (
     JSON,
@@ -25,7 +25,8 @@ from openclaw.cli.render import (
     table,
     when,
 )
-from openclaw.cli.screen import DEFAULT_TIMEOUT
+from openclaw.cli.talk.message import RUN_CAPS, ask
+from openclaw.cli.talk.screen import DEFAULT_TIMEOUT
 from openclaw.cli.workspace import tell_of_checkout
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import strip_unprintable

@@ -29,8 +29,9 @@ from openclaw.gateway.exposure import Exposure, ExposureOptions
 from openclaw.gateway.http.admission import ConnectionLimits, fit_descriptors
 from openclaw.gateway.launch import Compose, Control, GatewayLaunch, GatewayParts, hide_environment, log_progress
 from openclaw.gateway.logs import DailyFile, LogFiles, Logs
-from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS, WAIT_SECONDS, GatewayLock, hold_gateway_lock
+from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS
 from openclaw.gateway.reload import Reload, Reloader
+from openclaw.gateway.running import WAIT_SECONDS, GatewayLock, hold_gateway_lock
 from openclaw.gateway.server import Server, ServerLimits, serving
 from openclaw.gateway.status import CrashHistory, SafeModeVerdict
 from openclaw.process.environment import Environment
@@ -201,7 +202,9 @@ class _Life:
         async with serving(sockets, _host_rules(settings, exposure), limits=limits, encryption=encryption) as server:
             fingerprint = shown.fingerprint if shown else ""
             # The last host is loopback: local clients have more rights than those over the network.
-            self._lock.describe(port=server.port, address=exposure.hosts[-1], fingerprint=fingerprint)
+            self._lock.describe(
+                port=server.port, address=exposure.hosts[-1], fingerprint=fingerprint, credential=exposure.credential
+            )
             verdict = starts.begin()
             launch = GatewayLaunch(
                 environment=self._environment,
@@ -213,6 +216,7 @@ class _Life:
                 control=self._control,
                 clock=SystemClock(),
                 report=log_progress,
+                expect=self._lock.expect,
                 safe=self._options.safe_mode == "on" or (verdict.safe and self._options.safe_mode == "auto"),
             )
             self._greet(exposure, server, verdict, launch.safe)

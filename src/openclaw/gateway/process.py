@@ -1,4 +1,4 @@
-"""The gateway's process: its lock, start in the background, stop and health."""
+"""The gateway's process: start in the background, stop and health."""
 
 import http.client
 import json
@@ -8,99 +8,15 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from openclaw.core.errors import Conflict, StateError
-from openclaw.storage.locks import Holder, KernelLock
-
-# The lock.
-
-WAIT_SECONDS = 5.0
-"""Long enough for the last gateway to close its files after it was told to stop."""
-OWNER = "gateway"
-LOOKS = 30
-
-
-class RunningGateway(Holder, frozen=True, rename="camel", omit_defaults=True):
-    """The gateway that holds the lock; the port is 0 until it listens."""
-
-    port: int = 0
-    address: str = "127.0.0.1"
-    version: str = ""
-    fingerprint: str = ""
-    """SHA-256 of its certificate in hexadecimal; empty without TLS."""
-
-
-class AlreadyRunning(Conflict):
-    """Another gateway holds this state directory."""
-
-
-def lock_path(state: Path) -> Path:
-    return state / "gateway.lock"
-
-
-class GatewayLock:
-    """The lock, held; `describe` writes where we can be reached."""
-
-    def __init__(self, path: Path, holder: RunningGateway) -> None:
-        self._path = path
-        self.holder = holder
-
-    def describe(self, *, port: int, address: str, fingerprint: str = "") -> None:
-        self.holder = msgspec.structs.replace(self.holder, port=port, address=address, fingerprint=fingerprint)
-        # In place: a renamed file would be another lock. The new text is never shorter than what counts.
-        with suppress(OSError), self._path.open("r+b") as file:
-            file.write(msgspec.json.encode(self.holder))
-            file.truncate()
-
-
-@contextmanager
-def hold_gateway_lock(state: Path, version: str, seconds: float = WAIT_SECONDS) -> Iterator[GatewayLock]:
-    """Holds the lock of `state`; raises `AlreadyRunning` when another gateway does."""
-    lock = KernelLock(lock_path(state))
-    holder = RunningGateway(pid=os.getpid(), created_at=round(time.time() * 1000), owner=OWNER, version=version)
-    if not lock.wait(holder, seconds):
-        found = _read(lock.path)
-        who = f" (pid {found.pid})" if found else ""
-        raise AlreadyRunning(
-            f"gateway already running{who}; lock timeout after {round(seconds * 1000)} ms. Stop it with"
-            " openclaw gateway stop, or replace it with openclaw gateway run --force"
-        )
-    with lock:
-        yield GatewayLock(lock.path, holder)
-
-
-def running_gateway(state: Path) -> RunningGateway | None:
-    """The gateway that holds `state` now; the file of a dead one does not count."""
-    path = lock_path(state)
-    if not path.exists():
-        return None
-    found: RunningGateway | None = None
-    # Other readers may hold the lock briefly, and the text may be half rewritten for an instant.
-    for _ in range(LOOKS):
-        probe = KernelLock(path)
-        if probe.take(Holder(pid=os.getpid(), created_at=round(time.time() * 1000), owner="probe")):
-            probe.release()
-            return None
-        found = _read(path)
-        if found is not None and found.owner == OWNER:
-            return found
-        time.sleep(0.01)
-    return found
-
-
-def _read(path: Path) -> RunningGateway | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=RunningGateway)
-    except (OSError, ValueError):
-        return None
-
+from openclaw.core.errors import StateError
+from openclaw.gateway.running import RunningGateway, reachable, running_gateway
 
 # Start and stop.
 
@@ -152,11 +68,6 @@ def _connection(gateway: RunningGateway, timeout: float) -> http.client.HTTPConn
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return http.client.HTTPSConnection(host, gateway.port, timeout=timeout, context=context)
-
-
-def reachable(address: str) -> str:
-    """The address to connect to for a gateway that listens on `address`."""
-    return "127.0.0.1" if address in ("0.0.0.0", "::", "") else address  # noqa: S104
 
 
 def boot_log(state: Path) -> Path:

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, resolve_agent
 from openclaw.channels.status import ChannelReports
+from openclaw.config.summary import describe_home
 from openclaw.core.settings import Live
 from openclaw.gateway import doctor
 from openclaw.gateway.app import App
@@ -139,7 +140,14 @@ def system_methods(
         listed = await sessions.list()
         agents = agent_ids(agents_settings.current)
         counts = Counter(each["agentId"] for each in listed)
+        projection: dict[str, Any] = {}
+        if params.include_cli_projection and caller.may(ADMIN):
+            models = app.models.model_set(default_agent(agents_settings.current))
+            projection["cliProjection"] = describe_home(
+                app.environment, app.live.current, models, await app.index.list()
+            )
         return {
+            **projection,
             "runtimeVersion": __version__,
             "heartbeat": {"defaultAgentId": default_agent(agents_settings.current), "agents": []},
             "channelSummary": [] if params.include_channel_summary is False else await channels.summary(),

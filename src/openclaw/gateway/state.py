@@ -10,7 +10,7 @@ from pathlib import Path
 from openclaw.core.clock import Clock
 from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.running import running_gateway
 from openclaw.process.environment import Home
 from openclaw.sessions.index import SessionIndex
 from openclaw.storage.database import Database

@@ -13,10 +13,11 @@ from openclaw.config.load import load, problems_of
 from openclaw.core.errors import ConfigError, OpenClawError, StateError
 from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway import process, service
-from openclaw.gateway.client_target import call_gateway, exposure_of, find_gateway
+from openclaw.gateway.client_target import exposure_of, find_gateway
 from openclaw.gateway.exposure import Exposure
 from openclaw.gateway.logs import LogFiles, newest
-from openclaw.gateway.process import RunningGateway, Waiting, no_waiting, running_gateway
+from openclaw.gateway.process import Waiting, no_waiting
+from openclaw.gateway.running import RunningGateway, call_gateway, running_gateway
 from openclaw.process.environment import Environment
 from openclaw.storage.atomic import replace_file
 from openclaw.version import __version__

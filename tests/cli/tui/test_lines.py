@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.gateway import process
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.running import running_gateway
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import MockModelServer
 from tests.cli.tui.terminal import needs_tmux, terminal

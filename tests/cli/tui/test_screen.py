@@ -325,7 +325,7 @@ def test_without_colours_there_are_none(openclaw_home: TemporaryHome) -> None:
 
 def test_it_starts_a_gateway_when_there_is_none(openclaw_home: TemporaryHome) -> None:
     from openclaw.gateway import process
-    from openclaw.gateway.process import running_gateway
+    from openclaw.gateway.running import running_gateway
 
     with MockModelServer([says("here I am")]) as server, socket.socket() as free:
         free.bind(("127.0.0.1", 0))

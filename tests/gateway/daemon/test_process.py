@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from websockets.sync.client import connect
 
-from openclaw.gateway.process import lock_path, running_gateway
+from openclaw.gateway.running import lock_path, running_gateway
 from openclaw.gateway.status import CrashHistory, CrashRecord
 from openclaw.testing import TemporaryHome
 from tests.commandline import PATIENCE, typed

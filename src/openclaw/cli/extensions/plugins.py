@@ -34,7 +34,7 @@ from openclaw.cli.render import (
     table,
 )
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.running import running_gateway
 from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins, digest_of
 from openclaw.plugins.admit import PluginVerdict, judge, memory_slot_problem, unknown_entries
 from openclaw.plugins.contract import check_contract

@@ -8,8 +8,8 @@ from msgspec import Struct
 from openclaw.cli.render import confirm, say
 from openclaw.config.load import LoadedConfig
 from openclaw.core.errors import OpenClawError
-from openclaw.gateway.client_target import call_gateway, find_gateway
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.client_target import find_gateway
+from openclaw.gateway.running import call_gateway, running_gateway
 from openclaw.plugins.install import StagedPlugin
 from openclaw.process.environment import Environment
 from openclaw.security import install_policy
