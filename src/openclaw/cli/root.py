@@ -64,7 +64,7 @@ class Verbs(click.Group):
         if cmd_name not in self._elsewhere:
             return super().get_command(ctx, cmd_name)
         module = importlib.import_module(f"openclaw.cli.{self._elsewhere[cmd_name][0]}")
-        command: click.Command = getattr(module, f"{cmd_name}_command")
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

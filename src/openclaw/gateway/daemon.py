@@ -24,16 +24,15 @@ from openclaw.config.load import LoadedConfig, save_last_good
 from openclaw.config.settings import ConnectionLimitSettings, GatewaySettings
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.gateway import exposure as gateway_exposure
-from openclaw.gateway import process
+from openclaw.gateway import running
 from openclaw.gateway.exposure import Exposure, ExposureOptions
 from openclaw.gateway.http.admission import ConnectionLimits, fit_descriptors
 from openclaw.gateway.launch import Compose, Control, GatewayLaunch, GatewayParts, hide_environment, log_progress
 from openclaw.gateway.logs import DailyFile, LogFiles, Logs
-from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS
 from openclaw.gateway.reload import Reload, Reloader
-from openclaw.gateway.running import WAIT_SECONDS, GatewayLock, hold_gateway_lock
+from openclaw.gateway.running import RESTART_SECONDS, STOP_SECONDS, WAIT_SECONDS, GatewayLock, hold_gateway_lock
 from openclaw.gateway.server import Server, ServerLimits, serving
-from openclaw.gateway.status import CrashHistory, SafeModeVerdict
+from openclaw.gateway.state import CrashHistory, SafeModeVerdict
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.security.redaction import Redactor, secret_variables, secrets_in
@@ -113,7 +112,7 @@ def run(options: DaemonOptions, environment: Environment, compose: Compose) -> N
     state = environment.home.state
     make_state_dir(state)
     if options.force:
-        process.stop(state, options.stop_seconds)
+        running.stop(state, options.stop_seconds)
     hide_environment()
     with hold_gateway_lock(state, __version__, options.lock_seconds) as lock:
         asyncio.run(_lives(options, environment, compose, lock))

@@ -24,7 +24,8 @@ from openclaw.core.text import utf16_length
 from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway.exposure import LEAST_SECRET, ExposureOptions, decide
 from openclaw.gateway.running import running_gateway
-from openclaw.gateway.status import CRASHES, CrashHistory, judge, service_manager
+from openclaw.gateway.state import CRASHES, CrashHistory, judge
+from openclaw.gateway.status import service_manager
 from openclaw.models import registry
 from openclaw.models.model_set import build_model_set
 from openclaw.models.profiles import ProfileStore

@@ -1,4 +1,4 @@
-"""The gateway's process: start in the background, stop and health."""
+"""The gateway's process: start in the background, restart and health."""
 
 import http.client
 import json
@@ -16,17 +16,9 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.core.errors import StateError
-from openclaw.gateway.running import RunningGateway, reachable, running_gateway
+from openclaw.gateway.running import POLL_SECONDS, RunningGateway, reachable, running_gateway, send
 
-# Start and stop.
-
-STOP_SECONDS = 30.0
-"""How long runs in progress may go on after the gateway was told to stop."""
-RESTART_SECONDS = 315.0
-"""The same for a restart, which nobody waits for."""
-POLL_SECONDS = 0.05
 START_SECONDS = 30.0
-KILL_SECONDS = 5.0
 
 
 class GatewayHealth(Struct, frozen=True, kw_only=True):
@@ -125,43 +117,6 @@ def _said(path: Path) -> str:
     with suppress(OSError):
         return path.read_text(errors="replace").strip().removeprefix("error: ")[-2_000:]
     return ""
-
-
-def stop(state: Path, seconds: float) -> RunningGateway | None:
-    """Stops the gateway of `state`; kills it after `seconds`. None when there was none."""
-    found = running_gateway(state)
-    if found is None:
-        return None
-    if found.pid <= 0:
-        raise StateError("a gateway is running, but its lock does not say which process it is")
-    send(found, signal.SIGTERM)
-    if not gone(state, found, seconds + KILL_SECONDS):
-        send(found, getattr(signal, "SIGKILL", signal.SIGTERM))
-        if not gone(state, found, KILL_SECONDS):
-            raise StateError(f"process {found.pid} does not end: stop it yourself")
-    return found
-
-
-def send(to: RunningGateway, number: signal.Signals) -> None:
-    """Sends a signal to a gateway; harmless when it has just ended."""
-    try:
-        os.kill(to.pid, number)
-    except ProcessLookupError:
-        pass
-    except PermissionError as error:
-        raise StateError(f"process {to.pid} belongs to somebody else: it cannot be stopped from here") from error
-
-
-def gone(state: Path, before: RunningGateway, seconds: float) -> bool:
-    """Waits until the gateway that was there has released its lock."""
-    deadline = time.monotonic() + seconds
-    while True:
-        now = running_gateway(state)
-        if now is None or now.pid != before.pid:
-            return True
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(POLL_SECONDS)
 
 
 def restart_gateway(state: Path, before: RunningGateway, seconds: float) -> RunningGateway:

@@ -1,6 +1,7 @@
 """The gateway that runs on a home: its lock, where it listens, and calls to it."""
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -122,6 +123,53 @@ def _read(path: Path) -> RunningGateway | None:
 def reachable(address: str) -> str:
     """The address to connect to for a gateway that listens on `address`."""
     return "127.0.0.1" if address in ("0.0.0.0", "::", "") else address  # noqa: S104
+
+
+# Stopping it.
+
+STOP_SECONDS = 30.0
+"""How long runs in progress may go on after the gateway was told to stop."""
+RESTART_SECONDS = 315.0
+"""The same for a restart, which nobody waits for."""
+POLL_SECONDS = 0.05
+KILL_SECONDS = 5.0
+
+
+def stop(state: Path, seconds: float) -> RunningGateway | None:
+    """Stops the gateway of `state`; kills it after `seconds`. None when there was none."""
+    found = running_gateway(state)
+    if found is None:
+        return None
+    if found.pid <= 0:
+        raise StateError("a gateway is running, but its lock does not say which process it is")
+    send(found, signal.SIGTERM)
+    if not gone(state, found, seconds + KILL_SECONDS):
+        send(found, getattr(signal, "SIGKILL", signal.SIGTERM))
+        if not gone(state, found, KILL_SECONDS):
+            raise StateError(f"process {found.pid} does not end: stop it yourself")
+    return found
+
+
+def send(to: RunningGateway, number: signal.Signals) -> None:
+    """Sends a signal to a gateway; harmless when it has just ended."""
+    try:
+        os.kill(to.pid, number)
+    except ProcessLookupError:
+        pass
+    except PermissionError as error:
+        raise StateError(f"process {to.pid} belongs to somebody else: it cannot be stopped from here") from error
+
+
+def gone(state: Path, before: RunningGateway, seconds: float) -> bool:
+    """Waits until the gateway that was there has released its lock."""
+    deadline = time.monotonic() + seconds
+    while True:
+        now = running_gateway(state)
+        if now is None or now.pid != before.pid:
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_SECONDS)
 
 
 # The token.

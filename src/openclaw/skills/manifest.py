@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from posixpath import normpath
 from typing import Any, Literal, get_args
 
-import pyjson5
 from msgspec import Struct
 
+from openclaw.core import json5
 from openclaw.core.text import head, sanitize_line, utf16_length
 
 # Front matter.
@@ -184,8 +184,8 @@ def parse_mapping(value: Value | None) -> dict[str, Value]:
     if not isinstance(value, str) or not value.lstrip().startswith("{") or len(value) > MAX_CHARS:
         return {}
     try:
-        found = _plain(pyjson5.decode(value, MAX_DEPTH))
-    except pyjson5.Json5Exception:
+        found = _plain(json5.decode(value, MAX_DEPTH))
+    except json5.library().Json5Exception:
         return {}
     return found if isinstance(found, dict) else {}
 
