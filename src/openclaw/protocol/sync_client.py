@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.protocol.address import GatewayUrl
+from openclaw.protocol.client_frames import ClientFrames
 from openclaw.protocol.connect_request import (
     CallTimeout,
     ConnectionLost,
@@ -31,10 +32,11 @@ from openclaw.protocol.framing import (
     END_OF_HEAD,
     MAX_HEAD_BYTES,
     TEXT,
-    FrameReader,
-    Upgrade,
     encode_close,
     encode_frame,
+    new_key,
+    upgrade_problem,
+    upgrade_request,
 )
 
 READ_BYTES = 65_536
@@ -54,9 +56,7 @@ class SyncClient:
         self._where = where
         self._limit = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
-        self._frames = FrameReader()
-        self._messages: list[bytes] = []
-        self._lost: ConnectionLost | None = None
+        self._frames = ClientFrames()
         self._ids = itertools.count(1)
         self.hello: dict[str, Any] = {}
 
@@ -104,7 +104,7 @@ class SyncClient:
     def close(self) -> None:
         try:
             self._socket.settimeout(1)
-            self._socket.sendall(encode_close())
+            self._socket.sendall(encode_close(masked=True))
         except OSError:
             pass  # it is closed already
         self._socket.close()
@@ -116,15 +116,19 @@ class SyncClient:
         self.close()
 
     def _upgrade(self, url: GatewayUrl) -> None:
-        upgrade = Upgrade.new()
-        self._write(upgrade.request(url.authority, url.path))
+        key = new_key()
+        self._write(upgrade_request(url.authority, url.path, key))
         head = b""
         while END_OF_HEAD not in head and len(head) < MAX_HEAD_BYTES:
-            head += self._read(f"{self._where} has not answered")
+            more = self._read(f"{self._where} has not answered")
+            if not more:
+                break
+            head += more
         head, _, rest = head.partition(END_OF_HEAD)
-        if problem := upgrade.check(head):
+        if problem := upgrade_problem(head, key):
             raise ConnectionLost(f"cannot reach the gateway at {self._where}: {problem}. Is it running?")
-        self._take(rest)
+        if rest:
+            self._frames.feed(rest)
 
     def _greet(self, introduction: ConnectOptions, signer: Signer | None) -> None:
         silent = "the gateway did not finish the handshake"
@@ -140,21 +144,14 @@ class SyncClient:
 
     def _receive(self, silent: str) -> Response | EventFrame | None:
         """The next message; raises `CallTimeout` with `silent` when there is none in time."""
-        while not self._messages:
-            if self._lost is not None:
-                raise self._lost
-            self._take(self._read(silent))
-        return parse_from_server(self._messages.pop(0))
-
-    def _take(self, data: bytes) -> None:
-        """Keeps the messages in `data`; one that came just before the end is read first."""
-        try:
-            self._messages += self._frames.feed(data)
-        except ConnectionLost as error:
-            self._lost = error
-        if self._frames.replies:
-            self._write(bytes(self._frames.replies))
-            self._frames.replies.clear()
+        frames = self._frames
+        while not frames.messages:  # one that came just before the end is read first
+            if frames.lost is not None:
+                raise frames.lost
+            frames.feed(self._read(silent))
+            if replies := frames.take_replies():
+                self._write(replies)
+        return parse_from_server(frames.messages.popleft())
 
     def _read(self, silent: str) -> bytes:
         try:
@@ -164,12 +161,10 @@ class SyncClient:
             raise CallTimeout(f"{silent} within {self._limit:g} s") from None
         except OSError as error:
             raise ConnectionLost("the connection to the gateway broke") from error
-        if not data:
-            raise ConnectionLost("the connection to the gateway broke")
         return data
 
     def _send(self, message: bytes) -> None:
-        self._write(encode_frame(TEXT, message))
+        self._write(encode_frame(TEXT, message, masked=True))
 
     def _write(self, data: bytes) -> None:
         try:

@@ -1,15 +1,23 @@
 """Connects a client to a gateway over a WebSocket."""
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from openclaw.protocol.address import GatewayUrl, parse_url
 from openclaw.protocol.client import GatewayClient, greeted
+from openclaw.protocol.client_frames import ClientFrames
 from openclaw.protocol.connect_request import ConnectionLost, ConnectOptions, Signer
 from openclaw.protocol.frames import CLOSE_NORMAL
-from openclaw.protocol.framing import END_OF_HEAD, TEXT, FrameReader, Upgrade, encode_close, encode_frame
+from openclaw.protocol.framing import (
+    END_OF_HEAD,
+    TEXT,
+    encode_close,
+    encode_frame,
+    new_key,
+    upgrade_problem,
+    upgrade_request,
+)
 from openclaw.protocol.tls import check_pin, client_context
 
 OPEN_SECONDS = 10.0
@@ -23,18 +31,16 @@ class _WebSocket:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._frames = FrameReader()
-        self._messages: deque[bytes] = deque()
-        self._lost: ConnectionLost | None = None
+        self._frames = ClientFrames()
 
     async def upgrade(self, url: GatewayUrl) -> None:
         """Turns the HTTP connection into a WebSocket."""
-        upgrade = Upgrade.new()
-        self._writer.write(upgrade.request(url.authority, url.path))
+        key = new_key()
+        self._writer.write(upgrade_request(url.authority, url.path, key))
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 head = await self._reader.readuntil(END_OF_HEAD)
-            problem = upgrade.check(head.removesuffix(END_OF_HEAD))
+            problem = upgrade_problem(head.removesuffix(END_OF_HEAD), key)
         except TimeoutError:
             problem = f"no answer within {OPEN_SECONDS:g} s"
         except (asyncio.IncompleteReadError, OSError):
@@ -45,45 +51,35 @@ class _WebSocket:
             raise ConnectionLost(f"cannot reach the gateway at {url.text}: {problem}. Is it running?")
 
     async def send(self, data: str | bytes) -> None:
-        if self._lost is not None:
-            raise self._lost
-        self._writer.write(encode_frame(TEXT, data.encode() if isinstance(data, str) else data))
+        if self._frames.lost is not None:
+            raise self._frames.lost
+        self._writer.write(encode_frame(TEXT, data.encode() if isinstance(data, str) else data, masked=True))
         try:
             await self._writer.drain()
         except OSError as error:
-            raise _broke() from error
+            raise ConnectionLost("the connection to the gateway broke") from error
 
     async def receive(self) -> bytes:
-        while not self._messages:
-            if self._lost is not None:
-                raise self._lost
+        frames = self._frames
+        while not frames.messages:  # one that came just before the end is read first
+            if frames.lost is not None:
+                raise frames.lost
             try:
-                data = await self._reader.read(READ_BYTES)
-                self._messages.extend(self._frames.feed(data))
-                if not data:
-                    self._lost = self._lost or _broke()
-            except ConnectionLost as error:
-                self._lost = error
-            except OSError as error:
-                self._lost = _broke()
-                self._lost.__cause__ = error
-            if self._frames.replies:
-                self._writer.write(bytes(self._frames.replies))
-                self._frames.replies.clear()
-        return self._messages.popleft()
+                frames.feed(await self._reader.read(READ_BYTES))
+            except OSError:
+                frames.feed(b"")
+            if replies := frames.take_replies():
+                self._writer.write(replies)
+        return frames.messages.popleft()
 
     async def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None:
-        if self._lost is None:
-            self._lost = ConnectionLost("the connection to the gateway is closed", close_code=code)
-            self._writer.write(encode_close(code, reason))
+        if self._frames.lost is None:
+            self._frames.lost = ConnectionLost("the connection to the gateway is closed", close_code=code)
+            self._writer.write(encode_close(code, reason, masked=True))
         self._writer.close()
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._writer.wait_closed()
-
-
-def _broke() -> ConnectionLost:
-    return ConnectionLost("the connection to the gateway broke")
 
 
 @asynccontextmanager
