@@ -1,11 +1,12 @@
 """What starting costs: modules, CPU time and memory of commands and of a gateway, beside another version in one run.
 
-    python benchmarks/start.py [--rounds 7] [--against OTHER/src]
+    python benchmarks/start.py [--rounds 7] [--against OTHER/src] [--long]
 
 With `--against` the sources of another checkout are measured in turn with ours, so that both meet the same machine.
 """
 
 import argparse
+import asyncio
 import json
 import resource
 import statistics
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -116,6 +118,38 @@ def starts(sides: list[Side], rounds: int) -> None:
         print_row(name, [" " * 8 + show(each) for each in figures])
 
 
+def turns(sides: list[Side], long: bool) -> None:
+    """Turns over a socket: what the first costs, and what stays in memory after so many."""
+    shown = [asyncio.run(footprint(side, long)) for side in sides]
+    for name in shown[0]:
+        print_row(name, [f"{'':>8}{figures[name]:>7.1f}{'':>8}" for figures in shown])
+
+
+async def footprint(side: Side, long: bool) -> dict[str, float]:
+    assert side.gateway.process is not None
+    pid = side.gateway.process.pid
+    found: dict[str, float] = {}
+    async with side.gateway.client() as client:
+
+        async def turn(key: str) -> None:
+            params = {"message": "hello", "sessionKey": key, "idempotencyKey": str(uuid.uuid4())}
+            await client.call("agent", params, final=True, timeout=120)
+
+        used, began = cpu(pid), time.perf_counter()
+        await turn("main")
+        found["first turn, ms"] = (time.perf_counter() - began) * 1000
+        found["first turn, CPU ms"] = (cpu(pid) - used) * 1000
+        found["PSS after it, MiB"] = pss(pid)
+        for _ in range(199):
+            await turn("main")
+        found["PSS after 200 turns, MiB"] = pss(pid)
+        for total in (2_000, 4_000) if long else ():
+            for _ in range(10):
+                await asyncio.gather(*(turn(f"s{number}") for number in range(200)))
+            found[f"PSS after {total:,} in 200 sessions"] = pss(pid)
+    return found
+
+
 def settle(side: Side) -> None:
     """Waits until the gateway does nothing any more: a second without a tick of CPU time."""
     assert side.gateway.process is not None
@@ -128,6 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--against", type=Path, help="the src folder of another checkout")
+    parser.add_argument("--long", action="store_true", help="also 4,000 turns in 200 sessions")
     arguments = parser.parse_args()
     sources = [OURS] if arguments.against is None else [arguments.against.resolve(), OURS]
     with ExitStack() as stack:
@@ -141,6 +176,7 @@ def main() -> None:
         for side in sides:
             stack.push(side.gateway)
         starts(sides, arguments.rounds)
+        turns(sides, arguments.long)
         for name, words in BESIDE.items():
             compare(name, sides, words, arguments.rounds)
 

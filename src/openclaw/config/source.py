@@ -12,15 +12,16 @@ from msgspec import Struct
 from openclaw.config.tree import Path, TreeEdit
 from openclaw.core import json5
 from openclaw.core.errors import ConfigError
+from openclaw.core.text import compile_lazily
 
 MAX_DEPTH = 64
 
-_NEAR = re.compile(r"near (\d+)")
-_CODE_POINT = re.compile(r"U\+([0-9a-fA-F]{4,6})")
-_PART = re.compile(
+_NEAR = compile_lazily(r"near (\d+)")
+_CODE_POINT = compile_lazily(r"U\+([0-9a-fA-F]{4,6})")
+_PART = compile_lazily(
     r"""(?:(?P<quoted>"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?)|(?P<word>[^\s{}\[\]:,"']+))(?P<key>(?=\s*:))?"""
 )
-_HARMLESS = re.compile(r"true|false|null|[-+]?[\d.]{1,7}|[^\w]+|\w{1,7}")
+_HARMLESS = compile_lazily(r"true|false|null|[-+]?[\d.]{1,7}|[^\w]+|\w{1,7}")
 _WIDTH = 100
 _LONGEST = 10_000
 
@@ -105,15 +106,15 @@ def _explain(error: Exception) -> str:
     return told[:1].lower() + told[1:]
 
 
-_TOKEN = re.compile(
+_TOKEN = compile_lazily(
     r"""(?P<gap>[\s\ufeff]+|//[^\n\r\u2028\u2029]*|/\*.*?\*/)"""
     r"""|(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
     r"""|(?P<mark>[{}\[\]:,])"""
     r"""|(?P<word>(?:(?!//|/\*)[^\s\ufeff{}\[\]:,"'])+)""",
     re.DOTALL,
 )
-_SAME_LINE = re.compile(r"(?:[ \t]|/\*[^\n\r]*?\*/)*(?P<comment>//[^\n\r\u2028\u2029]*)?")
-_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
+_SAME_LINE = compile_lazily(r"(?:[ \t]|/\*[^\n\r]*?\*/)*(?P<comment>//[^\n\r\u2028\u2029]*)?")
+_NAME = compile_lazily(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
 
 
 # Editing in place.

@@ -80,7 +80,7 @@ from openclaw.workspace import rpc as workspace_rpc
 from openclaw.workspace.history import WorkspaceHistories
 
 if TYPE_CHECKING:
-    from starlette.routing import BaseRoute
+    from openclaw.gateway.http.web import BaseRoute
 
 
 def gateway_event(app: App, action: str, reason: str = "", restart_ms: int | None = None) -> HookEvent:

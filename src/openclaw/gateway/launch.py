@@ -21,8 +21,7 @@ from openclaw.gateway.running import Credential
 from openclaw.process.environment import Environment
 
 if TYPE_CHECKING:
-    from starlette.routing import BaseRoute
-
+    from openclaw.gateway.http.web import BaseRoute
     from openclaw.gateway.reload import Reload
     from openclaw.gateway.server import Server
 

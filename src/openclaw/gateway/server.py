@@ -1,4 +1,4 @@
-"""The web server: HTTP and WebSockets on our sockets, with starlette's routes behind them.
+"""The web server: HTTP and WebSockets on our sockets, with the service's routes behind them.
 
 It accepts connections at once and answers health checks itself; everything else waits for an `HttpService`.
 """
@@ -16,16 +16,24 @@ from functools import partial
 from typing import Any
 
 from msgspec import Struct, structs
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Router
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openclaw.gateway.connections import attend
 from openclaw.gateway.exposure import HostRules, host_allowed
 from openclaw.gateway.http.admission import BODY_RATE, Admission, ConnectionLimits, Slot, Stage
-from openclaw.gateway.http.protocol import Application, HttpConnection
+from openclaw.gateway.http.protocol import HttpConnection
+from openclaw.gateway.http.web import (
+    ASGIApp,
+    HTTPException,
+    JSONResponse,
+    Message,
+    PlainTextResponse,
+    Receive,
+    Request,
+    Response,
+    Router,
+    Scope,
+    Send,
+)
 from openclaw.gateway.http.websocket import WebSocketConnection, handshake
 from openclaw.gateway.launch import HttpService as HttpService
 from openclaw.protocol.peer import Peer, authenticate_by_proxy, is_loopback, is_one_of, origin_problem
@@ -90,8 +98,7 @@ class ServerFront:
         except HTTPException as error:
             if started:
                 raise
-            refusal = PlainTextResponse(error.detail, status_code=error.status_code, headers=error.headers)
-            await refusal(scope, receive, send)
+            await error.response()(scope, receive, send)
 
     async def _answer(self, scope: Scope) -> Response | None:
         """What we answer ourselves; None when the service is to answer."""
@@ -110,8 +117,7 @@ class ServerFront:
                 return self._readiness(peer)
         length = _headers(scope).get("content-length", "")
         if length.isdecimal() and int(length) > self._limits.body_bytes:
-            error = _body_too_large(self._limits.body_bytes)
-            return PlainTextResponse(error.detail, status_code=error.status_code, headers=error.headers)
+            return _body_too_large(self._limits.body_bytes).response()
         return None if await self._is_ready() else _starting()
 
     def _readiness(self, peer: Peer) -> Response:
@@ -225,7 +231,7 @@ class _Place(Slot):
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def application(self) -> Application:
+    def application(self) -> ASGIApp:
         return self._engine.front
 
     def enters(self, connection: HttpConnection) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from msgspec import Struct
 
 from openclaw.core import json5
-from openclaw.core.text import head, sanitize_line, utf16_length
+from openclaw.core.text import compile_lazily, head, sanitize_line, utf16_length
 
 # Front matter.
 
@@ -18,9 +18,9 @@ MAX_NODES = 4_000
 
 Value = str | list["Value"] | dict[str, "Value"]
 
-_FENCE = re.compile(r"---[ \t]*\Z")
-_END = re.compile(r"(?:---|\.\.\.)[ \t]*\Z")
-_KEY = re.compile(r"""(?P<quote>["']?)(?P<key>[A-Za-z_][\w.-]*)(?P=quote)[ \t]*:(?:[ \t]+|\Z)""")
+_FENCE = compile_lazily(r"---[ \t]*\Z")
+_END = compile_lazily(r"(?:---|\.\.\.)[ \t]*\Z")
+_KEY = compile_lazily(r"""(?P<quote>["']?)(?P<key>[A-Za-z_][\w.-]*)(?P=quote)[ \t]*:(?:[ \t]+|\Z)""")
 _PLAIN_TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map"))
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 
@@ -220,15 +220,15 @@ MAX_ITEMS = 64
 InstallKind = Literal["brew", "node", "go", "uv", "download"]
 OSES = ("darwin", "linux", "win32")
 
-_ODD = re.compile(r"[^\w .:@+-]+")
-_SPACE = re.compile(r"\s+")
-_ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
-_BIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\Z")
-_FORMULA = re.compile(r"[A-Za-z0-9][A-Za-z0-9@+._/-]*\Z")
-_PACKAGE = re.compile(r"(?:@[A-Za-z0-9][\w.~-]*/)?[A-Za-z0-9][\w.~-]*(?:\[[\w,-]+\])?(?:(?:@|==)[\w.^~+-]+)?\Z")
-_MODULE = re.compile(r"[A-Za-z0-9][\w.~/-]*(?:@[\w.+-]+)?\Z")
-_URL = re.compile(r"https?://[^\s\"'<>\\`$;|&]+\Z")
-_SHA = re.compile(r"[0-9a-fA-F]{64}\Z")
+_ODD = compile_lazily(r"[^\w .:@+-]+")
+_SPACE = compile_lazily(r"\s+")
+_ENV = compile_lazily(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
+_BIN = compile_lazily(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\Z")
+_FORMULA = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9@+._/-]*\Z")
+_PACKAGE = compile_lazily(r"(?:@[A-Za-z0-9][\w.~-]*/)?[A-Za-z0-9][\w.~-]*(?:\[[\w,-]+\])?(?:(?:@|==)[\w.^~+-]+)?\Z")
+_MODULE = compile_lazily(r"[A-Za-z0-9][\w.~/-]*(?:@[\w.+-]+)?\Z")
+_URL = compile_lazily(r"https?://[^\s\"'<>\\`$;|&]+\Z")
+_SHA = compile_lazily(r"[0-9a-fA-F]{64}\Z")
 _STEP_VALUES: dict[InstallKind, tuple[str, re.Pattern[str], str]] = {
     "brew": ("formula", _FORMULA, "formula or cask"),
     "node": ("package", _PACKAGE, "package"),
@@ -489,10 +489,10 @@ def _flag(value: Value | None, default: bool) -> bool:
 MAX_REFERENCES = 50
 
 # A path in a link, in backquotes, or by itself; URLs and options are not paths.
-_PATH = re.compile(
+_PATH = compile_lazily(
     r"(?<![\w/:.~$}-])(?P<path>(?:\{baseDir\}/|\$\{?HOME\}?/|~[\w-]*/|\.{1,2}/|[A-Za-z]:[\\/]|/(?!/))[^\s`\"'()\[\]<>|;,*?]{1,300})"
 )
-_SYSTEM = re.compile(
+_SYSTEM = compile_lazily(
     r"/(?:usr|bin|sbin|opt|tmp|dev|var/tmp|private/tmp|Applications|etc/(?:os-release|hosts\b))(?:/|\Z)"
 )
 

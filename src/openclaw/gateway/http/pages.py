@@ -16,15 +16,13 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route
 
 from openclaw.agent.settings import default_agent
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import ConfigError
 from openclaw.gateway.app import App
 from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint
+from openclaw.gateway.http.web import JSONResponse, PlainTextResponse, RedirectResponse, Request, Response, Route
 from openclaw.gateway.server import read_body
 from openclaw.protocol import scopes
 from openclaw.protocol.params import NoParams

@@ -2,15 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any, Protocol
 from urllib.parse import unquote
 
 import h11
 
-Message = dict[str, Any]
-Application = Callable[[Mapping[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Any]
+from openclaw.gateway.http.web import ASGIApp, Message
+
 MOST_BODY = 65_536
 """Bytes of a body that wait to be read before the client has to wait."""
 _PLAIN = (b"content-type", b"text/plain; charset=utf-8")
@@ -23,7 +23,7 @@ class ConnectionOwner(Protocol):
     """What a connection tells as it goes on, and asks for."""
 
     @property
-    def application(self) -> Application: ...
+    def application(self) -> ASGIApp: ...
 
     def enters(self, connection: "HttpConnection") -> None:
         """The connection has begun."""
@@ -196,7 +196,7 @@ class HttpExchange:
         self._started = False
         self._gone = False
 
-    async def run(self, application: Application) -> None:
+    async def run(self, application: ASGIApp) -> None:
         """The answer. A request is where a bug ends: this client is told, the others never notice."""
         try:
             await application(self._scope, self.receive, self.send)

@@ -3,11 +3,6 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route, Router
-from starlette.types import Receive, Scope, Send
-
 from openclaw.channels.manager import ChannelManager
 from openclaw.config.settings import HttpEndpointsSettings
 from openclaw.core.secret import Secret
@@ -20,6 +15,17 @@ from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.requests import HttpBackend
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.http.tools import PluginRoutes, ToolInvocation
+from openclaw.gateway.http.web import (
+    BaseRoute,
+    PlainTextResponse,
+    Receive,
+    Request,
+    Response,
+    Route,
+    Router,
+    Scope,
+    Send,
+)
 from openclaw.gateway.http.webhooks import ChannelWebhookRoutes, WebhookEndpoint
 from openclaw.gateway.server import ServerFront
 from openclaw.gateway.services import Services

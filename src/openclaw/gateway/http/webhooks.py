@@ -10,11 +10,6 @@ from typing import Any
 
 import msgspec
 from msgspec import structs
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Match
-from starlette.types import Receive, Scope, Send
 
 from openclaw.automation import webhooks
 from openclaw.automation.heartbeat import DENIED_TOOLS
@@ -29,6 +24,19 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.text import make_origin
 from openclaw.gateway.app import App
 from openclaw.gateway.http.endpoint import HttpAuth
+from openclaw.gateway.http.web import (
+    BaseRoute,
+    ClientDisconnect,
+    HTTPException,
+    JSONResponse,
+    Match,
+    PlainTextResponse,
+    Receive,
+    Request,
+    Response,
+    Scope,
+    Send,
+)
 from openclaw.gateway.server import read_body
 from openclaw.gateway.services import Services
 from openclaw.protocol.auth import AuthLimiter, RateLimits, secrets_equal
@@ -319,4 +327,4 @@ class ChannelWebhookRoutes(BaseRoute):
         call = ChannelWebhook(
             body=body, headers=dict(request.headers), method=request.method, query=dict(request.query_params)
         )
-        return await self._channels.take_webhook(request.url.path, call)
+        return await self._channels.take_webhook(request.path, call)

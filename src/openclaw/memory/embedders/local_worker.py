@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import hashlib
-import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
@@ -15,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from openclaw.core.text import compile_lazily
 from openclaw.process.stdio_rpc import WorkerMessage, WorkerOutput, WorkerRequest, run_worker
 
 # The tokenizer.
@@ -22,7 +22,7 @@ from openclaw.process.stdio_rpc import WorkerMessage, WorkerOutput, WorkerReques
 CLS, SEP, UNKNOWN = 101, 102, 100
 LONGEST_WORD = 100
 
-_CJK = re.compile(
+_CJK = compile_lazily(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf\U0002f800-\U0002fa1f]"
 )
 

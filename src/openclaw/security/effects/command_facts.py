@@ -8,14 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from openclaw.core.secret import is_secret_path
+from openclaw.core.text import compile_lazily
 from openclaw.security.effects.forms import GIT_SETTINGS, HarmlessCommand, harmless
 from openclaw.security.effects.places import ProtectedPlaces, name_place
 from openclaw.security.effects.reach import NETWORK_CODE, hides_code, may_fetch
 from openclaw.security.labels import writing
 
 SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/nix/", "/gnu/")
-_PIECES = re.compile(r"[\s=;&|<>()`\"',{}]+")
-_CHANGED = re.compile(r"(?:^|[;&|]\s*)(?:cd|pushd)\s+(\"[^\"]+\"|'[^']+'|[^\s;&|]+)")
+_PIECES = compile_lazily(r"[\s=;&|<>()`\"',{}]+")
+_CHANGED = compile_lazily(r"(?:^|[;&|]\s*)(?:cd|pushd)\s+(\"[^\"]+\"|'[^']+'|[^\s;&|]+)")
 SCRIPT_BYTES = 256 * 1024
 SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl", ".php", ".ts")
 
@@ -113,9 +114,9 @@ def leaves(command: str, cwd: str, home: str) -> bool:
 # What a script loads.
 
 MOST_LOADED, LARGEST = 200, 512 * 1024
-_PYTHON = re.compile(r"^\s*(?:from\s+(\.*[\w.]*)\s+import\s+([\w, ]+)|import\s+([\w., ]+))", re.MULTILINE)
-_SHELL = re.compile(r"(?:^|[;&|]\s*)(?:source|\.|bash|sh)\s+[\"']?([\w./-]+)", re.MULTILINE)
-_JAVASCRIPT = re.compile(r"(?:require\s*\(\s*|from\s+|import\s*\(?\s*)[\"'](\.{1,2}/[\w./-]+)[\"']")
+_PYTHON = compile_lazily(r"^\s*(?:from\s+(\.*[\w.]*)\s+import\s+([\w, ]+)|import\s+([\w., ]+))", re.MULTILINE)
+_SHELL = compile_lazily(r"(?:^|[;&|]\s*)(?:source|\.|bash|sh)\s+[\"']?([\w./-]+)", re.MULTILINE)
+_JAVASCRIPT = compile_lazily(r"(?:require\s*\(\s*|from\s+|import\s*\(?\s*)[\"'](\.{1,2}/[\w./-]+)[\"']")
 _SUFFIXES = ("", ".js", ".mjs", ".cjs", ".ts", ".json", "/index.js")
 
 
