@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.config.tree import Path, TreeEdit
-from openclaw.core import json5
 from openclaw.core.errors import ConfigError
 from openclaw.core.text import compile_lazily
+from openclaw.storage import json5
 
 MAX_DEPTH = 64
 

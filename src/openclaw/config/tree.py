@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from openclaw.core import json5
 from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.storage import json5
 
 Path = tuple[str | int, ...]
 

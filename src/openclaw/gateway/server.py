@@ -29,10 +29,10 @@ from openclaw.gateway.http.web import (
     PlainTextResponse,
     Receive,
     Request,
-    Response,
     Router,
     Scope,
     Send,
+    WebResponse,
 )
 from openclaw.gateway.http.websocket import WebSocketConnection, handshake
 from openclaw.gateway.launch import HttpService as HttpService
@@ -100,7 +100,7 @@ class ServerFront:
                 raise
             await error.response()(scope, receive, send)
 
-    async def _answer(self, scope: Scope) -> Response | None:
+    async def _answer(self, scope: Scope) -> WebResponse | None:
         """What we answer ourselves; None when the service is to answer."""
         peer = self.peer(scope)
         if not host_allowed(peer.host, self.host_rules):
@@ -120,7 +120,7 @@ class ServerFront:
             return _body_too_large(self._limits.body_bytes).response()
         return None if await self._is_ready() else _starting()
 
-    def _readiness(self, peer: Peer) -> Response:
+    def _readiness(self, peer: Peer) -> WebResponse:
         ready = not self.failing
         told: dict[str, Any] = {"ready": ready}
         if peer.local:
@@ -184,7 +184,7 @@ def _all_headers(scope: Scope) -> list[tuple[str, str]]:
     return [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
 
 
-def _refusal(status: int, message: str) -> Response:
+def _refusal(status: int, message: str) -> WebResponse:
     return JSONResponse({"error": {"message": message, "type": "forbidden"}}, status_code=status)
 
 
@@ -202,7 +202,7 @@ async def read_body(request: Request, limit: int) -> bytes:
     return bytes(data)
 
 
-def _starting() -> Response:
+def _starting() -> WebResponse:
     return PlainTextResponse("the gateway is not ready: try again\n", status_code=503, headers={"retry-after": "1"})
 
 

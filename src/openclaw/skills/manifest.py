@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-from openclaw.core import json5
 from openclaw.core.text import compile_lazily, head, sanitize_line, utf16_length
+from openclaw.storage import json5
 
 # Front matter.
 

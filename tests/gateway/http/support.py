@@ -23,7 +23,7 @@ from openclaw.gateway.http.routes import routes
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.http.web import Route
 from openclaw.gateway.launch import HttpService
-from openclaw.gateway.server import serving
+from openclaw.gateway.server import ServerLimits, serving
 from openclaw.gateway.services import build_services
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
@@ -154,7 +154,9 @@ async def house(
             backend = HttpBackend(app, services.toolset, runs, services.inbox, place.fanout)
             found = routes(backend, embed, switches, how)
             place.routes = found
-            async with serving(listen(("127.0.0.1",), 0), HostRules(names=frozenset(("x",)))) as server:
+            async with serving(
+                listen(("127.0.0.1",), 0), HostRules(names=frozenset(("x",))), limits=ServerLimits(body_bytes=1 << 30)
+            ) as server:
                 server.front.offer(HttpService(connection=nobody_comes, routes=http_routes.lazy_routes(lambda: found)))
                 place.port = server.port
                 yield place

@@ -20,11 +20,11 @@ from openclaw.gateway.http.web import (
     PlainTextResponse,
     Receive,
     Request,
-    Response,
     Route,
     Router,
     Scope,
     Send,
+    WebResponse,
 )
 from openclaw.gateway.http.webhooks import ChannelWebhookRoutes, WebhookEndpoint
 from openclaw.gateway.server import ServerFront
@@ -66,7 +66,7 @@ def gateway_routes(
     def vouched(scope: Scope) -> bool | None:
         return is_proxy_authenticated(front.peer(scope))
 
-    async def metrics(request: Request) -> Response:
+    async def metrics(request: Request) -> WebResponse:
         """Asks for the same credential as everything else: how busy someone is, is their own business."""
         try:
             auth.check(request, scopes.READ)

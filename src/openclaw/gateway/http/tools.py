@@ -19,7 +19,7 @@ from openclaw.gateway.http import problems
 from openclaw.gateway.http.endpoint import HttpAuth, HttpCall
 from openclaw.gateway.http.problems import NO_RETRY, HttpProblem
 from openclaw.gateway.http.requests import HttpBackend
-from openclaw.gateway.http.web import BaseRoute, Match, Receive, Request, Response, Scope, Send
+from openclaw.gateway.http.web import BaseRoute, Match, Receive, Request, Scope, Send, WebResponse
 from openclaw.gateway.server import read_body
 from openclaw.plugins.host import call_function
 from openclaw.runs.toolset import DENIED, find_tool, invoke_tool
@@ -53,7 +53,7 @@ class PluginRoutes(BaseRoute):
                 self._auth.check(request, route.scope)
             answer = await call_function(route.run, await _asked(request, route))
             headers = {name: value for name, value in answer.headers.items() if name.lower() not in OURS}
-            response = Response(
+            response = WebResponse(
                 answer.body,
                 answer.status,
                 {**headers, "x-content-type-options": "nosniff", "content-security-policy": "sandbox"},
@@ -80,8 +80,8 @@ async def _asked(request: Request, route: HttpRoute) -> HttpRequest:
     )
 
 
-def _refusal(problem: HttpProblem) -> Response:
-    return Response(
+def _refusal(problem: HttpProblem) -> WebResponse:
+    return WebResponse(
         msgspec.json.encode(problems.body(problem)),
         problem.status,
         {**problem.headers, "x-content-type-options": "nosniff"},

@@ -26,7 +26,7 @@ class HTTPException(Exception):
         self.detail = detail
         self.headers = headers
 
-    def response(self) -> "Response":
+    def response(self) -> "WebResponse":
         return PlainTextResponse(self.detail, self.status_code, self.headers)
 
 
@@ -64,7 +64,7 @@ class Request:
         return b"".join([piece async for piece in self.stream()])
 
 
-class Response:
+class WebResponse:
     """A whole answer, sent by calling it as an application."""
 
     media_type: str | None = None
@@ -92,18 +92,18 @@ class Response:
         await send({"type": "http.response.body", "body": self.body})
 
 
-class PlainTextResponse(Response):
+class PlainTextResponse(WebResponse):
     media_type = "text/plain"
 
 
-class JSONResponse(Response):
+class JSONResponse(WebResponse):
     media_type = "application/json"
 
     def __init__(self, content: Any, status_code: int = 200, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(msgspec.json.encode(content), status_code, headers)
 
 
-class RedirectResponse(Response):
+class RedirectResponse(WebResponse):
     def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(b"", 307, {"location": quote(url, safe=":/%#?=@[]!$&'()*+,;"), **(headers or {})})
 
@@ -130,13 +130,13 @@ class BaseRoute:
         raise NotImplementedError
 
 
-Endpoint = Callable[[Request], Awaitable[Response]] | ASGIApp
+Endpoint = Callable[[Request], Awaitable[WebResponse]] | ASGIApp
 
 
 class Route(BaseRoute):
     """A path with its parameters, `{name}` for one part and `{name:path}` for all that follows.
 
-    A function gets a `Request` and answers with a `Response`, to GET unless it says more; an object is an application.
+    A function gets a `Request` and gives a `WebResponse`, to GET unless it says more; an object is an application.
     """
 
     def __init__(self, path: str, endpoint: Endpoint, methods: Sequence[str] | None = None) -> None:

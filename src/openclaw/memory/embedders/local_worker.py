@@ -1,13 +1,12 @@
 """The child process of the local embedder: tokenizer and model. It is asked with texts, and answers `EmbedAnswer`."""
 
 import asyncio
-import gzip
 import hashlib
 import unicodedata
+import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +35,8 @@ class WordPiece:
 
     @classmethod
     def shipped(cls) -> "WordPiece":
-        packed = files("openclaw.memory.embedders").joinpath("vocabulary.txt.gz").read_bytes()
-        words = gzip.decompress(packed).decode().split("\n")
+        packed = (Path(__file__).parent / "vocabulary.txt.gz").read_bytes()
+        words = zlib.decompress(packed, wbits=31).decode().split("\n")
         return cls({word: number for number, word in enumerate(words)})
 
     def encode(self, text: str, limit: int) -> list[int]:
