@@ -11,7 +11,7 @@ from openclaw.version import __version__
 
 NOUNS: dict[str, tuple[str, str]] = {
     "acp": ("gateway.control", "Serve the assistant to an editor (ACP)."),
-    "agent": ("runs", "Send one message to the assistant and print its answer."),
+    "agent": ("talk.agent", "Send one message to the assistant and print its answer."),
     "agents": ("agents", "List, add and change agents."),
     "approvals": ("security", "Answer questions about commands; take back what was allowed for good."),
     "audit": ("prompt", "What plugins changed, and whether the record of it is whole."),

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from openclaw.cli.home import read_home, shell_key_hint
+from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, note, now_ms, show, table
 from openclaw.cli.setup import model_setup
 from openclaw.cli.setup.model_home import load_model_set, local_servers
-from openclaw.cli.talk.message import connect_running
+from openclaw.cli.talk.message import connect_running, shell_key_hint
 from openclaw.core.errors import AuthFailed
 from openclaw.gateway.running import running_gateway
 from openclaw.models import credentials

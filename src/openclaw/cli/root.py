@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,11 @@ from openclaw.core.errors import OpenClawError
 from openclaw.version import __version__
 
 
+def load(module: str, name: str) -> Any:
+    """What is called `name` in a module below `openclaw.cli`, which is imported now."""
+    return getattr(importlib.import_module(f"openclaw.cli.{module}"), name)
+
+
 class Nouns(click.Group):
     """Commands by name from the table; only the one that is used gets imported."""
 
@@ -27,8 +31,7 @@ class Nouns(click.Group):
             return help_command
         if cmd_name not in NOUNS:
             return None
-        module = importlib.import_module(f"openclaw.cli.{NOUNS[cmd_name][0]}")
-        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
+        command: click.Command = load(NOUNS[cmd_name][0], f"{cmd_name.replace('-', '_')}_command")
         return command
 
     def resolve_command(
@@ -63,8 +66,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._elsewhere:
             return super().get_command(ctx, cmd_name)
-        module = importlib.import_module(f"openclaw.cli.{self._elsewhere[cmd_name][0]}")
-        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
+        command: click.Command = load(self._elsewhere[cmd_name][0], f"{cmd_name.replace('-', '_')}_command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -100,6 +102,7 @@ def root(
         known = {"error": 40, "warn": 30, "warning": 30, "info": 20, "debug": 10, "trace": 10}
         if log_level.lower() not in known:
             raise click.UsageError(f"--log-level is one of error, warn, info, debug, not {log_level!r}")
+        logging = importlib.import_module("logging")  # slow to load, and few ask for it
         shape = "%(levelname)s %(name)s: %(message)s"
         logging.basicConfig(level=known[log_level.lower()], stream=sys.stderr, format=shape)
     if ctx.invoked_subcommand is None:

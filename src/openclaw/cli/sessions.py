@@ -6,7 +6,7 @@ import click
 
 from openclaw.cli.client import ask_running
 from openclaw.cli.render import JSON, ago, dollars, note, show, table, tokens
-from openclaw.cli.root import Verbs
+from openclaw.cli.root import Verbs, load
 from openclaw.process.environment import Environment
 
 VERBS = {
@@ -29,9 +29,7 @@ def list_sessions(agent_id: str | None, limit: int, as_json: bool) -> None:
     params = {"limit": limit, **({"agentId": agent_id} if agent_id else {})}
     document = ask_running(Environment.of_process(), "sessions.overview", params)
     if document is None:
-        from openclaw.cli.export import list_here
-
-        document = list_here(agent_id, limit)
+        document = load("export", "list_here")(agent_id, limit)
     for problem in document.pop("problems"):
         note(problem)
     now = time.time()

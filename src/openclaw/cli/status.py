@@ -6,6 +6,7 @@ import click
 
 from openclaw.cli.client import ask_running
 from openclaw.cli.render import JSON, ago, facts, note, show
+from openclaw.cli.root import load
 from openclaw.gateway.running import running_gateway
 from openclaw.process.environment import Environment
 
@@ -16,12 +17,8 @@ def status_command(as_json: bool) -> None:
     """What is set up here, in a few lines."""
     environment = Environment.of_process()
     answer = ask_running(environment, "status", {"includeCliProjection": True, "includeChannelSummary": False})
-    if answer is None:
-        from openclaw.cli.setup.model_home import describe_here
-
-        document = describe_here(environment)
-    else:
-        document = answer["cliProjection"]
+    # Without a gateway we look ourselves, which takes the configuration, the models and the database.
+    document = answer["cliProjection"] if answer else load("setup.model_home", "describe_here")(environment)
     gateway = running_gateway(environment.home.state)
     used = document.pop("lastUsedAt")
     last = f", last {document['lastSession']} {ago(used, time.time())} ago" if used else ""

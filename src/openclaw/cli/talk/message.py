@@ -1,6 +1,7 @@
 """Talking to the assistant from a terminal: a connection that lasts, one message with what comes of it, questions."""
 
 import asyncio
+import os
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from openclaw.core.messages import Usage
 from openclaw.core.text import make_origin
 from openclaw.core.tool import ApprovalRequest
 from openclaw.gateway.running import ClientTarget, running_gateway
+from openclaw.models import registry
 from openclaw.process.environment import Environment
 from openclaw.protocol.client import EventGap, GatewayClient
 from openclaw.protocol.connect_request import CallFailed
@@ -74,17 +76,26 @@ def lacks_model(hello: Mapping[str, Any]) -> bool:
     return defaults.get("modelConfigured") is False
 
 
+def shell_key_hint() -> str:
+    """What to do with a key that this shell has and a gateway without a model has not; nothing when there is none."""
+    for facts in registry.load().providers:
+        for name in facts.env:
+            if os.environ.get(name, "").strip():
+                return (
+                    f"{name} is set in this shell, and the running gateway does not have it: "
+                    f"`openclaw models auth {facts.id} --from-env` tries it and hands it over."
+                )
+    return ""
+
+
 async def ask(
     client: GatewayClient, params: dict[str, Any], *, as_json: bool, limit: float, skills: Sequence[str] = ()
 ) -> int:
     """Sends one message, with `skills` from elsewhere, and shows what comes; gives the exit code."""
     if skills:
         await client.call("skills.offer", {"paths": list(skills)})
-    if lacks_model(client.hello):
-        from openclaw.cli.home import shell_key_hint  # brings the configuration, and most homes have a model
-
-        if hint := shell_key_hint():
-            note(hint)
+    if lacks_model(client.hello) and (hint := shell_key_hint()):
+        note(hint)
     began = time.monotonic()
     params = {"idempotencyKey": str(uuid.uuid4()), **params}
     screen = RunScreen(params["idempotencyKey"], live=not as_json)
