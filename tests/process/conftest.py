@@ -7,4 +7,4 @@ from openclaw.process import group
 
 @pytest.fixture(scope="session", autouse=True)
 def watchdog() -> None:
-    group.untie(1)
+    group.start_watchdog()

@@ -61,6 +61,32 @@ def test_conversations_are_made_named_started_anew_exported_and_deleted(
             assert here.complaints == []
 
 
+def test_a_menu_stays_with_its_conversation_when_the_list_is_put_in_another_order(
+    openclaw_home: TemporaryHome, browser: SharedBrowser
+) -> None:
+    with MockModelServer([says("hello there")]) as server:
+        openclaw_home.configure(server.settings())
+        with site(openclaw_home, browser) as here:
+            page = here.open()
+            say(page, "first")
+            wait_idle(page)
+            page.click("nav a[href$='/sessions']")
+            page.click("text=New conversation")
+            page.wait_for_url("**/chat/agent*")
+            say(page, "second")
+            wait_idle(page)
+            other = here.enter(page.context.new_page())
+            page.click("nav a[href$='/sessions']")
+            page.wait_for_selector("tbody tr:nth-child(2)[data-key='agent:main:main']")
+            page.locator("tr[data-key='agent:main:main'] .actions summary").click()
+            other.goto(f"{here.address}/chat/main")
+            say(other, "third")
+            page.wait_for_selector("tbody tr:nth-child(1)[data-key='agent:main:main']")
+            opened = "() => [...document.querySelectorAll('tr:has(details[open])')].map(row => row.dataset.key)"
+            assert page.evaluate(opened) == ["agent:main:main"]
+            assert here.complaints == []
+
+
 def test_the_prompt_is_shown_by_sections_with_what_changed(
     openclaw_home: TemporaryHome, browser: SharedBrowser
 ) -> None:

@@ -1,6 +1,7 @@
 // Questions about commands: the exact command, and a button for each answer that means something.
 
 import { html, nothing } from "lit";
+import { repeat } from "lit/directives/repeat.js";
 import { Element } from "./element.js";
 import { gateway, type Json } from "./gateway.js";
 import { address } from "./place.js";
@@ -63,7 +64,7 @@ class Approvals extends Element {
   render() {
     const mine = this.questions.filter((each) => each.request.sessionKey === this.sessionKey);
     const others = [...new Set(this.questions.filter((each) => !mine.includes(each)).map((each) => String(each.request.sessionKey ?? "")))];
-    return html`${mine.map((each) => this.question(each))}
+    return html`${repeat(mine, (each) => each.id, (each) => this.question(each))}
     ${others.length
       ? html`<p class="hint">Other conversations wait for your word: ${others.map((key) => html`<a href=${address("chat", key || "main")}>${oneLine(this.names.get(key) ?? key, 60)}</a> `)}</p>`
       : nothing}

@@ -1,6 +1,7 @@
 // What the assistant does by itself: jobs, their runs, heartbeats.
 
 import { html, nothing } from "lit";
+import { repeat } from "lit/directives/repeat.js";
 import { gateway, type Json } from "./gateway.js";
 import { jobForm, written } from "./job-form.js";
 import { ask, Page } from "./page.js";
@@ -76,7 +77,7 @@ class Cron extends Page {
         ${jobs.length
           ? html`<div class="scroller"><table>
               <thead><tr><th>Job</th><th>When</th><th>Next</th><th>Last</th><th><span class="away">Actions</span></th></tr></thead>
-              <tbody>${jobs.map((job) => this.row(job))}</tbody>
+              <tbody>${repeat(jobs, (job) => job.id, (job) => this.row(job))}</tbody>
             </table></div>`
           : html`<p class="empty">Nothing is planned. Make a job here, or ask the assistant to remind you of something.</p>`}
         ${this.heartbeats()}

@@ -1,6 +1,7 @@
 // The list of conversations.
 
 import { html, nothing } from "lit";
+import { repeat } from "lit/directives/repeat.js";
 import { exported, type Format } from "./export.js";
 import { begin } from "./fresh.js";
 import { gateway, type Json } from "./gateway.js";
@@ -66,7 +67,7 @@ class Sessions extends Page {
               <tr><th>Name</th><th>Used</th><th class="model">Model</th><th class="number tokens">Tokens in / out</th><th class="number">Cost</th><th><span class="away">Actions</span></th></tr>
             </thead>
             <tbody>
-              ${shown.map(({ row, depth }) => this.row(row, depth))}
+              ${repeat(shown, ({ row }) => row.key, ({ row, depth }) => this.row(row, depth))}
             </tbody>
           </table>
         </div>

@@ -49,8 +49,10 @@ async def start_subprocess(*argv: str, **options: Any) -> Process:
 
     Asyncio alone loses the process and its pipes when it is cancelled a second time before the process has started.
     """
-    starting = asyncio.ensure_future(asyncio.create_subprocess_exec(*argv, **options))
     leads_group = bool(options.get("start_new_session"))
+    if leads_group:
+        group.start_watchdog()
+    starting = asyncio.ensure_future(asyncio.create_subprocess_exec(*argv, **options))
     try:
         process = await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -123,6 +125,7 @@ class PipedProcess:
         after: Sequence[str] = (),
     ) -> None:
         self.after = after
+        group.start_watchdog()
         pairs = [os.pipe() for _ in range(1 if merged else 2)]
         try:
             self._process = subprocess.Popen(
@@ -175,6 +178,7 @@ class TerminalProcess:
         words = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', str(cwd), *argv]
         for word in (*words, *env, *env.values()):
             os.fsencode(word)
+        group.start_watchdog()
         self._terminal: Any = PtyProcess.spawn(words, env=dict(env), dimensions=(40, 120))
         self.pid: int = self._terminal.pid
         group.tie(self.pid)

@@ -202,6 +202,11 @@ for pid in $ours; do kill -9 "-$pid"; done
 """
 
 
+def start_watchdog() -> None:
+    """Starts the watchdog if there is none yet: before a child starts, or the child outlives us if we die meanwhile."""
+    _watchdog(os.getpid())
+
+
 def tie(leader: int) -> None:
     """Sees to it that the group of `leader` is killed when this process dies before `untie`, even by SIGKILL."""
     _tell_watchdog(f"+ {leader}\n")
