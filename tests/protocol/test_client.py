@@ -19,9 +19,9 @@ from openclaw.core.secret import Secret
 from openclaw.devices import signature
 from openclaw.devices.signature import DeviceIdentity
 from openclaw.protocol.address import parse_url
-from openclaw.protocol.auth import AuthLimiter, Version
+from openclaw.protocol.auth import AuthLimiter
 from openclaw.protocol.client import EventGap, GatewayClient
-from openclaw.protocol.connect import HelloSnapshot, ServerFeatures
+from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, Version
 from openclaw.protocol.connect_request import CallFailed, CallTimeout, ConnectionLost, connect_request, read_challenge
 from openclaw.protocol.connection import Close, Connection, Send, TokenRevoked
 from openclaw.protocol.events import BusEvent
