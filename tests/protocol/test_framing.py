@@ -22,7 +22,8 @@ MESSAGES = st.lists(st.binary(max_size=300) | st.sampled_from([b"x" * 125, b"x" 
 @given(MESSAGES, st.booleans(), st.integers(1, 4_096))
 def test_messages_survive_any_cutting(messages: list[bytes], masked: bool, piece: int) -> None:
     stream = b"".join(encode_frame(TEXT, each, masked=masked) for each in messages)
-    reader, found = FrameReader(masked=masked), []
+    reader = FrameReader(masked=masked)
+    found: list[tuple[int, bytes]] = []
     for at in range(0, len(stream), piece):
         found += reader.feed(stream[at : at + piece])
     assert found == [(TEXT, each) for each in messages]

@@ -230,7 +230,9 @@ def known_target(found: RunningGateway, state: Path) -> ClientTarget | None:
     return ClientTarget(url=f"ws://{reachable(found.address)}:{found.port}", token=token)
 
 
-def call_gateway(target: ClientTarget, method: str, params: Any, *, timeout: float, expect_final: bool = False) -> Any:
+def call_gateway(
+    target: ClientTarget, method: str, params: Any, *, timeout: float | None, expect_final: bool = False
+) -> Any:
     """Calls one method and gives its answer, from a program without an event loop."""
     where = parse_url(target.url)
     encryption = None
