@@ -164,6 +164,8 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="the src folder of another checkout")
     parser.add_argument("--long", action="store_true", help="also 4,000 turns in 200 sessions")
     arguments = parser.parse_args()
+    if arguments.against is not None and not (arguments.against / "openclaw").is_dir():
+        parser.error(f"{arguments.against} holds no openclaw")
     sources = [OURS] if arguments.against is None else [arguments.against.resolve(), OURS]
     with ExitStack() as stack:
         model = stack.enter_context(MockModelServer([says("an answer of ten words or so, to be fair")]))
