@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from openclaw.cli.root import load
 from openclaw.gateway.running import ClientTarget, RunningGateway, call_gateway, known_target, running_gateway
 from openclaw.process.environment import Environment
 from openclaw.protocol.connect_request import CALL_TIMEOUT
@@ -68,9 +69,8 @@ def with_client(
     work: "Callable[[GatewayClient], Awaitable[T]]", *, local: bool = False, caps: tuple[str, ...] = ()
 ) -> T:
     """Does `work` with a client of the gateway, running or in this process."""
-    from openclaw.cli.talk.message import run_with_client
-
-    return run_with_client(work, local=local, caps=caps)
+    done: T = load("talk.message", "run_with_client")(work, local=local, caps=caps)
+    return done
 
 
 def call_in_parts(method: str, params: Mapping[str, Any], take: Callable[[dict[str, Any]], None]) -> None:

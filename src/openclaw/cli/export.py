@@ -21,6 +21,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from msgspec import Struct
 
+from openclaw.cli import root
 from openclaw.cli.render import JSON, ProgressLine, dollars, note, now_ms, show, when
 from openclaw.cli.talk.markdown import parser
 from openclaw.config.settings import StateStoreSettings
@@ -65,9 +66,8 @@ def _store(environment: Environment) -> StateStoreSettings:
         return StateStoreSettings()
     if b"store" not in text and b"$include" not in text:
         return StateStoreSettings()
-    from openclaw.cli.home import read_home
-
-    return read_home()[1].config.store
+    store: StateStoreSettings = root.load("home", "read_home")()[1].config.store
+    return store
 
 
 @click.command("show")

@@ -118,9 +118,7 @@ def help_command(words: tuple[str, ...]) -> None:
 
 def _begin(ctx: click.Context) -> None:
     """Sets up the home, starts the gateway and prints its address; at a terminal it opens the chat."""
-    from openclaw.cli.render import note
-    from openclaw.cli.setup.onboard import start_home
-
+    note, start_home = load("render", "note"), load("setup.onboard", "start_home")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         click.echo(start_home())
         return

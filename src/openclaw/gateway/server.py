@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from openclaw.gateway.connections import attend
 from openclaw.gateway.exposure import HostRules, host_allowed
 from openclaw.gateway.http.admission import BODY_RATE, Admission, ConnectionLimits, Slot, Stage
-from openclaw.gateway.http.protocol import HttpConnection
+from openclaw.gateway.http.protocol import ServedConnection
 from openclaw.gateway.http.web import (
     ASGIApp,
     HTTPException,
@@ -246,7 +246,7 @@ class _Place(Slot):
     def application(self) -> ASGIApp:
         return self._engine.front
 
-    def enters(self, connection: HttpConnection) -> None:
+    def enters(self, connection: ServedConnection) -> None:
         self.transport = connection.transport
         self._engine.connections.add(connection)
         self.move("silent")
@@ -266,11 +266,11 @@ class _Place(Slot):
         else:
             self.move(self.stage)
 
-    def upgrades(self, connection: HttpConnection, scope: Scope, rest: bytes) -> None:
+    def upgrades(self, connection: ServedConnection, scope: Scope, rest: bytes) -> None:
         self.move("greeting")
         self._engine.upgrade(self, connection, scope, rest)
 
-    def leaves(self, connection: HttpConnection | WebSocketConnection) -> None:
+    def leaves(self, connection: ServedConnection | WebSocketConnection) -> None:
         self._set_timer(None)
         self._engine.leave(connection)
         self._engine.admission.leave(self)
@@ -329,7 +329,7 @@ class _Engine:
         self.front = front
         self.limits = limits
         self.admission: Admission[_Place] = Admission(limits.connections)
-        self.connections: set[HttpConnection | WebSocketConnection] = set()
+        self.connections: set[ServedConnection | WebSocketConnection] = set()
         self._encryption = encryption
         self._group = asyncio.TaskGroup()
         self._listening = set(sockets)
@@ -394,7 +394,7 @@ class _Engine:
         seconds = self.limits.connections.header_seconds if self._encryption else None
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                partial(HttpConnection, place), connection, ssl=self._encryption, ssl_handshake_timeout=seconds
+                partial(ServedConnection, place), connection, ssl=self._encryption, ssl_handshake_timeout=seconds
             )
         except OSError as error:  # also an encryption that the client cannot do
             log.debug("a connection from %s did not begin: %s", place.address, error)
@@ -427,7 +427,7 @@ class _Engine:
         self._answers.discard(task)
         self._look_quiet()
 
-    def upgrade(self, place: _Place, connection: HttpConnection, scope: Scope, rest: bytes) -> None:
+    def upgrade(self, place: _Place, connection: ServedConnection, scope: Scope, rest: bytes) -> None:
         """Makes a WebSocket of a connection, when its request is one and names us."""
         transport, peer = connection.transport, self.front.peer(scope)
         answer = handshake(scope)
@@ -460,7 +460,7 @@ class _Engine:
         loop = asyncio.get_running_loop()
         self._beat = loop.call_later(self.limits.ping_seconds, self._ping) if sockets else None
 
-    def leave(self, connection: HttpConnection | WebSocketConnection) -> None:
+    def leave(self, connection: ServedConnection | WebSocketConnection) -> None:
         self.connections.discard(connection)
         self._look_quiet()
 

@@ -35,16 +35,13 @@ async def open_state(
 ) -> AsyncIterator[tuple[Database, SessionIndex]]:
     """The database and the list of sessions, rebuilt from the transcripts when it is new."""
     if store.url:
-        from openclaw.sessions.transcript_store import DatabaseTranscripts
-        from openclaw.storage.documents import sharing
-
         server = await open_server(store, report)
-        from openclaw.gateway.cluster.member import joined
+        from openclaw.gateway.cluster.member import shared_state  # with the driver, which is there now
 
         try:
-            sharing_documents = sharing(partial(open_server, structs.replace(store, pool=2)), home.state)
-            async with sharing_documents, joined(server, clock, os.environ) as db:
-                yield db, SessionIndex(db, home.state, clock, DatabaseTranscripts(db, home.state))
+            again = partial(open_server, structs.replace(store, pool=2))
+            async with shared_state(server, again, home.state, clock, os.environ) as opened:
+                yield opened
         finally:
             await server.close()
         return

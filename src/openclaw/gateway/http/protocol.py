@@ -25,7 +25,7 @@ class ConnectionOwner(Protocol):
     @property
     def application(self) -> ASGIApp: ...
 
-    def enters(self, connection: "HttpConnection") -> None:
+    def enters(self, connection: "ServedConnection") -> None:
         """The connection has begun."""
 
     def waits(self) -> None:
@@ -37,17 +37,17 @@ class ConnectionOwner(Protocol):
     def stalls(self, stalled: bool) -> None:
         """The client does not read, or reads again."""
 
-    def upgrades(self, connection: "HttpConnection", scope: Message, rest: bytes) -> None:
+    def upgrades(self, connection: "ServedConnection", scope: Message, rest: bytes) -> None:
         """The client wants a WebSocket; what it sent after its request is `rest`."""
 
-    def leaves(self, connection: "HttpConnection") -> None:
+    def leaves(self, connection: "ServedConnection") -> None:
         """The connection is gone."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs the answer to a request."""
 
 
-class HttpConnection(asyncio.Protocol):
+class ServedConnection(asyncio.Protocol):
     """One connection, until it ends or becomes a WebSocket."""
 
     transport: asyncio.Transport
