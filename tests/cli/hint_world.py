@@ -18,7 +18,7 @@ from typing import Any, Self
 import ptyprocess
 
 from openclaw.devices.pairing import DevicePairing
-from openclaw.gateway.process import stop
+from openclaw.gateway.running import stop
 from openclaw.protocol.auth import DeviceClaim
 from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite

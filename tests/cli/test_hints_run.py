@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from openclaw.gateway.process import stop
+from openclaw.gateway.running import stop
 from tests.channels.telegram.server import TOKEN
 from tests.cli.hint_world import KEY, Place, Typist, World, world
 from tests.cli.hints import Hint, expand, hints
