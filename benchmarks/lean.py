@@ -20,7 +20,7 @@ from typing import Any, Self
 import msgspec
 
 from openclaw.core.secret import Secret
-from openclaw.protocol.client import ConnectOptions, connect_request, read_challenge
+from openclaw.protocol.connect_request import ConnectOptions, connect_request, read_challenge
 from openclaw.protocol.frames import EventFrame, encode, parse_from_server
 from openclaw.protocol.scopes import SCOPES
 

@@ -1,57 +1,186 @@
-"""What starting costs: modules imported and CPU time against a bare interpreter. Run: python benchmarks/start.py"""
+"""What starting costs: modules, CPU time and memory of commands and of a gateway, beside another version in one run.
 
+    python benchmarks/start.py [--rounds 7] [--against OTHER/src] [--long]
+
+With `--against` the sources of another checkout are measured in turn with ours, so that both meet the same machine.
+"""
+
+import argparse
+import asyncio
 import json
-import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
 
-ROUNDS = 7
-COMMANDS = {
-    "bare python -c pass": [sys.executable, "-c", "pass"],
-    "openclaw --version": [sys.executable, "-m", "openclaw", "--version"],
-    "openclaw --help": [sys.executable, "-m", "openclaw", "--help"],
-    "openclaw config file": [sys.executable, "-m", "openclaw", "config", "file"],
-    "openclaw sessions list": [sys.executable, "-m", "openclaw", "sessions", "list"],
-    "openclaw status": [sys.executable, "-m", "openclaw", "status"],
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from openclaw.testing import TemporaryHome, says
+from openclaw.testing.server import MockModelServer
+from tests.e2e.gateway_process import GatewayProcess, cpu, pss
+
+OURS = Path(__file__).parent.parent / "src"
+ALONE: dict[str, tuple[str, ...]] = {
+    "--version": ("--version",),
+    "--help": ("--help",),
+    "status": ("status",),
+    "sessions list": ("sessions", "list"),
+    "one turn in its own process": ("agent", "--local", "--message", "hello"),
 }
-LIST_MODULES = (
+BESIDE: dict[str, tuple[str, ...]] = {
+    "status, gateway up": ("status",),
+    "sessions list, gateway up": ("sessions", "list"),
+    "cron list, gateway up": ("cron", "list"),
+    "one turn, gateway up": ("agent", "--message", "hello"),
+}
+COUNT = (
     "import sys, runpy; sys.argv = {argv!r}\n"
-    "try: runpy.run_module('openclaw', run_name='__main__')\n"
+    "try: runpy.run_module('openclaw', run_name='__main__', alter_sys=True)\n"
     "except SystemExit: pass\n"
-    "import json; sys.stderr.write('@@' + json.dumps(len(sys.modules)))"
+    "sys.stderr.write('@@%d' % len(sys.modules))"
 )
 
 
-def cpu(command: list[str], env: dict[str, str]) -> float:
-    """The least CPU milliseconds of several runs; the least is what the machine's load disturbs least."""
-    best = float("inf")
-    for _ in range(ROUNDS):
+class HomeOf(TemporaryHome):
+    """A home whose programs are those of `source`."""
+
+    source: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {**super().environ, "PYTHONPATH": str(self.source)}
+
+
+class Side:
+    """One version of the sources, with a home of its own."""
+
+    def __init__(self, source: Path, root: Path, settings: dict[str, object]) -> None:
+        self.home = HomeOf(root)
+        self.home.source = source
+        self.home.configure(settings)
+        self.gateway = GatewayProcess(self.home, fresh=True)
+
+    def run(self, *command: str) -> tuple[float, str]:
+        """CPU milliseconds of a command, and what it wrote to standard error."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, env=env, capture_output=True, check=True)
+        done = subprocess.run(
+            [sys.executable, *command],
+            env=self.home.environ,
+            cwd=self.home.root,
+            capture_output=True,
+            check=False,
+            text=True,
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return best * 1000
+        assert done.returncode == 0, done.stderr
+        return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000, done.stderr
+
+    def modules(self, words: tuple[str, ...]) -> int:
+        return int(json.loads(self.run("-c", COUNT.format(argv=["openclaw", *words]))[1].rpartition("@@")[2]))
 
 
-def modules(command: list[str], env: dict[str, str]) -> int:
-    if command[1] == "-c":
-        code = "import sys, json; sys.stderr.write('@@' + json.dumps(len(sys.modules)))"
-    else:
-        code = LIST_MODULES.format(argv=["openclaw", *command[3:]])
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    return int(json.loads(done.stderr.rpartition("@@")[2]))
+def compare(name: str, sides: list[Side], words: tuple[str, ...], rounds: int) -> None:
+    taken: list[list[float]] = [[] for _ in sides]
+    for _ in range(rounds):
+        for side, times in zip(sides, taken, strict=True):
+            times.append(side.run("-m", "openclaw", *words)[0])
+    print_row(name, [f"{side.modules(words):>7} {show(times)}" for side, times in zip(sides, taken, strict=True)])
+
+
+def print_row(name: str, cells: list[str]) -> None:
+    print(f"{name:<30}{'   '.join(cells)}")
+
+
+def show(values: list[float]) -> str:
+    """The least, which the machine's load disturbs least, and the middle."""
+    return f"{min(values):>7.1f} {statistics.median(values):>7.1f}"
+
+
+def starts(sides: list[Side], rounds: int) -> None:
+    """Starts gateways in turn; the last ones stay."""
+    ready: list[list[float]] = [[] for _ in sides]
+    idle: list[list[float]] = [[] for _ in sides]
+    for number in range(rounds):
+        for side, times, memory in zip(sides, ready, idle, strict=True):
+            side.gateway.start()
+            assert side.gateway.process is not None
+            times.append(cpu(side.gateway.process.pid) * 1000)
+            settle(side)
+            memory.append(pss(side.gateway.process.pid))
+            if number + 1 < rounds:
+                side.gateway.stop()
+    for name, figures in (("gateway ready, CPU ms", ready), ("gateway idle, PSS MiB", idle)):
+        print_row(name, [" " * 8 + show(each) for each in figures])
+
+
+def turns(sides: list[Side], long: bool) -> None:
+    """Turns over a socket: what the first costs, and what stays in memory after so many."""
+    shown = [asyncio.run(footprint(side, long)) for side in sides]
+    for name in shown[0]:
+        print_row(name, [f"{'':>8}{figures[name]:>7.1f}{'':>8}" for figures in shown])
+
+
+async def footprint(side: Side, long: bool) -> dict[str, float]:
+    assert side.gateway.process is not None
+    pid = side.gateway.process.pid
+    found: dict[str, float] = {}
+    async with side.gateway.client() as client:
+
+        async def turn(key: str) -> None:
+            params = {"message": "hello", "sessionKey": key, "idempotencyKey": str(uuid.uuid4())}
+            await client.call("agent", params, final=True, timeout=120)
+
+        used, began = cpu(pid), time.perf_counter()
+        await turn("main")
+        found["first turn, ms"] = (time.perf_counter() - began) * 1000
+        found["first turn, CPU ms"] = (cpu(pid) - used) * 1000
+        found["PSS after it, MiB"] = pss(pid)
+        for _ in range(199):
+            await turn("main")
+        found["PSS after 200 turns, MiB"] = pss(pid)
+        for total in (2_000, 4_000) if long else ():
+            for _ in range(10):
+                await asyncio.gather(*(turn(f"s{number}") for number in range(200)))
+            found[f"PSS after {total:,} in 200 sessions"] = pss(pid)
+    return found
+
+
+def settle(side: Side) -> None:
+    """Waits until the gateway does nothing any more: a second without a tick of CPU time."""
+    assert side.gateway.process is not None
+    used = -1.0
+    while used != (used := cpu(side.gateway.process.pid)):
+        time.sleep(1)
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as home:
-        env = {"HOME": home, "PATH": os.environ["PATH"], "OPENCLAW_NO_LOCAL_MODELS": "1"}
-        rows = [(name, modules(command, env), cpu(command, env)) for name, command in COMMANDS.items()]
-    bare_modules, bare_cpu = rows[0][1], rows[0][2]
-    print(f"{'command':<24} {'modules':>8} {'beyond bare':>12} {'CPU ms':>8} {'x bare':>7}")
-    for name, count, took in rows:
-        print(f"{name:<24} {count:>8} {count - bare_modules:>12} {took:>8.1f} {took / bare_cpu:>7.1f}")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--against", type=Path, help="the src folder of another checkout")
+    parser.add_argument("--long", action="store_true", help="also 4,000 turns in 200 sessions")
+    arguments = parser.parse_args()
+    if arguments.against is not None and not (arguments.against / "openclaw").is_dir():
+        parser.error(f"{arguments.against} holds no openclaw")
+    sources = [OURS] if arguments.against is None else [arguments.against.resolve(), OURS]
+    with ExitStack() as stack:
+        model = stack.enter_context(MockModelServer([says("an answer of ten words or so, to be fair")]))
+        roots = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in sources]
+        sides = [Side(source, root, model.settings()) for source, root in zip(sources, roots, strict=True)]
+        print_row("", [f"{source.parent.name:<23}" for source in sources])
+        print_row("", ["modules   least  middle"] * len(sides))
+        for name, words in ALONE.items():
+            compare(name, sides, words, arguments.rounds)
+        for side in sides:
+            stack.push(side.gateway)
+        starts(sides, arguments.rounds)
+        turns(sides, arguments.long)
+        for name, words in BESIDE.items():
+            compare(name, sides, words, arguments.rounds)
 
 
 if __name__ == "__main__":

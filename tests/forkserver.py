@@ -29,7 +29,6 @@ LATER = (
     "cryptography.x509",
     "mcp.client.stdio",
     "mcp.server",
-    "uvicorn.protocols.http.h11_impl",
     "websockets.asyncio.client",
     "yaml",
 )

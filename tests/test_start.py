@@ -12,6 +12,7 @@ from openclaw.cli.main import NOUNS
 from openclaw.cli.root import root
 from openclaw.testing import TemporaryHome
 from tests.commandline import PATIENCE
+from tests.e2e.gateway_process import GatewayProcess
 
 COUNT = """
 import sys
@@ -36,7 +37,7 @@ import json, os, signal, sys, threading, time, urllib.request
 before = set(sys.modules)
 
 def watch():
-    from openclaw.gateway.process import running_gateway as running
+    from openclaw.gateway.running import running_gateway as running
     from pathlib import Path
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
@@ -64,8 +65,11 @@ HELP_BUDGET = 110
 NOUN_BUDGET = 600
 """A noun's module imports what its commands use; the gateway itself is imported by those that start one."""
 LOOKING_BUDGET = 344
-GATEWAY_BUDGET = 675
-TURN_BUDGET = 805
+ASKING_BUDGET = 200
+"""One question to a running gateway, from `openclaw` typed to the answer printed."""
+TALKING_BUDGET = 295
+GATEWAY_BUDGET = 640
+TURN_BUDGET = 790
 
 
 def modules_of(home: TemporaryHome, *lines: list[str]) -> tuple[list[str], list[str]]:
@@ -128,6 +132,29 @@ def test_looking_stays_within_its_budget(words: list[str], openclaw_home: Tempor
     assert not {"httpx2", "rich", "websockets", "numpy", "pydantic", "json5"} & {name.split(".")[0] for name in modules}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["status"], ["sessions", "list"], ["cron", "list"], ["cron", "status"], ["system", "heartbeat", "last"]],
+    ids=" ".join,
+)
+def test_asking_a_running_gateway_loads_next_to_nothing(words: list[str], openclaw_home: TemporaryHome) -> None:
+    with GatewayProcess(openclaw_home):
+        [printed], modules = modules_of(openclaw_home, words)
+    assert printed.strip()
+    assert len(modules) <= ASKING_BUDGET, len(modules)
+    assert not {"asyncio", "ssl", "logging", "apsw", "pyjson5"} & set(modules)
+    packages = {name.split(".")[1] for name in modules if name.startswith("openclaw.")}
+    assert packages <= {"cli", "gateway", "process", "storage", "protocol", "core", "version"}
+
+
+def test_a_message_to_a_running_gateway_needs_no_configuration(openclaw_home: TemporaryHome) -> None:
+    with GatewayProcess(openclaw_home):
+        [printed], modules = modules_of(openclaw_home, ["agent", "--message", "/status"])
+    assert printed.strip()
+    assert len(modules) <= TALKING_BUDGET, len(modules)
+    assert not {"openclaw.config.schema", "websockets", "httpx2", "apsw"} & set(modules)
+
+
 def test_a_gateway_that_waits_has_loaded_only_what_waiting_takes(openclaw_home: TemporaryHome) -> None:
     done = subprocess.run(
         [sys.executable, "-c", READY],
@@ -143,6 +170,9 @@ def test_a_gateway_that_waits_has_loaded_only_what_waiting_takes(openclaw_home: 
     loaded = {name.partition(".")[0] for name in modules}
     heavy = {"httpx2", "yaml", "cryptography", "numpy", "pydantic", "mcp", "textual", "playwright", "pathspec", "rich"}
     assert not heavy & loaded
+    rare = {"pyjson5", "psutil", "watchfiles", "anyio", "websockets", "multiprocessing", "html"}
+    assert not rare & loaded
+    assert not {"openclaw.gateway.doctor", "openclaw.gateway.service", "openclaw.gateway.status"} & set(modules)
     assert not [name for name in modules if name.startswith(("openclaw.models.providers.", "openclaw.tools.build"))]
 
 

@@ -99,9 +99,11 @@ async def test_messages_of_a_conversation_leave_in_order_and_others_do_not_wait(
 ) -> None:
     outbox, pigeon = Outbox(db, fake_clock), Pigeon(TryLater("busy", after=40.0))
     names = [await outbox.put(Outbound(to=ADA, text=text)) for text in ("one", "two", "three")]
-    names.append(await outbox.put(Outbound(to=BOB, text="other")))
     began = fake_clock.now()
     async with sending(outbox, pigeon, fake_clock):
+        while not pigeon.sent:
+            await asyncio.sleep(0.01)
+        names.append(await outbox.put(Outbound(to=BOB, text="other")))
         await settled(outbox, fake_clock, *names)
     assert pigeon.arrived == ["other", "one", "two", "three"]
     assert fake_clock.now() - began >= 40  # the platform's own pause is kept in full

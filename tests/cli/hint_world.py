@@ -5,6 +5,7 @@ import itertools
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -18,7 +19,7 @@ from typing import Any, Self
 import ptyprocess
 
 from openclaw.devices.pairing import DevicePairing
-from openclaw.gateway.process import stop
+from openclaw.gateway.running import stop
 from openclaw.protocol.auth import DeviceClaim
 from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite
@@ -181,7 +182,9 @@ class World:
             (r"skills (install|new)", self._no_skill),
             (r"plugins (?!install|new)", self._plugin),
             (r"plugins install", self._no_plugin),
-            (r"hooks ", self._hook),
+            (r"hooks (?!install|update)", self._hook),
+            (r"hooks install", self._no_hook),
+            (r"hooks update", self._installed_hook),
             (r"labels clear", self._labelled),
             (r"undo", self._written),
         ]
@@ -217,6 +220,9 @@ class World:
         assert made.code == 0, made.err
         with tarfile.open(here / "dice.tgz", "w:gz") as archive:
             archive.add(here / "dice", "dice")
+        self._put_hook(here / "farewell")
+        with tarfile.open(here / "farewell.tgz", "w:gz") as archive:
+            archive.add(here / "farewell", "farewell")
         subprocess.run(["git", "init", "--quiet"], cwd=here, check=True)
         subprocess.run(["git", "add", "--intent-to-add", "README.md"], cwd=here, check=True)
 
@@ -306,7 +312,17 @@ class World:
         self.live.run("plugins", "install", "./dice", "--yes")
 
     def _hook(self) -> None:
-        folder = self.live.home.state / "hooks" / "farewell"
+        self._put_hook(self.live.home.state / "hooks" / "farewell")
+
+    def _no_hook(self) -> None:
+        shutil.rmtree(self.live.home.state / "hooks" / "farewell", ignore_errors=True)
+
+    def _installed_hook(self) -> None:
+        self._no_hook()
+        done = self.live.run("hooks", "install", "./farewell.tgz", "--yes")
+        assert done.code == 0, done.err
+
+    def _put_hook(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "HOOK.md").write_text(HOOK)
         (folder / "handler.py").write_text("def handler(event):\n    event.messages.append('Goodbye.')\n")

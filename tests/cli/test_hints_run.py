@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from openclaw.gateway.process import stop
+from openclaw.gateway.running import stop
 from tests.channels.telegram.server import TOKEN
 from tests.cli.hint_world import KEY, Place, Typist, World, world
 from tests.cli.hints import Hint, expand, hints
@@ -121,6 +121,8 @@ ENDINGS = (
     Ending("tui .*--tls-fingerprint", 1, "has no certificate", "tests/cli/tui/test_elsewhere.py has one with"),
     Ending("config unset", 1, "is not set", "it is said where the setting is set"),
     Ending("(gateway|daemon) (un)?install", 1, "neither systemd for users nor launchd", "no service manager in a test"),
+    Ending("cluster ", 1, "Set store.url to a PostgreSQL server", "tests/gateway/cluster has one"),
+    Ending("store migrate", 1, "STORE_URL is not set|the gateway runs", "tests/gateway/test_store.py has a server"),
     Ending("sandbox build$", 1, "docker|podman", "no engine for containers in a test"),
 )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.gateway.process import stop
+from openclaw.gateway.running import stop
 from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.testing import TemporaryHome
 from tests.commandline import openclaw

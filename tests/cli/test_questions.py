@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from openclaw.cli.client import ask
+from openclaw.cli.talk.message import ask
 from openclaw.process.tasks import SystemClock
 from openclaw.testing import ScriptedModel, TemporaryHome, calls, says
 from tests.gateway.test_commands import terminal

@@ -17,8 +17,9 @@ from openclaw.gateway.server import serving
 from openclaw.process.tasks import SystemClock
 from openclaw.protocol import memory, websocket
 from openclaw.protocol.auth import AuthPolicy
-from openclaw.protocol.client import CallFailed, ConnectionLost, ConnectOptions, EventGap, GatewayClient
+from openclaw.protocol.client import EventGap, GatewayClient
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures
+from openclaw.protocol.connect_request import CallFailed, ConnectionLost, ConnectOptions
 from openclaw.protocol.connection import Disconnected, GatewayAuthChanged
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.frames import MAX_BUFFERED_BYTES, MAX_WAITING_REQUESTS, EventFrame, StateVersion

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 from openclaw.core.secret import Secret
-from openclaw.protocol.client import ConnectOptions, connect_request, read_challenge
+from openclaw.protocol.connect_request import ConnectOptions, connect_request, read_challenge
 from openclaw.protocol.frames import EventFrame, encode, parse_from_server
 from openclaw.protocol.scopes import SCOPES
 from tests.e2e.gateway_process import GatewayProcess

@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from openclaw.gateway.process import stop
+from openclaw.gateway.running import stop
 from openclaw.models.discover import SERVERS
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing.server import Answers, MockModelServer, Reply

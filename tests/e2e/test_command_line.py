@@ -236,7 +236,7 @@ def test_the_last_good_configuration_keeps_the_program_running(openclaw_home: Te
     [
         (["agent", "-m", "hi", "--model", "anthropic/claude-sonet-4-5"], "ANTHROPIC_API_KEY"),
         (["agent", "-m", "hi", "--model", "antropic/claude-sonnet-4-5"], "anthropic"),
-        (["agent", "-m", "hi", "--agent", "nobody"], "agents.list"),
+        (["agent", "-m", "hi", "--agent", "nobody"], "openclaw agents add nobody"),
         (["agent", "-m", "hi", "--session-key", "agent:main"], "agent:main:main"),
         (["agent", "-m", "hi", "--thinking", "hard"], "thinking"),
         (["agent", "-m", "  "], "--message"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw.protocol.client import ConnectionLost
+from openclaw.protocol.connect_request import ConnectionLost
 from openclaw.testing import TemporaryHome
 from tests.e2e.gateway_process import GatewayProcess, pss
 

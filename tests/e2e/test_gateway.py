@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.messages import Assistant, User
-from openclaw.protocol.client import CallFailed, ConnectionLost
+from openclaw.protocol.connect_request import CallFailed, ConnectionLost
 from openclaw.protocol.scopes import READ
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
@@ -363,7 +363,7 @@ async def test_config_is_changed_over_the_wire_and_takes_effect(openclaw_home: T
 
 async def test_a_wrong_token_is_refused_and_slowed_down(openclaw_home: TemporaryHome) -> None:
     from openclaw.core.secret import Secret
-    from openclaw.protocol.client import ConnectOptions
+    from openclaw.protocol.connect_request import ConnectOptions
     from openclaw.protocol.websocket import connect
 
     with GatewayProcess(openclaw_home) as gateway:
@@ -523,7 +523,7 @@ async def test_commands_are_answered_by_the_gateway_and_never_by_the_model(openc
 
 async def test_a_new_token_closes_the_old_connections_at_once(openclaw_home: TemporaryHome) -> None:
     from openclaw.core.secret import Secret
-    from openclaw.protocol.client import ConnectOptions
+    from openclaw.protocol.connect_request import ConnectOptions
     from openclaw.protocol.websocket import connect
 
     first, second = "first-token-" + "x" * 24, "second-token-" + "y" * 24

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from openclaw.protocol.client import CallFailed
+from openclaw.protocol.connect_request import CallFailed
 from openclaw.protocol.scopes import READ
 from openclaw.runs.rpc import record as record_rpc
 from openclaw.testing import RecordedRun, TemporaryHome

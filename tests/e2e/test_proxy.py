@@ -10,7 +10,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
-from openclaw.protocol.client import ConnectOptions, connect_request, read_challenge
+from openclaw.protocol.connect_request import ConnectOptions, connect_request, read_challenge
 from openclaw.protocol.frames import EventFrame, encode, parse_from_server
 from openclaw.protocol.scopes import READ
 from openclaw.testing import TemporaryHome

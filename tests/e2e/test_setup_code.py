@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 
 from openclaw.core.secret import Secret
 from openclaw.devices.signature import DeviceIdentity
-from openclaw.protocol.client import ConnectOptions, Signer, connect_request, read_challenge
+from openclaw.protocol.connect_request import ConnectOptions, Signer, connect_request, read_challenge
 from openclaw.protocol.frames import EventFrame, encode, parse_from_server
 from openclaw.protocol.scopes import READ, WRITE
 from openclaw.testing import TemporaryHome

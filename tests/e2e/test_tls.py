@@ -24,8 +24,8 @@ from websockets.asyncio.client import connect as websocket
 from openclaw.config.settings import TlsSettings
 from openclaw.core.errors import ConfigError
 from openclaw.gateway.http.certificates import load_certificate
-from openclaw.gateway.process import running_gateway
-from openclaw.protocol.client import ConnectionLost, ConnectOptions
+from openclaw.gateway.running import running_gateway
+from openclaw.protocol.connect_request import ConnectionLost, ConnectOptions
 from openclaw.protocol.websocket import connect
 from openclaw.testing import TemporaryHome
 from tests.commandline import typed

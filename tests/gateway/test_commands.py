@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.cli.screen import TerminalApprover
+from openclaw.cli.talk.screen import TerminalApprover
 from openclaw.core.tool import ApprovalRequest
 from openclaw.testing import Heard, ScriptedApprover, ScriptedModel, TemporaryHome, ask, calls, says
 

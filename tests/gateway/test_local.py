@@ -7,11 +7,12 @@ import pytest
 from openclaw.config.settings import StateStoreSettings
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.local import local_gateway
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.running import running_gateway
 from openclaw.gateway.state import open_state
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
-from openclaw.protocol.client import CallFailed, GatewayClient
+from openclaw.protocol.client import GatewayClient
+from openclaw.protocol.connect_request import CallFailed
 from openclaw.protocol.frames import EventFrame
 from openclaw.runs.inbox import Inbox
 from openclaw.storage.owners import Owner

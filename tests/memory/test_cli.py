@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.protocol.client import CallFailed
+from openclaw.protocol.connect_request import CallFailed
 from openclaw.testing import TemporaryHome
 from tests.commandline import openclaw, typed
 from tests.e2e.gateway_process import GatewayProcess

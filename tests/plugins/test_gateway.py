@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from openclaw.protocol.client import CallFailed, GatewayClient
+from openclaw.protocol.client import GatewayClient
+from openclaw.protocol.connect_request import CallFailed
 from openclaw.protocol.scopes import READ
 from openclaw.testing import Calls, Says, TemporaryHome, calls, says
 from openclaw.testing.server import MockModelServer

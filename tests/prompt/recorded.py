@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from openclaw.devices.signature import DeviceIdentity
 from openclaw.prompt.machine import CHECKOUT
-from openclaw.protocol.client import ConnectOptions, GatewayClient
+from openclaw.protocol.client import GatewayClient
+from openclaw.protocol.connect_request import ConnectOptions
 from openclaw.protocol.scopes import SCOPES
 from openclaw.protocol.websocket import connect
 from openclaw.testing import TemporaryHome, calls, says

@@ -15,11 +15,11 @@ from openclaw.protocol.auth import (
     DeviceState,
     DeviceToken,
     SetupTokens,
-    Version,
     device_id,
     to_base64url,
 )
-from openclaw.protocol.client import Challenge, ConnectOptions, Signer, connect_request
+from openclaw.protocol.connect import Version
+from openclaw.protocol.connect_request import Challenge, ConnectOptions, Signer, connect_request
 from openclaw.protocol.connection import Close, Connection, Send
 from openclaw.protocol.frames import RequestFrame, encode, parse_from_server
 from openclaw.protocol.handshake import Established, Handshake

@@ -18,17 +18,11 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
 from openclaw.devices import signature
 from openclaw.devices.signature import DeviceIdentity
-from openclaw.protocol.auth import AuthLimiter, Version
-from openclaw.protocol.client import (
-    CallFailed,
-    CallTimeout,
-    ConnectionLost,
-    EventGap,
-    GatewayClient,
-    connect_request,
-    read_challenge,
-)
-from openclaw.protocol.connect import HelloSnapshot, ServerFeatures
+from openclaw.protocol.address import parse_url
+from openclaw.protocol.auth import AuthLimiter
+from openclaw.protocol.client import EventGap, GatewayClient
+from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, Version
+from openclaw.protocol.connect_request import CallFailed, CallTimeout, ConnectionLost, connect_request, read_challenge
 from openclaw.protocol.connection import Close, Connection, Send, TokenRevoked
 from openclaw.protocol.events import BusEvent
 from openclaw.protocol.frames import EventFrame, RequestFrame, StateVersion, encode, parse_from_server
@@ -37,7 +31,7 @@ from openclaw.protocol.params import NoParams
 from openclaw.protocol.peer import Peer
 from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod, dispatch
 from openclaw.protocol.scopes import READ, WRITE
-from openclaw.protocol.websocket import check_url, connect
+from openclaw.protocol.websocket import connect
 from tests.protocol.support import LOCAL, NONCE, NOW, POLICY, SECRET, Desk, Door, Seal, Unlimited, judged, operator
 
 pytestmark = pytest.mark.anyio
@@ -96,12 +90,12 @@ def test_a_client_does_not_answer_a_bad_challenge(event: EventFrame) -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "ws://", "nonsense", "ws://192.168.1.2:18789", "ws://claw.lan"])
 def test_a_secret_is_not_sent_in_the_clear(url: str) -> None:
     with pytest.raises(InvalidRequest):
-        check_url(url)
+        parse_url(url)
 
 
 @pytest.mark.parametrize("url", ["ws://127.0.0.1:1", "ws://localhost:1", "ws://[::1]:1", "wss://claw.example"])
 def test_this_machine_and_encrypted_ones_are_fine(url: str) -> None:
-    check_url(url)
+    parse_url(url)
 
 
 async def echo(params: NoParams, caller: Caller) -> dict[str, str]:

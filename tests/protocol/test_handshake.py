@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from openclaw.core.errors import ConfigError, StateError
 from openclaw.core.secret import Secret
-from openclaw.protocol.auth import AuthPolicy, DeviceState, Version
-from openclaw.protocol.client import Challenge, connect_request
+from openclaw.protocol.auth import AuthPolicy, DeviceState
+from openclaw.protocol.connect import Version
+from openclaw.protocol.connect_request import Challenge, connect_request
 from openclaw.protocol.connection import Close, Send
 from openclaw.protocol.frames import RequestFrame, encode
 from openclaw.protocol.handshake import Established

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from openclaw.agent.loop import CUT_SHORT, WITHOUT_SUMMARY
-from openclaw.protocol.client import CallFailed
+from openclaw.protocol.connect_request import CallFailed
 from openclaw.runs.reply import THOUGHT_ONLY
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import MessageEntry

@@ -23,7 +23,8 @@ from typing import Any
 import asyncpg
 from msgspec import Struct
 
-from openclaw.gateway.process import ask_health, running_gateway
+from openclaw.gateway.process import ask_health
+from openclaw.gateway.running import running_gateway
 from openclaw.protocol.client import GatewayClient
 from openclaw.sessions.transcript_store import decode_stored
 from openclaw.testing import Says

@@ -18,9 +18,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from openclaw.core.secret import Secret
-from openclaw.gateway.exposure import own_token
-from openclaw.gateway.process import ask_health, running_gateway
-from openclaw.protocol.client import CallFailed, ConnectOptions, GatewayClient
+from openclaw.gateway.process import ask_health
+from openclaw.gateway.running import own_token, running_gateway
+from openclaw.protocol.client import GatewayClient
+from openclaw.protocol.connect_request import CallFailed, ConnectOptions
 from openclaw.protocol.scopes import SCOPES
 from openclaw.protocol.websocket import connect
 from openclaw.testing import Says, TemporaryHome

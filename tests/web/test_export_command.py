@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.cli.sessions import ExportHeader, render_html
+from openclaw.cli.export import ExportHeader, render_html
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing_server import MockModelServer

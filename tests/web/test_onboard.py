@@ -12,7 +12,7 @@ import ptyprocess
 import pytest
 
 from openclaw.cli.setup.onboard import with_name
-from openclaw.gateway.process import running_gateway, stop
+from openclaw.gateway.running import running_gateway, stop
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import Answers, MockModelServer
 from openclaw.workspace.files import parse

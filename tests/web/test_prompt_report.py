@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.protocol.client import CallFailed
+from openclaw.protocol.connect_request import CallFailed
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess

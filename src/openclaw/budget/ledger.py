@@ -92,10 +92,6 @@ class ModelTotals(Struct, frozen=True):
     """Number of calls by end reason; the empty reason is success."""
     usage: Usage
 
-    @classmethod
-    def of(cls, end: "CallEnd") -> "ModelTotals":
-        return cls(Counter((end.reason,)), end.usage)
-
     def __add__(self, other: "ModelTotals") -> "ModelTotals":
         return ModelTotals(self.ends + other.ends, self.usage + other.usage)
 
@@ -191,7 +187,7 @@ class SpendLedger:
     async def commit(self, call: ReservedCall, end: CallEnd, rules: BudgetRules) -> tuple[str, ...]:
         """Settles a call; returns warnings about the limits it filled."""
         ref = f"{call.provider}/{call.model}"
-        one = ModelTotals.of(end)
+        one = ModelTotals(Counter((end.reason,)), end.usage)
         self.spent[ref] = self.spent[ref] + one if ref in self.spent else one
         now = millis(self._clock)
         settled = {

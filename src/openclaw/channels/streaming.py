@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 import logging
 import random
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
@@ -33,6 +32,7 @@ from openclaw.core.events import (
     ToolStarted,
 )
 from openclaw.core.keys import normalise_agent
+from openclaw.core.text import compile_lazily
 from openclaw.process.tasks import run_shielded, wait_first
 from openclaw.runs.events import RunAccepted, RunEvent, RunPublisher, RunResumed, RunSettled
 from openclaw.runs.inbox import RunOutcome
@@ -53,7 +53,7 @@ PAUSE = 2.0
 COMPACTING = "This conversation has become long: I am making notes of its older part, then I answer."
 STOPPED = "(stopped)"
 NO_ANSWER = "(no answer)"
-_SENTENCE = re.compile(r"[.!?…](?:\s|\Z)|\n")
+_SENTENCE = compile_lazily(r"[.!?…](?:\s|\Z)|\n")
 
 StreamMode = Literal["off", "partial", "block", "progress", "messages"]
 PREVIEWS: tuple[StreamMode, ...] = ("partial", "block", "progress")

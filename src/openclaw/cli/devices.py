@@ -9,7 +9,8 @@ import click
 from openclaw.cli.render import JSON, ago, say, show, table
 from openclaw.core.errors import NotFound
 from openclaw.core.text import strip_unprintable
-from openclaw.gateway.client_target import call_gateway, find_gateway
+from openclaw.gateway.client_target import find_gateway
+from openclaw.gateway.running import call_gateway
 from openclaw.process.environment import Environment
 
 

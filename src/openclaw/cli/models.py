@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from openclaw.cli.client import connect_running
-from openclaw.cli.home import read_home, shell_key_hint
+from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, note, now_ms, show, table
 from openclaw.cli.setup import model_setup
 from openclaw.cli.setup.model_home import load_model_set, local_servers
+from openclaw.cli.talk.message import connect_running, shell_key_hint
 from openclaw.core.errors import AuthFailed
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.running import running_gateway
 from openclaw.models import credentials
 from openclaw.models.discover import Probe
 from openclaw.models.model_set import ModelSet

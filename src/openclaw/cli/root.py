@@ -2,17 +2,22 @@
 
 import importlib
 import json
-import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 import click
 
 from openclaw.cli.main import NOUNS, TASKS
 from openclaw.core.errors import OpenClawError
 from openclaw.version import __version__
+
+
+def load(module: str, name: str) -> Any:
+    """What is called `name` in a module below `openclaw.cli`, which is imported now."""
+    return getattr(importlib.import_module(f"openclaw.cli.{module}"), name)
 
 
 class Nouns(click.Group):
@@ -26,8 +31,7 @@ class Nouns(click.Group):
             return help_command
         if cmd_name not in NOUNS:
             return None
-        module = importlib.import_module(f"openclaw.cli.{NOUNS[cmd_name][0]}")
-        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
+        command: click.Command = load(NOUNS[cmd_name][0], f"{cmd_name.replace('-', '_')}_command")
         return command
 
     def resolve_command(
@@ -43,6 +47,33 @@ class Nouns(click.Group):
         for task, nouns in TASKS.items():
             with formatter.section(task):
                 formatter.write_dl([(name, NOUNS[name][1]) for name in nouns.split()])
+
+
+class Verbs(click.Group):
+    """A noun's commands, of which those in `elsewhere` are in a module below `openclaw.cli` of their own.
+
+    By name: the module, which has the command as NAME_command, and the line of help. What most people look at often
+    does not wait for what few of the others need.
+    """
+
+    def __init__(self, *args: Any, elsewhere: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._elsewhere = elsewhere
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.commands, *self._elsewhere})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._elsewhere:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = load(self._elsewhere[cmd_name][0], f"{cmd_name.replace('-', '_')}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = {name: command.get_short_help_str(limit=80) for name, command in self.commands.items()}
+        lines = own | {name: text for name, (_, text) in self._elsewhere.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(lines.items()))
 
 
 @click.group(
@@ -71,6 +102,7 @@ def root(
         known = {"error": 40, "warn": 30, "warning": 30, "info": 20, "debug": 10, "trace": 10}
         if log_level.lower() not in known:
             raise click.UsageError(f"--log-level is one of error, warn, info, debug, not {log_level!r}")
+        logging = importlib.import_module("logging")  # slow to load, and few ask for it
         shape = "%(levelname)s %(name)s: %(message)s"
         logging.basicConfig(level=known[log_level.lower()], stream=sys.stderr, format=shape)
     if ctx.invoked_subcommand is None:
@@ -86,9 +118,7 @@ def help_command(words: tuple[str, ...]) -> None:
 
 def _begin(ctx: click.Context) -> None:
     """Sets up the home, starts the gateway and prints its address; at a terminal it opens the chat."""
-    from openclaw.cli.render import note
-    from openclaw.cli.setup.onboard import start_home
-
+    note, start_home = load("render", "note"), load("setup.onboard", "start_home")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         click.echo(start_home())
         return

@@ -15,11 +15,11 @@ from openclaw.cli.render import JSON, ProgressLine, ago, facts, note, now_ms, sa
 from openclaw.config.settings import StateStoreSettings
 from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
 from openclaw.core.secret import Secret
-from openclaw.gateway.client_target import call_gateway, find_gateway
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.client_target import find_gateway
+from openclaw.gateway.running import call_gateway, running_gateway
 from openclaw.gateway.state import open_local, open_server, state_path
 from openclaw.process.environment import Environment
-from openclaw.protocol.client import CallFailed
+from openclaw.protocol.connect_request import CallFailed
 from openclaw.sessions.migration import MovedPart, StoreMigration
 from openclaw.storage.database import Database
 from openclaw.storage.migrations import STATE_MIGRATIONS

@@ -20,8 +20,6 @@ DIRECTORY = click.argument("directory", required=False, metavar="[DIR]")
 
 def tell_of_checkout() -> None:
     """Says so once a message when the directory at the terminal holds somebody else's words."""
-    if not sys.stderr.isatty():
-        return
     ((path, configured),) = _places(".")
     found = TrustStore(Environment.of_process().home.state).trust(path, configured=configured)
     if not found.trusted:

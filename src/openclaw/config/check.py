@@ -1,12 +1,12 @@
 """Checks the data of a file against the types; reports every problem, not only the first. Also explains one setting."""
 
-import gzip
 import math
+import pathlib
 import re
+import zlib
 from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from openclaw.core.secret import REDACTED, Secret
 
 Names = dict[str, "Names"]
 
+KNOWN_KEYS = pathlib.Path(__file__).parent / "known-keys.txt.gz"
 ANY = "<id>"
 OPEN = "**"
 
@@ -30,10 +31,10 @@ OPEN = "**"
 @cache
 def upstream_names() -> Names:
     """The tree of upstream's names; `<id>` stands for any name a person may choose, `**` for anything at all."""
-    packed = files("openclaw.config").joinpath("known-keys.txt.gz").read_bytes()
+    packed = KNOWN_KEYS.read_bytes()
     top: Names = {}
     chain = [top]
-    for line in gzip.decompress(packed).decode().splitlines():
+    for line in zlib.decompress(packed, wbits=31).decode().splitlines():
         name = line.lstrip(" ")
         depth = len(line) - len(name)
         inner: Names = {}

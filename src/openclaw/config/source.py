@@ -7,20 +7,21 @@ import json
 import re
 from typing import Any
 
-import pyjson5
 from msgspec import Struct
 
 from openclaw.config.tree import Path, TreeEdit
 from openclaw.core.errors import ConfigError
+from openclaw.core.text import compile_lazily
+from openclaw.storage import json5
 
 MAX_DEPTH = 64
 
-_NEAR = re.compile(r"near (\d+)")
-_CODE_POINT = re.compile(r"U\+([0-9a-fA-F]{4,6})")
-_PART = re.compile(
+_NEAR = compile_lazily(r"near (\d+)")
+_CODE_POINT = compile_lazily(r"U\+([0-9a-fA-F]{4,6})")
+_PART = compile_lazily(
     r"""(?:(?P<quoted>"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?)|(?P<word>[^\s{}\[\]:,"']+))(?P<key>(?=\s*:))?"""
 )
-_HARMLESS = re.compile(r"true|false|null|[-+]?[\d.]{1,7}|[^\w]+|\w{1,7}")
+_HARMLESS = compile_lazily(r"true|false|null|[-+]?[\d.]{1,7}|[^\w]+|\w{1,7}")
 _WIDTH = 100
 _LONGEST = 10_000
 
@@ -47,10 +48,10 @@ def parse(text: str, file: str) -> dict[str, Any]:
 def parse_value(text: str, file: str) -> Any:
     """Parses any JSON5 value."""
     try:
-        return pyjson5.decode(text, MAX_DEPTH)
-    except pyjson5.Json5NestingTooDeep as error:
+        return json5.decode(text, MAX_DEPTH)
+    except json5.library().Json5NestingTooDeep as error:
         what, at = f"nested deeper than {MAX_DEPTH} levels", _offset(error, text)
-    except pyjson5.Json5DecoderException as error:
+    except json5.library().Json5DecoderException as error:
         what, at = _explain(error), _offset(error, text)
     # The parser's own exception carries the values read so far, so it must not be kept as the cause.
     line, column = position(text, at)
@@ -90,7 +91,7 @@ def _offset(error: Exception, text: str) -> int:
     """Where the parser stopped; it counts from 1."""
     found = _NEAR.search(str(error.args[0]))
     at = min(max(int(found[1]) - 1, 0) if found else 0, len(text))
-    if isinstance(error, pyjson5.Json5ExtraData):
+    if isinstance(error, json5.library().Json5ExtraData):
         after = re.compile(r"\S").search(text, at + 1)
         at = after.start() if after else at
     return at
@@ -105,15 +106,15 @@ def _explain(error: Exception) -> str:
     return told[:1].lower() + told[1:]
 
 
-_TOKEN = re.compile(
+_TOKEN = compile_lazily(
     r"""(?P<gap>[\s\ufeff]+|//[^\n\r\u2028\u2029]*|/\*.*?\*/)"""
     r"""|(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
     r"""|(?P<mark>[{}\[\]:,])"""
     r"""|(?P<word>(?:(?!//|/\*)[^\s\ufeff{}\[\]:,"'])+)""",
     re.DOTALL,
 )
-_SAME_LINE = re.compile(r"(?:[ \t]|/\*[^\n\r]*?\*/)*(?P<comment>//[^\n\r\u2028\u2029]*)?")
-_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
+_SAME_LINE = compile_lazily(r"(?:[ \t]|/\*[^\n\r]*?\*/)*(?P<comment>//[^\n\r\u2028\u2029]*)?")
+_NAME = compile_lazily(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
 
 
 # Editing in place.
@@ -219,8 +220,8 @@ def _members(tokens: list[re.Match[str]], at: int) -> tuple[Node, int]:
 
 def _key(raw: str) -> str:
     if raw[0] not in "\"'":
-        return raw if "\\" not in raw else str(next(iter(pyjson5.decode(f"{{{raw}:0}}"))))
-    return raw[1:-1] if "\\" not in raw else str(pyjson5.decode(raw))
+        return raw if "\\" not in raw else str(next(iter(json5.decode(f"{{{raw}:0}}", 1))))
+    return raw[1:-1] if "\\" not in raw else str(json5.decode(raw, 1))
 
 
 def _find(node: Node, part: str | int) -> ObjectMember | None:

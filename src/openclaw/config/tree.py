@@ -5,10 +5,10 @@ import re
 from collections.abc import Collection
 from typing import Any, Literal
 
-import pyjson5
 from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.storage import json5
 
 Path = tuple[str | int, ...]
 
@@ -29,8 +29,8 @@ def parse_path(text: str) -> Path:
             if not found:
                 raise _bad(text, at)
             try:
-                parts.append(int(found[1]) if found[1] else str(pyjson5.decode(found[2])))
-            except pyjson5.Json5DecoderException:
+                parts.append(int(found[1]) if found[1] else str(json5.decode(found[2], 1)))
+            except json5.library().Json5DecoderException:
                 raise _bad(text, at) from None
         else:
             if parts:

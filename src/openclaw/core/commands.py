@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from openclaw.core.text import compile_lazily
+
 _ALIASES = {
     "elev": "elevated",
     "id": "whoami",
@@ -33,8 +35,8 @@ ROOT_DIRECTORIES = frozenset(
     " users var volumes".split()
 )
 """A message that begins with one of these speaks of a directory."""
-_COMMAND = re.compile(r"/([a-z][a-z_-]{0,31})(?:\s*:\s*|\s+|$)(.*)", re.IGNORECASE | re.DOTALL)
-_SHAPE = re.compile(r"/([a-z][a-z0-9_-]{0,39})(?=[\s:]|$)", re.IGNORECASE)
+_COMMAND = compile_lazily(r"/([a-z][a-z_-]{0,31})(?:\s*:\s*|\s+|$)(.*)", re.IGNORECASE | re.DOTALL)
+_SHAPE = compile_lazily(r"/([a-z][a-z0-9_-]{0,39})(?=[\s:]|$)", re.IGNORECASE)
 
 
 class SlashCommand(Struct, frozen=True):

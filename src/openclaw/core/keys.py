@@ -8,14 +8,15 @@ from typing import Literal, Protocol, cast
 from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.text import compile_lazily
 
-AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+AGENT_ID = compile_lazily(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 DEFAULT_AGENT = "main"
 MAIN = "main"
 MAX_KEY_CHARS = 512
 _SHAPE = f"a session key is 1 to {MAX_KEY_CHARS} printable characters, for example agent:main:main"
 
-_PLAIN = re.compile(r"[a-z0-9_.@+-]{1,128}\Z")
+_PLAIN = compile_lazily(r"[a-z0-9_.@+-]{1,128}\Z")
 
 ChatKind = Literal["direct", "group", "channel", "room"]
 _KINDS = ("direct", "group", "channel", "room")
@@ -24,15 +25,15 @@ NO_CHANNEL = frozenset(
     ("cron", "hook", "subagent", "acp", "node", "boot", "heartbeat", "explicit", "dashboard", "agent")
 )
 
-_THREAD = re.compile(r"(.+):thread:(.+)\Z", re.IGNORECASE | re.ASCII | re.DOTALL)
+_THREAD = compile_lazily(r"(.+):thread:(.+)\Z", re.IGNORECASE | re.ASCII | re.DOTALL)
 # A Signal group id is one segment; a Matrix room id contains colons and extends to the end.
-_OPAQUE = re.compile(
+_OPAQUE = compile_lazily(
     r"(?:^|:)(?:signal:group:(?P<signal>[^:]*)|matrix:(?:channel|group):(?P<matrix>.*))",
     re.IGNORECASE | re.ASCII | re.DOTALL,
 )
-_CRON_RUN = re.compile(r"cron:[^:]+:run:[^:]")
+_CRON_RUN = compile_lazily(r"cron:[^:]+:run:[^:]")
 # Control characters, lone surrogates, line separators and characters that reorder text in a terminal.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNPRINTABLE = compile_lazily("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class ChatRoute(Struct, frozen=True):

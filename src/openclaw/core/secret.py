@@ -4,6 +4,8 @@ import re
 from functools import lru_cache
 from typing import NoReturn
 
+from openclaw.core.text import compile_lazily
+
 REDACTED = "__OPENCLAW_REDACTED__"
 
 
@@ -50,7 +52,7 @@ def redact(text: str, *secrets: Secret | None) -> str:
 _COPY = r"(?:[~.-]?(?:bak|backup|old|orig|save|swp|copy|\d{1,8}))?"
 """What is put behind the name of a file to keep an earlier version."""
 _DATA = r"(?:ya?ml|json|toml|txt|env|ini|csv|xml|conf|cfg|properties)"
-_SECRET_NAMES = re.compile(
+_SECRET_NAMES = compile_lazily(
     # Directories.
     r"(?:^|/)(?:\.ssh|\.gnupg|\.aws|\.azure|\.kube|\.docker|\.password-store|credentials|keyrings|\.config/(?:gh|gcloud|hub|op"
     r"|doctl|rclone|pip)|\.terraform\.d|\.vault|\.oci|\.bluemix|\.chef|\.(?:mozilla|thunderbird)|(?:google-chrome|chromium"
@@ -68,7 +70,7 @@ _SECRET_NAMES = re.compile(
     rf"{_COPY}$",
     re.IGNORECASE,
 )
-_NOT_SECRET = re.compile(
+_NOT_SECRET = compile_lazily(
     r"(?:^|/)(?:[\w.-]*[.-](?:example|sample|template|dist|test|schema)(?:\.\w+)?|id_[a-z0-9]+\.(?:md|txt|py|csv)|[^/]*\.pub"
     r"|tokens?\.txt(?<=vocab/tokens\.txt)|(?:design[_-]?)tokens?\.json|pub(?:lic)?[^/]*\.(?:pem|key|asc))$",
     re.IGNORECASE,

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import pyjson5
 from msgspec import Struct
 
-from openclaw.core.text import head, sanitize_line
+from openclaw.core.text import compile_lazily, head, sanitize_line
+from openclaw.storage import json5
 
 MAX_CHARS = 65_536
 MAX_DEPTH = 16
@@ -15,9 +15,9 @@ MAX_NODES = 4_000
 
 Value = str | list["Value"] | dict[str, "Value"]
 
-_FENCE = re.compile(r"---[ \t]*\Z")
-_END = re.compile(r"(?:---|\.\.\.)[ \t]*\Z")
-_KEY = re.compile(r"""(?P<quote>["']?)(?P<key>[A-Za-z_][\w.-]*)(?P=quote)[ \t]*:(?:[ \t]+|\Z)""")
+_FENCE = compile_lazily(r"---[ \t]*\Z")
+_END = compile_lazily(r"(?:---|\.\.\.)[ \t]*\Z")
+_KEY = compile_lazily(r"""(?P<quote>["']?)(?P<key>[A-Za-z_][\w.-]*)(?P=quote)[ \t]*:(?:[ \t]+|\Z)""")
 _PLAIN_TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map"))
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 
@@ -181,8 +181,8 @@ def parse_mapping(value: Value | None) -> dict[str, Value]:
     if not isinstance(value, str) or not value.lstrip().startswith("{") or len(value) > MAX_CHARS:
         return {}
     try:
-        found = _plain(pyjson5.decode(value, MAX_DEPTH))
-    except pyjson5.Json5Exception:
+        found = _plain(json5.decode(value, MAX_DEPTH))
+    except json5.library().Json5Exception:
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -211,10 +211,10 @@ def _reason(error: Exception) -> str:
 
 MAX_ITEMS = 64
 OSES = ("darwin", "linux", "win32")
-BIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\Z")
-ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
+BIN = compile_lazily(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\Z")
+ENV = compile_lazily(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 
-_SPACE = re.compile(r"\s+")
+_SPACE = compile_lazily(r"\s+")
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 

@@ -13,7 +13,8 @@ from typing import Any, Literal
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, Unavailable
 from openclaw.process.tasks import SystemClock
-from openclaw.protocol.client import CallFailed, CallTimeout, ConnectionLost, EventGap, GatewayClient
+from openclaw.protocol.client import EventGap, GatewayClient
+from openclaw.protocol.connect_request import CallFailed, CallTimeout, ConnectionLost
 from openclaw.version import __version__
 
 try:

@@ -81,9 +81,8 @@ from openclaw.workspace.history import WorkspaceHistories
 from openclaw.workspace.pins import BootstrapPins
 
 if TYPE_CHECKING:
-    from starlette.routing import BaseRoute
-
     from openclaw.gateway.cluster.service import ClusterService
+    from openclaw.gateway.http.web import BaseRoute
 
 
 def gateway_event(app: App, action: str, reason: str = "", restart_ms: int | None = None) -> HookEvent:
@@ -311,7 +310,7 @@ class ClientApi:
         yield tools_rpc.tool_methods(sessions, app.plugins, toolset, app.preparer, live.agents, live.tools)
         yield tools_rpc.lend_methods(sessions, app.preparer, toolset)
         yield tools_rpc.offer_methods(offered)
-        yield sessions_rpc.transcript_methods(sessions, app.lifecycle, runs, app.index)
+        yield sessions_rpc.transcript_methods(sessions, app.lifecycle, runs, app.index, app.home.state)
         yield prompt_rpc.prompt_methods(
             sessions,
             app.archive,
@@ -366,6 +365,7 @@ class ClientApi:
         if secret != self._secret or exposure.proxy != self._proxy:
             # From here on the old secret opens nothing, and whoever came in with it is shown out.
             self._secret, self._proxy = secret, exposure.proxy
+            self._launch.expect(exposure.credential)
             closed = self.connections.withdraw(GatewayAuthChanged())
             log.info("the gateway's credential changed; closed %d connection(s)", closed)
         told = {"path": str(change.loaded.path), "hash": change.loaded.hash, "ts": millis(self._launch.clock)}

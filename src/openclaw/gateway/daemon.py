@@ -24,15 +24,15 @@ from openclaw.config.load import LoadedConfig, save_last_good
 from openclaw.config.settings import ConnectionLimitSettings, GatewaySettings
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.gateway import exposure as gateway_exposure
-from openclaw.gateway import process
+from openclaw.gateway import running
 from openclaw.gateway.exposure import Exposure, ExposureOptions
 from openclaw.gateway.http.admission import ConnectionLimits, fit_descriptors
 from openclaw.gateway.launch import Compose, Control, GatewayLaunch, GatewayParts, hide_environment, log_progress
 from openclaw.gateway.logs import DailyFile, LogFiles, Logs
-from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS, WAIT_SECONDS, GatewayLock, hold_gateway_lock
 from openclaw.gateway.reload import Reload, Reloader
+from openclaw.gateway.running import RESTART_SECONDS, STOP_SECONDS, WAIT_SECONDS, GatewayLock, hold_gateway_lock
 from openclaw.gateway.server import Server, ServerLimits, serving
-from openclaw.gateway.status import CrashHistory, SafeModeVerdict
+from openclaw.gateway.state import CrashHistory, SafeModeVerdict
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.security.redaction import Redactor, secret_variables, secrets_in
@@ -112,7 +112,7 @@ def run(options: DaemonOptions, environment: Environment, compose: Compose) -> N
     state = environment.home.state
     make_state_dir(state)
     if options.force:
-        process.stop(state, options.stop_seconds)
+        running.stop(state, options.stop_seconds)
     hide_environment()
     with hold_gateway_lock(state, __version__, options.lock_seconds) as lock:
         asyncio.run(_lives(options, environment, compose, lock))
@@ -201,7 +201,9 @@ class _Life:
         async with serving(sockets, _host_rules(settings, exposure), limits=limits, encryption=encryption) as server:
             fingerprint = server.fingerprint = shown.fingerprint if shown else ""
             # The last host is loopback: local clients have more rights than those over the network.
-            self._lock.describe(port=server.port, address=exposure.hosts[-1], fingerprint=fingerprint)
+            self._lock.describe(
+                port=server.port, address=exposure.hosts[-1], fingerprint=fingerprint, credential=exposure.credential
+            )
             verdict = starts.begin()
             launch = GatewayLaunch(
                 environment=self._environment,
@@ -213,6 +215,7 @@ class _Life:
                 control=self._control,
                 clock=SystemClock(),
                 report=log_progress,
+                expect=self._lock.expect,
                 safe=self._options.safe_mode == "on" or (verdict.safe and self._options.safe_mode == "auto"),
             )
             self._greet(exposure, server, verdict, launch.safe)

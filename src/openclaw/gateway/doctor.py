@@ -25,9 +25,9 @@ from openclaw.core.progress import Report, no_report, reported
 from openclaw.core.text import utf16_length
 from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway.exposure import LEAST_SECRET, ExposureOptions, decide
-from openclaw.gateway.process import running_gateway
-from openclaw.gateway.state import open_server
-from openclaw.gateway.status import CRASHES, CrashHistory, judge, service_manager
+from openclaw.gateway.running import running_gateway
+from openclaw.gateway.state import CRASHES, CrashHistory, judge, open_server
+from openclaw.gateway.status import service_manager
 from openclaw.models import registry
 from openclaw.models.model_set import build_model_set
 from openclaw.models.profiles import ProfileStore

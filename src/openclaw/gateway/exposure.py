@@ -14,6 +14,7 @@ from msgspec import Struct
 from openclaw.config.settings import AuthMode, Bind, GatewaySettings
 from openclaw.core.errors import ConfigError, Conflict, StateError
 from openclaw.core.secret import Secret
+from openclaw.gateway.running import Credential, own_token, token_path
 from openclaw.protocol.auth import secret_kind
 from openclaw.protocol.peer import ProxyRules, host_name, is_loopback, origin_host, parse_address
 from openclaw.protocol.scopes import SCOPES
@@ -54,6 +55,11 @@ class Exposure(Struct, frozen=True, kw_only=True):
     def local(self) -> bool:
         """Whether only this machine can reach it."""
         return all(is_loopback(host) for host in self.hosts)
+
+    @property
+    def credential(self) -> Credential:
+        """What our own commands present."""
+        return "none" if self.mode == "none" else "" if self.secret is not None else "own-token"
 
 
 def decide(settings: GatewaySettings, environ: Mapping[str, str], wishes: ExposureOptions) -> Exposure:
@@ -240,10 +246,6 @@ def host_allowed(host: str, known: HostRules) -> bool:
 # The token.
 
 
-def token_path(state: Path) -> Path:
-    return state / "credentials" / "gateway.token"
-
-
 def shared_secret(exposure: Exposure, state: Path) -> Secret | None:
     """The secret clients present; generates the token at first need. None when none is required."""
     if exposure.mode == "none" or exposure.secret is not None:
@@ -255,20 +257,6 @@ def shared_secret(exposure: Exposure, state: Path) -> Secret | None:
         except OSError as error:
             raise StateError(f"cannot keep a token in {path}: {error.strerror}") from error
     return own_token(state)
-
-
-def own_token(state: Path) -> Secret | None:
-    """The token, when it has been generated."""
-    path = token_path(state)
-    try:
-        text = path.read_text().strip()
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise StateError(f"cannot read {path}: {error}") from error
-    if len(text) < 32:
-        raise StateError(f"{path} is damaged: delete it, a new one is made")
-    return Secret(text)
 
 
 # Listening.

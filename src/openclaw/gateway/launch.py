@@ -17,11 +17,11 @@ from openclaw.core.progress import Report, no_report
 from openclaw.core.secret import Secret
 from openclaw.gateway.connections import Transport
 from openclaw.gateway.exposure import Exposure, ExposureOptions
+from openclaw.gateway.running import Credential
 from openclaw.process.environment import Environment
 
 if TYPE_CHECKING:
-    from starlette.routing import BaseRoute
-
+    from openclaw.gateway.http.web import BaseRoute
     from openclaw.gateway.reload import Reload
     from openclaw.gateway.server import Server
 
@@ -105,6 +105,10 @@ def log_progress(what: str, done: int, total: int) -> None:
         log.info("%s: %d of %d", what, done, total)
 
 
+def expect_nobody(credential: Credential) -> None:
+    """For a gateway without a port: nobody comes."""
+
+
 class GatewayLaunch(Struct, frozen=True, kw_only=True):
     """What a composition is given."""
 
@@ -123,6 +127,8 @@ class GatewayLaunch(Struct, frozen=True, kw_only=True):
     """Start without channels, plugins and cron."""
     report: Report = no_report
     """Hears how far the start is, when it takes long."""
+    expect: Callable[[Credential], None] = expect_nobody
+    """Hears which credential our own commands have to present, when that changes."""
     background: bool = True
     """Whether anything happens by itself: channels, jobs, heartbeats, and runs that another process left unfinished.
     Without it the tools that need a gateway that goes on (sessions, sub-agents, cron) are not offered."""

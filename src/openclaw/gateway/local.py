@@ -20,7 +20,8 @@ from openclaw.gateway.serve import compose
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.protocol import memory
-from openclaw.protocol.client import ConnectOptions, GatewayClient
+from openclaw.protocol.client import GatewayClient
+from openclaw.protocol.connect_request import ConnectOptions
 from openclaw.protocol.scopes import SCOPES
 from openclaw.version import __version__
 

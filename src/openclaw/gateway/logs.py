@@ -42,7 +42,7 @@ LEVELS = {
 }
 _NAMES = {logging.CRITICAL: "fatal", logging.WARNING: "warn", 5: "trace"}
 _COLOURS = {"fatal": "31", "error": "31", "warn": "33", "debug": "2", "trace": "2"}
-_QUIET = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "websockets", "httpcore2", "httpx2", "asyncio")
+_QUIET = ("websockets", "httpcore2", "httpx2", "asyncio")
 
 Style = Literal["pretty", "compact", "json"]
 

@@ -1,4 +1,4 @@
-"""The gateway's process: its lock, start in the background, stop and health."""
+"""The gateway's process: start in the background, restart and health."""
 
 import http.client
 import json
@@ -8,109 +8,17 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from openclaw.core.errors import Conflict, StateError
-from openclaw.storage.locks import Holder, KernelLock
+from openclaw.core.errors import StateError
+from openclaw.gateway.running import POLL_SECONDS, RunningGateway, reachable, running_gateway, send
 
-# The lock.
-
-WAIT_SECONDS = 5.0
-"""Long enough for the last gateway to close its files after it was told to stop."""
-OWNER = "gateway"
-LOOKS = 30
-
-
-class RunningGateway(Holder, frozen=True, rename="camel", omit_defaults=True):
-    """The gateway that holds the lock; the port is 0 until it listens."""
-
-    port: int = 0
-    address: str = "127.0.0.1"
-    version: str = ""
-    fingerprint: str = ""
-    """SHA-256 of its certificate in hexadecimal; empty without TLS."""
-
-
-class AlreadyRunning(Conflict):
-    """Another gateway holds this state directory."""
-
-
-def lock_path(state: Path) -> Path:
-    return state / "gateway.lock"
-
-
-class GatewayLock:
-    """The lock, held; `describe` writes where we can be reached."""
-
-    def __init__(self, path: Path, holder: RunningGateway) -> None:
-        self._path = path
-        self.holder = holder
-
-    def describe(self, *, port: int, address: str, fingerprint: str = "") -> None:
-        self.holder = msgspec.structs.replace(self.holder, port=port, address=address, fingerprint=fingerprint)
-        # In place: a renamed file would be another lock. The new text is never shorter than what counts.
-        with suppress(OSError), self._path.open("r+b") as file:
-            file.write(msgspec.json.encode(self.holder))
-            file.truncate()
-
-
-@contextmanager
-def hold_gateway_lock(state: Path, version: str, seconds: float = WAIT_SECONDS) -> Iterator[GatewayLock]:
-    """Holds the lock of `state`; raises `AlreadyRunning` when another gateway does."""
-    lock = KernelLock(lock_path(state))
-    holder = RunningGateway(pid=os.getpid(), created_at=round(time.time() * 1000), owner=OWNER, version=version)
-    if not lock.wait(holder, seconds):
-        found = _read(lock.path)
-        who = f" (pid {found.pid})" if found else ""
-        raise AlreadyRunning(
-            f"gateway already running{who}; lock timeout after {round(seconds * 1000)} ms. Stop it with"
-            " openclaw gateway stop, or replace it with openclaw gateway run --force"
-        )
-    with lock:
-        yield GatewayLock(lock.path, holder)
-
-
-def running_gateway(state: Path) -> RunningGateway | None:
-    """The gateway that holds `state` now; the file of a dead one does not count."""
-    path = lock_path(state)
-    if not path.exists():
-        return None
-    found: RunningGateway | None = None
-    # Other readers may hold the lock briefly, and the text may be half rewritten for an instant.
-    for _ in range(LOOKS):
-        probe = KernelLock(path)
-        if probe.take(Holder(pid=os.getpid(), created_at=round(time.time() * 1000), owner="probe")):
-            probe.release()
-            return None
-        found = _read(path)
-        if found is not None and found.owner == OWNER:
-            return found
-        time.sleep(0.01)
-    return found
-
-
-def _read(path: Path) -> RunningGateway | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=RunningGateway)
-    except (OSError, ValueError):
-        return None
-
-
-# Start and stop.
-
-STOP_SECONDS = 30.0
-"""How long runs in progress may go on after the gateway was told to stop."""
-RESTART_SECONDS = 315.0
-"""The same for a restart, which nobody waits for."""
-POLL_SECONDS = 0.05
 START_SECONDS = 30.0
-KILL_SECONDS = 5.0
 
 
 class GatewayHealth(Struct, frozen=True, kw_only=True):
@@ -152,11 +60,6 @@ def _connection(gateway: RunningGateway, timeout: float) -> http.client.HTTPConn
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return http.client.HTTPSConnection(host, gateway.port, timeout=timeout, context=context)
-
-
-def reachable(address: str) -> str:
-    """The address to connect to for a gateway that listens on `address`."""
-    return "127.0.0.1" if address in ("0.0.0.0", "::", "") else address  # noqa: S104
 
 
 def boot_log(state: Path) -> Path:
@@ -214,43 +117,6 @@ def _said(path: Path) -> str:
     with suppress(OSError):
         return path.read_text(errors="replace").strip().removeprefix("error: ")[-2_000:]
     return ""
-
-
-def stop(state: Path, seconds: float) -> RunningGateway | None:
-    """Stops the gateway of `state`; kills it after `seconds`. None when there was none."""
-    found = running_gateway(state)
-    if found is None:
-        return None
-    if found.pid <= 0:
-        raise StateError("a gateway is running, but its lock does not say which process it is")
-    send(found, signal.SIGTERM)
-    if not gone(state, found, seconds + KILL_SECONDS):
-        send(found, getattr(signal, "SIGKILL", signal.SIGTERM))
-        if not gone(state, found, KILL_SECONDS):
-            raise StateError(f"process {found.pid} does not end: stop it yourself")
-    return found
-
-
-def send(to: RunningGateway, number: signal.Signals) -> None:
-    """Sends a signal to a gateway; harmless when it has just ended."""
-    try:
-        os.kill(to.pid, number)
-    except ProcessLookupError:
-        pass
-    except PermissionError as error:
-        raise StateError(f"process {to.pid} belongs to somebody else: it cannot be stopped from here") from error
-
-
-def gone(state: Path, before: RunningGateway, seconds: float) -> bool:
-    """Waits until the gateway that was there has released its lock."""
-    deadline = time.monotonic() + seconds
-    while True:
-        now = running_gateway(state)
-        if now is None or now.pid != before.pid:
-            return True
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(POLL_SECONDS)
 
 
 def restart_gateway(state: Path, before: RunningGateway, seconds: float) -> RunningGateway:

@@ -15,8 +15,8 @@ from msgspec import Meta
 
 from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, resolve_agent
 from openclaw.channels.status import ChannelReports
+from openclaw.config.summary import describe_home
 from openclaw.core.settings import Live
-from openclaw.gateway import doctor
 from openclaw.gateway.app import App
 from openclaw.gateway.connections import Connections, Presence
 from openclaw.gateway.logs import LogFiles, LogTail, newest, tail
@@ -139,7 +139,14 @@ def system_methods(
         listed = await sessions.list()
         agents = agent_ids(agents_settings.current)
         counts = Counter(each["agentId"] for each in listed)
+        projection: dict[str, Any] = {}
+        if params.include_cli_projection and caller.may(ADMIN):
+            models = app.models.model_set(default_agent(agents_settings.current))
+            projection["cliProjection"] = describe_home(
+                app.environment, app.live.current, models, await app.index.list()
+            )
         return {
+            **projection,
             "runtimeVersion": __version__,
             "heartbeat": {"defaultAgentId": default_agent(agents_settings.current), "agents": []},
             "channelSummary": [] if params.include_channel_summary is False else await channels.summary(),
@@ -183,10 +190,10 @@ def system_methods(
         return await asyncio.to_thread(_examine, app.environment, params)
 
     async def audit_security(params: SecurityAuditParams, caller: Caller) -> Any:
-        return await asyncio.to_thread(_audit, app.environment, deep=bool(params.deep))
+        return await asyncio.to_thread(_examine, app.environment, security=True, deep=bool(params.deep))
 
     async def repair_security(params: DoctorRepairParams, caller: Caller) -> Any:
-        return await asyncio.to_thread(_audit, app.environment, params)
+        return await asyncio.to_thread(_examine, app.environment, params, security=True)
 
     async def tail_log(params: LogsTailParams, caller: Caller) -> Any:
         path = newest(logs) or state_dir / "logs" / "openclaw.log"
@@ -209,23 +216,11 @@ def system_methods(
     ]
 
 
-def _examine(environment: Environment, agreed: DoctorRepairParams | None = None) -> dict[str, Any]:
-    """What `openclaw doctor` finds, after a repair that was agreed to."""
-    if agreed is not None:
-        doctor.apply_repair(doctor.run_checks(doctor.collect_context(environment)), agreed.check_id, agreed.plan)
-    scene = doctor.collect_context(environment)
-    return doctor.report(scene, doctor.run_checks(scene))
-
-
-def _audit(environment: Environment, agreed: DoctorRepairParams | None = None, *, deep: bool = False) -> dict[str, Any]:
-    """What `openclaw security audit` finds, after a repair that was agreed to."""
+def _examine(environment: Environment, agreed: DoctorRepairParams | None = None, **what: bool) -> dict[str, Any]:
     # Here, because nobody asks for it most of the time, and it reads every part's settings.
-    from openclaw.gateway.audit.service import audit
+    from openclaw.gateway.audit.service import examine
 
-    if agreed is not None:
-        doctor.apply_repair(audit(doctor.collect_context(environment)), agreed.check_id, agreed.plan)
-    scene = doctor.collect_context(environment)
-    return doctor.report(scene, audit(scene, deep=deep))
+    return examine(environment, (agreed.check_id, agreed.plan) if agreed else None, **what)
 
 
 async def snapshot(app: App, services: Services, channels: ChannelReports, *, probe: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The web server: uvicorn and starlette on our sockets. The one file that knows them.
+"""The web server: HTTP and WebSockets on our sockets, with the service's routes behind them.
 
 It accepts connections at once and answers health checks itself; everything else waits for an `HttpService`.
 """
@@ -9,32 +9,37 @@ import errno
 import logging
 import socket
 import ssl
-import struct
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-import uvicorn
 from msgspec import Struct, structs
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from openclaw.gateway.connections import attend
 from openclaw.gateway.exposure import HostRules, host_allowed
 from openclaw.gateway.http.admission import BODY_RATE, Admission, ConnectionLimits, Slot, Stage
+from openclaw.gateway.http.protocol import ServedConnection
+from openclaw.gateway.http.web import (
+    ASGIApp,
+    HTTPException,
+    JSONResponse,
+    Message,
+    PlainTextResponse,
+    Receive,
+    Request,
+    Router,
+    Scope,
+    Send,
+    WebResponse,
+)
+from openclaw.gateway.http.websocket import WebSocketConnection, handshake
 from openclaw.gateway.launch import HttpService as HttpService
-from openclaw.protocol.connection import Disconnected
-from openclaw.protocol.frames import CLOSE_NORMAL, close_reason
 from openclaw.protocol.peer import Peer, authenticate_by_proxy, is_loopback, is_one_of, origin_problem
 
 TRY_LATER = 1013
+_RESTARTS = 1012
 
 log = logging.getLogger("openclaw.gateway.server")
 
@@ -69,7 +74,7 @@ class ServerFront:
     def offer(self, service: HttpService) -> None:
         """Starts serving requests."""
         self._service = service
-        self._http = Starlette(routes=list(service.routes))
+        self._http = Router(list(service.routes))
         self.failing = ()
         self._ready.set()
 
@@ -89,13 +94,22 @@ class ServerFront:
         self._ready.clear()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            await self._websocket(scope, receive, send)
-        elif scope["type"] == "http":
-            answer = await self._answer(scope)
-            await (answer or self._http or _starting())(scope, self._bounded(receive), send)
+        started = False
 
-    async def _answer(self, scope: Scope) -> Response | None:
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        answer = await self._answer(scope)
+        try:
+            await (answer or self._http or _starting())(scope, self._bounded(receive), watched)
+        except HTTPException as error:
+            if started:
+                raise
+            await error.response()(scope, receive, send)
+
+    async def _answer(self, scope: Scope) -> WebResponse | None:
         """What we answer ourselves; None when the service is to answer."""
         peer = self.peer(scope)
         if not host_allowed(peer.host, self.host_rules):
@@ -112,11 +126,10 @@ class ServerFront:
                 return self._readiness(peer)
         length = _headers(scope).get("content-length", "")
         if length.isdecimal() and int(length) > self._limits.body_bytes:
-            error = _body_too_large(self._limits.body_bytes)
-            return PlainTextResponse(error.detail, status_code=error.status_code, headers=error.headers)
+            return _body_too_large(self._limits.body_bytes).response()
         return None if await self._is_ready() else _starting()
 
-    def _readiness(self, peer: Peer) -> Response:
+    def _readiness(self, peer: Peer) -> WebResponse:
         ready = not self.failing
         told: dict[str, Any] = {"ready": ready}
         if peer.local:
@@ -145,21 +158,14 @@ class ServerFront:
 
         return bounded
 
-    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        peer = self.peer(scope)
-        await receive()
-        if not host_allowed(peer.host, self.host_rules):
-            log.warning("refused a WebSocket from %s: it asked for the host %r", peer.remote_ip, peer.host[:100])
-            await send({"type": "websocket.close", "code": 1008})
-            return
-        await send({"type": "websocket.accept"})
-        transport = SocketTransport(peer, scope["state"][_SOCKET])
+    async def attend(self, socket: WebSocketConnection) -> None:
+        """Serves one WebSocket to its end."""
         if not await self._is_ready() or self._service is None:
-            transport.close(TRY_LATER, "the gateway is not ready: try again")
+            socket.close(TRY_LATER, "the gateway is not ready: try again")
             return
         self.connections += 1
         try:
-            await attend(self._service.connection, transport)
+            await attend(self._service.connection, socket)
         finally:
             self.connections -= 1
 
@@ -187,7 +193,7 @@ def _all_headers(scope: Scope) -> list[tuple[str, str]]:
     return [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
 
 
-def _refusal(status: int, message: str) -> Response:
+def _refusal(status: int, message: str) -> WebResponse:
     return JSONResponse({"error": {"message": message, "type": "forbidden"}}, status_code=status)
 
 
@@ -205,7 +211,7 @@ async def read_body(request: Request, limit: int) -> bytes:
     return bytes(data)
 
 
-def _starting() -> Response:
+def _starting() -> WebResponse:
     return PlainTextResponse("the gateway is not ready: try again\n", status_code=503, headers={"retry-after": "1"})
 
 
@@ -226,127 +232,57 @@ class Server:
         return f"{'https' if self.encrypted else 'http'}://{host}:{self.port}"
 
 
-_SOCKET, _PLACE = "socket", "place"
-_TEXT = 0x81
-"""A text message in one frame."""
-
-
-def _framed(message: bytes) -> bytes:
-    """A text message as the frame a server sends: not masked, not compressed."""
-    size = len(message)
-    if size < 126:
-        return struct.pack("!BB", _TEXT, size) + message
-    if size < 65_536:
-        return struct.pack("!BBH", _TEXT, 126, size) + message
-    return struct.pack("!BBQ", _TEXT, 127, size) + message
-
-
-def _socket_kind(goodbye: float) -> type[asyncio.Protocol]:
-    """The WebSocket protocol class, whose close takes at most `goodbye` seconds."""
-
-    class Socket(WebSocketsSansIOProtocol):
-        """Reachable from the ASGI application, for what ASGI does not offer."""
-
-        goodbye_seconds = goodbye
-
-        def __init__(self, *args: Any, **named: Any) -> None:
-            super().__init__(*args, **named)
-            self.place: _Place = self.app_state[_PLACE]
-            self.app_state = {**self.app_state, _SOCKET: self}
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self.place.leave()
-            super().connection_lost(exc)
-
-    return Socket
-
-
-class SocketTransport:
-    """A WebSocket as a `Transport`. Events go to many sockets, and none may wait for another."""
-
-    def __init__(self, peer: Peer, socket: Any) -> None:
-        self.peer = peer
-        self.closed = False
-        self._socket = socket
-
-    @property
-    def buffered(self) -> int:
-        size: int = self._socket.transport.get_write_buffer_size()
-        return size
-
-    def established(self) -> None:
-        self._socket.place.move("open")
-
-    async def receive(self) -> str | bytes:
-        message = await self._socket.receive()
-        if message["type"] != "websocket.receive":
-            self.closed = True
-            raise Disconnected(message.get("code") or 1006, message.get("reason") or "")
-        text = message.get("text")
-        found: str | bytes = text if text is not None else message["bytes"]
-        return found
-
-    async def send(self, data: bytes) -> None:
-        self.post((data,))
-        await self._socket.writable.wait()
-        if self._socket.disconnected:
-            self.closed = True
-            raise Disconnected
-
-    def post(self, messages: Sequence[bytes]) -> None:
-        # Frames of ours and of the library may alternate: without extensions it keeps no account of them.
-        if self.closed or self._is_closing():
-            self.closed = True
-            raise Disconnected
-        self._socket.transport.write(b"".join(map(_framed, messages)))
-
-    def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None:
-        """Sends a close frame without waiting for a client that does not read, and closes a little later."""
-        if self.closed or self._is_closing():
-            self.closed = True
-            return
-        self.closed = True
-        socket, reason = self._socket, close_reason(reason)
-        socket.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
-        socket.conn.send_close(code, reason)
-        socket.transport.write(b"".join(socket.conn.data_to_send()))
-        socket.close_sent = True
-        if socket.read_paused:
-            socket.read_paused = False
-            socket.transport.resume_reading()
-        # No closing handshake: it would wait for a client that never reads what is already in the buffer.
-        socket.close_timer = socket.loop.call_later(socket.goodbye_seconds, socket.transport.abort)
-
-    def _is_closing(self) -> bool:
-        return bool(self._socket.close_sent or self._socket.transport.is_closing())
-
-
 class _Place(Slot):
     """A connection, what closes it, and the timer that runs while it keeps us waiting."""
 
-    def __init__(self, address: str, *, counted: bool, admission: "Admission[_Place]") -> None:
+    def __init__(self, address: str, *, counted: bool, engine: "_Engine") -> None:
         super().__init__(address, counted=counted)
         self.transport: asyncio.Transport | None = None
         self.starting: asyncio.Task[None] | None = None
-        self._admission = admission
+        self._engine = engine
         self._timer: asyncio.TimerHandle | None = None
 
-    def move(self, stage: Stage) -> None:
-        """Another stage; only a silent connection has a deadline here."""
-        self._set_timer(self._admission.limits.header_seconds if stage == "silent" else None)
-        if (victim := self._admission.move(self, stage)) is not None:
-            victim.abort()
+    @property
+    def application(self) -> ASGIApp:
+        return self._engine.front
 
-    def stall(self, stalled: bool) -> None:
-        """The client stopped reading, or reads again."""
+    def enters(self, connection: ServedConnection) -> None:
+        self.transport = connection.transport
+        self._engine.connections.add(connection)
+        self.move("silent")
+
+    def waits(self) -> None:
+        self.move("silent")
+
+    def answers(self) -> None:
+        self.move("open")
+
+    def establish(self) -> None:
+        self.move("open")
+
+    def stalls(self, stalled: bool) -> None:
         if stalled:
-            self._set_timer(self._admission.limits.write_seconds)
+            self._set_timer(self._engine.limits.connections.write_seconds)
         else:
             self.move(self.stage)
 
-    def leave(self) -> None:
+    def upgrades(self, connection: ServedConnection, scope: Scope, rest: bytes) -> None:
+        self.move("greeting")
+        self._engine.upgrade(self, connection, scope, rest)
+
+    def leaves(self, connection: ServedConnection | WebSocketConnection) -> None:
         self._set_timer(None)
-        self._admission.leave(self)
+        self._engine.leave(connection)
+        self._engine.admission.leave(self)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._engine.start(work)
+
+    def move(self, stage: Stage) -> None:
+        """Another stage; only a silent connection has a deadline here."""
+        self._set_timer(self._engine.limits.connections.header_seconds if stage == "silent" else None)
+        if (victim := self._engine.admission.move(self, stage)) is not None:
+            victim.abort()
 
     def abort(self) -> None:
         self._set_timer(None)
@@ -362,46 +298,6 @@ class _Place(Slot):
         self._timer = None if seconds is None else loop.call_later(seconds, self.abort)
 
 
-class _HttpConnection(H11Protocol):
-    """HTTP on one connection, which tells its place how far it has got."""
-
-    def __init__(self, place: _Place, config: uvicorn.Config, server: uvicorn.Server) -> None:
-        super().__init__(config, server.server_state, {**server.lifespan.state, _PLACE: place})
-        self._place = place
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._place.transport = transport
-        super().connection_made(transport)
-        self._place.move("silent")
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._place.leave()
-        super().connection_lost(exc)
-
-    def handle_events(self) -> None:
-        super().handle_events()
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._place.move("open")
-
-    def on_response_complete(self) -> None:
-        # Not after it: what was sent ahead may already be the next request. And data that comes does not stop this
-        # timer as it does the server's own, or a body that drips on after its answer would hold the connection.
-        self._place.move("silent")
-        super().on_response_complete()
-
-    def handle_websocket_upgrade(self, event: Any) -> None:
-        self._place.move("greeting")
-        super().handle_websocket_upgrade(event)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._place.stall(True)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._place.stall(False)
-
-
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_PAUSE = 0.1
 _AT_ONCE = 32
@@ -413,27 +309,51 @@ _BUSY = (
 )
 
 
-class _Acceptor:
-    """Accepts connections while there is room; without it, somebody who keeps us waiting makes it."""
+def _refused(status: str, why: str) -> bytes:
+    """An answer to a request for a WebSocket that gets none."""
+    head = f"HTTP/1.1 {status}\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: {len(why)}\r\n\r\n"
+    return (head + why).encode("ascii")
 
-    def __init__(self, front: ServerFront, limits: ConnectionLimits, encryption: ssl.SSLContext | None) -> None:
-        self._admission: Admission[_Place] = Admission(limits)
-        self._front = front
+
+class _Engine:
+    """The connections: accepts them while there is room, pings the quiet ones, and ends them all."""
+
+    def __init__(
+        self,
+        front: ServerFront,
+        sockets: Sequence[socket.socket],
+        limits: ServerLimits,
+        encryption: ssl.SSLContext | None,
+    ) -> None:
+        self.down = asyncio.Event()
+        self.front = front
+        self.limits = limits
+        self.admission: Admission[_Place] = Admission(limits.connections)
+        self.connections: set[ServedConnection | WebSocketConnection] = set()
         self._encryption = encryption
-        self._listening: set[socket.socket] = set()
+        self._group = asyncio.TaskGroup()
+        self._listening = set(sockets)
         self._starting: set[asyncio.Task[None]] = set()
+        self._answers: set[asyncio.Task[None]] = set()
+        self._beat: asyncio.TimerHandle | None = None
+        self._quiet = asyncio.Event()
+        """Set when there is no connection and no answer any more."""
         self._said = float("-inf")
 
-    def listen(
-        self, listening: socket.socket, make: Callable[[_Place], asyncio.Protocol], group: asyncio.TaskGroup
-    ) -> None:
-        """Accepts connections of one socket, until `stop`."""
-        self._listening.add(listening)
-        asyncio.get_running_loop().add_reader(listening, self._accept, listening, make, group)
+    async def run(self) -> None:
+        """Serves until it is `down`."""
+        async with self._group:
+            for one in self._listening:
+                self._listen(one)
+            await self.down.wait()
+            await self._stop()
 
-    def _accept(
-        self, listening: socket.socket, make: Callable[[_Place], asyncio.Protocol], group: asyncio.TaskGroup
-    ) -> None:
+    # Accepting.
+
+    def _listen(self, listening: socket.socket) -> None:
+        asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
         for _ in range(_AT_ONCE):
             try:
                 connection, (address, *_) = listening.accept()
@@ -442,17 +362,17 @@ class _Acceptor:
             except OSError as error:
                 if error.errno not in _EXHAUSTED:
                     raise
-                self._pause(listening, make, group)
+                self._pause(listening)
                 return
             connection.setblocking(False)
-            place = _Place(address, counted=self._is_counted(address), admission=self._admission)
-            room, victim = self._admission.enter(place)
+            place = _Place(address, counted=self._is_counted(address), engine=self)
+            room, victim = self.admission.enter(place)
             if victim is not None or not room:
                 self._say("there are too many")
             if victim is not None:
                 victim.abort()
             if room:
-                place.starting = group.create_task(self._start(connection, place, make))
+                place.starting = self._group.create_task(self._start(connection, place))
                 self._starting.add(place.starting)
                 place.starting.add_done_callback(partial(self._has_started, connection, place))
             else:
@@ -460,27 +380,21 @@ class _Acceptor:
                     connection.send(_BUSY)
                 connection.close()
 
-    def _pause(
-        self, listening: socket.socket, make: Callable[[_Place], asyncio.Protocol], group: asyncio.TaskGroup
-    ) -> None:
+    def _pause(self, listening: socket.socket) -> None:
         """Makes room when there are no descriptors, and accepts again a moment later."""
-        for each in self._admission.make_room():
+        for each in self.admission.make_room():
             each.abort()
         self._say("there are no file descriptors left")
         loop = asyncio.get_running_loop()
         loop.remove_reader(listening)
-        loop.call_later(
-            _EXHAUSTED_PAUSE, lambda: self.listen(listening, make, group) if listening in self._listening else None
-        )
+        loop.call_later(_EXHAUSTED_PAUSE, lambda: self._listen(listening) if listening in self._listening else None)
 
-    async def _start(
-        self, connection: socket.socket, place: _Place, make: Callable[[_Place], asyncio.Protocol]
-    ) -> None:
+    async def _start(self, connection: socket.socket, place: _Place) -> None:
         """Makes the connection's protocol, after the handshake of an encrypted one."""
-        seconds = self._admission.limits.header_seconds if self._encryption else None
+        seconds = self.limits.connections.header_seconds if self._encryption else None
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: make(place), connection, ssl=self._encryption, ssl_handshake_timeout=seconds
+                partial(ServedConnection, place), connection, ssl=self._encryption, ssl_handshake_timeout=seconds
             )
         except OSError as error:  # also an encryption that the client cannot do
             log.debug("a connection from %s did not begin: %s", place.address, error)
@@ -488,59 +402,99 @@ class _Acceptor:
     def _has_started(self, connection: socket.socket, place: _Place, task: asyncio.Task[None]) -> None:
         # Not in the task: one that is cancelled before its first step never gets there.
         self._starting.discard(task)
+        place.starting = None
         if place.transport is None:
             connection.close()
-            place.leave()
-
-    def stop(self) -> None:
-        """Accepts no more, and gives up connections that have not begun."""
-        for listening in self._listening:
-            asyncio.get_running_loop().remove_reader(listening)
-        self._listening.clear()
-        for task in self._starting:
-            task.cancel()
+            self.admission.leave(place)
 
     def _is_counted(self, address: str) -> bool:
-        return not is_loopback(address) and not is_one_of(address, self._front.host_rules.proxies)
+        return not is_loopback(address) and not is_one_of(address, self.front.host_rules.proxies)
 
     def _say(self, why: str) -> None:
         now = time.monotonic()
         if now - self._said > _SAY_AGAIN:
             self._said = now
-            log.warning("connections are turned away: %s (%d so far)", why, self._admission.turned_away)
+            log.warning("connections are turned away: %s (%d so far)", why, self.admission.turned_away)
 
+    # Serving.
 
-class _Uvicorn(uvicorn.Server):
-    """uvicorn without its signal handlers and its timer: the daemon owns the signals, and an idle server stays idle."""
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._group.create_task(work)
+        self._answers.add(task)
+        task.add_done_callback(self._has_answered)
 
-    def __init__(self, config: uvicorn.Config, acceptor: _Acceptor, sockets: Sequence[socket.socket]) -> None:
-        super().__init__(config)
-        self._acceptor = acceptor
-        self._sockets = sockets
-        self.up = asyncio.Event()
-        self.down = asyncio.Event()
+    def _has_answered(self, task: asyncio.Task[None]) -> None:
+        self._answers.discard(task)
+        self._look_quiet()
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+    def upgrade(self, place: _Place, connection: ServedConnection, scope: Scope, rest: bytes) -> None:
+        """Makes a WebSocket of a connection, when its request is one and names us."""
+        transport, peer = connection.transport, self.front.peer(scope)
+        answer = handshake(scope)
+        if not host_allowed(peer.host, self.front.host_rules):
+            log.warning("refused a WebSocket from %s: it asked for the host %r", peer.remote_ip, peer.host[:100])
+            answer = _refused("403 Forbidden", "")
+        elif isinstance(answer, str):
+            answer = _refused("400 Bad Request", answer)
+        else:
+            limits = self.limits
+            made = WebSocketConnection(transport, peer, place, limit=limits.frame_bytes, goodbye=limits.close_seconds)
+            transport.write(answer)
+            transport.set_protocol(made)
+            self.connections.discard(connection)
+            self.connections.add(made)
+            if self._beat is None:
+                self._beat = asyncio.get_running_loop().call_later(limits.ping_seconds, self._ping)
+            if rest:
+                made.data_received(rest)
+            self.start(self.front.attend(made))
+            return
+        transport.write(answer)
+        transport.close()
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self.servers = []  # we accept connections ourselves
-        for one in self._sockets:
-            one.setblocking(False)
-            one.listen(self.config.backlog)
-        self.started = True
-        self.up.set()
+    def _ping(self) -> None:
+        sockets = [each for each in self.connections if isinstance(each, WebSocketConnection)]
+        for each in sockets:
+            each.beat()
+        # Without clients an idle server stays idle.
+        loop = asyncio.get_running_loop()
+        self._beat = loop.call_later(self.limits.ping_seconds, self._ping) if sockets else None
 
-    async def main_loop(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for one in self._sockets:
-                self._acceptor.listen(one, self._made, group)
-            await self.down.wait()
-            self._acceptor.stop()
+    def leave(self, connection: ServedConnection | WebSocketConnection) -> None:
+        self.connections.discard(connection)
+        self._look_quiet()
 
-    def _made(self, place: _Place) -> asyncio.Protocol:
-        return _HttpConnection(place, self.config, self)
+    def _look_quiet(self) -> None:
+        if not self.connections and not self._answers:
+            self._quiet.set()
+
+    # The end.
+
+    async def _stop(self) -> None:
+        """Accepts no more and tells every client; those that do not leave in time are cut."""
+        for listening in self._listening:
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
+        self._listening.clear()
+        if self._beat is not None:
+            self._beat.cancel()
+        for task in self._starting:
+            task.cancel()
+        for each in list(self.connections):
+            if isinstance(each, WebSocketConnection):
+                each.close(_RESTARTS)
+            else:
+                each.shut()
+        self._quiet.clear()
+        self._look_quiet()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.limits.close_seconds):
+                await self._quiet.wait()
+        for task in self._answers:
+            task.cancel()
+        for each in list(self.connections):
+            each.transport.abort()
+        await asyncio.sleep(0)  # what was aborted hears of it
 
 
 @asynccontextmanager
@@ -554,33 +508,11 @@ async def serving(
     """Runs a server on `sockets`, which it closes at the end together with every connection."""
     limits = limits or ServerLimits()
     front = ServerFront(host_rules, limits)
-    engine = _Uvicorn(
-        uvicorn.Config(
-            front,
-            ws=_socket_kind(limits.close_seconds),
-            loop="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            proxy_headers=False,
-            ws_max_size=limits.frame_bytes,
-            ws_ping_interval=limits.ping_seconds,
-            ws_ping_timeout=limits.ping_seconds,
-            ws_per_message_deflate=False,
-            timeout_graceful_shutdown=round(limits.close_seconds) or 1,
-        ),
-        _Acceptor(front, limits.connections, encryption),
-        sockets,
-    )
-    task = asyncio.create_task(engine.serve(sockets=list(sockets)), name="web-server")
-    task.add_done_callback(lambda _: engine.up.set())
+    server = Server(front, sockets, encryption is not None)
+    engine = _Engine(front, sockets, limits, encryption)
+    task = asyncio.create_task(engine.run(), name="web-server")
     try:
-        await engine.up.wait()
-        if task.done():
-            await task
-        yield Server(front, sockets, encryption is not None)
+        yield server
     finally:
         front.withdraw("stopping")
         engine.down.set()

@@ -1,22 +1,25 @@
-"""Opens the database of a home, and migrates it when nobody else uses it."""
+"""What a gateway keeps: the database, migrated when nobody else uses it, and the record of crashed starts."""
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
 from openclaw.config.settings import StateStoreSettings
 from openclaw.core.clock import Clock
 from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.running import running_gateway
 from openclaw.process.environment import Home
 from openclaw.sessions.index import SessionIndex
+from openclaw.storage.atomic import replace_file
 from openclaw.storage.database import Database
 from openclaw.storage.locks import SharedLock
 from openclaw.storage.migrations import STATE_MIGRATIONS
@@ -32,16 +35,13 @@ async def open_state(
 ) -> AsyncIterator[tuple[Database, SessionIndex]]:
     """The database and the list of sessions, rebuilt from the transcripts when it is new."""
     if store.url:
-        from openclaw.sessions.transcript_store import DatabaseTranscripts
-        from openclaw.storage.documents import sharing
-
         server = await open_server(store, report)
-        from openclaw.gateway.cluster.member import joined
+        from openclaw.gateway.cluster.member import shared_state  # with the driver, which is there now
 
         try:
-            sharing_documents = sharing(partial(open_server, structs.replace(store, pool=2)), home.state)
-            async with sharing_documents, joined(server, clock, os.environ) as db:
-                yield db, SessionIndex(db, home.state, clock, DatabaseTranscripts(db, home.state))
+            again = partial(open_server, structs.replace(store, pool=2))
+            async with shared_state(server, again, home.state, clock, os.environ) as opened:
+                yield opened
         finally:
             await server.close()
         return
@@ -99,3 +99,62 @@ def _refuse_old_gateway(state: Path, users: SharedLock, found: int, known: int) 
         f" its database has schema {found}, this program needs {known}. Nothing was changed. Run openclaw gateway stop,"
         " then openclaw gateway start, and the gateway is this program too; or use the program it was started with."
     )
+
+
+# Crash loops and safe mode.
+
+CRASHES = 3
+WINDOW_MS = 5 * 60_000
+
+
+class CrashRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What is kept between starts."""
+
+    crashed: tuple[int, ...] = ()
+    """Times of the starts that crashed, in milliseconds."""
+    running: int | None = None
+    """Time of the present start; still there after a crash."""
+
+
+class SafeModeVerdict(Struct, frozen=True):
+    """How to start."""
+
+    safe: bool
+    crashes: int
+    after_crash: bool
+    record: CrashRecord
+
+
+def judge(record: CrashRecord, now: int) -> SafeModeVerdict:
+    """Decides how to start at `now` after the crashes on `record`."""
+    crashed = (*record.crashed, record.running) if record.running is not None else record.crashed
+    recent = tuple(at for at in crashed if 0 <= now - at <= WINDOW_MS)
+    return SafeModeVerdict(
+        safe=len(recent) >= CRASHES,
+        crashes=len(recent),
+        after_crash=record.running is not None,
+        record=CrashRecord(crashed=recent, running=now),
+    )
+
+
+class CrashHistory:
+    """The crash record on disk."""
+
+    def __init__(self, state: Path) -> None:
+        self.path = state / "state" / "gateway-starts.json"
+
+    def read(self) -> CrashRecord:
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=CrashRecord)
+        except (OSError, ValueError):
+            return CrashRecord()
+
+    def begin(self) -> SafeModeVerdict:
+        """Records a start; call it when everything that a person can get wrong has been checked."""
+        verdict = judge(self.read(), round(time.time() * 1000))
+        replace_file(self.path, msgspec.json.encode(verdict.record))
+        return verdict
+
+    def finish(self) -> None:
+        """Records a clean end, which clears earlier crashes."""
+        replace_file(self.path, msgspec.json.encode(CrashRecord()))

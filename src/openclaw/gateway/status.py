@@ -1,4 +1,4 @@
-"""The status of a home's gateway: service, process, port and protocol; and the record of crashed starts."""
+"""The status of a home's gateway: service, process, port and protocol."""
 
 import sys
 import time
@@ -6,82 +6,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from openclaw.config.load import load, problems_of
 from openclaw.core.errors import ConfigError, OpenClawError, StateError
 from openclaw.gateway import exposure as gateway_exposure
 from openclaw.gateway import process, service
-from openclaw.gateway.client_target import call_gateway, exposure_of, find_gateway
+from openclaw.gateway.client_target import exposure_of, find_gateway
 from openclaw.gateway.exposure import Exposure
 from openclaw.gateway.logs import LogFiles, newest
-from openclaw.gateway.process import RunningGateway, Waiting, no_waiting, running_gateway
+from openclaw.gateway.process import Waiting, no_waiting
+from openclaw.gateway.running import POLL_SECONDS, RunningGateway, call_gateway, running_gateway
+from openclaw.gateway.state import CrashHistory, judge
 from openclaw.process.environment import Environment
-from openclaw.storage.atomic import replace_file
 from openclaw.version import __version__
-
-CRASHES = 3
-WINDOW_MS = 5 * 60_000
-
-
-# Crash loops and safe mode.
-
-
-class CrashRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What is kept between starts."""
-
-    crashed: tuple[int, ...] = ()
-    """Times of the starts that crashed, in milliseconds."""
-    running: int | None = None
-    """Time of the present start; still there after a crash."""
-
-
-class SafeModeVerdict(Struct, frozen=True):
-    """How to start."""
-
-    safe: bool
-    crashes: int
-    after_crash: bool
-    record: CrashRecord
-
-
-def judge(record: CrashRecord, now: int) -> SafeModeVerdict:
-    """Decides how to start at `now` after the crashes on `record`."""
-    crashed = (*record.crashed, record.running) if record.running is not None else record.crashed
-    recent = tuple(at for at in crashed if 0 <= now - at <= WINDOW_MS)
-    return SafeModeVerdict(
-        safe=len(recent) >= CRASHES,
-        crashes=len(recent),
-        after_crash=record.running is not None,
-        record=CrashRecord(crashed=recent, running=now),
-    )
-
-
-class CrashHistory:
-    """The crash record on disk."""
-
-    def __init__(self, state: Path) -> None:
-        self.path = state / "state" / "gateway-starts.json"
-
-    def read(self) -> CrashRecord:
-        try:
-            return msgspec.json.decode(self.path.read_bytes(), type=CrashRecord)
-        except (OSError, ValueError):
-            return CrashRecord()
-
-    def begin(self) -> SafeModeVerdict:
-        """Records a start; call it when everything that a person can get wrong has been checked."""
-        verdict = judge(self.read(), round(time.time() * 1000))
-        replace_file(self.path, msgspec.json.encode(verdict.record))
-        return verdict
-
-    def finish(self) -> None:
-        """Records a clean end, which clears earlier crashes."""
-        replace_file(self.path, msgspec.json.encode(CrashRecord()))
-
-
-# Status.
 
 DEFAULT_PORT = 18_789
 READY_SECONDS = 60.0
@@ -116,7 +54,7 @@ def wait_ready(
         found = running_gateway(environment.home.state)
         if found and found.pid != not_pid and found.port and process.ask_health(found).ready:
             return found
-        time.sleep(process.POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
     raise StateError(f"the gateway is not ready after {seconds:.0f} s; see openclaw logs")
 
 

@@ -1,10 +1,10 @@
 """The built-in catalog, and the registry of callable models: the user's providers and models over the catalog."""
 
+import pkgutil
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from importlib import resources
 from ipaddress import ip_address, ip_network
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -84,7 +84,7 @@ class ModelCatalog(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def load() -> ModelCatalog:
     """Loads the shipped catalog, once."""
-    raw = resources.files("openclaw.models").joinpath("catalog.json").read_bytes()
+    raw = pkgutil.get_data("openclaw.models", "catalog.json") or b""
     return msgspec.json.decode(raw, type=ModelCatalog)
 
 

@@ -3,15 +3,17 @@
 import re
 from typing import Literal
 
+from openclaw.core.text import compile_lazily
+
 Tier = Literal["small", "standard", "frontier"]
 TIERS: tuple[Tier, ...] = ("small", "standard", "frontier")
 
-_SMALL = re.compile(
+_SMALL = compile_lazily(
     r"(?<![a-z])(?:mini|nano|tiny|small|lite|flash|haiku|instant|turbo|micro|phi|gemma|tinyllama|smollm)(?![a-z])"
     r"|(?<![\d.])(?:[0-9]|1[0-4])(?:\.\d)?b(?![a-z0-9])",
     re.IGNORECASE,
 )
-_FRONTIER = re.compile(
+_FRONTIER = compile_lazily(
     r"opus|sonnet|gpt-5(?!\d)|gpt-4\.[15]|(?<![a-z])o[13](?![a-z0-9])|gemini-[23][\d.]*-pro|grok-[34]|deepseek-(?:r1|v3)"
     r"|qwen3?-?max|mistral-large|(?<!\d)(?:235|405|480|671)b",
     re.IGNORECASE,

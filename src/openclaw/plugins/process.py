@@ -11,7 +11,6 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-import psutil  # type: ignore[import-untyped]
 from msgspec import Raw, Struct
 
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, Unavailable
@@ -19,7 +18,7 @@ from openclaw.core.secret import Secret, redact
 from openclaw.plugins import wire
 from openclaw.plugins.settings import PluginLimits
 from openclaw.process.child import end_process, start_subprocess
-from openclaw.process.group import Family
+from openclaw.process.group import Family, resident_bytes
 
 GOODBYE_SECONDS = 5.0
 SLACK = 768 << 20
@@ -367,9 +366,8 @@ class PluginProcess:
         assert self._ready is not None
         born = loop.time()
         while True:
-            with contextlib.suppress(psutil.Error):
-                if psutil.Process(child.pid).memory_info().rss > self._launch.memory:
-                    return self._launch.too_much
+            if resident_bytes(child.pid) > self._launch.memory:
+                return self._launch.too_much
             now = loop.time()
             if not self._ready.done():
                 if now - born > self._limits.start_seconds:

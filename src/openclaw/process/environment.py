@@ -1,7 +1,6 @@
 """The process environment: the home directory, the time zone, and filtered variables for commands. No I/O."""
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,8 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import ConfigError, InvalidRequest
+from openclaw.core.text import compile_lazily
 
-PROFILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
+PROFILE = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
 class Home(Struct, frozen=True, kw_only=True):
@@ -85,18 +85,18 @@ def local_timezone(environ: Mapping[str, str]) -> str:
 
 # Which variables a command may inherit, and which a model may set.
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NAME = compile_lazily(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 # A name holds a credential when one of these is one of its words, or ends one.
 _SECRET_WORDS = frozenset(
     "KEY KEYS APIKEY TOKEN TOKENS SECRET SECRETS PASSWORD PASSWORDS PASSWD PASS PASSPHRASE CREDENTIAL CREDENTIALS "
     "CREDS AUTH AUTHORIZATION COOKIE COOKIES PAT JWT BEARER DSN PRIVATE".split()
 )
-_SECRET_ENDING = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS)\Z")
+_SECRET_ENDING = compile_lazily(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS)\Z")
 _SECRET_NAMES = frozenset({"MYSQL_PWD", "PGPASSFILE", "NETRC"})
 _NOT_SECRET = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY", "GPG_TTY", "SSH_AGENT_PID"})
 # Values that are credentials whatever their name: known key prefixes, private keys, a login in a URL.
-_SECRET_VALUE = re.compile(
+_SECRET_VALUE = compile_lazily(
     r"\A(?:sk-|sk_live_|rk_live_|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|xapp-|AKIA|ASIA|AIza|hf_|npm_|pypi-|eyJ)"
     r"[A-Za-z0-9_\-.]{12,}|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s:@]*:[^/\s@]+@"
 )

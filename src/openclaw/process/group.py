@@ -24,6 +24,15 @@ def _psutil() -> Any:
     return psutil
 
 
+def resident_bytes(pid: int) -> int:
+    """The memory of a process; 0 when it is gone."""
+    psutil = _psutil()
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
 def members(leader: int) -> set[int]:
     """Live processes of the group or session that `leader` started. A zombie is not alive."""
     psutil = _psutil()

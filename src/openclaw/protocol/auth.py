@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
-from openclaw.protocol.connect import ConnectAuth, ConnectParams
+from openclaw.protocol.connect import ConnectAuth, ConnectParams, Version, redact_text, signed_text
 from openclaw.protocol.frames import HANDSHAKE_TIMEOUT_MS, MINIMUM_PROBE_PROTOCOL, PROTOCOL
 from openclaw.protocol.peer import BROWSER_CLIENTS, NoProxyUser, Peer, ProxyUser, is_loopback
 from openclaw.protocol.scopes import allows, covers, known
@@ -122,7 +122,6 @@ def _forget_oldest(table: dict[str, int] | dict[str, list[int]]) -> None:
 SIGNED_WITHIN_MS = 120_000
 KEY_BYTES = 32
 
-Version = Literal["v3", "v2"]
 VERSIONS: tuple[Version, ...] = ("v3", "v2")
 
 Verify = Callable[[bytes, bytes, bytes], bool]
@@ -144,17 +143,6 @@ CODES: dict[Reason, str] = {
     "device-signature": "DEVICE_AUTH_SIGNATURE_INVALID",
     "device-public-key": "DEVICE_AUTH_PUBLIC_KEY_INVALID",
 }
-
-
-def signed_text(params: ConnectParams, device_id: str, signed_at: int, nonce: str, version: Version = "v3") -> str:
-    """The text a client with these connect params signs."""
-    auth, client = params.auth, params.client
-    token = (auth.token or auth.device_token or auth.bootstrap_token) if auth else None
-    role, scopes = params.role or "operator", ",".join(params.scopes or ())
-    fields = [version, device_id, client.id, client.mode, role, scopes, str(signed_at), token or "", nonce]
-    if version == "v3":
-        fields += [redact_text(client.platform), redact_text(client.device_family or "")]
-    return "|".join(fields)
 
 
 def check_proof(params: ConnectParams, nonce: str, now_ms: int, verify: Verify) -> Reason | None:
@@ -183,11 +171,6 @@ def check_proof(params: ConnectParams, nonce: str, now_ms: int, verify: Verify) 
 
 def device_id(public_key: bytes) -> str:
     return hashlib.sha256(public_key).hexdigest()
-
-
-def redact_text(text: str) -> str:
-    """A platform or family name normalised for signing and comparing: trimmed, ASCII letters lower-case."""
-    return "".join(char.lower() if char.isascii() else char for char in text.strip())
 
 
 def to_base64url(data: bytes) -> str:

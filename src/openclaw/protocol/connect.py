@@ -155,3 +155,24 @@ class ConnectParams(Params, frozen=True, kw_only=True):
     auth: ConnectAuth | None = None
     locale: str | None = None
     user_agent: str | None = None
+
+
+# The text that a device signs.
+
+Version = Literal["v3", "v2"]
+
+
+def signed_text(params: ConnectParams, device_id: str, signed_at: int, nonce: str, version: Version = "v3") -> str:
+    """The text a client with these connect params signs."""
+    auth, client = params.auth, params.client
+    token = (auth.token or auth.device_token or auth.bootstrap_token) if auth else None
+    role, scopes = params.role or "operator", ",".join(params.scopes or ())
+    fields = [version, device_id, client.id, client.mode, role, scopes, str(signed_at), token or "", nonce]
+    if version == "v3":
+        fields += [redact_text(client.platform), redact_text(client.device_family or "")]
+    return "|".join(fields)
+
+
+def redact_text(text: str) -> str:
+    """A platform or family name normalised for signing and comparing: trimmed, ASCII letters lower-case."""
+    return "".join(char.lower() if char.isascii() else char for char in text.strip())

@@ -13,7 +13,7 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
 from openclaw.protocol import auth, frames, rejections
 from openclaw.protocol.auth import AuthMethod, DeviceClaim, DeviceState, DeviceToken, SetupTokens
-from openclaw.protocol.connect import ConnectParams
+from openclaw.protocol.connect import ConnectParams, redact_text
 from openclaw.protocol.connection import Close, Connection, Send
 from openclaw.protocol.frames import RequestFrame, close_reason, encode, failure
 from openclaw.protocol.peer import NoProxyUser, Peer, client_ip, origin_problem
@@ -256,8 +256,8 @@ class Handshake:
             public_key=params.device.public_key.rstrip("="),
             role=role,
             scopes=auth.requested_scopes(params, self.peer) if role == "operator" else (),
-            platform=auth.redact_text(client.platform),
-            device_family=auth.redact_text(client.device_family or ""),
+            platform=redact_text(client.platform),
+            device_family=redact_text(client.device_family or ""),
             display_name=client.display_name or "",
             client_id=client.id,
             client_mode=client.mode,

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from openclaw.protocol.client import ConnectionLost, ConnectOptions, GatewayClient, greeted
+from openclaw.protocol.client import GatewayClient, greeted
+from openclaw.protocol.connect_request import ConnectionLost, ConnectOptions
 from openclaw.protocol.connection import Close, Disconnected
 from openclaw.protocol.frames import CLOSE_NORMAL
 from openclaw.protocol.peer import Peer

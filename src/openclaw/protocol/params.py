@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct
 
+from openclaw.core.text import compile_lazily
+
 NonEmpty = Annotated[str, Meta(min_length=1)]
 NonNegative = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
@@ -99,14 +101,14 @@ class SessionToolOverrides(Params, frozen=True, kw_only=True):
 
 # Decoding errors.
 
-_AT = re.compile(r" - at (?:the key in )?`\$?(?P<path>[^`]*)`\Z")
-_STEP = re.compile(r"\.([^.\[\]]+)|\[([^\]]*)\]")
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
-_MISSING = re.compile(r"Object missing required field `(.*)`\Z", re.DOTALL)
-_LENGTH = re.compile(r"Expected `(str|array|object)` of length (>=|<=) (\d+)\Z")
-_BOUND = re.compile(r"Expected `(?:int|float)` (>=|<=|>|<) (\S+)\Z")
-_PATTERN = re.compile(r"Expected `str` matching regex (.*)\Z", re.DOTALL)
-_TYPE = re.compile(r"Expected `([^`]*)`, got `([^`]*)`\Z")
+_AT = compile_lazily(r" - at (?:the key in )?`\$?(?P<path>[^`]*)`\Z")
+_STEP = compile_lazily(r"\.([^.\[\]]+)|\[([^\]]*)\]")
+_UNKNOWN = compile_lazily(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
+_MISSING = compile_lazily(r"Object missing required field `(.*)`\Z", re.DOTALL)
+_LENGTH = compile_lazily(r"Expected `(str|array|object)` of length (>=|<=) (\d+)\Z")
+_BOUND = compile_lazily(r"Expected `(?:int|float)` (>=|<=|>|<) (\S+)\Z")
+_PATTERN = compile_lazily(r"Expected `str` matching regex (.*)\Z", re.DOTALL)
+_TYPE = compile_lazily(r"Expected `([^`]*)`, got `([^`]*)`\Z")
 
 _UNITS = {"str": "characters", "array": "items", "object": "properties"}
 _NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "null": "null"}

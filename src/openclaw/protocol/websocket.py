@@ -1,43 +1,85 @@
-"""Connects a client to a gateway over a WebSocket. Apart from `client`, because the library is slow to load."""
+"""Connects a client to a gateway over a WebSocket."""
 
-import hashlib
-import hmac
-import ssl
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
-from urllib.parse import urlsplit
+from contextlib import asynccontextmanager, suppress
 
-import websockets.asyncio.client
-from websockets.asyncio.client import ClientConnection
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from openclaw.protocol.address import GatewayUrl, check_pinnable, parse_url
+from openclaw.protocol.client import GatewayClient, greeted
+from openclaw.protocol.client_frames import ClientFrames
+from openclaw.protocol.connect_request import ConnectionLost, ConnectOptions, Signer
+from openclaw.protocol.frames import CLOSE_NORMAL
+from openclaw.protocol.framing import (
+    END_OF_HEAD,
+    TEXT,
+    encode_close,
+    encode_frame,
+    new_key,
+    upgrade_problem,
+    upgrade_request,
+)
+from openclaw.protocol.tls import check_pin, client_context
 
-from openclaw.core.errors import InvalidRequest
-from openclaw.protocol.client import ConnectionLost, ConnectOptions, GatewayClient, Signer, greeted
-from openclaw.protocol.frames import CLOSE_NORMAL, MAX_PAYLOAD_BYTES
-from openclaw.protocol.peer import is_loopback
+OPEN_SECONDS = 10.0
+CLOSE_SECONDS = 5.0
+READ_BYTES = 65_536
 
 
 class _WebSocket:
     """A websocket as a `ClientSocket`."""
 
-    def __init__(self, socket: ClientConnection) -> None:
-        self._socket = socket
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._frames = ClientFrames()
+
+    async def upgrade(self, url: GatewayUrl) -> None:
+        """Turns the HTTP connection into a WebSocket."""
+        key = new_key()
+        self._writer.write(upgrade_request(url.authority, url.path, key))
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                head = await self._reader.readuntil(END_OF_HEAD)
+            problem = upgrade_problem(head.removesuffix(END_OF_HEAD), key)
+        except TimeoutError:
+            problem = f"no answer within {OPEN_SECONDS:g} s"
+        except (asyncio.IncompleteReadError, OSError):
+            problem = "it hung up"
+        except asyncio.LimitOverrunError:
+            problem = "something else than a gateway answers"
+        if problem:
+            raise ConnectionLost(f"cannot reach the gateway at {url.text}: {problem}. Is it running?")
 
     async def send(self, data: str | bytes) -> None:
+        if self._frames.lost is not None:
+            raise self._frames.lost
+        self._writer.write(encode_frame(TEXT, data.encode() if isinstance(data, str) else data, masked=True))
         try:
-            await self._socket.send(data, text=True)
-        except ConnectionClosed as error:
-            raise _lost(error) from error
+            await self._writer.drain()
+        except OSError as error:
+            raise ConnectionLost("the connection to the gateway broke") from error
 
-    async def receive(self) -> str | bytes:
-        try:
-            return await self._socket.recv()
-        except ConnectionClosed as error:
-            raise _lost(error) from error
+    async def receive(self) -> bytes:
+        frames = self._frames
+        while not frames.messages:  # one that came just before the end is read first
+            if frames.lost is not None:
+                raise frames.lost
+            try:
+                frames.feed(await self._reader.read(READ_BYTES))
+            except OSError:
+                frames.feed(b"")
+            if replies := frames.take_replies():
+                self._writer.write(replies)
+        return frames.messages.popleft()
 
     async def close(self, code: int = CLOSE_NORMAL, reason: str = "") -> None:
-        await self._socket.close(code, reason)
+        if self._frames.lost is None:
+            self._frames.lost = ConnectionLost("the connection to the gateway is closed", close_code=code)
+            self._writer.write(encode_close(code, reason, masked=True))
+        self._writer.close()
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._writer.wait_closed()
 
 
 @asynccontextmanager
@@ -50,48 +92,20 @@ async def connect(
     `pinned` is the SHA-256 of the certificate a `wss://` gateway must present, in hexadecimal; without it the system's
     trust store decides.
     """
-    if not proves:
-        check_url(url)
-    encryption: dict[str, Any] = {}
-    if pinned:
-        if not url.startswith("wss:"):
-            raise InvalidRequest(f"{url} has no certificate to compare: leave the fingerprint out, or use wss://")
-        encryption["ssl"] = context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE  # the one valid certificate is known by its digest
+    where = parse_url(url, proves=proves)
+    check_pinnable(where, pinned)
+    context = client_context(pinned) if where.encrypted else None
     try:
-        socket = await websockets.asyncio.client.connect(
-            url, max_size=MAX_PAYLOAD_BYTES, compression=None, ping_interval=None, proxy=None, **encryption
-        )
-    except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
+        async with asyncio.timeout(OPEN_SECONDS):
+            streams = await asyncio.open_connection(where.host, where.port, ssl=context)
+    except OSError as error:  # also when it took too long
         raise ConnectionLost(f"cannot reach the gateway at {url}: {error}. Is it running?") from error
+    socket = _WebSocket(*streams)
     try:
-        if pinned:
-            _check_pin(socket, pinned)
-        async with greeted(GatewayClient(_WebSocket(socket)), introduction, signer) as client:
+        if context is not None:
+            check_pin(streams[1].get_extra_info("ssl_object").getpeercert(binary_form=True), pinned)
+        await socket.upgrade(where)
+        async with greeted(GatewayClient(socket), introduction, signer) as client:
             yield client
     finally:
         await socket.close()
-
-
-def _check_pin(socket: ClientConnection, pinned: str) -> None:
-    """Checks the certificate's digest, before any secret is sent."""
-    shown = socket.transport.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
-    if not hmac.compare_digest(hashlib.sha256(shown).hexdigest(), pinned.replace(":", "").lower()):
-        raise ConnectionLost("the gateway shows another certificate than expected: something else answers there")
-
-
-def check_url(url: str) -> None:
-    """Refuses to send a secret unencrypted to another machine."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("ws", "wss") or not parts.hostname:
-        raise InvalidRequest(f"not a gateway address: {url}; it looks like ws://127.0.0.1:18789")
-    if parts.scheme == "ws" and not is_loopback(parts.hostname):
-        raise InvalidRequest(f"{url} is not encrypted and not on this machine: use wss://")
-
-
-def _lost(error: ConnectionClosed) -> ConnectionLost:
-    close = error.rcvd or error.sent
-    if close is None:
-        return ConnectionLost("the connection to the gateway broke")
-    return ConnectionLost(f"the gateway closed the connection: {close.reason or close.code}", close_code=close.code)

@@ -183,7 +183,7 @@ class RunTally(Struct):
             turns=end.turns if end else 0,
             yielded=end.yielded if end else False,
             tools=tuple(self.worked),
-            delivered=shaper.delivered,
+            delivered=bool(shaper.sent),
             notices=(*self.notices, *shaper.notices),
             compaction=self.compaction if compacts else None,
         )

@@ -251,10 +251,12 @@ class TurnPreparer:
             return ()
         await asyncio.to_thread(self._skills.told, skills)
         files = self._pins.tell(self._workspaces.of(turn.key.agent), changed)
-        text = (
-            "The skill {0} was edited and is used as it is now ({1}). If that was not you: openclaw skills untrust {0}"
+        told = (
+            f"The skill {skill.name} was edited and is used as it is now ({skill.version}). If that was not you:"
+            f" openclaw skills untrust {skill.name}"
+            for skill in skills.edited
         )
-        return (*files, *(text.format(skill.name, skill.version) for skill in skills.edited))
+        return (*files, *told)
 
     def _facts_of(self, agent_id: str) -> AgentFacts:
         loaded = self._live.current

@@ -116,7 +116,8 @@ class ReplyShaper:
         """Functions of the caller: whatever they are called, they deliver nothing."""
         self._here = here
         """Where the answer goes: what a messaging tool sends there needs no answer that repeats it."""
-        self._sent: list[str] = []
+        self.sent: list[str] = []
+        """What a messaging tool has said to the conversation the answer goes to."""
         self._spoke = False
         """Whether a messaging tool has told anybody anything."""
         self._hidden = False
@@ -140,11 +141,6 @@ class ReplyShaper:
     def texts(self) -> tuple[str, ...]:
         """The answers, message by message."""
         return tuple(each.text for each in self._payloads if each.kind in ("answer", "error") and each.text)
-
-    @property
-    def delivered(self) -> bool:
-        """Whether a messaging tool has spoken to the conversation the answer goes to."""
-        return bool(self._sent)
 
     @property
     def silent(self) -> bool:
@@ -186,7 +182,7 @@ class ReplyShaper:
         self._stream = ReplyStream(self._manner.enforce_final, self._proofread)
         self._given: list[str] = []
         """What people have seen of it."""
-        self._quiet = bool(self._sent) or self._manner.by_tool
+        self._quiet = bool(self.sent) or self._manner.by_tool
         """Nothing of it is shown before its end: it may only repeat what a tool has sent."""
 
     def _ended(self, message: Assistant) -> list[ShapedEvent]:
@@ -196,7 +192,7 @@ class ReplyShaper:
             log.info("took a stray %s out of an answer", HEARTBEAT)
         if self._manner.by_tool and message.asks is None:
             shaped = structs.replace(shaped, text="", reasoning="", silent=True, directives=Directives())
-        elif self._sent and is_duplicate(shaped.text, self._sent):
+        elif self.sent and is_duplicate(shaped.text, self.sent):
             shaped = structs.replace(shaped, text="", silent=True)
         elif "#" in shaped.text:
             shaped = structs.replace(shaped, text=self._proofread(shaped.text))
@@ -252,7 +248,7 @@ class ReplyShaper:
         if action not in _SENDS or not self._is_here(arguments):
             return
         text = next((arguments[name] for name in ("message", "text", "content", "caption") if arguments.get(name)), "")
-        self._sent.append(str(text))
+        self.sent.append(str(text))
         files = arguments.get("attachments") or ()
         media = [arguments.get(name) for name in ("media", "mediaUrl", "filePath", "path")]
         media += [file.get("media") for file in files if isinstance(file, Mapping)] if isinstance(files, list) else []

@@ -22,6 +22,7 @@ from openclaw.core.text import (
     LabelColumn,
     LabelDecision,
     Origin,
+    compile_lazily,
     make_origin,
     merge_origins,
 )
@@ -159,7 +160,7 @@ def is_named(path: str, named: Sequence[str]) -> bool:
     return any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", said) for said in named)
 
 
-_DELETING = re.compile(
+_DELETING = compile_lazily(
     r"(?<![\w./-])(?:rm|rmdir|unlink|shred|srm|trash|trash-put|wipefs|mkfs(?:\.\w+)?)(?![\w.-])|\bfind\b[^;|&]*\s-delete\b"
     r"|\bgit\s+(?:-\S+\s+)*(?:clean|reset\s+--hard|checkout\s+--|branch\s+-D|push\s+[^;|&]*(?:--force|--delete))"
     r"|\bdrop\s+(?:table|database|schema)\b|\btruncate\b|\bdd\b[^;|&]*\bof="
@@ -272,14 +273,14 @@ def render_table(rules: Table) -> str:
 
 # Which words may leave the machine.
 
-_URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-_PLAIN_WORD = re.compile(r"^[^\W\d_]{1,24}(?:[-'’][^\W\d_]{1,24})*$")
-_SITE = re.compile(r"^-?(?:site:)?[a-z]{2,24}(?:\.[a-z]{2,24}){1,3}$")
-_ODD = re.compile(r"^[\w.+#-]{1,8}$")
+_URL = compile_lazily(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_PLAIN_WORD = compile_lazily(r"^[^\W\d_]{1,24}(?:[-'’][^\W\d_]{1,24})*$")
+_SITE = compile_lazily(r"^-?(?:site:)?[a-z]{2,24}(?:\.[a-z]{2,24}){1,3}$")
+_ODD = compile_lazily(r"^[\w.+#-]{1,8}$")
 MOST_ODD = 2
 _TRIM = "\"'“”‘’()[]{}<>.,;:!?+|*&"
 MOST_WORDS = 40
-GOES_ON = re.compile(r"[\w\-.~%&=+$@!*',:]")
+GOES_ON = compile_lazily(r"[\w\-.~%&=+$@!*',:]")
 
 
 def is_safe_to_send(args: Mapping[str, Any], said: Sequence[str], public: Sequence[str], owner: Sequence[str]) -> bool:

@@ -4,17 +4,16 @@ A mark is an invisible Markdown comment: `<!-- label: external -->` before the l
 """
 
 import difflib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from openclaw.core.text import UNTRUSTED, Label, Origin, make_origin, merge_origins
+from openclaw.core.text import UNTRUSTED, Label, Origin, compile_lazily, make_origin, merge_origins
 from openclaw.storage import atomic
 
 END = "<!-- /label -->"
 
-_MARK = re.compile(r"^<!--\s*label:\s*([a-z]+)\s*-->\s*$|^<!--\s*(/)label\s*-->\s*$")
+_MARK = compile_lazily(r"^<!--\s*label:\s*([a-z]+)\s*-->\s*$|^<!--\s*(/)label\s*-->\s*$")
 _NAMES = frozenset(get_args(Label))
 
 

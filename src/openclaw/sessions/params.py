@@ -99,6 +99,13 @@ class SessionsResolveParams(Params, frozen=True, kw_only=True):
     allow_missing: bool | None = None
 
 
+class SessionsOverviewParams(Params, frozen=True, kw_only=True):
+    """Params of `sessions.overview`, an extension of ours: the list as the command line shows it."""
+
+    agent_id: NonEmpty | None = None
+    limit: Positive | None = None
+
+
 class SessionsPreviewParams(Params, frozen=True, kw_only=True):
     keys: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
     limit: Positive | None = None

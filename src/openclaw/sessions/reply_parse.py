@@ -21,13 +21,13 @@ def beginnings(*words: str, between: str = "") -> str:
 SILENT = "NO_REPLY"
 HEARTBEAT = "HEARTBEAT_OK"
 
-_DIRECTIVE = re.compile(
+_DIRECTIVE = compile_lazily(
     r"\[\[\s*(?:(?P<current>reply_to_current)|reply_to\s*:\s*(?P<id>[^\[\]\n]{1,200}?)|(?P<voice>audio_as_voice))"
     r"\s*\]\][ \t]?",
     re.IGNORECASE,
 )
-_MEDIA = re.compile(r"[ \t]*MEDIA:[ \t]*(?P<quote>[`\"']?)(?P<source>\S(?:[^\n]*\S)?)(?P=quote)[ \t]*")
-_FENCE = re.compile(r" {0,3}(?P<marker>`{3,}|~{3,})(?P<info>[^\n]*)")
+_MEDIA = compile_lazily(r"[ \t]*MEDIA:[ \t]*(?P<quote>[`\"']?)(?P<source>\S(?:[^\n]*\S)?)(?P=quote)[ \t]*")
+_FENCE = compile_lazily(r" {0,3}(?P<marker>`{3,}|~{3,})(?P<info>[^\n]*)")
 _LONGEST_DIRECTIVE = 240
 
 

@@ -21,12 +21,14 @@ from openclaw.sessions.files import load
 from openclaw.sessions.history import SearchHit, stored_row_to_json, visible_text
 from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.lifecycle import SessionLifecycle
+from openclaw.sessions.listing import list_document
 from openclaw.sessions.params import (
     ChatImagesGetParams,
     ProgressCardGetParams,
     SessionsDescribeParams,
     SessionsGetParams,
     SessionsListParams,
+    SessionsOverviewParams,
     SessionsPatchParams,
     SessionsPreviewParams,
     SessionsResolveParams,
@@ -189,7 +191,7 @@ MOST_HITS = 25
 
 
 def transcript_methods(
-    sessions: SessionService, lifecycle: SessionLifecycle, runs: RunState, index: SessionIndex
+    sessions: SessionService, lifecycle: SessionLifecycle, runs: RunState, index: SessionIndex, state_dir: Path
 ) -> list[RpcMethod]:
     async def search(params: SessionsSearchParams, caller: Caller) -> Any:
         agent = sessions.key("main", params.agent_id).agent if params.agent_id else None
@@ -205,6 +207,11 @@ def transcript_methods(
             "results": [_shown(row, hit) for row, hit in found[:limit]],
             "truncated": len(found) > limit or len(rows) > MOST_SESSIONS,
         }
+
+    async def overview(params: SessionsOverviewParams, caller: Caller) -> Any:
+        return await list_document(
+            index, state_dir, sessions.now, agent_id=params.agent_id, limit=params.limit or MOST_SESSIONS
+        )
 
     async def rewind(params: SessionsRewindParams, caller: Caller) -> Any:
         key = sessions.key(params.session_key, params.agent_id)
@@ -236,6 +243,7 @@ def transcript_methods(
 
     return [
         RpcMethod("sessions.search", SessionsSearchParams, search, READ),
+        RpcMethod("sessions.overview", SessionsOverviewParams, overview, ADMIN),
         RpcMethod("sessions.rewind", SessionsRewindParams, rewind, ADMIN),
         RpcMethod("chat.images.get", ChatImagesGetParams, images, READ),
         RpcMethod("progressCard.get", ProgressCardGetParams, card, READ),

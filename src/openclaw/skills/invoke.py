@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from openclaw.core.text import compile_lazily
 from openclaw.skills.gate import ListedSkill
 
 MAX_COMMAND = 32
-_NAMED = re.compile(r"/skill(?::(?P<colon>[^\s/]+)|[ \t]+(?P<word>\S+))(?:\s+(?P<input>.*))?\Z", re.DOTALL | re.I)
-_COMMAND = re.compile(r"/(?P<word>[a-z0-9_]{1,40})(?:@\S+)?(?:\s+(?P<input>.*))?\Z", re.DOTALL | re.I)
-_ODD = re.compile(r"[^a-z0-9_]+")
+_NAMED = compile_lazily(r"/skill(?::(?P<colon>[^\s/]+)|[ \t]+(?P<word>\S+))(?:\s+(?P<input>.*))?\Z", re.DOTALL | re.I)
+_COMMAND = compile_lazily(r"/(?P<word>[a-z0-9_]{1,40})(?:@\S+)?(?:\s+(?P<input>.*))?\Z", re.DOTALL | re.I)
+_ODD = compile_lazily(r"[^a-z0-9_]+")
 
 
 class SkillCall(Struct, frozen=True):

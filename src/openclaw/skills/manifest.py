@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from openclaw.core.text import sanitize_line, utf16_length
+from openclaw.core.text import compile_lazily, sanitize_line, utf16_length
 from openclaw.extensions.front_matter import (
     BIN,
     ENV,
@@ -32,12 +32,12 @@ MAX_LINE = 500
 
 InstallKind = Literal["brew", "node", "go", "uv", "download"]
 
-_ODD = re.compile(r"[^\w .:@+-]+")
-_FORMULA = re.compile(r"[A-Za-z0-9][A-Za-z0-9@+._/-]*\Z")
-_PACKAGE = re.compile(r"(?:@[A-Za-z0-9][\w.~-]*/)?[A-Za-z0-9][\w.~-]*(?:\[[\w,-]+\])?(?:(?:@|==)[\w.^~+-]+)?\Z")
-_MODULE = re.compile(r"[A-Za-z0-9][\w.~/-]*(?:@[\w.+-]+)?\Z")
-_URL = re.compile(r"https?://[^\s\"'<>\\`$;|&]+\Z")
-_SHA = re.compile(r"[0-9a-fA-F]{64}\Z")
+_ODD = compile_lazily(r"[^\w .:@+-]+")
+_FORMULA = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9@+._/-]*\Z")
+_PACKAGE = compile_lazily(r"(?:@[A-Za-z0-9][\w.~-]*/)?[A-Za-z0-9][\w.~-]*(?:\[[\w,-]+\])?(?:(?:@|==)[\w.^~+-]+)?\Z")
+_MODULE = compile_lazily(r"[A-Za-z0-9][\w.~/-]*(?:@[\w.+-]+)?\Z")
+_URL = compile_lazily(r"https?://[^\s\"'<>\\`$;|&]+\Z")
+_SHA = compile_lazily(r"[0-9a-fA-F]{64}\Z")
 _STEP_VALUES: dict[InstallKind, tuple[str, re.Pattern[str], str]] = {
     "brew": ("formula", _FORMULA, "formula or cask"),
     "node": ("package", _PACKAGE, "package"),
@@ -219,10 +219,10 @@ def _permissions(fields: dict[str, Value], ours: dict[str, Value]) -> SkillPermi
 MAX_REFERENCES = 50
 
 # A path in a link, in backquotes, or by itself; URLs and options are not paths.
-_PATH = re.compile(
+_PATH = compile_lazily(
     r"(?<![\w/:.~$}-])(?P<path>(?:\{baseDir\}/|\$\{?HOME\}?/|~[\w-]*/|\.{1,2}/|[A-Za-z]:[\\/]|/(?!/))[^\s`\"'()\[\]<>|;,*?]{1,300})"
 )
-_SYSTEM = re.compile(
+_SYSTEM = compile_lazily(
     r"/(?:usr|bin|sbin|opt|tmp|dev|var/tmp|private/tmp|Applications|etc/(?:os-release|hosts\b))(?:/|\Z)"
 )
 

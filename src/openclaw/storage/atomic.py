@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import secrets
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -24,7 +23,7 @@ def private_directory(path: Path) -> None:
 
 def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Writes `data` to `path` in one step; on failure the old file is untouched and no temporary file remains."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
         private_directory(path.parent)
         # To disk before the rename: otherwise a power cut could leave an empty file under the final name.
@@ -93,7 +92,7 @@ class JsonFile(Generic[T]):
 def create_file(path: Path, data: bytes) -> None:
     """Writes a private file unless it exists; of several processes that create it together, one wins."""
     private_directory(path.parent)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
         write_new(draft, data, 0o600)
         with contextlib.suppress(FileExistsError):

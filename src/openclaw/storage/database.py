@@ -135,10 +135,11 @@ class TransactionOver(RuntimeError):
         super().__init__("this transaction is over: start another one")
 
 
-def refuse_nested(open_already: bool) -> None:
-    """Raises in a task that would wait for its own transaction."""
-    if open_already:
-        raise RuntimeError("this task has a transaction open: write through it")
+class TransactionNested(RuntimeError):
+    """A task would wait for its own transaction."""
+
+    def __init__(self) -> None:
+        super().__init__("this task has a transaction open: write through it")
 
 
 async def each(queue: asyncio.Queue[str]) -> AsyncIterator[str]:

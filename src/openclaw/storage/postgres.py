@@ -20,7 +20,7 @@ from msgspec import Struct
 from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report, reported
 from openclaw.core.secret import Secret
-from openclaw.storage.database import Lease, Migration, Params, Row, TransactionOver, refuse_nested
+from openclaw.storage.database import Lease, Migration, Params, Row, TransactionNested, TransactionOver
 from openclaw.storage.postgres_server import (
     AWAY_SECONDS,
     CONNECT_SECONDS,
@@ -130,7 +130,8 @@ class Postgres:
         await self._soon.flush()
 
     async def write_all(self, *statements: tuple[str, Params | None], lease: Lease | None = None) -> tuple[int, ...]:
-        refuse_nested(asyncio.current_task() in self._open)
+        if asyncio.current_task() in self._open:
+            raise TransactionNested
         return await self._soon.along(statements, partial(self._write_now, lease=lease))
 
     async def _write_now(self, statements: Sequence[tuple[str, Params | None]], lease: Lease | None) -> tuple[int, ...]:
@@ -164,7 +165,8 @@ class Postgres:
     @asynccontextmanager
     async def transaction(self, on: str = "", *, lease: Lease | None = None) -> AsyncIterator["_Transaction"]:
         me = asyncio.current_task()
-        refuse_nested(me in self._open)
+        if me in self._open:
+            raise TransactionNested
         await self._soon.flush()
         async with AsyncExitStack() as stack:
             # One of this process at a time waits at the server: the others would keep connections that it needs.

@@ -23,7 +23,7 @@ from msgspec import Struct
 from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report, reported
 from openclaw.storage.atomic import private_directory
-from openclaw.storage.database import Lease, LeaseLost, Migration, Params, Row, TransactionOver, each, refuse_nested
+from openclaw.storage.database import Lease, LeaseLost, Migration, Params, Row, TransactionNested, TransactionOver, each
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -201,7 +201,7 @@ class _WriteLock(asyncio.Lock):
     async def acquire(self) -> Literal[True]:
         me = asyncio.current_task()
         if self.locked() and self._owner is me:
-            refuse_nested(True)
+            raise TransactionNested
         await super().acquire()
         self._owner = me
         return True

@@ -3,7 +3,6 @@
 import difflib
 import json
 import os
-import re
 import secrets
 import stat
 import unicodedata
@@ -17,13 +16,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, StateError
+from openclaw.core.text import compile_lazily
 from openclaw.storage.atomic import sync_directory
 
 MAX_LISTED = 5000
 
-_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
+_SPACES = compile_lazily("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f\u0085\u2028\u2029\ud800-\udfff]")
+_UNPRINTABLE = compile_lazily("[\x00-\x1f\x7f\u0085\u2028\u2029\ud800-\udfff]")
 
 
 # Paths.

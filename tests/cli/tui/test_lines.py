@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.gateway import process
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway import running
+from openclaw.gateway.running import running_gateway
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import MockModelServer
 from tests.cli.tui.terminal import needs_tmux, terminal
@@ -129,4 +129,4 @@ def test_a_bare_openclaw_without_a_terminal_starts_the_gateway_and_says_where(op
         assert done.stdout.count("\n") == 1 and f"http://127.0.0.1:{port} " in done.stdout
         assert running_gateway(openclaw_home.state) is not None
     finally:
-        process.stop(openclaw_home.state, 10)
+        running.stop(openclaw_home.state, 10)

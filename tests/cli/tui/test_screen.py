@@ -327,8 +327,8 @@ def test_without_colours_there_are_none(openclaw_home: TemporaryHome) -> None:
 
 
 def test_it_starts_a_gateway_when_there_is_none(openclaw_home: TemporaryHome) -> None:
-    from openclaw.gateway import process
-    from openclaw.gateway.process import running_gateway
+    from openclaw.gateway import running
+    from openclaw.gateway.running import running_gateway
 
     with MockModelServer([says("here I am")]) as server, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -341,11 +341,11 @@ def test_it_starts_a_gateway_when_there_is_none(openclaw_home: TemporaryHome) ->
                 shown.until("here I am")
                 assert running_gateway(openclaw_home.state) is not None
         finally:
-            process.stop(openclaw_home.state, 10)
+            running.stop(openclaw_home.state, 10)
 
 
 def test_a_bare_openclaw_on_a_fresh_machine_opens_the_chat_and_tells_what_to_do(openclaw_home: TemporaryHome) -> None:
-    from openclaw.gateway import process
+    from openclaw.gateway import running
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -360,4 +360,4 @@ def test_a_bare_openclaw_on_a_fresh_machine_opens_the_chat_and_tells_what_to_do(
             assert "stop ends it); openclaw dashboard opens the web page." in shown.screen()
         assert (openclaw_home.workspace / "AGENTS.md").is_file()
     finally:
-        process.stop(openclaw_home.state, 10)
+        running.stop(openclaw_home.state, 10)

@@ -9,7 +9,8 @@ import openai
 import pytest
 
 from openclaw.core.secret import Secret
-from openclaw.gateway.process import RunningGateway, ask_health, running_gateway
+from openclaw.gateway.process import ask_health
+from openclaw.gateway.running import RunningGateway, running_gateway
 from openclaw.protocol.client import GatewayClient
 from openclaw.testing import calls, says
 from openclaw.testing.server import Hangs, MockModelServer, Pauses, Reply

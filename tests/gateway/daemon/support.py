@@ -13,7 +13,7 @@ from typing import Any
 
 from openclaw.gateway import process
 from openclaw.gateway.logs import LogFiles, LogLine, last, read
-from openclaw.gateway.process import RunningGateway
+from openclaw.gateway.running import RunningGateway
 from openclaw.testing import TemporaryHome
 from tests.commandline import PATIENCE, Child
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.gateway import process
+from openclaw.gateway import process, running
 from openclaw.testing import TemporaryHome
 from tests import commandline
 from tests.gateway.daemon.support import mode_of
@@ -21,7 +21,7 @@ def openclaw(home: TemporaryHome, *words: str, **environ: str) -> Any:
 def home(openclaw_home: TemporaryHome) -> Any:
     openclaw_home.state.chmod(0o700)
     yield openclaw_home
-    process.stop(openclaw_home.state, 5.0)
+    running.stop(openclaw_home.state, 5.0)
 
 
 def test_a_gateway_is_started_looked_at_restarted_and_stopped(home: TemporaryHome) -> None:

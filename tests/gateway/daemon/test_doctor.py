@@ -10,7 +10,7 @@ import pytest
 
 from openclaw.gateway import doctor
 from openclaw.gateway.doctor import DoctorFinding
-from openclaw.gateway.status import CrashHistory, CrashRecord
+from openclaw.gateway.state import CrashHistory, CrashRecord
 from openclaw.process.environment import Environment
 from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import connect

@@ -23,10 +23,9 @@ from openclaw.gateway.exposure import (
     decide,
     host_allowed,
     host_rules,
-    own_token,
     shared_secret,
-    token_path,
 )
+from openclaw.gateway.running import own_token, token_path
 from tests.gateway.daemon.support import mode_of
 
 LONG = Secret("a-token-that-is-long-enough")

@@ -1,6 +1,7 @@
 """The figures of a gateway: counted as it works, readable to monitoring, with nothing anybody wrote in it."""
 
 import re
+from collections import Counter
 
 import pytest
 
@@ -20,6 +21,10 @@ def settled(key: str = "main", **fields: object) -> RunEvent:
     given: dict[str, object] = {"status": "ok", "stop_reason": "stop", "started_at": 1_000, "ended_at": 3_000}
     outcome = RunOutcome(**(given | fields))  # type: ignore[arg-type]
     return RunEvent(run_id="r", key=SessionKey("main", key), seq=1, at=3_000, event=RunSettled(outcome))
+
+
+def _totals(end: CallEnd) -> ModelTotals:
+    return ModelTotals(Counter((end.reason,)), end.usage)
 
 
 def shown(figures: RunMetrics) -> str:
@@ -84,8 +89,8 @@ def test_tool_calls_are_counted_without_their_names() -> None:
 
 
 def test_models_are_counted_by_name_with_what_they_cost() -> None:
-    good = ModelTotals.of(CallEnd(usage=Usage(input=100, output=20, cost=Cost(total=0.25))))
-    bad = ModelTotals.of(CallEnd(reason="rate_limit"))
+    good = _totals(CallEnd(usage=Usage(input=100, output=20, cost=Cost(total=0.25))))
+    bad = _totals(CallEnd(reason="rate_limit"))
     found = render_metrics(models({"openai/gpt-x": good + good + bad}))
     assert 'openclaw_model_calls_total{model="openai/gpt-x",outcome="ok"} 2\n' in found
     assert 'openclaw_model_calls_total{model="openai/gpt-x",outcome="rate_limit"} 1\n' in found
@@ -94,7 +99,7 @@ def test_models_are_counted_by_name_with_what_they_cost() -> None:
 
 
 def test_rows_stay_few_and_names_stay_names() -> None:
-    one = ModelTotals.of(CallEnd(usage=Usage(input=1)))
+    one = _totals(CallEnd(usage=Usage(input=1)))
     found = render_metrics(
         models({**{f"p/m{number}": one for number in range(MOST_MODELS + 50)}, 'p/a "quoted"\nname': one})
     )
@@ -108,7 +113,7 @@ def test_every_line_is_one_a_monitoring_program_can_read() -> None:
     figures.hear(settled())
     families = [
         *figures.families(),
-        *models({"p/m": ModelTotals.of(CallEnd())}),
+        *models({"p/m": _totals(CallEnd())}),
         gauges("lane_waiting", "help", "lane", {'a"b\\c': 1.5}),
         counters("x_total", "help", ("a",), {("line\nbreak",): 1}),
     ]

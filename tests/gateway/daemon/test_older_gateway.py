@@ -5,7 +5,7 @@ import asyncio
 import apsw
 import pytest
 
-from openclaw.gateway.process import hold_gateway_lock
+from openclaw.gateway.running import hold_gateway_lock
 from openclaw.storage.locks import SharedLock
 from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from websockets.sync.client import connect
 
-from openclaw.gateway.process import lock_path, running_gateway
-from openclaw.gateway.status import CrashHistory, CrashRecord
+from openclaw.gateway.running import lock_path, running_gateway
+from openclaw.gateway.state import CrashHistory, CrashRecord
 from openclaw.testing import TemporaryHome
 from tests.commandline import PATIENCE, typed
 from tests.gateway.daemon.support import Launcher, eventually, mode_of

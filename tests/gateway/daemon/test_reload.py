@@ -9,7 +9,7 @@ from contextlib import aclosing
 import pytest
 
 from openclaw.gateway.reload import RULES, Reload, Reloader, classify, kind_of
-from openclaw.gateway.status import WINDOW_MS, CrashRecord, judge
+from openclaw.gateway.state import WINDOW_MS, CrashRecord, judge
 from openclaw.process.environment import Home
 from openclaw.testing import TemporaryHome
 

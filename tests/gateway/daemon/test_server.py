@@ -11,14 +11,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from openclaw.gateway.connections import Transport
 from openclaw.gateway.exposure import HostRules, listen
+from openclaw.gateway.http.web import PlainTextResponse, Request, Route, WebResponse
 from openclaw.gateway.launch import HttpService
 from openclaw.gateway.server import Server, ServerLimits, read_body, serving
 from tests.commandline import PATIENCE
@@ -37,11 +35,11 @@ async def echo(transport: Transport) -> None:
         await transport.send(message.encode() if isinstance(message, str) else message)
 
 
-async def size(request: Request) -> Response:
+async def size(request: Request) -> WebResponse:
     return PlainTextResponse(str(len(await request.body())))
 
 
-async def small(request: Request) -> Response:
+async def small(request: Request) -> WebResponse:
     return PlainTextResponse(str(len(await read_body(request, 10))))
 
 

@@ -2,26 +2,28 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
-import uvicorn
 from openai import AsyncOpenAI
-from starlette.applications import Starlette
-from starlette.routing import Route
 
 from openclaw.config.settings import EndpointSettings, HttpEndpointsSettings
 from openclaw.core.provider import Provider
 from openclaw.core.secret import Secret
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
 from openclaw.gateway.app import App, open_app
+from openclaw.gateway.connections import Transport
+from openclaw.gateway.exposure import HostRules, listen
 from openclaw.gateway.http import routes as http_routes
 from openclaw.gateway.http.embeddings import Embed
 from openclaw.gateway.http.endpoint import HttpAuth
 from openclaw.gateway.http.requests import HttpBackend
 from openclaw.gateway.http.routes import routes
 from openclaw.gateway.http.stream import RunFanout
+from openclaw.gateway.http.web import Route
+from openclaw.gateway.launch import HttpService
+from openclaw.gateway.server import ServerLimits, serving
 from openclaw.gateway.services import build_services
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
@@ -47,6 +49,10 @@ SCRIPTED: dict[str, Any] = {
 }
 ON = EndpointSettings(enabled=True)
 BOTH = HttpEndpointsSettings(chat_completions=ON, responses=ON)
+
+
+async def nobody_comes(transport: Transport) -> None:
+    transport.close()
 
 
 class Nobody:
@@ -148,31 +154,10 @@ async def house(
             backend = HttpBackend(app, services.toolset, runs, services.inbox, place.fanout)
             found = routes(backend, embed, switches, how)
             place.routes = found
-            async with serving(Starlette(routes=http_routes.lazy_routes(lambda: found))) as port:
-                place.port = port
+            async with serving(
+                listen(("127.0.0.1",), 0), HostRules(names=frozenset(("x",))), limits=ServerLimits(body_bytes=1 << 30)
+            ) as server:
+                server.front.offer(HttpService(connection=nobody_comes, routes=http_routes.lazy_routes(lambda: found)))
+                place.port = server.port
                 yield place
         assert len(place.fanout) == 0
-
-
-class _Quiet(uvicorn.Server):
-    """Leaves the signals to pytest."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-@asynccontextmanager
-async def serving(app: Starlette) -> AsyncIterator[int]:
-    engine = _Quiet(
-        uvicorn.Config(app, port=0, http="h11", ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=1)
-    )
-    task = asyncio.create_task(engine.serve())
-    try:
-        async with asyncio.timeout(120):
-            while not engine.started:
-                await asyncio.sleep(0.01)
-        yield engine.servers[0].sockets[0].getsockname()[1]
-    finally:
-        engine.should_exit = True
-        await task

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.commands import NAMES, command_word, is_whole_command, parse_trigger
-from openclaw.protocol.client import CallFailed
+from openclaw.protocol.connect_request import CallFailed
 from openclaw.runs.commands.catalog import CATALOG, NOT_HERE, unknown_reply
 from openclaw.testing import ScriptedModel, TemporaryHome, calls, says, stalls
 from tests.plugins.support import write

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from openclaw.cli.security import approvals_command
 from openclaw.core.errors import StateError
-from openclaw.protocol.client import CallFailed
+from openclaw.protocol.connect_request import CallFailed
 from openclaw.security.approvals import ApprovalFile
 from openclaw.testing import ScriptedModel, TemporaryHome
 from tests.runs.commands.house import chat_window

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import httpx2
-from starlette.applications import Starlette
-from starlette.routing import Route
 
 from openclaw.automation.service import run_on_command_end
 from openclaw.core.messages import Assistant, Message, ToolResult
@@ -18,6 +16,7 @@ from openclaw.core.secret import Secret
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
 from openclaw.gateway.app import App, open_app
 from openclaw.gateway.http.endpoint import HttpAuth
+from openclaw.gateway.http.web import Route, Router
 from openclaw.gateway.http.webhooks import WebhookEndpoint
 from openclaw.gateway.services import Services, build_services
 from openclaw.process.environment import Environment
@@ -112,7 +111,7 @@ class World:
         self.subagents = services.subagents
         self.scheduler = services.automation.scheduler
         self.toolset = services.toolset
-        self._web = Starlette(routes=[Route("/hooks/{name:path}", hooks)])
+        self._web = Router([Route("/hooks/{name:path}", hooks)])
 
     @property
     def office(self) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.protocol.client import CallFailed
+from openclaw.protocol.connect_request import CallFailed
 from openclaw.testing import Step, TemporaryHome, says
 from openclaw.testing.server import Answers, Hangs, MockModelServer, Reply
 from tests.e2e.gateway_process import GatewayProcess, collect

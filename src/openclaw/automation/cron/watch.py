@@ -12,6 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from openclaw.automation.cron.schedule import JobPart
+from openclaw.core.text import compile_lazily
 
 
 class FileWatch(JobPart, frozen=True, kw_only=True, tag="file"):
@@ -125,8 +126,8 @@ class DueLine(Struct, frozen=True, kw_only=True):
     """In milliseconds."""
 
 
-_DUE = re.compile(r"\bdue:?\s*\(?(\d{4}-\d{2}-\d{2})(?:[ T](\d{1,2}:\d{2}))?", re.IGNORECASE)
-_DONE = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s*\[[xX]\]|~~")
+_DUE = compile_lazily(r"\bdue:?\s*\(?(\d{4}-\d{2}-\d{2})(?:[ T](\d{1,2}:\d{2}))?", re.IGNORECASE)
+_DONE = compile_lazily(r"^\s*(?:[-*+]|\d+[.)])\s*\[[xX]\]|~~")
 
 
 def due_lines(text: str, where: str, zone: tzinfo) -> list[DueLine]:

@@ -14,21 +14,22 @@ from openclaw.automation.cron.schedule import (
     parse_time,
 )
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.text import compile_lazily
 
 DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 PARTS = {"morning": 8, "noon": 12, "lunchtime": 12, "afternoon": 15, "evening": 19, "night": 21, "midnight": 0}
 """The hour that a part of the day stands for, when no time is given."""
 EXAMPLES = '"every morning at 8", "weekdays at 7:30", "every 20 minutes", "tomorrow 8am", "monday at 9", "in 2 hours"'
 _UNITS = {"second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d", "week": "w"}
-_CLOCK = re.compile(r"(?:\bat |@ ?)?\b(\d{1,2})(?:[:.](\d{2}))? ?(am|pm|o'clock|uhr)?(?=$|[ ,])")
-_EVERY_SO = re.compile(r"(?:every|each) (\d+|other)? ?(second|sec|minute|min|hour)s?")
-_IN = re.compile(r"in (\d+|an?) ?(second|sec|minute|min|hour|day|week)s?")
-_FILLING = re.compile(
+_CLOCK = compile_lazily(r"(?:\bat |@ ?)?\b(\d{1,2})(?:[:.](\d{2}))? ?(am|pm|o'clock|uhr)?(?=$|[ ,])")
+_EVERY_SO = compile_lazily(r"(?:every|each) (\d+|other)? ?(second|sec|minute|min|hour)s?")
+_IN = compile_lazily(r"in (\d+|an?) ?(second|sec|minute|min|hour|day|week)s?")
+_FILLING = compile_lazily(
     r"\b(?:every|each|on|and|single|daily|day|the|weekdays?|weekends?|"
     + "|".join(f"{day}s?" for day in DAYS)
     + r")\b|,"
 )
-_MONTHLY = re.compile(r"(?:every month|monthly|each month)(?: on)?(?: the)?(?: (\d{1,2})(?:st|nd|rd|th)?)?")
+_MONTHLY = compile_lazily(r"(?:every month|monthly|each month)(?: on)?(?: the)?(?: (\d{1,2})(?:st|nd|rd|th)?)?")
 
 
 def parse_schedule(text: str, tz: str, now: int) -> Schedule:

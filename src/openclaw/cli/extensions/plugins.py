@@ -23,7 +23,7 @@ from openclaw.cli.render import (
 )
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.extensions.find import expand_path
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.running import running_gateway
 from openclaw.plugins.admit import PluginVerdict, judge, memory_slot_problem, unknown_entries
 from openclaw.plugins.contract import check_contract
 from openclaw.plugins.find import AcceptedPlugin, AcceptedPlugins, FoundPlugin, digest_of, discover_plugins

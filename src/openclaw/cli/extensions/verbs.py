@@ -15,8 +15,8 @@ from openclaw.cli.render import JSON, YES, ProgressLine, confirm, print_json, re
 from openclaw.config.load import LoadedConfig
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.extensions.install import InstallReview, StagedPackage, install, remove_package, stage
-from openclaw.gateway.client_target import call_gateway, find_gateway
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.client_target import find_gateway
+from openclaw.gateway.running import call_gateway, running_gateway
 from openclaw.process.environment import Environment
 from openclaw.security import install_policy
 from openclaw.security.install_scan import scan_files

@@ -13,16 +13,17 @@ from openclaw.agent.settings import agent_ids, default_agent
 from openclaw.channels.accounts import configured_accounts
 from openclaw.channels.setup import SETUPS, ChannelSetup
 from openclaw.cli.channels import ask_fields, describe_added
-from openclaw.cli.client import call, gateway_up, given, web_address
+from openclaw.cli.client import call, given
 from openclaw.cli.extensions.plugins import PluginView
 from openclaw.cli.render import JSON, fold, note, show
+from openclaw.cli.setup.gateway import gateway_up, web_address
 from openclaw.cli.setup.model_setup import CONNECT_SECONDS, ask_model
 from openclaw.config.edit import Editor
 from openclaw.config.load import LoadedConfig, load
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.secret import Secret
 from openclaw.core.text import strip_unprintable
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.running import running_gateway
 from openclaw.gateway.status import service_manager
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock

@@ -12,8 +12,8 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
-from openclaw.cli.home import shell_key_hint
-from openclaw.cli.screen import DECISIONS
+from openclaw.cli.talk.message import shell_key_hint
+from openclaw.cli.talk.screen import DECISIONS
 from openclaw.cli.tui.composer import MOST_IMAGES, CompletionList, Composer, attachment
 from openclaw.cli.tui.rows import ApprovalPrompt, Rows, TextItem
 from openclaw.cli.tui.session import ChatSession

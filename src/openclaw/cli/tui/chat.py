@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from openclaw.cli.client import gateway_up
 from openclaw.cli.render import SKILL, note, skill_directories
+from openclaw.cli.setup.gateway import gateway_up
 from openclaw.cli.tui.lines import ChatArguments, talk
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.secret import Secret
 from openclaw.gateway.client_target import find_gateway
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.running import running_gateway
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 
@@ -57,7 +57,7 @@ def chat_command(
     environment = Environment.of_process()
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     # A gateway on another machine gets an identity, and none of this home's credentials.
-    if url and not (token or password) and at_terminal and find_gateway(environment, url=url).identity is not None:
+    if url and not (token or password) and at_terminal and find_gateway(environment, url=url).signer is not None:
         token = click.prompt(f"Token of {url}", hide_input=True)
     arguments = ChatArguments(
         skills=skill_directories(skills),

@@ -10,11 +10,13 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from openclaw.cli.client import RUN_CAPS, ask, given, open_client
+from openclaw.cli.client import given
 from openclaw.cli.render import say
+from openclaw.cli.talk.message import RUN_CAPS, ask, connect_to, open_client
 from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
-from openclaw.gateway.client_target import ClientTarget, connect_to, find_gateway
+from openclaw.gateway.client_target import find_gateway
+from openclaw.gateway.running import ClientTarget
 from openclaw.process.environment import Environment
 from openclaw.protocol.client import GatewayClient
 from openclaw.version import __version__

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Static
 
-from openclaw.cli.screen import DECISIONS
+from openclaw.cli.talk.screen import DECISIONS
 from openclaw.cli.tui.text import (
     MarkdownPiece,
     last_lines,

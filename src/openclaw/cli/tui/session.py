@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any, Literal
 
-from openclaw.cli.client import RUN_CAPS, given
+from openclaw.cli.client import given
+from openclaw.cli.talk.message import RUN_CAPS, connect_to
 from openclaw.cli.tui.conversation import ChatConversation, Pending
 from openclaw.cli.tui.lines import ChatArguments
 from openclaw.core.clock import Clock
 from openclaw.core.commands import is_command
 from openclaw.core.errors import OpenClawError
-from openclaw.gateway.client_target import connect_to
 from openclaw.process.environment import Environment
-from openclaw.protocol.client import CallFailed, CallTimeout, ConnectionLost, EventGap, GatewayClient
+from openclaw.protocol.client import EventGap, GatewayClient
+from openclaw.protocol.connect_request import CallFailed, CallTimeout, ConnectionLost
 
 FIRST_WAIT = 0.3
 LONGEST_WAIT = 5.0

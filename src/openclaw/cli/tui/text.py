@@ -12,7 +12,7 @@ from rich.console import Console, JustifyMethod
 from rich.markdown import Heading, Markdown, MarkdownElement
 from rich.theme import Theme
 
-from openclaw.cli.markdown import parser
+from openclaw.cli.talk.markdown import parser
 from openclaw.core.text import strip_unprintable
 
 MOST_CHARS = 60_000

@@ -13,7 +13,7 @@ from openclaw.config.edit import RECORDED_AS, open_log
 from openclaw.config.schema import Config
 from openclaw.core.errors import OpenClawError
 from openclaw.gateway.audit.settings_checks import Found, judge_allowlist
-from openclaw.gateway.process import running_gateway
+from openclaw.gateway.running import running_gateway
 from openclaw.process.environment import Environment
 from openclaw.security import scan
 from openclaw.security.approvals import ApprovalFile

@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from openclaw.agent.settings import agent_ids, resolve_agent
 from openclaw.config import tree
 from openclaw.config.edit import Editor
 from openclaw.config.load import LoadedConfig
 from openclaw.core.errors import ConfigError
+from openclaw.gateway import doctor
 from openclaw.gateway.audit.catalog import RULES, AuditRule
 from openclaw.gateway.audit.file_checks import judge_deeply, judge_files, judge_state, private_files
 from openclaw.gateway.audit.settings_checks import AuditFacts, judge_settings
@@ -77,3 +79,17 @@ def _unset(environment: Environment, paths: Iterable[str]) -> None:
     editor = Editor(environment.home, environment.environ, "security audit --fix")
     for path in paths:
         editor.unset(path)
+
+
+def examine(
+    environment: Environment, agreed: tuple[str, str] | None = None, *, security: bool = False, deep: bool = False
+) -> dict[str, Any]:
+    """What the doctor finds, or with `security` the audit, after the repair (finding and plan) that was `agreed`."""
+
+    def look(scene: DoctorContext) -> list[DoctorFinding]:
+        return audit(scene, deep=deep) if security else doctor.run_checks(scene)
+
+    if agreed is not None:
+        doctor.apply_repair(look(doctor.collect_context(environment)), *agreed)
+    scene = doctor.collect_context(environment)
+    return doctor.report(scene, look(scene))

@@ -13,6 +13,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from msgspec import structs
@@ -23,7 +24,10 @@ from openclaw.core.secret import Secret
 from openclaw.gateway.cluster.database import FencedDatabase
 from openclaw.gateway.cluster.placement import ClusterNode, PlacedAgent, PlacementPlan, choose_node, plan
 from openclaw.process.tasks import wait_first
+from openclaw.sessions.index import SessionIndex
+from openclaw.sessions.transcript_store import DatabaseTranscripts
 from openclaw.storage.database import Database, Lease, LeaseLost, Row, Transaction
+from openclaw.storage.documents import sharing
 from openclaw.storage.postgres import Postgres
 from openclaw.storage.postgres_server import lock_number
 from openclaw.version import __version__
@@ -401,14 +405,20 @@ class ClusterMember:
 
 
 @asynccontextmanager
-async def joined(db: Postgres, clock: Clock, environ: Mapping[str, str]) -> AsyncIterator[Database]:
-    """The database `db` as a member of the cluster writes to it; leaves the cluster with the block."""
-    member = ClusterMember(db, clock, node_name(environ), db.schema)
-    await member.join()
-    try:
-        yield member.db
-    finally:
-        await member.leave()
+async def shared_state(
+    server: Postgres, again: Callable[[], Awaitable[Postgres]], state: Path, clock: Clock, environ: Mapping[str, str]
+) -> AsyncIterator[tuple[Database, SessionIndex]]:
+    """The state on `server` as a member of the cluster writes to it; leaves the cluster with the block.
+
+    Files that the nodes share are read and written over connections of their own, which `again` opens.
+    """
+    member = ClusterMember(server, clock, node_name(environ), server.schema)
+    async with sharing(again, state):
+        await member.join()
+        try:
+            yield member.db, SessionIndex(member.db, state, clock, DatabaseTranscripts(member.db, state))
+        finally:
+            await member.leave()
 
 
 def _node(row: Row) -> ClusterNode:

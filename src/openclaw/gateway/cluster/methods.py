@@ -17,7 +17,7 @@ from openclaw.gateway.cluster.member import ClusterMember
 from openclaw.gateway.cluster.peers import PeerLinks
 from openclaw.gateway.cluster.relay import EVENTS, EventRelay
 from openclaw.gateway.cluster.runs import ClusterRuns
-from openclaw.protocol.client import CallFailed, ConnectionLost
+from openclaw.protocol.connect_request import CallFailed, ConnectionLost
 from openclaw.protocol.frames import ErrorShape, RequestFrame, encode
 from openclaw.protocol.params import NonEmpty, NoParams, Params
 from openclaw.protocol.rpc import Caller, FindsMethods, MethodFailed, RpcMethod, dispatch

@@ -16,7 +16,8 @@ from openclaw.core.errors import OpenClawError, Unavailable
 from openclaw.gateway.cluster.member import TICK, ClusterMember
 from openclaw.gateway.cluster.placement import ClusterNode
 from openclaw.protocol.auth import peer_proof
-from openclaw.protocol.client import ConnectionLost, ConnectOptions, GatewayClient
+from openclaw.protocol.client import GatewayClient
+from openclaw.protocol.connect_request import ConnectionLost, ConnectOptions
 from openclaw.protocol.websocket import connect
 from openclaw.version import __version__
 

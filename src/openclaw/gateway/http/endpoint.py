@@ -7,15 +7,13 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.types import Receive, Scope, Send
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
 from openclaw.gateway.http import problems
 from openclaw.gateway.http.problems import HttpProblem
+from openclaw.gateway.http.web import ClientDisconnect, HTTPException, Receive, Request, Scope, Send
 from openclaw.protocol import scopes
 from openclaw.protocol.auth import AuthLimiter, is_guess_proof, secrets_equal
 from openclaw.protocol.params import describe

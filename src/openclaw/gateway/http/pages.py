@@ -4,11 +4,10 @@ A credential reaches the page by a one-time code in the fragment of its address,
 page exchanges the code for the secret in the body of one request.
 """
 
-import gzip
 import hashlib
-import html
 import re
 import secrets
+import zlib
 from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -16,15 +15,13 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route
 
 from openclaw.agent.settings import default_agent
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import ConfigError
 from openclaw.gateway.app import App
 from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint
+from openclaw.gateway.http.web import JSONResponse, PlainTextResponse, RedirectResponse, Request, Route, WebResponse
 from openclaw.gateway.server import read_body
 from openclaw.protocol import scopes
 from openclaw.protocol.params import NoParams
@@ -155,8 +152,13 @@ def read(place: Path, base: str) -> dict[str, WebFile]:
 
 def _based(index: bytes, base: str) -> bytes:
     text = index.decode().replace('"./', f'"{base}/')
-    attributes = f'data-openclaw-control-ui-base-path="{html.escape(base)}" data-openclaw-terminal-enabled="false"'
+    attributes = f'data-openclaw-control-ui-base-path="{_attribute(base)}" data-openclaw-terminal-enabled="false"'
     return text.replace("<html ", f"<html {attributes} ", 1).encode()
+
+
+def _attribute(text: str) -> str:
+    """`text` inside the quotes of an attribute."""
+    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
 
 
 def _file(name: str, data: bytes) -> WebFile:
@@ -164,7 +166,7 @@ def _file(name: str, data: bytes) -> WebFile:
     squeezable = kind.startswith(_SQUEEZABLE) or kind == "application/manifest+json"
     return WebFile(
         data=data,
-        squeezed=gzip.compress(data, mtime=0) if squeezable and len(data) > 500 else None,
+        squeezed=zlib.compress(data, wbits=31) if squeezable and len(data) > 500 else None,
         kind=f"{kind}; charset=utf-8" if squeezable else kind,
         tag=f'"{hashlib.sha256(data).hexdigest()[:20]}"',
         lasting=name.startswith("assets/"),
@@ -181,13 +183,13 @@ def routes(app: App, base: str, links: LoginCodes, auth: HttpAuth) -> list[Route
         shown = {"assistantName": identity["name"], "assistantAgentId": agent, "serverVersion": __version__}
         await call.answer({"basePath": base, **shown}, headers={"cache-control": "no-store"})
 
-    async def page(request: Request) -> Response:
+    async def page(request: Request) -> WebResponse:
         return _page(request, files(), request.path_params.get("path", ""))
 
-    async def link(request: Request) -> Response:
+    async def link(request: Request) -> WebResponse:
         return await _trade(request, links, auth)
 
-    async def start(request: Request) -> Response:
+    async def start(request: Request) -> WebResponse:
         return RedirectResponse(f"{base}/", headers=_FIXED)
 
     found = [
@@ -200,7 +202,7 @@ def routes(app: App, base: str, links: LoginCodes, auth: HttpAuth) -> list[Route
     return [*found, Route(base, start, methods=["GET"]), Route("/", start, methods=["GET"])] if base else found
 
 
-def _page(request: Request, files: Mapping[str, WebFile], path: str) -> Response:
+def _page(request: Request, files: Mapping[str, WebFile], path: str) -> WebResponse:
     file = files.get(path or INDEX)
     if file is None:
         last = path.rpartition("/")[2]
@@ -220,19 +222,19 @@ def _page(request: Request, files: Mapping[str, WebFile], path: str) -> Response
     if file.kind.startswith("text/html"):
         headers["content-security-policy"] = policy(request.headers.get("host", ""))
     if request.headers.get("if-none-match") == file.tag:
-        return Response(status_code=304, headers=headers)
+        return WebResponse(status_code=304, headers=headers)
     data = file.data
     if file.squeezed is not None and "gzip" in request.headers.get("accept-encoding", ""):
         data = file.squeezed
         headers["content-encoding"] = "gzip"
-    return Response(data, headers=headers, media_type=file.kind)
+    return WebResponse(data, headers=headers, media_type=file.kind)
 
 
 class _Code(Struct, frozen=True, forbid_unknown_fields=True):
     code: str
 
 
-async def _trade(request: Request, links: LoginCodes, auth: HttpAuth) -> Response:
+async def _trade(request: Request, links: LoginCodes, auth: HttpAuth) -> WebResponse:
     """Exchanges a one-time code for the secret; wrong codes count like wrong passwords."""
     limiter, address, now = auth.limiter, auth.address(request.scope), millis(auth.clock)
     if wait := limiter.wait_ms(address, now):
@@ -250,6 +252,6 @@ async def _trade(request: Request, links: LoginCodes, auth: HttpAuth) -> Respons
     return JSONResponse({"token": secret.reveal() if secret else None}, headers={**_FIXED, "cache-control": "no-store"})
 
 
-def _said(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+def _said(status: int, message: str, headers: Mapping[str, str] | None = None) -> WebResponse:
     fixed = {**_FIXED, "cache-control": "no-store", **(headers or {})}
     return JSONResponse({"error": {"message": message, "type": "link"}}, status_code=status, headers=fixed)

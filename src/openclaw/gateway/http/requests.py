@@ -16,6 +16,7 @@ from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.core.messages import Image
+from openclaw.core.text import compile_lazily
 from openclaw.gateway.app import App
 from openclaw.gateway.http import problems
 from openclaw.gateway.http.endpoint import HttpCall
@@ -32,7 +33,9 @@ from openclaw.runs.worker import RunService
 MOST_IMAGES = 8
 MOST_BYTES = 10 * 1024 * 1024
 KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
-_DATA_URL = re.compile(r"data:([a-z0-9.+-]+/[a-z0-9.+-]+)((?:;[a-z0-9-]+=[^;,]*)*);base64,", re.IGNORECASE | re.ASCII)
+_DATA_URL = compile_lazily(
+    r"data:([a-z0-9.+-]+/[a-z0-9.+-]+)((?:;[a-z0-9-]+=[^;,]*)*);base64,", re.IGNORECASE | re.ASCII
+)
 
 
 def image(url: str) -> Image:
@@ -125,7 +128,7 @@ def _shown(each: RequestText, names: dict[str, str]) -> str:
 # Client functions.
 
 MOST = 128
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+_NAME = compile_lazily(r"[a-zA-Z0-9_-]{1,64}\Z")
 
 
 class FunctionChoice(Struct, frozen=True):
@@ -193,9 +196,9 @@ KeyOf = Callable[[str | None, str | None], SessionKey]
 
 PREFIX = "openclaw"
 DEFAULT = "default"
-_MODEL = re.compile(r"(?:openclaw[/:]|agent:)(?P<agent>[a-zA-Z0-9][a-zA-Z0-9_-]{0,63})\Z")
-_PLAIN = re.compile(r"[a-z0-9][a-z0-9_.@+-]{0,99}\Z")
-_CHANNEL = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+_MODEL = compile_lazily(r"(?:openclaw[/:]|agent:)(?P<agent>[a-zA-Z0-9][a-zA-Z0-9_-]{0,63})\Z")
+_PLAIN = compile_lazily(r"[a-z0-9][a-z0-9_.@+-]{0,99}\Z")
+_CHANNEL = compile_lazily(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 WEB = "webchat"
 
 

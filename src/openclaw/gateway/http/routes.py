@@ -3,11 +3,6 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route, Router
-from starlette.types import Receive, Scope, Send
-
 from openclaw.config.settings import HttpEndpointsSettings
 from openclaw.core.channel import WebhookEntry
 from openclaw.core.secret import Secret
@@ -20,6 +15,17 @@ from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.requests import HttpBackend
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.http.tools import PluginRoutes, ToolInvocation
+from openclaw.gateway.http.web import (
+    BaseRoute,
+    PlainTextResponse,
+    Receive,
+    Request,
+    Route,
+    Router,
+    Scope,
+    Send,
+    WebResponse,
+)
 from openclaw.gateway.http.webhooks import ChannelWebhookRoutes, WebhookEndpoint
 from openclaw.gateway.server import ServerFront
 from openclaw.gateway.services import Services
@@ -60,7 +66,7 @@ def gateway_routes(
     def vouched(scope: Scope) -> bool | None:
         return is_proxy_authenticated(front.peer(scope))
 
-    async def metrics(request: Request) -> Response:
+    async def metrics(request: Request) -> WebResponse:
         """Asks for the same credential as everything else: how busy someone is, is their own business."""
         try:
             auth.check(request, scopes.READ)

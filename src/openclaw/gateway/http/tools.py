@@ -8,10 +8,6 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct, structs
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Match
-from starlette.types import Receive, Scope, Send
 
 from openclaw.agent.arguments import ArgumentsRejected, prepare_arguments
 from openclaw.agent.tool_runner import ToolRunner
@@ -23,6 +19,7 @@ from openclaw.gateway.http import problems
 from openclaw.gateway.http.endpoint import HttpAuth, HttpCall
 from openclaw.gateway.http.problems import NO_RETRY, HttpProblem
 from openclaw.gateway.http.requests import HttpBackend
+from openclaw.gateway.http.web import BaseRoute, Match, Receive, Request, Scope, Send, WebResponse
 from openclaw.gateway.server import read_body
 from openclaw.plugins.host import call_function
 from openclaw.runs.toolset import DENIED, find_tool, invoke_tool
@@ -56,7 +53,7 @@ class PluginRoutes(BaseRoute):
                 self._auth.check(request, route.scope)
             answer = await call_function(route.run, await _asked(request, route))
             headers = {name: value for name, value in answer.headers.items() if name.lower() not in OURS}
-            response = Response(
+            response = WebResponse(
                 answer.body,
                 answer.status,
                 {**headers, "x-content-type-options": "nosniff", "content-security-policy": "sandbox"},
@@ -76,15 +73,15 @@ async def _asked(request: Request, route: HttpRoute) -> HttpRequest:
     hidden = PRIVATE if route.auth == "gateway" else PRIVATE - {"authorization"}
     return HttpRequest(
         method=request.method,
-        path=request.url.path,
-        query=request.url.query,
+        path=request.path,
+        query=request.query,
         headers={name: value for name, value in request.headers.items() if name not in hidden},
         body=await read_body(request, PLUGIN_BODY_BYTES),
     )
 
 
-def _refusal(problem: HttpProblem) -> Response:
-    return Response(
+def _refusal(problem: HttpProblem) -> WebResponse:
+    return WebResponse(
         msgspec.json.encode(problems.body(problem)),
         problem.status,
         {**problem.headers, "x-content-type-options": "nosniff"},

@@ -10,11 +10,6 @@ from typing import Any
 
 import msgspec
 from msgspec import structs
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Match
-from starlette.types import Receive, Scope, Send
 
 from openclaw.automation import webhooks
 from openclaw.automation.heartbeat import DENIED_TOOLS
@@ -28,6 +23,19 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.text import make_origin
 from openclaw.gateway.app import App
 from openclaw.gateway.http.endpoint import HttpAuth
+from openclaw.gateway.http.web import (
+    BaseRoute,
+    ClientDisconnect,
+    HTTPException,
+    JSONResponse,
+    Match,
+    PlainTextResponse,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    WebResponse,
+)
 from openclaw.gateway.server import read_body
 from openclaw.gateway.services import Services
 from openclaw.protocol.auth import AuthLimiter, RateLimits, secrets_equal
@@ -46,7 +54,7 @@ _RUNS = uuid.UUID("0d6bb5c0-6f5d-5a6e-8f0a-2f6b1e1f7c11")
 
 
 class _Refused(Exception):
-    def __init__(self, response: Response) -> None:
+    def __init__(self, response: WebResponse) -> None:
         super().__init__(response.status_code)
         self.response = response
 
@@ -86,7 +94,7 @@ class WebhookEndpoint:
             return
         await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: Request) -> WebResponse:
         settings = self._settings
         # If the hook token equalled the gateway's, every service that calls a hook would hold the gateway's token.
         if not settings.enabled or not settings.token or settings.token == self._gateway.secret():
@@ -125,7 +133,7 @@ class WebhookEndpoint:
                 case AgentCall() as agent:
                     answers.append(await self._agent(agent, request, mapped=True, part=number))
         if not answers:
-            return Response(status_code=204)
+            return WebResponse(status_code=204)
         if mapping.for_each is None:
             return answers[0]
         found = [msgspec.json.decode(bytes(answer.body)) for answer in answers]
@@ -163,7 +171,7 @@ class WebhookEndpoint:
             raise _Refused(_problem(408, "the body took too long to arrive", close=True)) from None
         return bytes(data)
 
-    async def _wake(self, call: WakeCall, request: Request, *, part: int = 0) -> Response:
+    async def _wake(self, call: WakeCall, request: Request, *, part: int = 0) -> WebResponse:
         agent = check_agent(self._settings, call.agent_id)
         asked = (
             choose_session(self._settings, call.session_key, SessionKey("main", "main")) if call.session_key else "main"
@@ -178,7 +186,7 @@ class WebhookEndpoint:
             self._heartbeats.wake(key, why)
         return JSONResponse({"ok": True, "mode": call.mode, "eventOutcome": "queued" if new else "coalesced"})
 
-    async def _agent(self, call: AgentCall, request: Request, *, mapped: bool = False, part: int = 0) -> Response:
+    async def _agent(self, call: AgentCall, request: Request, *, mapped: bool = False, part: int = 0) -> WebResponse:
         """Starts a run for a call. The session a mapping names was chosen by the owner, not by the caller."""
         settings = self._settings
         key = self._sessions.key("main", check_agent(settings, call.agent_id))
@@ -261,12 +269,12 @@ def _typed(payload: Any, kind: Any, needed: str) -> Any:
         raise InvalidRequest(describe(str(error))) from None
 
 
-def _problem(status: int, message: str, *, close: bool = False) -> Response:
+def _problem(status: int, message: str, *, close: bool = False) -> WebResponse:
     headers = {"connection": "close"} if close else None
     return JSONResponse({"ok": False, "error": message}, status, headers=headers)
 
 
-def _later(message: str, wait_ms: int) -> Response:
+def _later(message: str, wait_ms: int) -> WebResponse:
     return PlainTextResponse(message, 429, headers={"retry-after": str(max(1, -(-wait_ms // 1000)))})
 
 
@@ -318,4 +326,4 @@ class ChannelWebhookRoutes(BaseRoute):
         call = ChannelWebhook(
             body=body, headers=dict(request.headers), method=request.method, query=dict(request.query_params)
         )
-        return await self._channels.take_webhook(request.url.path, call)
+        return await self._channels.take_webhook(request.path, call)

@@ -1,20 +1,19 @@
 """The child process of the local embedder: tokenizer and model. It is asked with texts, and answers `EmbedAnswer`."""
 
 import asyncio
-import gzip
 import hashlib
-import re
 import unicodedata
+import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from openclaw.core.text import compile_lazily
 from openclaw.process.stdio_rpc import WorkerMessage, WorkerOutput, WorkerRequest, run_worker
 
 # The tokenizer.
@@ -22,7 +21,7 @@ from openclaw.process.stdio_rpc import WorkerMessage, WorkerOutput, WorkerReques
 CLS, SEP, UNKNOWN = 101, 102, 100
 LONGEST_WORD = 100
 
-_CJK = re.compile(
+_CJK = compile_lazily(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf\U0002f800-\U0002fa1f]"
 )
 
@@ -36,8 +35,8 @@ class WordPiece:
 
     @classmethod
     def shipped(cls) -> "WordPiece":
-        packed = files("openclaw.memory.embedders").joinpath("vocabulary.txt.gz").read_bytes()
-        words = gzip.decompress(packed).decode().split("\n")
+        packed = (Path(__file__).parent / "vocabulary.txt.gz").read_bytes()
+        words = zlib.decompress(packed, wbits=31).decode().split("\n")
         return cls({word: number for number, word in enumerate(words)})
 
     def encode(self, text: str, limit: int) -> list[int]:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from openclaw.core.commands import DIRECTIVES, NAMES, SlashCommand
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.text import compile_lazily
 from openclaw.models import thinking
 from openclaw.runs.queue import is_queue_word
 from openclaw.security.tool_policy import LEVELS
@@ -17,9 +18,9 @@ SHORTCUTS = frozenset(("help", "commands", "status", "whoami"))
 """Commands that are answered at once when they stand before or behind a message; the message goes on without them."""
 TRACE = ("on", "off")
 EXEC_KEYS = ("host", "node", "security", "ask")
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-_SLASH = re.compile(r"(?<!\S)/([a-z][a-z-]*)(?=[\s:]|$)(?:[ \t]*:)?[ \t]*", re.IGNORECASE)
-_WORDS = re.compile(r"(\S+)[ \t]*")
+_CODE = compile_lazily(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_SLASH = compile_lazily(r"(?<!\S)/([a-z][a-z-]*)(?=[\s:]|$)(?:[ \t]*:)?[ \t]*", re.IGNORECASE)
+_WORDS = compile_lazily(r"(\S+)[ \t]*")
 _FIXED = {
     "verbose": (*VERBOSE, "default"),
     "reasoning": (*REASONING, "default"),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.core.secret import is_secret_path
+from openclaw.core.text import compile_lazily
 from openclaw.process.environment import hijacks
 from openclaw.security.effects.forms import GIT_SETTINGS, HarmlessCommand, harmless
 from openclaw.security.effects.places import ProtectedPlaces, is_below, name_place
@@ -19,11 +20,11 @@ from openclaw.security.effects.shell_words import commands_to_us, module_of
 from openclaw.security.labels import writing
 
 SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/nix/", "/gnu/")
-_PIECES = re.compile(r"[\s=;&|<>()`\"',{}]+")
-_CHANGED = re.compile(
+_PIECES = compile_lazily(r"[\s=;&|<>()`\"',{}]+")
+_CHANGED = compile_lazily(
     r"(?:(?:^|[;&|(\n]\s*)(?:cd|pushd)|\s(?:-C|--directory|--prefix|-S|--chdir))[\s=]+(\"[^\"]+\"|'[^']+'|[^\s;&|]+)"
 )
-_ASSIGNED = re.compile(r"(?:^|[\s;&|(])([A-Za-z_]\w*)=")
+_ASSIGNED = compile_lazily(r"(?:^|[\s;&|(])([A-Za-z_]\w*)=")
 MOST_MATCHED = 2_000
 SCRIPT_BYTES = 256 * 1024
 SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl", ".php", ".ts")
@@ -174,9 +175,9 @@ def leaves(command: str, cwd: str, home: str) -> bool:
 # What a script loads.
 
 MOST_LOADED, LARGEST = 200, 512 * 1024
-_PYTHON = re.compile(r"^\s*(?:from\s+(\.*[\w.]*)\s+import\s+([\w, ]+)|import\s+([\w., ]+))", re.MULTILINE)
-_SHELL = re.compile(r"(?:^|[;&|]\s*)(?:source|\.|bash|sh)\s+[\"']?([\w./-]+)", re.MULTILINE)
-_JAVASCRIPT = re.compile(r"(?:require\s*\(\s*|from\s+|import\s*\(?\s*)[\"'](\.{1,2}/[\w./-]+)[\"']")
+_PYTHON = compile_lazily(r"^\s*(?:from\s+(\.*[\w.]*)\s+import\s+([\w, ]+)|import\s+([\w., ]+))", re.MULTILINE)
+_SHELL = compile_lazily(r"(?:^|[;&|]\s*)(?:source|\.|bash|sh)\s+[\"']?([\w./-]+)", re.MULTILINE)
+_JAVASCRIPT = compile_lazily(r"(?:require\s*\(\s*|from\s+|import\s*\(?\s*)[\"'](\.{1,2}/[\w./-]+)[\"']")
 _SUFFIXES = ("", ".js", ".mjs", ".cjs", ".ts", ".json", "/index.js")
 
 
@@ -238,20 +239,22 @@ RUN_BY_NAME = frozenset(
     "build.ninja .eslintrc.js".split()
 )
 """Files that a builder or interpreter loads without being told their name."""
-_CONFIGURES = re.compile(r"[\w.-]+\.config\.[cm]?[jt]s$", re.IGNORECASE)
-_RUNNERS = re.compile(
+_CONFIGURES = compile_lazily(r"[\w.-]+\.config\.[cm]?[jt]s$", re.IGNORECASE)
+_RUNNERS = compile_lazily(
     r"(?<![\w.-])(?:python[\d.]*|pypy\d?|node|deno|bun|ruby|perl|php|lua|bash|sh|zsh|dash|source|make|just|npm|pnpm|yarn|npx|uv|tox|nox"
     r"|pytest|cargo|go|gradle|mvn|rake|bundle|docker|podman|pre-commit|ansible-playbook|terraform|java|javac|cmake|ctest|ninja"
     r"|sphinx-build|mkdocs|eslint|prettier|tsc|vite|webpack|jest|mocha|vitest|rspec|phpunit|ipython|jupyter|gdb)(?![\w-])"
     r"|(?:^|[;&|]\s*)\.{1,2}/"
 )
 _KINDS: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = (
-    (re.compile(r"\bjavac?\b"), re.compile(r"\.(?:java|class|jar)$")),
-    (re.compile(r"\bperl\b"), re.compile(r"\.p[ml]$")),
-    (re.compile(r"\b(?:cmake|ninja)\b"), re.compile(r"\.cmake$")),
+    (compile_lazily(r"\bjavac?\b"), compile_lazily(r"\.(?:java|class|jar)$")),
+    (compile_lazily(r"\bperl\b"), compile_lazily(r"\.p[ml]$")),
+    (compile_lazily(r"\b(?:cmake|ninja)\b"), compile_lazily(r"\.cmake$")),
     (
-        re.compile(r"\b(?:pytest|unittest|tox|nox|jest|mocha|vitest|rspec|phpunit|npm|pnpm|yarn|make|just|cargo|go)\b"),
-        re.compile(r"(?:/test_[^/]*|_test|_spec)\.\w+$|\.(?:test|spec)\.\w+$"),
+        compile_lazily(
+            r"\b(?:pytest|unittest|tox|nox|jest|mocha|vitest|rspec|phpunit|npm|pnpm|yarn|make|just|cargo|go)\b"
+        ),
+        compile_lazily(r"(?:/test_[^/]*|_test|_spec)\.\w+$|\.(?:test|spec)\.\w+$"),
     ),
 )
 """Programs, and the files they look for by themselves."""

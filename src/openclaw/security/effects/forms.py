@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct, field
 
 from openclaw.core.secret import is_secret_path
+from openclaw.core.text import compile_lazily
 
 # The words of a command line.
 
@@ -31,7 +32,7 @@ class SimpleCommand(Struct):
     writes: list[str] = field(default_factory=list)
 
 
-_LEX = re.compile(
+_LEX = compile_lazily(
     r"(?P<blank>[ \t]+)"
     r"|(?P<both>[12&]?>&[12]|&>{1,2}(?=\s*/dev/null)|2>{1,2}(?=\s*/dev/null))"
     r"|(?P<redirect>1?>{1,2}|0?<(?![<(&]))"
@@ -45,8 +46,8 @@ _LEX = re.compile(
     r"|\\(?P<escaped>[^\n])",
     re.DOTALL,
 )
-_ESCAPE = re.compile(r'\\(["\\$`])')
-_VARIABLE = re.compile(r"\$\{?(PWD|HOME)\}?")
+_ESCAPE = compile_lazily(r'\\(["\\$`])')
+_VARIABLE = compile_lazily(r"\$\{?(PWD|HOME)\}?")
 LONGEST = 4_000
 
 
@@ -356,7 +357,7 @@ def _allowed(flag: str, form: _Form) -> bool:
     return not set(flag[1:]) & set(form.never)
 
 
-GIT_SETTINGS = re.compile(
+GIT_SETTINGS = compile_lazily(
     r"^\s*(?:fsmonitor|hookspath|pager|editor|sshcommand|askpass|external|textconv|command|clean|smudge|process|helper"
     r"|program|trustexitcode|cmd|sequence\w*|gitproxy|worktree|driver)\s*=|^\s*\[\s*(?:include|alias|filter|difftool"
     r"|mergetool|trailer)",

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from openclaw.core.text import compile_lazily
+
 _GROUPS: tuple[tuple[str, str], ...] = (
     (
         "send reply forward email mail message post write tell answer notify respond text say announce publish comment",
@@ -35,23 +37,23 @@ _GROUPS: tuple[tuple[str, str], ...] = (
 
 
 def _said(words: str) -> re.Pattern[str]:
-    return re.compile("|".join(rf"\b{word}" if word.isascii() else word for word in words.split()), re.IGNORECASE)
+    return compile_lazily("|".join(rf"\b{word}" if word.isascii() else word for word in words.split()), re.IGNORECASE)
 
 
 _GROUP_OF = {verb: _said(words) for verbs, words in _GROUPS for verb in verbs.split()}
-_TARGET = re.compile(
+_TARGET = compile_lazily(
     r"(?:^|_)(?:to|recipients?|cc|bcc|participants?|attendees?|guests?|members?|person|people|users?|username|channels?|ibans?"
     r"|accounts?|emails?|address(?:es)?|ids?|urls?|phones?|numbers?|with|sessionkey|target|rooms?|groups?|chats?|files?)$",
     re.IGNORECASE,
 )
-_FILE = re.compile(
+_FILE = compile_lazily(
     r"(?:^|_)(?:media|attachments?|paths?|file_?paths?|file_?names?|documents?|images?|photos?)$", re.IGNORECASE
 )
 """What goes along has to be named by the owner as well."""
-_WHEN = re.compile(
+_WHEN = compile_lazily(
     r"^\d{1,4}[-/.]\d{1,2}(?:[-/.]\d{1,4})?$|^\d{1,2}(?::\d\d){1,2}$|^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?Z?$"
 )
-_ODD = re.compile(r"\d{5,}|(?=\w*\d)(?=\w*[A-Za-z])[\w+/=-]{6,}|[\w+/=-]{25,}|\S+@\S+|\S+://\S+|www\.\S+")
+_ODD = compile_lazily(r"\d{5,}|(?=\w*\d)(?=\w*[A-Za-z])[\w+/=-]{6,}|[\w+/=-]{25,}|\S+@\S+|\S+://\S+|www\.\S+")
 LONGEST = 2_000
 
 
@@ -87,7 +89,7 @@ def asked_to_change(names: Sequence[Sequence[str]], owner: Sequence[str], *, del
     )
 
 
-_SENT = re.compile(f"{_TARGET.pattern}|{_FILE.pattern}", re.IGNORECASE)
+_SENT = compile_lazily(f"{_TARGET.pattern}|{_FILE.pattern}", re.IGNORECASE)
 
 
 def targets(args: Mapping[str, Any]) -> list[str]:

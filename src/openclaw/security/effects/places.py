@@ -1,8 +1,8 @@
 """Protected places: files that decide what may run, who is let in, or what a program does at its start. Pure."""
 
-import re
-
 from msgspec import Struct
+
+from openclaw.core.text import compile_lazily
 
 
 class ProtectedPlaces(Struct, frozen=True, kw_only=True):
@@ -22,14 +22,14 @@ def is_below(path: str, root: str) -> bool:
 
 
 _STATE = (
-    (re.compile(r"exec-approvals\.json"), "the list of what may run without a question"),
-    (re.compile(r"openclaw\.json"), "the configuration of the assistant"),
-    (re.compile(r"credentials/|agents/[^/]+/agent/|\.env$"), "credentials, and who was let in"),
-    (re.compile(r"agents/[^/]+/sessions/"), "transcripts of conversations"),
-    (re.compile(r"hooks/"), "hooks, which run by themselves"),
-    (re.compile(r"extensions/|plugins/"), "plugins, which run by themselves"),
-    (re.compile(r"skills"), "skills, which the assistant follows"),
-    (re.compile(r"mcp-tools\.json"), "the accepted tools of MCP servers"),
+    (compile_lazily(r"exec-approvals\.json"), "the list of what may run without a question"),
+    (compile_lazily(r"openclaw\.json"), "the configuration of the assistant"),
+    (compile_lazily(r"credentials/|agents/[^/]+/agent/|\.env$"), "credentials, and who was let in"),
+    (compile_lazily(r"agents/[^/]+/sessions/"), "transcripts of conversations"),
+    (compile_lazily(r"hooks/"), "hooks, which run by themselves"),
+    (compile_lazily(r"extensions/|plugins/"), "plugins, which run by themselves"),
+    (compile_lazily(r"skills"), "skills, which the assistant follows"),
+    (compile_lazily(r"mcp-tools\.json"), "the accepted tools of MCP servers"),
 )
 _SHELL = frozenset(
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout "
@@ -42,25 +42,30 @@ _RUNNING = frozenset(
 )
 _ANYWHERE = (
     (
-        re.compile(r"/\.git/(?:.+/)?(?:hooks/|config$|config\.worktree$|info/attributes$)|/\.git/commondir$|/\.husky/"),
+        compile_lazily(
+            r"/\.git/(?:.+/)?(?:hooks/|config$|config\.worktree$|info/attributes$)|/\.git/commondir$|/\.husky/"
+        ),
         "what git runs by itself",
     ),
-    (re.compile(r"/\.ssh/"), "keys and settings of ssh"),
-    (re.compile(r"/\.gnupg/"), "keys of GnuPG"),
-    (re.compile(r"/autostart/|/Library/Launch(?:Agents|Daemons)/"), "what starts with the desktop"),
-    (re.compile(r"/systemd/(?:user|system)/|/etc/(?:init\.d|systemd|cron|rc\.)"), "services that start by themselves"),
-    (re.compile(r"^/var/spool/cron/"), "scheduled commands"),
-    (re.compile(r"^/etc/"), "the configuration of the system"),
-    (re.compile(r"^/(?:usr|bin|sbin|lib|lib64|boot|nix|opt)/"), "programs of the system"),
+    (compile_lazily(r"/\.ssh/"), "keys and settings of ssh"),
+    (compile_lazily(r"/\.gnupg/"), "keys of GnuPG"),
+    (compile_lazily(r"/autostart/|/Library/Launch(?:Agents|Daemons)/"), "what starts with the desktop"),
     (
-        re.compile(
+        compile_lazily(r"/systemd/(?:user|system)/|/etc/(?:init\.d|systemd|cron|rc\.)"),
+        "services that start by themselves",
+    ),
+    (compile_lazily(r"^/var/spool/cron/"), "scheduled commands"),
+    (compile_lazily(r"^/etc/"), "the configuration of the system"),
+    (compile_lazily(r"^/(?:usr|bin|sbin|lib|lib64|boot|nix|opt)/"), "programs of the system"),
+    (
+        compile_lazily(
             r"/(?:\.mozilla|\.librewolf|\.config/(?:google-chrome|chromium|BraveSoftware|microsoft-edge|vivaldi)[^/]*"
             r"|Library/Application Support/(?:Google/Chrome|Firefox|Chromium))/"
         ),
         "a profile of a browser",
     ),
     (
-        re.compile(
+        compile_lazily(
             r"/\.config/(?:fish|environment\.d|git|pip|nvim|direnv|mise|uv|npm|yarn|zsh|bash|tmux|kitty|alacritty|i3|sway"
             r"|hypr|containers|(?:Code|Cursor|VSCodium|zed)(?= |/))[^/]*/|/\.cargo/(?:config|bin/)|/\.pip/|/\.emacs\.d/"
             r"|/\.vim/"

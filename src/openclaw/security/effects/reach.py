@@ -6,6 +6,7 @@ Programs of the outside world, and programs nobody has listed as local, do both.
 import re
 from collections.abc import Collection, Sequence
 
+from openclaw.core.text import compile_lazily
 from openclaw.security.effects.forms import FORMS
 from openclaw.security.effects.shell_words import Word, carries, git_verb, program_of, runs_argument, simple_commands
 
@@ -28,7 +29,7 @@ _LOCAL = frozenset(FORMS) | frozenset(
     "xdg-open unlink link install rename parallel entr hyperfine nproc arch lsb_release locale tzselect sudo doas "
     "bwrap pre-commit mkdocs sphinx-build jupyter ipython psql mysql redis-cli [ [[ : . true false openclaw".split()
 )
-_NETWORK = re.compile(
+_NETWORK = compile_lazily(
     r"://|(?<![\w./-])(?:curl|wget|ssh|scp|sftp|rsync|nc|ncat|netcat|socat|telnet|ftp|lynx|w3m|links|elinks|http|https|xh"
     r"|aria2c|yt-dlp|youtube-dl|gh|glab|hub|svn|hg|mail|mailx|mutt|himalaya|neomutt|fetchmail|dig|nslookup|whois|aws|gcloud|az"
     r"|kubectl|docker|podman|npx|pipx|uvx|bunx|sendmail|msmtp|swaks|ping|host|traceroute|rclone|gsutil|s3cmd|notmuch|wacli"
@@ -39,7 +40,7 @@ _NETWORK = re.compile(
 )
 _GIT_NETWORK = frozenset("clone fetch pull ls-remote submodule push archive send-email svn p4".split())
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/", "/snap/", "/nix/", "/gnu/")
-NETWORK_CODE = re.compile(
+NETWORK_CODE = compile_lazily(
     r"\b(?:urllib|requests|httpx?2?|aiohttp|socket|smtplib|imaplib|poplib|ftplib|telnetlib|paramiko|websockets?|net/http"
     r"|Net::HTTP|IO::Socket|LWP|axios|node-fetch|XMLHttpRequest|URLSession|TcpStream|reqwest|nodemailer|open-uri|HTTP::Tiny)\b"
     r"|\bfetch\s*\(|\bfsockopen\b|\bcurl_\w+|\bfile_get_contents\s*\(\s*['\"]http|://|/dev/(?:tcp|udp)/"
@@ -72,8 +73,8 @@ def _bare(words: Sequence[Word]) -> str:
 
 
 _SCHEDULERS = frozenset("crontab at batch systemd-run launchctl schtasks".split())
-_SHOWS_JOBS = re.compile(r"\bcrontab\s+-l\s*(?:$|[;&|>])")
-_STARTS_UNIT = re.compile(r"\bsystemctl\s+(?:-\S+\s+)*(?:enable|start|restart|link|edit)\b")
+_SHOWS_JOBS = compile_lazily(r"\bcrontab\s+-l\s*(?:$|[;&|>])")
+_STARTS_UNIT = compile_lazily(r"\bsystemctl\s+(?:-\S+\s+)*(?:enable|start|restart|link|edit)\b")
 
 
 def schedules(command: str) -> bool:
@@ -83,7 +84,7 @@ def schedules(command: str) -> bool:
     return not _SCHEDULERS.isdisjoint(names) or _STARTS_UNIT.search(command) is not None
 
 
-_HIDDEN = re.compile(
+_HIDDEN = compile_lazily(
     r"(?<![\w.-])(?:python[\d.]*|pypy\d?|node|deno|bun|ruby|perl|php|lua|bash|sh|zsh|dash|ksh|fish|osascript)\s+"
     r"(?:-\w+\s+)*(?:-\w*[ceErp]\b|--eval|--print|-\s|<<)|\|\s*(?:sudo\s+)?(?:python[\d.]*|node|perl|ruby|php|bash|sh|zsh|dash)\b"
     r"|(?<![\w.-])(?:eval|exec|xargs|awk|gawk|source)(?![\w.-])|\bbase64\s+(?:-d|--decode|-D)|\$\(|`"

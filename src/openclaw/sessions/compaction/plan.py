@@ -57,10 +57,8 @@ def estimate_text(text: str) -> int:
     return wide + -(-(len(text) - wide) // 4)
 
 
-@lru_cache(maxsize=16)
-def estimate_steady(text: str) -> int:
-    """The same for a long text that is estimated again and again."""
-    return estimate_text(text)
+estimate_steady = lru_cache(maxsize=16)(estimate_text)
+"""The same for a long text that is estimated again and again."""
 
 
 def estimate(message: Message) -> int:

@@ -1,4 +1,4 @@
-"""`openclaw gateway`, `daemon`, `acp`, `dashboard` and `doctor`: run the gateway and look after it."""
+"""`openclaw gateway start`, `stop`, `status` …, `acp`, `dashboard` and `doctor`: look after the gateway."""
 
 import asyncio
 import json
@@ -9,20 +9,22 @@ from typing import Any
 
 import click
 
-from openclaw.cli.client import RUN_CAPS, connect_running, gateway_up, is_alone, web_address
+from openclaw.cli.client import is_alone
+from openclaw.cli.gateway.group import PORT
 from openclaw.cli.home import read_home
 from openclaw.cli.render import JSON, ProgressLine, open_in_browser, print_json, say, show, waiting_for
+from openclaw.cli.setup.gateway import gateway_up, web_address
+from openclaw.cli.talk.message import RUN_CAPS, connect_running
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.secret import Secret
 from openclaw.core.text import strip_unprintable
-from openclaw.gateway import daemon, doctor, process
+from openclaw.gateway import doctor, process, running
 from openclaw.gateway import status as gateway_status
-from openclaw.gateway.client_target import call_gateway, exposure_of, find_gateway
-from openclaw.gateway.exposure import ExposureOptions, shared_secret
-from openclaw.gateway.process import RunningGateway, running_gateway
+from openclaw.gateway.client_target import exposure_of, find_gateway
+from openclaw.gateway.exposure import shared_secret
+from openclaw.gateway.running import RunningGateway, call_gateway, running_gateway
 from openclaw.gateway.status import service_manager, wait_ready
 from openclaw.process.environment import Environment
-from openclaw.protocol.client import CallFailed
+from openclaw.protocol.connect_request import CallFailed
 from openclaw.storage.keys import StateKeys
 from openclaw.version import __version__
 
@@ -41,71 +43,10 @@ def acp_command(agent_id: str | None, local: bool) -> None:
     asyncio.run(serve(partial(connect, environment, caps=RUN_CAPS), agent_id))
 
 
-PORT = click.IntRange(0, 65_535)
-
-
-class Gateway(click.Group):
-    """The group; without a verb, `openclaw gateway` is `openclaw gateway run`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group("gateway", cls=Gateway)
-def gateway_command() -> None:
-    """Run the gateway, or look after it in the background. Without a verb: run."""
-
-
-@gateway_command.command("run")
-@click.option("--port", type=PORT, help="Listen here instead of gateway.port (18789).")
-@click.option("--bind", metavar="MODE", help="loopback, lan or custom instead of gateway.bind.")
-@click.option("--auth", metavar="MODE", help="token, password or none instead of gateway.auth.mode.")
-@click.option("--token", help="The token clients need. Others can see it: prefer OPENCLAW_GATEWAY_TOKEN.")
-@click.option("--password", help="The password clients need. Prefer --password-file or OPENCLAW_GATEWAY_PASSWORD.")
-@click.option("--password-file", type=click.File(), metavar="FILE", help="Read the password from FILE.")
-@click.option("--force", is_flag=True, help="Stop the gateway that runs already and take its place.")
-@click.option("--verbose", is_flag=True, help="Show everything on the console.")
-@click.option(
-    "--safe-mode",
-    type=click.Choice(["auto", "on", "off"]),
-    default="auto",
-    show_default=True,
-    help="Start without channels, plugins and cron; auto does so after three crashes within five minutes.",
-)
-@click.option("--no-console", is_flag=True, hidden=True)
-def run(
-    token: str | None,
-    password: str | None,
-    password_file: Any,
-    force: bool,
-    verbose: bool,
-    safe_mode: Any,
-    no_console: bool,
-    **wishes: Any,
-) -> None:
-    """Run the gateway here, until it is stopped."""
-    from openclaw.gateway.serve import compose
-
-    if password_file is not None:
-        password = password_file.readline().strip()
-    options = daemon.DaemonOptions(
-        wishes=ExposureOptions(
-            token=Secret(token) if token else None, password=Secret(password) if password else None, **wishes
-        ),
-        force=force,
-        verbose=verbose,
-        console=not no_console,
-        safe_mode=safe_mode,
-    )
-    daemon.run(options, Environment.of_process(), compose)
-
-
-@gateway_command.command("start")
+@click.command("start")
 @click.option("--port", type=PORT, help="Listen here instead of gateway.port (18789); not with an installed service.")
 @JSON
-def start(port: int | None, as_json: bool) -> None:
+def start_command(port: int | None, as_json: bool) -> None:
     """Start the gateway in the background and wait until it is ready."""
     environment = Environment.of_process()
     services = service_manager(environment, port)
@@ -126,22 +67,22 @@ def start(port: int | None, as_json: bool) -> None:
     _show({"started": True, "pid": found.pid, "port": found.port}, _reached(found) + plainly, as_json)
 
 
-@gateway_command.command("stop")
+@click.command("stop")
 @JSON
-def stop(as_json: bool) -> None:
+def stop_command(as_json: bool) -> None:
     """Stop the gateway; runs in progress get half a minute to finish."""
     environment = Environment.of_process()
     services = service_manager(environment)
     if services.state().active:
         services.stop()
-    found = process.stop(environment.home.state, process.STOP_SECONDS)
+    found = running.stop(environment.home.state, running.STOP_SECONDS)
     stopped = found is not None
     _show({"stopped": stopped, "pid": found.pid if found else None}, "stopped" if stopped else "not running", as_json)
 
 
-@gateway_command.command("restart")
+@click.command("restart")
 @JSON
-def restart(as_json: bool) -> None:
+def restart_command(as_json: bool) -> None:
     """Begin again with the configuration as it is now; start the gateway when it does not run."""
     environment = Environment.of_process()
     services = service_manager(environment)
@@ -153,18 +94,18 @@ def restart(as_json: bool) -> None:
     elif found is None:
         found = process.start([], environment.environ, state)
     elif found.version == __version__ and sys.platform != "win32":
-        found = process.restart_gateway(state, found, process.RESTART_SECONDS + process.START_SECONDS)
+        found = process.restart_gateway(state, found, running.RESTART_SECONDS + process.START_SECONDS)
     else:
         # A new version of the program needs a new process.
-        process.stop(state, process.STOP_SECONDS)
+        running.stop(state, running.STOP_SECONDS)
         found = process.start(["--port", str(found.port)], environment.environ, state)
     _show({"restarted": True, "pid": found.pid, "port": found.port}, _reached(found), as_json)
 
 
-@gateway_command.command("status")
+@click.command("status")
 @JSON
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="Seconds to wait.")
-def status(as_json: bool, timeout: float) -> int:
+def status_command(as_json: bool, timeout: float) -> int:
     """Whether the gateway is installed, running, listening and answering."""
     environment = Environment.of_process()
     services = service_manager(environment)
@@ -173,11 +114,11 @@ def status(as_json: bool, timeout: float) -> int:
     return 0 if found.ready else 1
 
 
-@gateway_command.command("install")
+@click.command("install")
 @click.option("--port", type=PORT, help="Listen here instead of gateway.port (18789).")
 @click.option("--force", is_flag=True, help="Write the service anew even when it is installed.")
 @JSON
-def install(port: int | None, force: bool, as_json: bool) -> None:
+def install_command(port: int | None, force: bool, as_json: bool) -> None:
     """Install the gateway as a service of this user, and start it."""
     environment = Environment.of_process()
     services = service_manager(environment, port)
@@ -193,17 +134,17 @@ def install(port: int | None, force: bool, as_json: bool) -> None:
         click.echo("To keep it running when you are logged out: loginctl enable-linger", err=True)
 
 
-@gateway_command.command("uninstall")
+@click.command("uninstall")
 @JSON
-def uninstall(as_json: bool) -> None:
+def uninstall_command(as_json: bool) -> None:
     """Stop the service and remove it; configuration and data stay."""
     services = service_manager(Environment.of_process())
     services.uninstall()
     _show({"uninstalled": True, "path": str(services.path)}, f"removed {services.path}", as_json)
 
 
-@gateway_command.command("auth-token")
-def auth_token() -> None:
+@click.command("auth-token")
+def auth_token_command() -> None:
     """Print the token or password that clients of this gateway need."""
     environment = Environment.of_process()
     secret = shared_secret(exposure_of(environment), environment.home.state)
@@ -212,7 +153,7 @@ def auth_token() -> None:
     click.echo(secret.reveal())
 
 
-@gateway_command.command("call")
+@click.command("call")
 @click.argument("method")
 @click.option("--params", default="{}", metavar="JSON", help="The parameters, as a JSON object.")
 @click.option("--url", help="A gateway elsewhere, such as ws://127.0.0.1:18789.")
@@ -223,7 +164,7 @@ def auth_token() -> None:
 @click.option("--timeout", type=click.IntRange(min=1), default=10_000, show_default=True, help="Milliseconds to wait.")
 @click.option("--expect-final", is_flag=True, help="Wait for the final answer of a run.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document (the answer is JSON in any case).")
-def call(
+def call_command(
     method: str, params: str, tls_fingerprint: str, timeout: int, expect_final: bool, as_json: bool, **target: Any
 ) -> None:
     """Call METHOD of a running gateway and print its answer."""
@@ -241,15 +182,6 @@ def _reached(found: RunningGateway) -> str:
 
 def _show(document: dict[str, Any], line: str, as_json: bool) -> None:
     show({"ok": True, **document}, line, as_json)
-
-
-daemon_command = click.Group(
-    "daemon",
-    help="Look after the gateway in the background: the same verbs as openclaw gateway.",
-    commands={
-        verb: gateway_command.commands[verb] for verb in ("install", "uninstall", "start", "stop", "restart", "status")
-    },
-)
 
 
 # `openclaw dashboard`.
