@@ -19,6 +19,7 @@ from openclaw.plugins import wire
 from openclaw.plugins.settings import PluginLimits
 from openclaw.process.child import end_process, start_subprocess
 from openclaw.process.group import Family, resident_bytes
+from openclaw.process.tasks import run_shielded
 
 GOODBYE_SECONDS = 5.0
 SLACK = 768 << 20
@@ -144,7 +145,8 @@ class PluginProcess:
         except ConnectionError:
             why = await self._exit_reason(child)
         finally:
-            await self._end(child, jobs, why)
+            # Also when it is cancelled once more meanwhile: else the pipes of the process stay open.
+            await run_shielded(self._end(child, jobs, why))
         return "" if self._stopping else why
 
     async def stop(self) -> None:
