@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 from asyncio.subprocess import PIPE
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,11 @@ class Unconfined:
 
 def children() -> set[str]:
     """Our child processes, those not yet waited for included."""
-    return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+    found: set[str] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread of an earlier test has ended meanwhile
+            found.update((task / "children").read_text().split())
+    return found
 
 
 def open_files() -> set[str]:
