@@ -136,6 +136,7 @@ async def test_a_word_passes_few_generators(openclaw_home: TemporaryHome) -> Non
     assert 0 < model.layers <= LAYERS
 
 
+@pytest.mark.sqlite  # the driver of PostgreSQL leaves its own
 async def test_a_turn_leaves_nothing_to_the_collector(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:
