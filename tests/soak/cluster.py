@@ -150,10 +150,10 @@ class Cable:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await self.whole.wait()
         try:
+            await self.whole.wait()
             there, back = await asyncio.open_connection("127.0.0.1", self._to)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             writer.close()
             return
         for source, target in ((reader, back), (there, writer)):
@@ -162,19 +162,22 @@ class Cable:
             task.add_done_callback(self._tasks.discard)
 
     async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await source.read(65_536):
-                await self.whole.wait()
-                target.write(data)
-                await target.drain()
-        await self.whole.wait()
-        target.close()
+        try:
+            with suppress(OSError):
+                while data := await source.read(65_536):
+                    await self.whole.wait()
+                    target.write(data)
+                    await target.drain()
+            await self.whole.wait()
+        finally:
+            target.close()
 
     async def remove(self) -> None:
         self._server.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # the connections close in the next round of the loop
 
 
 class Chaos:
