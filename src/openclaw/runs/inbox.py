@@ -5,6 +5,7 @@ process that accepted it, until that is gone or puts it down. Where a person was
 the assistant says by itself goes there.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -219,6 +220,9 @@ class LastRoutes:
         self._clock = clock
         self._policy = policy
         self._routes: dict[str, LastRoute] | None = None
+        self._loading = asyncio.Lock()
+        self._changes = 0
+        """How often other gateways have changed them."""
 
     async def of(self, key: SessionKey) -> Address | None:
         """The channel where the person of a conversation was last heard."""
@@ -296,11 +300,13 @@ class LastRoutes:
 
     async def _all(self) -> dict[str, LastRoute]:
         if self._routes is None:
-            rows = await self._db.read("SELECT session_key, address, current FROM last_routes")
-            self._routes = {
-                row["session_key"]: LastRoute(msgspec.json.decode(row["address"], type=Address), bool(row["current"]))
-                for row in rows
-            }
+            # One reader at a time: what it has read must not replace what was remembered meanwhile.
+            async with self._loading:
+                while self._routes is None:
+                    changes = self._changes
+                    rows = await self._db.read("SELECT session_key, address, current FROM last_routes")
+                    if changes == self._changes:
+                        self._routes = {row["session_key"]: _route(row) for row in rows}
         return self._routes
 
     async def _remember(self, key: str, route: LastRoute) -> None:
@@ -319,5 +325,10 @@ class LastRoutes:
         await self._db.notify(ROUTES, key)
 
     def reload(self) -> None:
-        """Another gateway has heard somebody: what we know may be old."""
+        """Another gateway has heard somebody: what we know, or are reading, may be old."""
+        self._changes += 1
         self._routes = None
+
+
+def _route(row: Row) -> LastRoute:
+    return LastRoute(msgspec.json.decode(row["address"], type=Address), bool(row["current"]))
