@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from openclaw.core.keys import SessionKey
 from openclaw.protocol.client import GatewayClient
 from openclaw.protocol.events import EventBus
-from openclaw.runs.events import PublishedEvent, RunEvent, RunSettled
+from openclaw.runs.events import PublishedEvent, RunEvent
 from openclaw.runs.reply import TextShaped, ThoughtShaped
 
 MOST_WAITING = 20_000
@@ -156,7 +156,3 @@ def _merged(items: list[RunEvent | RelayedNotice]) -> list[RunEvent | RelayedNot
                     continue
         made.append(item)
     return made
-
-
-def has_ended(told: RunEvent) -> bool:
-    return isinstance(told.event, RunSettled)
