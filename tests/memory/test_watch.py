@@ -13,8 +13,9 @@ from openclaw.agent.settings import AgentsSettings
 from openclaw.core.settings import Fixed
 from openclaw.memory.embedders.pool import EmbedderSource
 from openclaw.memory.index import MemoryIndex
-from openclaw.memory.service import MemoryService, watch
+from openclaw.memory.service import MemoryService
 from openclaw.memory.settings import MemorySettings
+from openclaw.memory.watch import watch
 from openclaw.models.settings import ModelsSettings
 from openclaw.plugins.settings import PluginsSettings
 from openclaw.process.environment import Environment

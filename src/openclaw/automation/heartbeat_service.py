@@ -5,7 +5,6 @@ Everything that can be known without a model is checked first; only then is one 
 
 import asyncio
 import logging
-import shlex
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -21,6 +20,7 @@ from openclaw.automation.cron.probes import WatchProbes
 from openclaw.automation.cron.watch import CommandWatch, DueWatch, FileWatch, HttpWatch, MailWatch, Watch
 from openclaw.automation.heartbeat import DENIED_TOOLS, REMINDER, HeartbeatState, SkipBeat, WaitBeat
 from openclaw.automation.settings import HeartbeatSettings
+from openclaw.core.deferred import shlex
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin

@@ -5,12 +5,12 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import click
 
 from openclaw.cli.main import NOUNS, TASKS
+from openclaw.core.deferred import difflib
 from openclaw.core.errors import OpenClawError
 from openclaw.version import __version__
 
@@ -38,7 +38,7 @@ class Nouns(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in (*NOUNS, "help") and not args[0].startswith("-"):
-            near = get_close_matches(args[0], NOUNS, n=1)
+            near = difflib.get_close_matches(args[0], NOUNS, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise click.UsageError(f"there is no command {args[0]!r}.{hint} See openclaw --help.", ctx)
         return super().resolve_command(ctx, args)

@@ -5,7 +5,6 @@ import pathlib
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterable
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -14,6 +13,7 @@ from msgspec import Struct, inspect
 
 from openclaw.config import schema
 from openclaw.config.tree import Path, format_path, kind_of, parse_path
+from openclaw.core.deferred import difflib
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import normalise_agent
 from openclaw.core.secret import REDACTED, Secret
@@ -266,7 +266,7 @@ def check_rules(data: dict[str, Any]) -> Iterable[tuple[Path, str]]:
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The known name closest to `name`."""
     folded = {other.lower(): other for other in names}
-    close = get_close_matches(name.lower(), folded, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else None
 
 

@@ -1,13 +1,13 @@
 """Maps older and newer spellings of settings to ours, in memory only: the file stays as it is."""
 
 import re
-from difflib import get_close_matches
 from typing import Any
 
 from msgspec import Struct
 
 from openclaw.config.check import ConfigProblem
 from openclaw.config.tree import Path, format_path
+from openclaw.core.deferred import difflib
 from openclaw.core.keys import AGENT_ID
 
 MODES = {
@@ -62,7 +62,7 @@ def _agents(agents: dict[str, Any], result: Migrated) -> dict[str, Any]:
     for key, value in agents.items():
         # A key close to one of ours is misspelt, and not the name of an agent.
         fits = key not in OURS and isinstance(value, dict) and AGENT_ID.match(key)
-        if fits and not get_close_matches(key, OURS, cutoff=0.75):
+        if fits and not difflib.get_close_matches(key, OURS, cutoff=0.75):
             found.append((("agents", key), key, value))
             del kept[key]
     agents_list = list(named)

@@ -1,12 +1,12 @@
 """The capabilities of an agent as lines of text, and as a saved document to compare with later."""
 
-import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from openclaw.core.deferred import difflib
 from openclaw.core.errors import NotFound, StateError
 from openclaw.storage import atomic
 

@@ -1,6 +1,5 @@
 """The gateway's process: start in the background, restart and health."""
 
-import http.client
 import json
 import os
 import signal
@@ -15,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from openclaw.core.deferred import http_client
 from openclaw.core.errors import StateError
 from openclaw.gateway.running import POLL_SECONDS, RunningGateway, reachable, running_gateway, send
 
@@ -43,7 +43,7 @@ def ask_health(gateway: RunningGateway, timeout: float = 2.0) -> GatewayHealth:
             failing=tuple(map(str, told.get("failing", ()))),
             uptime_ms=int(told.get("uptimeMs", 0)),
         )
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http_client.HTTPException) as error:
         return GatewayHealth(answers=False, problem=str(error) or type(error).__name__)
     except (ValueError, KeyError, TypeError):
         return GatewayHealth(answers=False, problem="something else than a gateway answers there")
@@ -51,15 +51,15 @@ def ask_health(gateway: RunningGateway, timeout: float = 2.0) -> GatewayHealth:
         connection.close()
 
 
-def _connection(gateway: RunningGateway, timeout: float) -> http.client.HTTPConnection:
+def _connection(gateway: RunningGateway, timeout: float) -> "http_client.HTTPConnection":
     host = reachable(gateway.address)
     if not gateway.fingerprint:
-        return http.client.HTTPConnection(host, gateway.port, timeout=timeout)
+        return http_client.HTTPConnection(host, gateway.port, timeout=timeout)
     # The certificate need not be verified: nothing secret is sent or received here.
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    return http.client.HTTPSConnection(host, gateway.port, timeout=timeout, context=context)
+    return http_client.HTTPSConnection(host, gateway.port, timeout=timeout, context=context)
 
 
 def boot_log(state: Path) -> Path:

@@ -15,7 +15,7 @@ from openclaw.agent import settings as agent_settings
 from openclaw.agent.settings import AgentsSettings
 from openclaw.core.clock import Clock
 from openclaw.core.embedder import Vector
-from openclaw.core.errors import InvalidRequest, OpenClawError, StateError
+from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
 from openclaw.core.tool import Tool
@@ -23,12 +23,13 @@ from openclaw.memory import citations, notes
 from openclaw.memory.chunk import digest
 from openclaw.memory.embedders import embedder_problem, pool
 from openclaw.memory.embedders.pool import Build, EmbedderPool, EmbedderSource, build_embedder, provider_keys
-from openclaw.memory.files import LONG_TERM_FILES, NoteScope
+from openclaw.memory.files import NoteScope
 from openclaw.memory.index import MemoryIndex
 from openclaw.memory.notes import resolve
 from openclaw.memory.settings import MemorySearchSettings, MemorySettings, overlay
 from openclaw.memory.sync import SyncPlan
 from openclaw.memory.tools import MemoryGet, MemorySearch
+from openclaw.memory.watch import sync_periodically, watch
 from openclaw.models.settings import ModelsSettings
 from openclaw.plugins.settings import MEMORY_CORE, PluginsSettings
 from openclaw.process.environment import Environment
@@ -265,95 +266,9 @@ class MemoryService:
                     work = partial(watch, memory, log.warning)
                     group.create_task(supervise(work, "notes", self._clock), name="notes")
                 if memory.settings.sync.interval_minutes:
-                    group.create_task(_sync_periodically(memory, self._clock), name="notes, every so often")
+                    group.create_task(sync_periodically(memory, self._clock), name="notes, every so often")
 
     async def close(self) -> None:
         for memory in self._open.values():
             await memory.close()
         self._open.clear()
-
-
-# Watching.
-
-
-async def watch(memory: MemoryIndex, warn: Callable[[str], None]) -> None:
-    """Syncs the index whenever notes change, until cancelled.
-
-    Where the system cannot watch files, warns once and returns; every search then scans the files itself.
-    """
-    try:
-        while True:
-            await _watch_once(memory)
-    except* (OSError, RuntimeError) as group:
-        warn(f"memory: notes cannot be watched here ({group.exceptions[0]}); every search looks at them instead")
-    finally:
-        memory.watched = False
-
-
-async def _watch_once(memory: MemoryIndex) -> None:
-    """Watches until the set of directories changes."""
-    places = _places(memory)
-    stop = asyncio.Event()
-    async with asyncio.TaskGroup() as group:
-        top = (memory.plan.scope.workspace,)
-        group.create_task(_sync_changes(memory, top, places, stop, recursive=False), name="memory:watch")
-        if places:
-            group.create_task(_sync_changes(memory, places, places, stop, recursive=True), name="memory:watch")
-        # Both watchers are in place after their first step; one sync then finds what changed before.
-        await asyncio.sleep(0)
-        memory.watched = True
-        memory.changed()
-        await _sync(memory)
-
-
-async def _sync_changes(
-    memory: MemoryIndex, watched: tuple[Path, ...], places: tuple[Path, ...], stop: asyncio.Event, *, recursive: bool
-) -> None:
-    """Syncs after each change below `watched`; sets `stop` when there are other directories to watch than `places`."""
-    from watchfiles import Change, awatch
-
-    workspace = memory.plan.scope.workspace
-
-    def is_note(_: Change, name: str) -> bool:
-        path = Path(name)
-        markdown = path.suffix.lower() == ".md" or not path.suffix
-        if not path.is_relative_to(workspace):
-            return markdown
-        top, *rest = path.relative_to(workspace).parts
-        return top == "memory" and markdown if rest else top in (*LONG_TERM_FILES, "memory")
-
-    async for seen in awatch(
-        *watched,
-        watch_filter=is_note,
-        debounce=max(50, memory.settings.sync.watch_debounce_ms),
-        step=50,
-        stop_event=stop,
-        recursive=recursive,
-        ignore_permission_denied=True,
-    ):
-        await _sync(memory, frozenset(path for _, path in seen))
-        if _places(memory) != places:
-            stop.set()
-
-
-async def _sync_periodically(memory: MemoryIndex, clock: Clock) -> None:
-    """Syncs the index every `sync.intervalMinutes`, until cancelled."""
-    while True:
-        await clock.sleep(memory.settings.sync.interval_minutes * 60)
-        memory.changed()
-        await _sync(memory)
-
-
-async def _sync(memory: MemoryIndex, only: frozenset[str] = frozenset()) -> None:
-    try:
-        await memory.sync(only=only)
-    except OpenClawError:
-        # Logged where it happened; the next change tries again.
-        await asyncio.sleep(0)
-
-
-def _places(memory: MemoryIndex) -> tuple[Path, ...]:
-    """The directories to watch recursively; the workspace itself is watched without its subdirectories."""
-    scope = memory.plan.scope
-    wanted = (scope.workspace / "memory", *(path for path, _ in scope.places()))
-    return tuple(path for path in wanted if path.exists() and not path.is_symlink())

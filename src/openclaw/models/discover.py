@@ -1,7 +1,6 @@
 """Picks the model to use when none is configured: stored keys, environment keys, local servers, else offline."""
 
 import contextlib
-import http.client
 import re
 import socket
 import threading
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from openclaw.core.deferred import http_client
 from openclaw.core.errors import AuthFailed, BadResponse, NetworkFailed
 from openclaw.core.secret import Secret
 from openclaw.models.refs import split_profile
@@ -182,7 +182,7 @@ def probe_servers(servers: Sequence[LocalServer] = SERVERS) -> tuple[LocalModel,
 def list_served(base_url: str, key: Secret | None = None) -> tuple[str, ...]:
     """The chat models that an OpenAI-compatible server at `base_url` offers; raises when it is none."""
     parts = urlsplit(base_url.strip().rstrip("/"))
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    kind = http_client.HTTPSConnection if parts.scheme == "https" else http_client.HTTPConnection
     headers = {"Accept": "application/json", **({"Authorization": f"Bearer {key.reveal()}"} if key else {})}
     try:
         connection = kind(parts.hostname or "", parts.port, timeout=SERVER_SECONDS)
@@ -192,12 +192,12 @@ def list_served(base_url: str, key: Secret | None = None) -> tuple[str, ...]:
                 status, body = response.status, response.read(MAX_BYTES + 1)
         finally:
             connection.close()
-    except (OSError, http.client.HTTPException, ValueError) as error:
+    except (OSError, http_client.HTTPException, ValueError) as error:
         raise NetworkFailed(f"nothing answers at {base_url}: {error or type(error).__name__}") from error
-    if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
+    if status in (http_client.UNAUTHORIZED, http_client.FORBIDDEN):
         raise AuthFailed(f"{base_url} wants a key, or another one (HTTP {status})")
     found = read_models(LocalServer("server", 0, ""), body) if len(body) <= MAX_BYTES else ()
-    if status != http.client.OK or not found:
+    if status != http_client.OK or not found:
         raise BadResponse(f"{base_url}/models is no list of models (HTTP {status}): most addresses end in /v1")
     return tuple(each.model for each in found)
 
@@ -212,14 +212,14 @@ class _Question(threading.Thread):
         self._socket: socket.socket | None = None
 
     def run(self) -> None:
-        connection = http.client.HTTPConnection(self._server.host, self._server.port, timeout=ANSWER_SECONDS)
+        connection = http_client.HTTPConnection(self._server.host, self._server.port, timeout=ANSWER_SECONDS)
         try:
             connection.connect()
             self._socket = connection.sock
             connection.request("GET", self._server.path, headers={"Accept": "application/json"})
             with connection.getresponse() as response:
-                body = response.read(MAX_BYTES + 1) if response.status == http.client.OK else b""
-        except (OSError, http.client.HTTPException, ValueError):
+                body = response.read(MAX_BYTES + 1) if response.status == http_client.OK else b""
+        except (OSError, http_client.HTTPException, ValueError):
             return  # refused, silent, cut off by `give_up`, or not HTTP at all
         finally:
             connection.close()

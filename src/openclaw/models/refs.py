@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
 
 from msgspec import Struct, field
 
+from openclaw.core.deferred import difflib
 from openclaw.core.errors import InvalidRequest, NotFound
 
 MAX_CHARS = 400
@@ -141,7 +141,7 @@ def _known(text: str, book: ModelNames) -> ModelRef:
 def _missing(text: str, book: ModelNames) -> str:
     head, slash, model = text.partition("/")
     if slash:
-        spelled = get_close_matches(head.lower(), (*book.providers, *PROVIDER_ALIASES), n=3, cutoff=0.5)
+        spelled = difflib.get_close_matches(head.lower(), (*book.providers, *PROVIDER_ALIASES), n=3, cutoff=0.5)
         near = tuple(dict.fromkeys(f"{provider_id(name, book.providers)}/{model}" for name in spelled))
         what = f"no provider {head!r}"
         how = f"; a provider of your own goes under models.providers.{head}"
@@ -160,7 +160,7 @@ def _nearest(text: str, book: ModelNames) -> tuple[str, ...]:
         names.setdefault(ref.casefold(), ref)
         names.setdefault(ref.partition("/")[2].casefold(), ref)
     names.update({alias.casefold(): alias for alias in book.aliases})
-    close = get_close_matches(text.casefold(), names, n=6, cutoff=0.5)
+    close = difflib.get_close_matches(text.casefold(), names, n=6, cutoff=0.5)
     return tuple(dict.fromkeys(names[name] for name in close))[:3]
 
 

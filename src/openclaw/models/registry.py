@@ -3,7 +3,6 @@
 import pkgutil
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, field, structs
 
+from openclaw.core.deferred import difflib
 from openclaw.core.errors import ConfigError, NotFound
 from openclaw.core.provider import Compat, Endpoint, Model, ModelApi, Price
 from openclaw.core.secret import Secret
@@ -166,7 +166,7 @@ class ModelRegistry:
     def provider(self, provider: str) -> ProviderFacts:
         found = self._providers.get(refs.provider_id(provider, self._providers))
         if found is None:
-            near = get_close_matches(provider.lower(), self._providers, n=3, cutoff=0.5)
+            near = difflib.get_close_matches(provider.lower(), self._providers, n=3, cutoff=0.5)
             guess = f": did you mean {' or '.join(near)}?" if near else f"; known are {', '.join(self._providers)}"
             raise NotFound(f"no provider {provider!r}{guess}")
         return found

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 
 from openclaw.core.errors import Conflict, InvalidRequest
@@ -81,7 +80,7 @@ def make_plugin(name: str, parent: Path) -> Path:
         raise Conflict(f"{directory} is already there: choose another name")
     word = name.replace("-", "_")
     for source, target in PLACES.items():
-        text = files("openclaw.plugins").joinpath("template", *source.split("/")).read_text(encoding="utf-8")
+        text = Path(__file__).parent.joinpath("template", *source.split("/")).read_text(encoding="utf-8")
         path = directory / target
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.replace("@ID@", name).replace("@WORD@", word), encoding="utf-8")

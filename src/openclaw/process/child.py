@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 from msgspec import Struct
 
+from openclaw.core.deferred import tempfile
 from openclaw.process import group
 from openclaw.process.tasks import run_shielded
 
@@ -325,7 +325,7 @@ async def ask_program(
         err.extend(data)
         del err[:-REMARK_BYTES]
 
-    with TemporaryFile() as asked:  # a file and not a pipe: a program that does not read blocks nobody
+    with tempfile.TemporaryFile() as asked:  # a file and not a pipe: a program that does not read blocks nobody
         asked.write(question)
         asked.seek(0)
         child = PipedProcess(argv, cwd=cwd, env=env, merged=merged, stdin=asked.fileno())

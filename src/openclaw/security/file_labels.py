@@ -11,7 +11,6 @@ import fnmatch
 import hashlib
 import os
 import re
-import shlex
 import stat
 import sys
 import time
@@ -23,6 +22,7 @@ from weakref import WeakSet
 import msgspec
 from msgspec import Struct, field, structs
 
+from openclaw.core.deferred import shlex
 from openclaw.core.messages import Assistant, Message, ToolResult, User
 from openclaw.core.sandbox import SANDBOX_HOME, RunsInSandbox, SandboxSpec, to_host_path, to_sandbox_path
 from openclaw.core.secret import is_secret_path

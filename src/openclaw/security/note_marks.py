@@ -3,11 +3,11 @@
 A mark is an invisible Markdown comment: `<!-- label: external -->` before the lines, `<!-- /label -->` after them.
 """
 
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from openclaw.core.deferred import difflib
 from openclaw.core.text import UNTRUSTED, Label, Origin, compile_lazily, make_origin, merge_origins
 from openclaw.storage import atomic
 

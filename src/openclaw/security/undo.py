@@ -3,7 +3,6 @@
 Everything is written before the change it can undo, so a killed process leaves nothing that cannot be undone.
 """
 
-import difflib
 import hashlib
 import os
 import secrets
@@ -19,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.clock import Clock, millis
+from openclaw.core.deferred import difflib
 from openclaw.core.errors import InvalidRequest, NotFound, StateError
 from openclaw.security.undo_plan import (
     ABSENT,

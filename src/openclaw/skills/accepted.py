@@ -4,11 +4,11 @@ import contextlib
 import hashlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import unified_diff
 from pathlib import Path
 
 from msgspec import structs
 
+from openclaw.core.deferred import difflib
 from openclaw.core.errors import StateError
 from openclaw.skills.find import Skill
 from openclaw.skills.gate import AcceptedContent, Approver
@@ -121,7 +121,7 @@ def _compared(path: str, old: bytes | None, new: bytes | None, was: bool, is_: b
     old_text, new_text = _text(old), _text(new)
     if old_text is None or new_text is None:
         return [f"--- {before}", f"+++ {after}", "(not text, or too large to show)"]
-    return [line.rstrip("\n") for line in unified_diff(old_text, new_text, before, after, lineterm="")]
+    return [line.rstrip("\n") for line in difflib.unified_diff(old_text, new_text, before, after, lineterm="")]
 
 
 def _text(data: bytes | None) -> list[str] | None:

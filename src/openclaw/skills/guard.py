@@ -7,13 +7,13 @@ environment variables of skills.
 import fnmatch
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
+from openclaw.core.deferred import shlex
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Effects
 from openclaw.skills.find import FILE, Skill

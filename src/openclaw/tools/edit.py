@@ -2,7 +2,6 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from difflib import SequenceMatcher
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Struct, structs
 
+from openclaw.core.deferred import difflib
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tool import Output, ToolContext, param, tool_spec
 from openclaw.process.tasks import run_in_thread
@@ -218,7 +218,7 @@ def _neighbourhoods(spans: list[TextSpan], starts: list[int]) -> list[list[TextS
 def _hunks(old: list[str], new: list[str], old_base: int, new_base: int) -> tuple[list[str], int]:
     output: list[str] = []
     first = 0
-    for group in SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT):
+    for group in difflib.SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT):
         (_, i1, _, j1, _), (_, _, i2, _, j2) = group[0], group[-1]
         output.append(f"@@ -{old_base + i1 + 1},{i2 - i1} +{new_base + j1 + 1},{j2 - j1} @@")
         for tag, a1, a2, b1, b2 in group:

@@ -1,6 +1,5 @@
 """Paths and files for the file tools: resolves a model's path, confines it, reads text, replaces files atomically."""
 
-import difflib
 import json
 import os
 import secrets
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from openclaw.core.deferred import difflib
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, StateError
 from openclaw.core.text import compile_lazily
 from openclaw.storage.atomic import sync_directory

@@ -14,7 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO
 
-import pathspec
+from openclaw.core.deferred import pathspec
 
 NO_FILES = ("dev", "proc", "sys")
 """Directories at the root whose files are the kernel's answers: some never end."""
@@ -26,7 +26,7 @@ MAX_WRITTEN = 2000
 class IgnoreRules:
     """The ignore files from the top directory down to one directory."""
 
-    def __init__(self, base: Path, specs: tuple[tuple[Path, pathspec.GitIgnoreSpec], ...] = ()) -> None:
+    def __init__(self, base: Path, specs: "tuple[tuple[Path, pathspec.GitIgnoreSpec], ...]" = ()) -> None:
         lines: list[str] = []
         for name in IGNORE_FILES:
             try:

@@ -13,9 +13,9 @@ from os.path import lexists
 from pathlib import Path
 from typing import Annotated
 
-import pathspec
 from msgspec import Struct, structs
 
+from openclaw.core.deferred import pathspec
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import is_secret_path
 from openclaw.core.tool import Output, ToolContext, param, tool_spec

@@ -9,13 +9,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from threading import Event
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct, structs
 
 from openclaw.core.clock import Clock
+from openclaw.core.deferred import Deferred
 from openclaw.core.errors import OpenClawError, Unavailable
 from openclaw.core.text import head, sanitize_line, utf16_length
 from openclaw.core.tool import Effects, Output, ToolContext, param, tool_spec
@@ -24,7 +25,11 @@ from openclaw.security.label_service import wrap_untrusted
 from openclaw.tools.base import ArgsTool
 from openclaw.tools.settings import FetchSettings
 from openclaw.tools.web_guard import AddressBlocked, AddressRules, parse_url
-from openclaw.tools.web_readable import Readable, extract_readable
+
+if TYPE_CHECKING:
+    from openclaw.tools import web_readable
+else:
+    web_readable = Deferred("openclaw.tools.web_readable")
 
 # Pages.
 
@@ -185,21 +190,23 @@ class WebFetch(ArgsTool[WebFetchArgs]):
             "body": body,
         }
 
-    def _extract(self, got: FetchedPage, markdown: bool, stop: Event) -> Readable:
+    def _extract(self, got: FetchedPage, markdown: bool, stop: Event) -> "web_readable.Readable":
         kind = got.content_type
         if kind in _HTML and self._settings.readability:
-            return extract_readable(got.text, got.url, markdown=markdown)
+            return web_readable.extract_readable(got.text, got.url, markdown=markdown)
         if kind == "application/json" or kind.endswith("+json"):
             try:
                 pretty = json.dumps(msgspec.json.decode(got.body), indent=2, ensure_ascii=False)
             except (ValueError, RecursionError):
                 pretty = got.text
-            return Readable("", pretty, "json")
+            return web_readable.Readable("", pretty, "json")
         if kind.startswith("text/") or kind in _TEXT or kind.endswith("+xml"):
-            return Readable("", got.text, "raw")
+            return web_readable.Readable("", got.text, "raw")
         if b"\0" not in got.body[:2000] and kind == "application/octet-stream":
-            return Readable("", got.text, "raw")
-        return Readable("", f"[{sanitize_line(kind)}, {len(got.body)} bytes: not text, nothing to read]", "none")
+            return web_readable.Readable("", got.text, "raw")
+        return web_readable.Readable(
+            "", f"[{sanitize_line(kind)}, {len(got.body)} bytes: not text, nothing to read]", "none"
+        )
 
     def _answer(self, result: dict[str, Any]) -> Output:
         """The result as the model reads it: page content wrapped, with one warning."""

@@ -227,3 +227,20 @@ def _is_hidden(given: dict[str, str | None]) -> bool:
 def _tidied(parts: list[str]) -> str:
     lines = [line.rstrip() for line in "".join(parts).split("\n")]
     return _MANY_LINES.sub("\n\n", "\n".join(lines)).strip()
+
+
+class _Words(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.words: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def strip_tags(text: str) -> str:
+    """`text` without the tags that engines put around matches."""
+    page = _Words()
+    page.feed(text)
+    page.close()
+    return " ".join("".join(page.words).split())

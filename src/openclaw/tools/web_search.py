@@ -6,13 +6,13 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from html.parser import HTMLParser
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from msgspec import Struct, structs
 
+from openclaw.core.deferred import Deferred
 from openclaw.core.errors import InvalidRequest, OpenClawError, Unavailable
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Effects, Output, ToolContext, param, tool_spec
@@ -21,6 +21,11 @@ from openclaw.tools.base import ArgsTool
 from openclaw.tools.settings import FetchSettings, SearchSettings
 from openclaw.tools.web_fetch import FetchedPage, PageFetcher, RedirectFailed, WebCache
 from openclaw.tools.web_guard import AddressRules
+
+if TYPE_CHECKING:
+    from openclaw.tools import web_readable
+else:
+    web_readable = Deferred("openclaw.tools.web_readable")
 
 T = TypeVar("T")
 
@@ -85,7 +90,12 @@ async def _search_brave(
     headers = {"X-Subscription-Token": key.reveal(), "Accept": "application/json"}
     answer = _decode(await pages.get(_with(address, asked), headers), "Brave Search", _BraveAnswer)
     return [
-        WebResult(title=_plain(each.title), url=each.url, description=_plain(each.description), published=each.age)
+        WebResult(
+            title=web_readable.strip_tags(each.title),
+            url=each.url,
+            description=web_readable.strip_tags(each.description),
+            published=each.age,
+        )
         for each in answer.web.results
         if each.url
     ]
@@ -98,9 +108,9 @@ async def _search_searxng(pages: PageFetcher, address: str, wanted: "WebSearchAr
     got = await pages.get(_with(f"{address}/search", asked), {"Accept": "application/json"})
     return [
         WebResult(
-            title=_plain(each.title),
+            title=web_readable.strip_tags(each.title),
             url=each.url,
-            description=_plain(each.content or ""),
+            description=web_readable.strip_tags(each.content or ""),
             published=each.published_date or "",
         )
         for each in _decode(got, "SearXNG", _SearxngAnswer).results
@@ -186,23 +196,6 @@ def _decode(got: FetchedPage, who: str, kind: type[T]) -> T:
 
 def _with(address: str, asked: dict[str, str]) -> str:
     return f"{address}?{urlencode({name: value for name, value in asked.items() if value})}"
-
-
-class _Words(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.words: list[str] = []
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-
-def _plain(text: str) -> str:
-    """`text` without the tags that engines put around matches."""
-    page = _Words()
-    page.feed(text)
-    page.close()
-    return " ".join("".join(page.words).split())
 
 
 def _site(url: str) -> str:

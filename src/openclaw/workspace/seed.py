@@ -6,7 +6,6 @@ import shutil
 import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
-from importlib import resources
 from pathlib import Path
 
 import msgspec
@@ -177,7 +176,7 @@ def is_brand_new(workspace: Path) -> bool:
 
 def template(name: str) -> str:
     """The template of `name`."""
-    return resources.files("openclaw.workspace").joinpath("templates", name).read_text(encoding="utf-8")
+    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
 
 
 def create(path: Path, text: str) -> bool:

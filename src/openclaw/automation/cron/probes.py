@@ -1,7 +1,6 @@
 """Checks what a watch names: a file, a program, an address, a mailbox. No model is asked."""
 
 import asyncio
-import imaplib
 import os
 import re
 import ssl
@@ -27,6 +26,7 @@ from openclaw.automation.cron.watch import (
     watch_name,
 )
 from openclaw.core.clock import Clock, millis
+from openclaw.core.deferred import imaplib
 from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.process.child import ask_program
 from openclaw.security.effects.reach import may_fetch
@@ -187,7 +187,7 @@ async def _address(watch: HttpWatch) -> WatchResult:
     return WatchResult(make_fingerprint(response.status_code, body), f"HTTP {response.status_code}, new content")
 
 
-def _connect(watch: MailWatch) -> imaplib.IMAP4:
+def _connect(watch: MailWatch) -> "imaplib.IMAP4":
     if not watch.tls:
         return imaplib.IMAP4(watch.host, watch.port, timeout=NETWORK_SECONDS)
     context = ssl.create_default_context()

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
 from msgspec import Meta, Struct
 
+from openclaw.core.deferred import cronsim
 from openclaw.core.errors import InvalidRequest
 
 MIN_EVERY_MS = 1_000
@@ -184,11 +184,11 @@ def _calendar(schedule: CronSchedule, after: int) -> Iterator[int]:
         raise InvalidRequest(f"{schedule.expr!r} is not a cron expression: it has five fields, like 0 9 * * 1-5")
     start = datetime.fromtimestamp(after // 1000, UTC).astimezone(load_zone(schedule.tz or "UTC"))
     try:
-        for found in CronSim(schedule.expr, start):
+        for found in cronsim.CronSim(schedule.expr, start):
             at = _ms(found)
             if at > after:
                 yield at
-    except (CronSimError, OverflowError) as error:
+    except (cronsim.CronSimError, OverflowError) as error:
         raise InvalidRequest(f"{schedule.expr!r} is not a cron expression: {error}") from None
 
 

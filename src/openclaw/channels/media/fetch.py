@@ -1,7 +1,6 @@
 """Fetches a file that goes out from its address, to disk, under a limit, from where the web tools may connect to."""
 
 import asyncio
-import mimetypes
 import re
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urljoin, urlsplit
@@ -9,6 +8,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import httpx2
 
 from openclaw.core.channel import MessageRefused, TryLater
+from openclaw.core.deferred import mimetypes
 from openclaw.core.errors import InvalidRequest
 from openclaw.tools.settings import FetchSettings
 from openclaw.tools.web_client import REDIRECTS, USER_AGENT, GuardedTransport

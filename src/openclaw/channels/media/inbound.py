@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import logging
-import mimetypes
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from msgspec import Struct
 
 from openclaw.core.channel import FetchesFiles, Inbound, InboundFile, MessageRefused, Platform, TryLater
 from openclaw.core.clock import Clock
+from openclaw.core.deferred import mimetypes
 from openclaw.core.messages import Image
 from openclaw.core.text import Origin, sanitize_line
 from openclaw.runs.rpc.chat import IMAGE_BYTES, IMAGE_TYPES, MOST_FILES, MOST_IMAGES

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import mimetypes
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import BinaryIO
 from msgspec import structs
 
 from openclaw.core.channel import MessageRefused, Outbound
+from openclaw.core.deferred import mimetypes, tempfile
 from openclaw.core.errors import OpenClawError
 from openclaw.core.settings import Fixed, Live
 from openclaw.tools.settings import ToolsSettings

@@ -4,7 +4,6 @@ The text of a voice note is its sender's own words: it has the sender's label, a
 """
 
 import logging
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,6 +13,7 @@ from msgspec import structs
 
 from openclaw.channels.messages import MessageService
 from openclaw.core.channel import FetchesFiles, Inbound, InboundFile, MessageRefused, Outbound, Platform
+from openclaw.core.deferred import tempfile
 from openclaw.core.errors import OpenClawError, Unavailable
 from openclaw.core.text import sanitize_block
 from openclaw.core.tool import ToolContext

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from openclaw.cli.render import (
     show,
     table,
 )
+from openclaw.core.deferred import difflib
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.extensions.find import expand_path
 from openclaw.gateway.running import running_gateway
@@ -67,7 +67,7 @@ class PluginView(ExtensionView[StagedPlugin]):
         for broken in self.broken:
             if broken.directory.name == name:
                 raise NotFound(f"{name} cannot be a plugin: {broken.why}")
-        near = get_close_matches(name, [each.id for each in self.found], n=1)
+        near = difflib.get_close_matches(name, [each.id for each in self.found], n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise NotFound(f"there is no plugin {name}.{hint} openclaw plugins list shows those there are")
 

@@ -1,6 +1,5 @@
 """Looks at the disk and at the running gateway: permissions, the allowlist, workspaces, records."""
 
-import http.client
 import os
 import stat
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from openclaw.agent.settings import agent_ids
 from openclaw.config.edit import RECORDED_AS, open_log
 from openclaw.config.schema import Config
+from openclaw.core.deferred import http_client
 from openclaw.core.errors import OpenClawError
 from openclaw.gateway.audit.settings_checks import Found, judge_allowlist
 from openclaw.gateway.running import running_gateway
@@ -120,12 +120,12 @@ def judge_deeply(environment: Environment, config: Config) -> Iterator[Found]:
 
 def _answers_strangers(port: int) -> bool:
     """Whether a tool can be called without a credential; asks for one that does not exist."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PROBE_SECONDS)
+    connection = http_client.HTTPConnection("127.0.0.1", port, timeout=PROBE_SECONDS)
     try:
         body = b'{"tool":"none"}'
         connection.request("POST", "/tools/invoke", body, {"content-type": "application/json"})
         return connection.getresponse().status not in (401, 403, 404, 421, 429)
-    except (OSError, http.client.HTTPException):
+    except (OSError, http_client.HTTPException):
         return False
     finally:
         connection.close()

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from openclaw.core.deferred import email_utils
 from openclaw.core.errors import (
     AuthFailed,
     BadRequest,
@@ -242,7 +242,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     if seconds is not None:
         return seconds
     try:
-        then, now = parsedate_to_datetime(asked), parsedate_to_datetime(names.get("date", ""))
+        then, now = email_utils.parsedate_to_datetime(asked), email_utils.parsedate_to_datetime(names.get("date", ""))
         return max(0.0, (then - now).total_seconds())
     except (ValueError, TypeError):
         return None

@@ -1,11 +1,11 @@
 """The commands there are, for help, menus and `commands.list`; and those of OpenClaw that are not available here."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+from openclaw.core.deferred import difflib
 from openclaw.core.keys import SessionKey
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.runs.queue import NO_OPTIONS, QueueOptions
@@ -170,6 +170,6 @@ def unknown_reply(name: str, others: Iterable[str]) -> str:
     """What is said to a command that does not exist: the nearest name, and how to send it as text."""
     if why := NOT_HERE.get(name):
         return f"/{name} is not available here: {why}."
-    near = get_close_matches(name, sorted({*(entry.name for entry in CATALOG), *others}), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, sorted({*(entry.name for entry in CATALOG), *others}), n=1, cutoff=0.6)
     meant = f" Did you mean /{near[0]}?" if near else ""
     return f"There is no command /{name}.{meant} /commands lists them; //{name} sends it to the assistant as text."
