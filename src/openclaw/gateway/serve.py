@@ -1,20 +1,16 @@
 """What the gateway serves: the parts of the app, its runs and its clients, with their lifetimes."""
 
 import asyncio
-import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from openclaw.agent.settings import default_agent, resolve_agent
 from openclaw.automation.service import BootRunner, run_on_command_end
 from openclaw.config.live import LiveConfig
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import OpenClawError
-from openclaw.core.keys import MAIN, SessionKey
 from openclaw.core.provider import OpenProvider
 from openclaw.devices import rpc as devices_rpc
 from openclaw.gateway.app import App, build_app
@@ -32,16 +28,13 @@ from openclaw.runs.hooks.calls import ChildHooks
 from openclaw.runs.hooks.runs import HookFileSubscriber, RunHooks
 from openclaw.runs.projection import EventProjection
 from openclaw.runs.recovery import Diagnosis, StuckLimits, StuckMonitor, report_resumed
-from openclaw.runs.request import RunRequest
 from openclaw.runs.worker import RunService
 from openclaw.security import rpc as security_rpc
 from openclaw.security.pending import PendingApprovals
-from openclaw.sessions.lifecycle import SessionPreferences
 from openclaw.storage.database import Database, LeaseLost
 
 if TYPE_CHECKING:
     from openclaw.gateway.cluster.service import ClusterService
-    from openclaw.gateway.server import Server
 
 
 @asynccontextmanager
@@ -189,21 +182,6 @@ def _by_itself(
     yield "stuck sessions", _stuck_monitor(app.live, clock, services.runs, questions, bus).keep
     yield "notes", app.memories.follow
     yield "keys and model servers", partial(app.models.watch, bus, clock)
-    if launch.server is not None and launch.environment.environ.get("OPENCLAW_SKIP_WARM_UP") != "1":
-        yield "first turn", partial(_warm_up, app, services, launch.server)
-
-
-async def _warm_up(app: App, services: Services, server: "Server") -> None:
-    """Loads and reads beforehand what a first turn would wait for; begins when the gateway is ready."""
-    await server.front.until_ready()
-    config = app.live.config
-    agent = resolve_agent(config.agents, default_agent(config.agents))
-    request = RunRequest(run_id="", key=SessionKey(agent.id, MAIN), text="")
-    with suppress(OpenClawError):  # what is missing is told to whoever asks something
-        await app.routes.open(request, agent, SessionPreferences(), app.routes.meter("", request.key))
-        if not config.mcp.servers:  # programs of others start with the first turn that may need them
-            await app.preparer.preview(request, services.toolset)
-    gc.freeze()
 
 
 async def _start_plugins(plugins: PluginRegistry, hooks: RunHooks, port: int) -> None:

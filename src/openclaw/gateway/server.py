@@ -78,10 +78,6 @@ class ServerFront:
         self.failing = ()
         self._ready.set()
 
-    async def until_ready(self) -> None:
-        """Returns when requests are served."""
-        await self._ready.wait()
-
     def report(self, why: str) -> None:
         """Says why no new requests should come here, though they are answered; empty when they may."""
         if self._service is not None:
