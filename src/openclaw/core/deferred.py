@@ -1,6 +1,6 @@
-"""Modules that are loaded when something of them is used for the first time, and libraries that few processes use.
+"""Modules that are loaded when something of them is used for the first time, and parts of the standard library that few processes use.
 
-Whoever uses one of these libraries takes it from here: a gateway that never meets a mailbox does not carry `imaplib`.
+Whoever uses one of them takes it from here: a gateway that never meets a mailbox does not carry `imaplib`.
 """
 
 from importlib import import_module
@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = (
     "Deferred",
-    "cronsim",
     "difflib",
     "email_utils",
     "http_client",
     "imaplib",
     "mimetypes",
-    "pathspec",
     "shlex",
     "tempfile",
 )
@@ -23,12 +21,12 @@ __all__ = (
 class Deferred:
     """Stands for a module until something of it is used.
 
-    Type checkers see an ordinary import; for a module of ours, in the file that uses it:
+    Type checkers see an ordinary import. For what is not in the list below, in the file that uses it:
 
         if TYPE_CHECKING:
-            from openclaw.security import shell
+            import cronsim
         else:
-            shell = Deferred("openclaw.security.shell")
+            cronsim = Deferred("cronsim")
     """
 
     def __init__(self, name: str) -> None:
@@ -48,16 +46,11 @@ if TYPE_CHECKING:
     import tempfile
     from email import utils as email_utils
     from http import client as http_client
-
-    import cronsim
-    import pathspec
 else:
-    cronsim = Deferred("cronsim")
     difflib = Deferred("difflib")
     email_utils = Deferred("email.utils")
     http_client = Deferred("http.client")
     imaplib = Deferred("imaplib")
     mimetypes = Deferred("mimetypes")
-    pathspec = Deferred("pathspec")
     shlex = Deferred("shlex")
     tempfile = Deferred("tempfile")

@@ -12,9 +12,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from openclaw.core.deferred import pathspec
+from openclaw.core.deferred import Deferred
+
+if TYPE_CHECKING:
+    import pathspec
+else:
+    pathspec = Deferred("pathspec")
 
 NO_FILES = ("dev", "proc", "sys")
 """Directories at the root whose files are the kernel's answers: some never end."""

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from os.path import lexists
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct, structs
 
-from openclaw.core.deferred import pathspec
+from openclaw.core.deferred import Deferred
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import is_secret_path
 from openclaw.core.tool import Output, ToolContext, param, tool_spec
@@ -23,6 +23,11 @@ from openclaw.process.child import PipedProcess, wait_for_child
 from openclaw.tools.base import A, FileTool
 from openclaw.tools.paths import format_size, irregular, missing_error, quote_path, relative, resolve_path
 from openclaw.tools.ripgrep_fallback import NO_FILES
+
+if TYPE_CHECKING:
+    import pathspec
+else:
+    pathspec = Deferred("pathspec")
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,18 @@ import hashlib
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from zoneinfo import ZoneInfo
 
 from msgspec import Meta, Struct
 
-from openclaw.core.deferred import cronsim
+from openclaw.core.deferred import Deferred
 from openclaw.core.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    import cronsim
+else:
+    cronsim = Deferred("cronsim")
 
 MIN_EVERY_MS = 1_000
 HOURLY_STAGGER_MS = 300_000
