@@ -1,6 +1,7 @@
-"""Modules that are loaded when something of them is used for the first time, and parts of the standard library that few processes use.
+"""Modules that are loaded when something of them is used for the first time.
 
-Whoever uses one of them takes it from here: a gateway that never meets a mailbox does not carry `imaplib`.
+Parts of the standard library that few processes use are taken from here: a gateway that never meets a mailbox does not
+carry `imaplib`.
 """
 
 from importlib import import_module
