@@ -16,10 +16,10 @@ from openclaw.gateway.app import App, open_app
 from openclaw.gateway.connections import Transport
 from openclaw.gateway.exposure import HostRules, listen
 from openclaw.gateway.http import routes as http_routes
+from openclaw.gateway.http.api import routes
 from openclaw.gateway.http.embeddings import Embed
 from openclaw.gateway.http.endpoint import HttpAuth
 from openclaw.gateway.http.requests import HttpBackend
-from openclaw.gateway.http.routes import routes
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.http.web import Route
 from openclaw.gateway.launch import HttpService

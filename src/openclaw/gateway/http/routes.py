@@ -1,20 +1,18 @@
 """The HTTP routes: every path, with the scope it needs and the handler."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from openclaw.config.settings import HttpEndpointsSettings
 from openclaw.core.channel import WebhookEntry
+from openclaw.core.deferred import Deferred
 from openclaw.core.secret import Secret
 from openclaw.gateway.app import App
-from openclaw.gateway.http import completions, embeddings, pages, problems, responses, tools
-from openclaw.gateway.http.embeddings import Embed
-from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint
+from openclaw.gateway.http import pages
+from openclaw.gateway.http.endpoint import HttpAuth
 from openclaw.gateway.http.metrics import MetricFamily, render_metrics
 from openclaw.gateway.http.problems import HttpProblem
-from openclaw.gateway.http.requests import HttpBackend
 from openclaw.gateway.http.stream import RunFanout
-from openclaw.gateway.http.tools import PluginRoutes, ToolInvocation
+from openclaw.gateway.http.tools import PluginRoutes
 from openclaw.gateway.http.web import (
     BaseRoute,
     PlainTextResponse,
@@ -34,6 +32,11 @@ from openclaw.protocol.auth import AuthLimiter
 from openclaw.protocol.peer import client_ip, is_proxy_authenticated
 from openclaw.protocol.rpc import MethodRegistry
 
+if TYPE_CHECKING:
+    from openclaw.gateway.http import api
+else:
+    api = Deferred("openclaw.gateway.http.api")
+
 PATHS = (
     "/v1/chat/completions",
     "/v1/responses",
@@ -43,7 +46,7 @@ PATHS = (
     "/tools/invoke",
     "/sessions/{key:path}/history",
 )
-"""Those of `routes`."""
+"""Those of `api.routes`."""
 
 
 def gateway_routes(
@@ -75,8 +78,7 @@ def gateway_routes(
         return PlainTextResponse(render_metrics(figures()), media_type="text/plain; version=0.0.4")
 
     def surface() -> list[Route]:
-        backend = HttpBackend(app, services.toolset, services.runs, services.inbox, fanout)
-        return routes(backend, app.memories.embed, live.config.gateway.http.endpoints, auth)
+        return api.api_routes(app, services, fanout, auth)
 
     auth = HttpAuth(secret=secret, limiter=limiter, clock=app.clock, address=address, vouched=vouched)
     found: list[BaseRoute] = [
@@ -110,39 +112,3 @@ def lazy_routes(make: Callable[[], Sequence[BaseRoute]]) -> list[Route]:
     """Routes for `PATHS`, built by `make` at the first request."""
     behind = LazyApp(make)
     return [Route(path, behind) for path in PATHS]
-
-
-def routes(backend: HttpBackend, embed: Embed | None, enabled: HttpEndpointsSettings, auth: HttpAuth) -> list[Route]:
-    """The routes for the web server. They answer every method themselves, so that refusals have one shape."""
-    chat_off = "" if enabled.chat_completions.enabled else completions.OFF
-    responses_off = "" if enabled.responses.enabled else responses.OFF
-    models_rules = EndpointRules(method="GET", scope=scopes.READ, off=chat_off if responses_off else "")
-    models = partial(embeddings.models, backend)
-
-    def route(path: str, rules: EndpointRules, handle: Callable[[HttpCall], Awaitable[None]]) -> Route:
-        return Route(path, HttpEndpoint(auth, rules, handle))
-
-    def post(limit: int, off: str) -> EndpointRules:
-        return EndpointRules(method="POST", scope=scopes.WRITE, limit=limit, off=off)
-
-    return [
-        route(
-            "/v1/chat/completions",
-            post(completions.BODY_BYTES, chat_off),
-            partial(completions.chat_completions, backend),
-        ),
-        route("/v1/responses", post(responses.BODY_BYTES, responses_off), partial(responses.responses, backend)),
-        route("/v1/embeddings", post(embeddings.BODY_BYTES, chat_off), partial(embeddings.embeddings, embed)),
-        route("/v1/models", models_rules, models),
-        route("/v1/models/{id:path}", models_rules, models),
-        route(
-            "/tools/invoke",
-            EndpointRules(method="POST", scope=scopes.WRITE, limit=tools.BODY_BYTES, shape=problems.short_body),
-            ToolInvocation(backend),
-        ),
-        route(
-            "/sessions/{key:path}/history",
-            EndpointRules(method="GET", scope=scopes.SESSIONS_READ),
-            partial(embeddings.history, backend),
-        ),
-    ]
