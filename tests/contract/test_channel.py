@@ -154,8 +154,9 @@ class FakeBench(Bench):
                 while True:
                     bench.stirred.clear()
                     if len(bench.said) > at:
-                        await inbox.take(bench.said[at:], str(len(bench.said)))
-                        at = len(bench.said)
+                        end = len(bench.said)  # more may come while these are taken
+                        await inbox.take(bench.said[at:end], str(end))
+                        at = end
                     await bench.stirred.wait()
 
             async def send(self, message: Outbound) -> Receipt:
