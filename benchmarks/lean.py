@@ -5,9 +5,6 @@ The model speaks `openai-completions` in a process of its own, without reading w
 """
 
 import asyncio
-import base64
-import os
-import struct
 import subprocess
 import sys
 import time
@@ -19,12 +16,11 @@ from typing import Any, Self
 
 import msgspec
 
-from openclaw.core.secret import Secret
-from openclaw.protocol.connect_request import ConnectOptions, connect_request, read_challenge
-from openclaw.protocol.frames import EventFrame, encode, parse_from_server
-from openclaw.protocol.scopes import SCOPES
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
+from openclaw.core.secret import Secret
+from tests.e2e.raw_client import RawClient
+
 WORDS = "an answer of ten words or so, to be fair "
 
 
@@ -145,28 +141,6 @@ class ModelProcess:
 # The client.
 
 
-def frame(kind: int, data: bytes) -> bytes:
-    """A client's frame. Its mask may be zero: the frame is then as it is."""
-    if len(data) < 126:
-        size = bytes([0x80 | len(data)])
-    else:
-        size = struct.pack("!BH", 0xFE, len(data)) if len(data) < 65536 else struct.pack("!BQ", 0xFF, len(data))
-    return bytes([0x80 | kind]) + size + bytes(4) + data
-
-
-def payload_at(data: bytearray, at: int) -> tuple[int, int, int] | None:
-    """Kind, start and end of the payload of the frame at `at`, once all of it is there."""
-    if len(data) < at + 2:
-        return None
-    size, start = data[at + 1] & 0x7F, at + 2
-    if size == 126:
-        size, start = int.from_bytes(data[at + 2 : at + 4]), at + 4
-    elif size == 127:
-        size, start = int.from_bytes(data[at + 2 : at + 10]), at + 10
-    start += 4 * (data[at + 1] >> 7)
-    return (data[at] & 0x0F, start, start + size) if len(data) >= start + size else None
-
-
 class Turn:
     """One message on its way: when the first words and the end came, in milliseconds after it was sent."""
 
@@ -187,54 +161,16 @@ class Turn:
             self.over.set_result(self)
 
 
-class LeanClient(asyncio.Protocol):
+class LeanClient(RawClient):
     """A client of the gateway that looks at nothing but the states of its own messages."""
 
     def __init__(self, port: int, token: Secret) -> None:
-        self._port = port
-        self._token = token
-        self._buffer = bytearray()
-        self._upgraded = False
-        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        super().__init__(port, token)
         self._turns: dict[bytes, Turn] = {}
         self._calls: dict[bytes, asyncio.Future[bytes]] = {}
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        key = base64.b64encode(os.urandom(16)).decode()
-        transport.write(
-            f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
-        )
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        if not self._upgraded:
-            end = self._buffer.find(b"\r\n\r\n")
-            if end < 0:
-                return
-            del self._buffer[: end + 4]
-            self._upgraded = True
-        at = 0
-        while (found := payload_at(self._buffer, at)) is not None:
-            kind, start, at = found
-            self._take(kind, bytes(self._buffer[start:at]))
-        del self._buffer[:at]
-
-    def _take(self, kind: int, data: bytes) -> None:
-        if kind == PING:
-            self.transport.write(frame(PONG, data))
-        elif kind == CLOSE:
-            self.transport.close()
-        elif not self.ready.done():
-            if isinstance(shown := parse_from_server(data), EventFrame):
-                card = ConnectOptions(version="0", platform="test", scopes=SCOPES, token=self._token)
-                hello = connect_request(card, read_challenge(shown), "connect", None)
-                self.transport.write(frame(TEXT, encode(hello)))
-            else:
-                self.ready.set_result(None)
-        elif b'"event":"chat"' in data[:60]:
+    def heard(self, data: bytes) -> None:
+        if b'"event":"chat"' in data[:60]:
             at = data.find(b'"runId":"') + 9
             turn = self._turns.get(data[at : at + 32])
             if turn is not None:
@@ -251,7 +187,7 @@ class LeanClient(asyncio.Protocol):
         number = uuid.uuid4().hex
         answer = self._calls[number.encode()] = asyncio.get_running_loop().create_future()
         request = {"type": "req", "id": number, "method": method, "params": params}
-        self.transport.write(frame(TEXT, msgspec.json.encode(request)))
+        self.send(msgspec.json.encode(request))
         return await asyncio.wait_for(answer, 120)
 
     async def say(self, session: str, message: str = "hello") -> Turn:
@@ -260,7 +196,7 @@ class LeanClient(asyncio.Protocol):
         turn = self._turns[run.encode()] = Turn()
         params = {"sessionKey": session, "message": message, "idempotencyKey": run}
         request = {"type": "req", "id": uuid.uuid4().hex, "method": "chat.send", "params": params}
-        self.transport.write(frame(TEXT, msgspec.json.encode(request)))
+        self.send(msgspec.json.encode(request))
         await asyncio.wait_for(turn.over, 120)
         assert turn.state == "final", turn.state
         del self._turns[run.encode()]
