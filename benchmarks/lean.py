@@ -1,7 +1,8 @@
 """A model and a client that cost next to nothing, so that what is measured is the gateway between them.
 
 The model speaks `openai-completions` in a process of its own, without reading what it is sent: a message that says
-`BENCH-READ <n> <file>` is answered with `n` calls of `read`, one after another, and anything else in ten words at once.
+`BENCH-READ <n> <file>` is answered with `n` calls of `read` (or `read_file`), one after another, and anything else in
+ten words at once.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from openclaw.core.secret import Secret
 from tests.e2e.raw_client import RawClient
 
 WORDS = "an answer of ten words or so, to be fair "
+SAID = WORDS[:20].encode()
 
 
 def cpu_ms(pid: int) -> float:
@@ -101,13 +103,14 @@ class LeanModel(asyncio.Protocol):
         if b'"stream":true' not in request and b'"stream": true' not in request:
             return self.whole
         asked = request.rfind(b"BENCH-READ ")
-        if asked < 0 or asked < request.rfind(b'"role":"user"') - 9:
+        if asked < 0 or request.find(SAID, asked) >= 0:
             return self.words
         count, name = bytes(request[asked + 11 : asked + 200]).split(b'"', 1)[0].split()[:2]
-        done = request.count(b'"role":"tool"', asked)
+        done = request.count(b'"role":"tool"', asked) + request.count(b'"role": "tool"', asked)
         if done >= int(count):
             return self.words
-        function = {"name": "read", "arguments": msgspec.json.encode({"path": name.decode()}).decode()}
+        tool = "read_file" if b'"read_file"' in request else "read"
+        function = {"name": tool, "arguments": msgspec.json.encode({"path": name.decode()}).decode()}
         call = {"index": 0, "id": f"call_{uuid.uuid4().hex[:12]}", "type": "function", "function": function}
         return _answer(_event({"tool_calls": [call]}) + _event({}, "tool_calls"))
 
@@ -134,7 +137,7 @@ class ModelProcess:
     def settings(self) -> dict[str, Any]:
         """Configuration that makes it the default model."""
         access = {"baseUrl": self.url, "apiKey": "mock-key-123456", "api": "openai-completions"}
-        providers = {"mock": {**access, "models": [{"id": "mock", "contextWindow": 2_000_000}]}}
+        providers = {"mock": {**access, "models": [{"id": "mock", "name": "mock", "contextWindow": 2_000_000}]}}
         return {"models": {"providers": providers}, "agents": {"defaults": {"model": "mock/mock"}}}
 
 

@@ -7,7 +7,7 @@ import struct
 
 from openclaw.core.secret import Secret
 from openclaw.protocol.connect_request import ConnectOptions, connect_request, read_challenge
-from openclaw.protocol.frames import EventFrame, encode, parse_from_server
+from openclaw.protocol.frames import EventFrame, Response, encode, parse_from_server
 from openclaw.protocol.scopes import SCOPES
 
 TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
@@ -91,5 +91,7 @@ class RawClient(asyncio.Protocol):
         elif isinstance(shown := parse_from_server(data), EventFrame):
             card = ConnectOptions(version="0", platform="test", scopes=SCOPES, token=self._token)
             self.send(encode(connect_request(card, read_challenge(shown), "connect", None)))
-        else:
+        elif isinstance(shown, Response) and shown.ok:
             self.ready.set_result(None)
+        else:
+            self.ready.set_exception(ConnectionError(f"the gateway refused: {data[:300]!r}"))
