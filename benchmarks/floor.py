@@ -23,8 +23,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import msgspec
-from lean import TEXT, ModelProcess, cpu_ms, frame, payload_at
+from lean import ModelProcess, cpu_ms
 from turn import gateway
+
+from tests.e2e.raw_client import TEXT, frame, payload_at
 
 TURNS = 300
 WARM = 50

@@ -1,13 +1,11 @@
 """A model and a client that cost next to nothing, so that what is measured is the gateway between them.
 
 The model speaks `openai-completions` in a process of its own, without reading what it is sent: a message that says
-`BENCH-READ <n> <file>` is answered with `n` calls of `read`, one after another, and anything else in ten words at once.
+`BENCH-READ <n> <file>` is answered with `n` calls of `read` (or `read_file`), one after another, and anything else in
+ten words at once.
 """
 
 import asyncio
-import base64
-import os
-import struct
 import subprocess
 import sys
 import time
@@ -19,13 +17,13 @@ from typing import Any, Self
 
 import msgspec
 
-from openclaw.core.secret import Secret
-from openclaw.protocol.connect_request import ConnectOptions, connect_request, read_challenge
-from openclaw.protocol.frames import EventFrame, encode, parse_from_server
-from openclaw.protocol.scopes import SCOPES
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
+from openclaw.core.secret import Secret
+from tests.e2e.raw_client import RawClient
+
 WORDS = "an answer of ten words or so, to be fair "
+SAID = WORDS[:20].encode()
 
 
 def cpu_ms(pid: int) -> float:
@@ -105,13 +103,14 @@ class LeanModel(asyncio.Protocol):
         if b'"stream":true' not in request and b'"stream": true' not in request:
             return self.whole
         asked = request.rfind(b"BENCH-READ ")
-        if asked < 0 or asked < request.rfind(b'"role":"user"') - 9:
+        if asked < 0 or request.find(SAID, asked) >= 0:
             return self.words
         count, name = bytes(request[asked + 11 : asked + 200]).split(b'"', 1)[0].split()[:2]
-        done = request.count(b'"role":"tool"', asked)
+        done = request.count(b'"role":"tool"', asked) + request.count(b'"role": "tool"', asked)
         if done >= int(count):
             return self.words
-        function = {"name": "read", "arguments": msgspec.json.encode({"path": name.decode()}).decode()}
+        tool = "read_file" if b'"read_file"' in request else "read"
+        function = {"name": tool, "arguments": msgspec.json.encode({"path": name.decode()}).decode()}
         call = {"index": 0, "id": f"call_{uuid.uuid4().hex[:12]}", "type": "function", "function": function}
         return _answer(_event({"tool_calls": [call]}) + _event({}, "tool_calls"))
 
@@ -138,33 +137,11 @@ class ModelProcess:
     def settings(self) -> dict[str, Any]:
         """Configuration that makes it the default model."""
         access = {"baseUrl": self.url, "apiKey": "mock-key-123456", "api": "openai-completions"}
-        providers = {"mock": {**access, "models": [{"id": "mock", "contextWindow": 2_000_000}]}}
+        providers = {"mock": {**access, "models": [{"id": "mock", "name": "mock", "contextWindow": 2_000_000}]}}
         return {"models": {"providers": providers}, "agents": {"defaults": {"model": "mock/mock"}}}
 
 
 # The client.
-
-
-def frame(kind: int, data: bytes) -> bytes:
-    """A client's frame. Its mask may be zero: the frame is then as it is."""
-    if len(data) < 126:
-        size = bytes([0x80 | len(data)])
-    else:
-        size = struct.pack("!BH", 0xFE, len(data)) if len(data) < 65536 else struct.pack("!BQ", 0xFF, len(data))
-    return bytes([0x80 | kind]) + size + bytes(4) + data
-
-
-def payload_at(data: bytearray, at: int) -> tuple[int, int, int] | None:
-    """Kind, start and end of the payload of the frame at `at`, once all of it is there."""
-    if len(data) < at + 2:
-        return None
-    size, start = data[at + 1] & 0x7F, at + 2
-    if size == 126:
-        size, start = int.from_bytes(data[at + 2 : at + 4]), at + 4
-    elif size == 127:
-        size, start = int.from_bytes(data[at + 2 : at + 10]), at + 10
-    start += 4 * (data[at + 1] >> 7)
-    return (data[at] & 0x0F, start, start + size) if len(data) >= start + size else None
 
 
 class Turn:
@@ -187,54 +164,16 @@ class Turn:
             self.over.set_result(self)
 
 
-class LeanClient(asyncio.Protocol):
+class LeanClient(RawClient):
     """A client of the gateway that looks at nothing but the states of its own messages."""
 
     def __init__(self, port: int, token: Secret) -> None:
-        self._port = port
-        self._token = token
-        self._buffer = bytearray()
-        self._upgraded = False
-        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        super().__init__(port, token)
         self._turns: dict[bytes, Turn] = {}
         self._calls: dict[bytes, asyncio.Future[bytes]] = {}
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        key = base64.b64encode(os.urandom(16)).decode()
-        transport.write(
-            f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
-        )
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        if not self._upgraded:
-            end = self._buffer.find(b"\r\n\r\n")
-            if end < 0:
-                return
-            del self._buffer[: end + 4]
-            self._upgraded = True
-        at = 0
-        while (found := payload_at(self._buffer, at)) is not None:
-            kind, start, at = found
-            self._take(kind, bytes(self._buffer[start:at]))
-        del self._buffer[:at]
-
-    def _take(self, kind: int, data: bytes) -> None:
-        if kind == PING:
-            self.transport.write(frame(PONG, data))
-        elif kind == CLOSE:
-            self.transport.close()
-        elif not self.ready.done():
-            if isinstance(shown := parse_from_server(data), EventFrame):
-                card = ConnectOptions(version="0", platform="test", scopes=SCOPES, token=self._token)
-                hello = connect_request(card, read_challenge(shown), "connect", None)
-                self.transport.write(frame(TEXT, encode(hello)))
-            else:
-                self.ready.set_result(None)
-        elif b'"event":"chat"' in data[:60]:
+    def heard(self, data: bytes) -> None:
+        if b'"event":"chat"' in data[:60]:
             at = data.find(b'"runId":"') + 9
             turn = self._turns.get(data[at : at + 32])
             if turn is not None:
@@ -251,7 +190,7 @@ class LeanClient(asyncio.Protocol):
         number = uuid.uuid4().hex
         answer = self._calls[number.encode()] = asyncio.get_running_loop().create_future()
         request = {"type": "req", "id": number, "method": method, "params": params}
-        self.transport.write(frame(TEXT, msgspec.json.encode(request)))
+        self.send(msgspec.json.encode(request))
         return await asyncio.wait_for(answer, 120)
 
     async def say(self, session: str, message: str = "hello") -> Turn:
@@ -260,7 +199,7 @@ class LeanClient(asyncio.Protocol):
         turn = self._turns[run.encode()] = Turn()
         params = {"sessionKey": session, "message": message, "idempotencyKey": run}
         request = {"type": "req", "id": uuid.uuid4().hex, "method": "chat.send", "params": params}
-        self.transport.write(frame(TEXT, msgspec.json.encode(request)))
+        self.send(msgspec.json.encode(request))
         await asyncio.wait_for(turn.over, 120)
         assert turn.state == "final", turn.state
         del self._turns[run.encode()]

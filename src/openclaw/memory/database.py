@@ -23,10 +23,15 @@ META = "memory_index_meta_v1"
 BUSY_MS = 10_000
 MOST_VECTORS = 64
 """Most vectors of one chunk: one for each window the model reads at once."""
-COARSE_ABOVE = 20_000
-"""From this many vectors on, a search first ranks binary vectors, which is ten times faster."""
+CANDIDATES = 16
+"""How many vectors are compared exactly for each chunk wanted: those whose signs differ least from the query's."""
+SAMPLED = 32
+"""Of every so many chunks one has its signs in the sample, which tells a search how near is near."""
+SAMPLE_ABOVE = 4_096
+"""From this many chunks on, a search asks the sample first: sqlite-vec sorts all it is not told to leave out."""
 COMMON_BUDGET = 4_000
-"""Most postings a query scans; terms more common than that are only checked in the chunks already found."""
+"""Most postings a query ranks; terms more common than that are only checked in the chunks already found."""
+REMEMBERED_TERMS = 10_000
 SCANNED = 256
 
 TABLES = (
@@ -147,6 +152,10 @@ class IndexFile:
 
     def __init__(self, path: Path, *, vectors: bool = True, extension_path: str | None = None) -> None:
         self.path = path
+        self._version = -1
+        self._total = 0
+        self._docs: dict[str, int] = {}
+        """How many chunks have a term, as long as nobody changes the index: counting a common one takes a while."""
         self.vector_problem = "" if vectors else "switched off by store.vector.enabled"
         with translate_errors(path):
             try:
@@ -163,7 +172,7 @@ class IndexFile:
 
     def _prepare(self, vectors: bool, extension_path: str | None) -> None:
         self.db.set_busy_timeout(BUSY_MS)
-        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "cache_size = -32000"):
+        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "cache_size = -8000"):
             self.db.execute(f"PRAGMA {pragma}").fetchall()
         if vectors:
             self._load_vectors(extension_path)
@@ -238,6 +247,11 @@ class IndexFile:
     def empty(self) -> bool:
         return not self.rows("SELECT 1 FROM files LIMIT 1")
 
+    def file_hash(self, note: str) -> str:
+        """The digest of a note when it was indexed; empty when it is not."""
+        found = self.rows("SELECT hash FROM files WHERE path = ? AND source = 'memory'", (note,))
+        return str(found[0][0]) if found else ""
+
     def waiting(self) -> int:
         """How many chunks have no vector yet."""
         return int(self.rows("SELECT count(*) FROM chunks WHERE embedding = x''")[0][0])
@@ -246,12 +260,24 @@ class IndexFile:
 
     def weighed(self, terms: Sequence[Term]) -> tuple[WeightedTerm, ...]:
         """`terms` with their weights in this index."""
-        total = self.rows("SELECT count(*) FROM chunks")[0][0]
-        docs = []
-        for term in terms:
-            found = self.rows("SELECT doc FROM chunks_words WHERE term = ?", (term.text,))
-            docs.append(min(total, found[0][0]) if found else 0)
-        return weigh(terms, docs, total)
+        total = self._counted()
+        return weigh(terms, [min(total, self._containing(term.text)) for term in terms], total)
+
+    def _counted(self) -> int:
+        """The number of chunks; forgets all counts when another connection has changed the index."""
+        version = self.db.pragma("data_version")
+        if version != self._version:
+            self._docs.clear()
+            self._version, self._total = version, self.rows("SELECT count(*) FROM chunks")[0][0]
+        return self._total
+
+    def _containing(self, term: str) -> int:
+        if term not in self._docs:
+            if len(self._docs) >= REMEMBERED_TERMS:
+                self._docs.clear()
+            found = self.rows("SELECT doc FROM chunks_words WHERE term = ?", (term,))
+            self._docs[term] = found[0][0] if found else 0
+        return self._docs[term]
 
     def text_hits(self, terms: Sequence[WeightedTerm], limit: int) -> list[TextHit]:
         """The chunks with the most of `terms`, best first, from every source."""
@@ -263,32 +289,51 @@ class IndexFile:
             if terms[at].docs <= budget:
                 asked.append(at)
                 budget -= terms[at].docs
-        found = self.rows(
-            "SELECT rowid, rank, matched(chunks_fts) FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rank LIMIT ?",
-            (" OR ".join(f'"{terms[at].term.text}"' for at in asked), limit),
-        )
-        masks = {
-            number: sum(1 << asked[bit] for bit in range(len(asked)) if bits >> bit & 1) for number, _, bits in found
-        }
-        total = self.rows("SELECT count(*) FROM chunks")[0][0]
-        for at in present:
-            if at not in asked and masks and terms[at].docs * 2 < total:
+        total = self._counted()
+        telling = [at for at in present if terms[at].docs * 2 < total]
+        hits: dict[int, TextHit] = {}
+        if budget < 0 and len(telling) > 1:
+            # All of them are common: chunks that have every one come first.
+            hits = self._ranked(terms, telling, " AND ", limit)
+        if len(hits) < limit:
+            hits |= {at: hit for at, hit in self._ranked(terms, asked, " OR ", limit).items() if at not in hits}
+        masks = {number: hit.mask for number, hit in hits.items()}
+        for at in telling:
+            if at not in asked and masks:
                 for (number,) in self.rows(
                     f"SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? AND rowid IN ({_marks(masks)})",  # noqa: S608
                     (f'"{terms[at].term.text}"', *masks),
                 ):
                     masks[number] |= 1 << at
-        return [TextHit(number, rank, masks[number]) for number, rank, _ in found]
+        return [TextHit(number, hit.rank, masks[number]) for number, hit in hits.items()]
+
+    def _ranked(self, terms: Sequence[WeightedTerm], asked: Sequence[int], glue: str, limit: int) -> dict[int, TextHit]:
+        """The chunks with any (OR) or all (AND) of the terms `asked`, best first; of too many, the newest."""
+        match = glue.join(f'"{terms[at].term.text}"' for at in asked)
+        oldest = 0
+        if terms[asked[0]].docs > COMMON_BUDGET:
+            newest = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+            found = self.rows(newest, (match, COMMON_BUDGET))
+            oldest = found[0][0] if found else 0
+        found = self.rows(
+            "SELECT rowid, rank, matched(chunks_fts) FROM chunks_fts "
+            "WHERE chunks_fts MATCH ? AND rowid >= ? ORDER BY rank LIMIT ?",
+            (match, oldest, limit),
+        )
+        return {
+            number: TextHit(number, rank, sum(1 << at for bit, at in enumerate(asked) if bits >> bit & 1))
+            for number, rank, bits in found
+        }
 
     def vector_hits(self, query: "array[float]", limit: int, sources: Sequence[str]) -> dict[int, float]:
         """The chunks nearest to `query` and their cosines."""
         if not any(query):
             return {}
-        if not self.vector_problem and self.noted("vector_table") == str(len(query)):
-            found = self._nearest(query, limit * 3)
+        if not self.vector_problem and self.noted("sign_table") == str(len(query)):
+            found = self._nearest(query, limit * CANDIDATES, sources)
         else:
-            found = self._scan(query)
-        return dict(sorted(self._sources(found, sources), key=itemgetter(1), reverse=True)[:limit])
+            found = dict(self._sources(self._scan(query), sources))
+        return dict(sorted(found.items(), key=itemgetter(1), reverse=True)[:limit])
 
     def pieces(self, numbers: Iterable[int]) -> dict[int, IndexedChunk]:
         wanted = tuple(numbers)
@@ -301,26 +346,30 @@ class IndexFile:
         )
         return {row[0]: IndexedChunk(*row) for row in found}
 
-    def _nearest(self, query: "array[float]", count: int) -> dict[int, float]:
-        blob = pack_vector(query)
-        total = self.rows("SELECT coalesce(max(number), 0) FROM chunks")[0][0]
-        if total > COARSE_ABOVE and len(query) % 8 == 0:
-            near = self.rows(
-                "SELECT rowid FROM chunks_vec WHERE coarse MATCH vec_quantize_binary(?) AND k = ?",
-                (blob, min(4096, count * 4)),
+    def _nearest(self, query: "array[float]", count: int, sources: Sequence[str]) -> dict[int, float]:
+        """The cosines of the chunks among the `count` vectors whose signs differ least from the query's."""
+        blob, signs = pack_vector(query), sign_source(query)
+        farthest = len(query)
+        if self.rows("SELECT coalesce(max(number), 0) FROM chunks")[0][0] > SAMPLE_ABOVE:
+            # Twice as many as needed are expected below this, so that a sample that is off by some still suffices.
+            sampled = self.rows(
+                "SELECT vec_distance_hamming(vec_bit(signs), vec_quantize_binary(?)) AS distance FROM chunks_sample "
+                "ORDER BY distance LIMIT 1 OFFSET ?",
+                (signs, max(8, 2 * count // SAMPLED)),
             )
-            ids = [row[0] for row in near]
-            rows = self.rows(
-                f"SELECT rowid, vec_distance_cosine(embedding, ?) FROM chunks_vec WHERE rowid IN ({_marks(ids)})",  # noqa: S608
-                (blob, *ids),
-            )
-        else:
-            rows = self.rows(
-                "SELECT rowid, distance FROM chunks_vec WHERE embedding MATCH ? AND k = ?", (blob, min(4096, count))
-            )
+            farthest = int(sampled[0][0]) if sampled else farthest
+        near = self.rows(
+            "SELECT rowid FROM chunks_signs WHERE signs MATCH vec_quantize_binary(?) AND k = ? AND distance <= ?",
+            (signs, min(4096, count), farthest),
+        )
+        rows = self.rows(
+            "SELECT c.number, vec_distance_cosine(substr(c.embedding, 1 + near.value % ?1 * ?2, ?2), ?3) "
+            "FROM json_each(?4) AS near JOIN chunks AS c ON c.number = near.value / ?1 "
+            "WHERE c.source IN (SELECT value FROM json_each(?5))",
+            (MOST_VECTORS, len(blob), blob, _json([row[0] for row in near]), _json(sources)),
+        )
         best: dict[int, float] = {}
-        for row, distance in rows:
-            number = row // MOST_VECTORS
+        for number, distance in rows:
             if distance is not None:
                 best[number] = max(best.get(number, -1.0), 1.0 - distance)
         return best
@@ -359,6 +408,11 @@ def pack_vector(vector: "array[float]") -> bytes:
     return vector.tobytes()
 
 
+def sign_source(vector: "array[float]") -> bytes:
+    """What sqlite-vec takes the signs of: a number of dimensions that fills whole bytes."""
+    return pack_vector(vector) + bytes(4 * (-len(vector) % 8))
+
+
 def unpack_vectors(blob: bytes, dims: int) -> Iterator["array[float]"]:
     """Decodes the vectors of one chunk."""
     for start in range(0, len(blob) - dims * 4 + 1, dims * 4):
@@ -367,6 +421,10 @@ def unpack_vectors(blob: bytes, dims: int) -> Iterator["array[float]"]:
         if sys.byteorder == "big":
             vector.byteswap()
         yield vector
+
+
+def _json(values: Sequence[Any]) -> str:
+    return msgspec.json.encode(values).decode()
 
 
 def _marks(values: Iterable[Any]) -> str:

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from openclaw.core.errors import StateError
 from openclaw.memory import files, transcripts
 from openclaw.memory.chunk import Chunk, chunks
+from openclaw.memory.database import translate_errors
 from openclaw.memory.writer import FileState, IndexWriter
 from openclaw.security import note_marks
 
@@ -58,15 +59,17 @@ class SyncRequest(Struct, frozen=True, kw_only=True):
 
 
 EVERYTHING = SyncRequest()
+KnownFiles = dict[str, dict[str, tuple[int, int]]]
+"""Time and size of the files in the index: source, path."""
 
 
 class _Work(Struct, frozen=True, kw_only=True):
-    """A file to check; `known` is its state in the index."""
+    """A file to check; `known` when an earlier state of it is in the index."""
 
     path: str
     name: str
     source: str
-    known: tuple[str, int, int] | None
+    known: bool
 
 
 def update(writer: IndexWriter, plan: SyncPlan, stop: Event, now: int, request: SyncRequest) -> SyncReport:
@@ -81,8 +84,8 @@ def update(writer: IndexWriter, plan: SyncPlan, stop: Event, now: int, request: 
         talks = _transcripts(plan) if "sessions" in plan.sources and plan.sessions else []
         known = _known(writer)
     work = list(_changed(found.files, talks, known, plan, request))
-    here = {(file.name, "memory") for file in found.files} | {(name, "sessions") for name, _ in talks}
-    gone = [key for key in known if key not in here]
+    here = {"memory": {file.name for file in found.files}, "sessions": {name for name, _ in talks}}
+    gone = [(path, source) for source, paths in known.items() for path in paths if path not in here[source]]
     problems = list(found.skipped)
     changed = 0
     pending: list[Callable[[], None]] = []
@@ -107,7 +110,7 @@ def update(writer: IndexWriter, plan: SyncPlan, stop: Event, now: int, request: 
         f"{row[0]}: {row[1]}" for row in writer.index.rows("SELECT path, problem FROM files WHERE problem != ''")
     ]
     return SyncReport(
-        files=len(here),
+        files=sum(map(len, here.values())),
         changed=changed,
         removed=len(gone),
         problems=tuple(dict.fromkeys(problems)),
@@ -124,15 +127,19 @@ def labelled_chunks(text: str, plan: SyncPlan, marked: Sequence[str]) -> list[tu
     ]
 
 
-def _known(writer: IndexWriter, names: tuple[str, ...] | None = None) -> dict[tuple[str, str], tuple[str, int, int]]:
+def _known(writer: IndexWriter, names: tuple[str, ...] | None = None) -> KnownFiles:
     """The state in the index of every file, or of the notes with these names."""
-    sql = "SELECT path, source, hash, mtime, size FROM files"
-    if names is None:
-        rows = writer.index.rows(sql)
-    else:
-        some = f"{sql} WHERE path = ? AND source = 'memory'"
-        rows = [row for name in names for row in writer.index.rows(some, (name,))]
-    return {(path, source): (content, mtime, size) for path, source, content, mtime, size in rows}
+    sql = "SELECT path, mtime, size FROM files WHERE source = ?"
+    if names is not None:
+        some = f"{sql} AND path = ?"
+        return {"memory": {row[0]: row[1:] for name in names for row in writer.index.rows(some, ("memory", name))}}
+    known: KnownFiles = {}
+    with translate_errors(writer.index.path):
+        for source in ("memory", "sessions"):
+            # Row by row: of many thousand files a list of rows would be in memory beside what is made of it.
+            rows = writer.index.db.execute(sql, (source,))
+            known[source] = {path: (mtime, size) for path, mtime, size in rows}
+    return known
 
 
 def _commit(writer: IndexWriter, pending: list[Callable[[], None]]) -> None:
@@ -167,19 +174,20 @@ def _transcripts(plan: SyncPlan) -> list[tuple[str, Path]]:
 def _changed(
     files: tuple[files.NoteFile, ...],
     talks: list[tuple[str, Path]],
-    known: dict[tuple[str, str], tuple[str, int, int]],
+    known: KnownFiles,
     plan: SyncPlan,
     request: SyncRequest,
 ) -> Iterator[_Work]:
     much = (0, 0) if request.grown else (plan.delta_bytes, plan.delta_messages)
+    notes, spoken = known.get("memory", {}), known.get("sessions", {})
     for file in files:
-        before = known.get((file.name, "memory"))
-        if request.force or before is None or before[1:] != (file.mtime, file.size):
-            yield _Work(path=file.path, name=file.name, source="memory", known=before)
+        before = notes.get(file.name)
+        if request.force or before != (file.mtime, file.size):
+            yield _Work(path=file.path, name=file.name, source="memory", known=before is not None)
     for name, path in talks:
-        before = known.get((name, "sessions"))
-        if request.force or before is None or transcripts.has_grown(path, before[2], *much):
-            yield _Work(path=str(path), name=name, source="sessions", known=before)
+        before = spoken.get(name)
+        if request.force or before is None or transcripts.has_grown(path, before[1], *much):
+            yield _Work(path=str(path), name=name, source="sessions", known=before is not None)
 
 
 def _read_file(writer: IndexWriter, plan: SyncPlan, item: _Work, now: int) -> Callable[[], None]:
@@ -193,6 +201,6 @@ def _read_file(writer: IndexWriter, plan: SyncPlan, item: _Work, now: int) -> Ca
         return partial(writer.put, state, [(talk.placed(chunk), label) for chunk, label in spoken], now)
     note = files.read(item.path)
     state = structs.replace(state, hash=note.hash, mtime=note.mtime, size=note.size, problem=note.problem)
-    if item.known is not None and item.known[0] == note.hash and not plan.forgotten:
+    if item.known and not plan.forgotten and writer.index.file_hash(item.name) == note.hash:
         return partial(writer.touch, state)
     return partial(writer.put, state, labelled_chunks(note.text, plan, note_marks.by_line(note.text)), now)

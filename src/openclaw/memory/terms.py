@@ -90,7 +90,6 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(index_terms(text).split())
 
 
-@lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
     """Strips English endings, so that one form finds the others."""
     if len(word) < 4 or not word.isascii() or not word.isalpha():
@@ -133,7 +132,7 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", bare)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=4_096)
 def _expanded(word: str) -> str:
     if _IS_DENSE.match(word):
         return " ".join((*word, *_pairs(word)))

@@ -7,7 +7,16 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.memory.chunk import Chunk, digest
-from openclaw.memory.database import MOST_VECTORS, IndexFile, IndexIdentity, pack_vector, unpack_vectors
+from openclaw.memory.database import (
+    MOST_VECTORS,
+    SAMPLED,
+    SCANNED,
+    IndexFile,
+    IndexIdentity,
+    pack_vector,
+    sign_source,
+    unpack_vectors,
+)
 from openclaw.memory.terms import index_terms
 
 KEYWORDS_ONLY = "fts-only"
@@ -127,13 +136,18 @@ class IndexWriter:
         return bytes(found[0][0])
 
     def catch_up(self) -> None:
-        """Adds to the vector table what was embedded while the extension could not be loaded."""
+        """Adds to the table of signs what was embedded without it: no extension, or an earlier version of ours."""
         if self.index.vector_problem or not self.identity.vector_dims:
             return
-        for number, blob in self.index.rows(
-            "SELECT number, embedding FROM chunks WHERE placed = 0 AND embedding != x''"
-        ):
-            self._place(number, blob)
+        if self.index.noted("vector_table"):
+            # Earlier versions kept whole vectors a second time.
+            self.index.db.execute("DROP TABLE IF EXISTS chunks_vec")
+            self.index.db.execute("UPDATE chunks SET placed = 0")
+            self.index.db.execute("DELETE FROM meta WHERE key = 'vector_table'")
+        unplaced = "SELECT number, embedding FROM chunks WHERE placed = 0 AND embedding != x'' ORDER BY number LIMIT ?"
+        while some := self.index.rows(unplaced, (SCANNED,)):
+            for number, blob in some:
+                self._place(number, blob)
 
     def adopt(self, old: IndexFile) -> None:
         """Copies the embeddings of another index, so that nothing is embedded twice."""
@@ -176,19 +190,20 @@ class IndexWriter:
                     (self.identity.provider, self.identity.provider_key, self.identity.vector_dims, now, number),
                 )
             if self._table():
-                run(
-                    "DELETE FROM chunks_vec WHERE rowid BETWEEN ? AND ?",
-                    (number * MOST_VECTORS, (number + 1) * MOST_VECTORS - 1),
-                )
+                for table in ("chunks_signs", "chunks_sample"):
+                    run(
+                        f"DELETE FROM {table} WHERE rowid BETWEEN ? AND ?",  # noqa: S608
+                        (number * MOST_VECTORS, (number + 1) * MOST_VECTORS - 1),
+                    )
             run("DELETE FROM chunks_fts WHERE rowid = ?", (number,))
             run("DELETE FROM chunks WHERE number = ?", (number,))
 
     def _table(self) -> bool:
-        """Whether the vector table exists and is usable."""
+        """Whether the table of signs exists and is usable."""
         if self.index.vector_problem:
             return False
         if not self._dims:
-            noted = self.index.noted("vector_table")
+            noted = self.index.noted("sign_table")
             self._dims = int(noted) if noted.isdigit() else 0
         return self._dims > 0
 
@@ -196,17 +211,16 @@ class IndexWriter:
         dims = self.identity.vector_dims
         if self.index.vector_problem or not dims:
             return
-        run, bits = self.index.db.execute, dims % 8 == 0
+        run = self.index.db.execute
         if not self._table():
-            coarse = f", coarse bit[{dims}]" if bits else ""
-            run(
-                "CREATE VIRTUAL TABLE chunks_vec USING "
-                f"vec0(embedding float[{dims}] distance_metric=cosine{coarse}, chunk_size=256)"
-            )
-            self.index.note("vector_table", str(dims))
-        columns, values = (", coarse", ", vec_quantize_binary(?2)") if bits else ("", "")
-        sql = f"INSERT INTO chunks_vec (rowid, embedding{columns}) VALUES (?1, ?2{values})"  # noqa: S608
+            run(f"CREATE VIRTUAL TABLE chunks_signs USING vec0(signs bit[{dims + -dims % 8}], chunk_size=256)")
+            run("CREATE TABLE chunks_sample (number INTEGER PRIMARY KEY, signs BLOB NOT NULL)")
+            self.index.note("sign_table", str(dims))
+        tables = ("chunks_signs", "chunks_sample") if number % SAMPLED == 0 else ("chunks_signs",)
         for at, vector in enumerate(unpack_vectors(blob, dims)):
-            if any(vector):
-                run(sql, (number * MOST_VECTORS + at, pack_vector(vector)))
+            for table in tables if any(vector) else ():
+                run(
+                    f"INSERT INTO {table} (rowid, signs) VALUES (?, vec_quantize_binary(?))",  # noqa: S608
+                    (number * MOST_VECTORS + at, sign_source(vector)),
+                )
         run("UPDATE chunks SET placed = 1 WHERE number = ?", (number,))
