@@ -264,14 +264,12 @@ class ModelCall:
         # keep the whole request until the next full collection.
         watchdog, self._watchdog = self._watchdog, None
         if watchdog is not None:
-            watchdog.cancel()
+            watchdog.cancel()  # it sleeps, and ends by that
         try:
             # First, because a second cancellation must not leave the stream open.
             if isinstance(self._events, AsyncGenerator):
                 await self._events.aclose()
         finally:
-            if watchdog is not None:
-                await asyncio.gather(watchdog, return_exceptions=True)
             if self._metered is not None:
                 await self._metered.close()
 

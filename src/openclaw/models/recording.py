@@ -32,7 +32,7 @@ HOUR_MS = 3_600_000
 PAGE = 64
 """Message hashes per page blob: a long conversation costs one hash per page and call, not one per message."""
 SHORT = 512
-"""Up to this many bytes a blob is not compressed: it would become hardly smaller."""
+"""Up to this many bytes a blob is not compressed: it would become hardly smaller. Nor would a page of hashes."""
 LARGE = 131_072
 """From this many bytes on, a request is encoded in a thread."""
 LONGEST_TAPE = 8_000_000
@@ -254,9 +254,9 @@ class CallRecorder:
         parts |= {row["request"]: card, row["stream"]: stream}
         fresh = {name: data for name, data in parts.items() if self._seen.get(name) != hour}
         packed = {
-            # Short JSON as it is, which base64 never looks like, and everything else compressed.
+            # Short JSON and pages of hashes as they are, which base64 never looks like, and everything else compressed.
             name: data.decode()
-            if len(data) < SHORT and data[:1] in (b"{", b"[")
+            if name in pages or (len(data) < SHORT and data[:1] in (b"{", b"["))
             else base64.b64encode(zlib.compress(data, 6)).decode()
             for name, data in fresh.items()
         }

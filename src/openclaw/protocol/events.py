@@ -1,6 +1,7 @@
 """The event bus: publishes to all listeners. Publishing never waits; a listener that lags is told so."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -45,20 +46,29 @@ class BusListener:
     def __init__(self, only: Collection[str] = (), *, everywhere: bool = False) -> None:
         self.only = frozenset(only)
         self.everywhere = everywhere
-        self.queue: asyncio.Queue[BusEvent] = asyncio.Queue(MOST_WAITING)
         self.missed = 0
         """How many events were dropped while it lagged; whoever recovers from that resets it."""
+        self._waiting: deque[BusEvent] = deque()
+        self._arrived = asyncio.Event()
+
+    def put(self, notice: BusEvent) -> None:
+        if len(self._waiting) >= MOST_WAITING:
+            self.missed += 1
+            return
+        self._waiting.append(notice)
+        self._arrived.set()
 
     async def __aiter__(self) -> AsyncIterator[BusEvent]:
         while True:
-            yield await self.queue.get()
+            for notice in await self.some(1):
+                yield notice
 
     async def some(self, most: int) -> list[BusEvent]:
         """Up to `most` waiting events; waits for the first."""
-        found = [await self.queue.get()]
-        while len(found) < most and not self.queue.empty():
-            found.append(self.queue.get_nowait())
-        return found
+        while not self._waiting:
+            self._arrived.clear()
+            await self._arrived.wait()
+        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
 
 
 class EventBus:
@@ -76,14 +86,13 @@ class EventBus:
         here: bool = True,
     ) -> None:
         """`relay` says whether other gateways of a cluster hear it too, `here` whether it happened in this one."""
-        notice = BusEvent(event, payload, session_key, state_version, relay and here)
+        self.put(BusEvent(event, payload, session_key, state_version, relay and here), here=here)
+
+    def put(self, notice: BusEvent, *, here: bool = True) -> None:
+        """Publishes an event as it is."""
         for listener in self._listeners:
-            if (listener.only and event not in listener.only) or not (here or listener.everywhere):
-                continue
-            try:
-                listener.queue.put_nowait(notice)
-            except asyncio.QueueFull:
-                listener.missed += 1
+            if (here or listener.everywhere) and (not listener.only or notice.event in listener.only):
+                listener.put(notice)
 
     @contextmanager
     def listening(self, only: Collection[str] = (), *, everywhere: bool = False) -> Iterator[BusListener]:

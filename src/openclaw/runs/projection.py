@@ -91,7 +91,7 @@ class EventProjection:
     def publish(self, bus: EventBus, told: RunEvent, *, here: bool = True) -> None:
         """Puts a run's event on the bus, in the words of the wire. Other nodes make their own words of it."""
         for notice in self.project(told):
-            bus.publish(notice.event, notice.payload, notice.session_key, relay=False, here=here)
+            bus.put(notice, here=here)
 
     def in_flight(self, run_id: str) -> str:
         """The text of an unfinished run so far, for a client that joins late."""
@@ -398,4 +398,4 @@ def _event(name: str, told: RunEvent, run: _Run | None = None, **more: Any) -> B
     if run is not None:
         run.seq += 1
         about["seq"] = run.seq
-    return BusEvent(name, about | more, key)
+    return BusEvent(name, about | more, key, relay=False)

@@ -393,8 +393,8 @@ class ActiveRun(Struct, eq=False):
     activity: Activity
     place: LaneSlot | None = None
     """Its place in a lane, once it has one."""
-    given_up: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when it did not end although it was stopped: nobody waits for it any longer."""
+    given_up: "asyncio.Future[None]" = field(default_factory=asyncio.Future)
+    """Done when it did not end although it was stopped: nobody waits for it any longer."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     steering: Steering = field(default_factory=Steering)
     steered: dict[str, QueuedRun] = field(default_factory=dict)

@@ -267,7 +267,8 @@ class RunService:
         active.stop("stalled")
         if await self._ends_within(active, SETTLE):
             return Recovery(status="aborted", action=action, reason="its run was stopped")
-        active.given_up.set()
+        if not active.given_up.done():
+            active.given_up.set_result(None)
         if active.place is not None:
             active.place.release()
         if await self._ends_within(active, SETTLE):
@@ -433,14 +434,14 @@ class RunService:
         turn = active.item.turn
         with self._about(turn):
             active.task = asyncio.create_task(self._placed(active), name=f"run:{turn.run_id}")
-        gone = asyncio.create_task(active.given_up.wait(), name=f"given up:{turn.run_id}")
-        ends: set[asyncio.Task[Any]] = {active.task, gone}
+        ends: set[asyncio.Future[Any]] = {active.task, active.given_up}
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            gone.cancel()
-            active.task.cancel()
-            await asyncio.gather(gone, *(() if active.given_up.is_set() else (active.task,)), return_exceptions=True)
+            if not active.task.done():
+                active.task.cancel()
+                if not active.given_up.done():
+                    await asyncio.gather(active.task, return_exceptions=True)
         turn = active.item.turn
         asked = (turn, *turn.also_for, *turn.earlier, *active.item.others)
         if not active.task.done():  # it does not stop: its end is not waited for, and stated all the same
@@ -471,8 +472,7 @@ class RunService:
             try:
                 return await self._run(active)
             finally:
-                timer.cancel()
-                await asyncio.gather(timer, return_exceptions=True)
+                timer.cancel()  # it sleeps, and ends by that
 
     async def _run(self, active: ActiveRun) -> RunOutcome:
         """Everything a turn says, and the outcome it amounts to."""
@@ -489,7 +489,7 @@ class RunService:
             assert self._toolset is not None, "runs are carried out inside serving()"
             async with aclosing(self._turns.run(turn, self._toolset, active.steering, notice)) as events:
                 async for event in events:
-                    if active.given_up.is_set():  # it woke up after its end was told: it does and says nothing more
+                    if active.given_up.done():  # it woke up after its end was told: it does and says nothing more
                         return stopped_outcome("stalled")
                     tally.take(event)
                     match event:

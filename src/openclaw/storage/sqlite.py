@@ -61,8 +61,7 @@ def connect(
             known = migrations[-1].version if migrations else 0
             _refuse_newer(connection, path, known)
             _use_wal(connection)
-            for pragma in PRAGMAS:
-                connection.execute(f"PRAGMA {pragma}").fetchall()
+            _prepare(connection)
             if (found := _version(connection)) < known:
                 if found and admit is not None:
                     admit(found, known)
@@ -73,6 +72,18 @@ def connect(
     except apsw.Error as error:
         raise _to_state_error(error, path) from error
     return connection
+
+
+def _prepare(connection: apsw.Connection) -> None:
+    """Sets what holds for every connection that writes."""
+    for pragma in PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+    _keep_plans(connection)
+
+
+def _keep_plans(connection: apsw.Connection) -> None:
+    """Makes a plan hold whatever is bound: otherwise SQLite plans each statement anew for each key it is asked with."""
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
 def _use_wal(connection: apsw.Connection) -> None:
@@ -258,8 +269,7 @@ class Sqlite:
         """Writes on the loop's thread. It never waits and never checkpoints."""
         connection = apsw.Connection(str(self.path))
         connection.set_busy_timeout(0)
-        for pragma in PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}").fetchall()
+        _prepare(connection)
         connection.set_wal_hook(self._on_commit)
         return connection
 
@@ -468,6 +478,7 @@ def _connect_reader(path: Path) -> apsw.Connection:
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        _keep_plans(connection)
     except apsw.Error as error:
         raise _to_state_error(error, path) from error
     return connection

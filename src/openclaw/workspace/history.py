@@ -111,7 +111,7 @@ class FileHistory:
 
 FOLDER = "workspace-history"
 _CHANGED_BY: dict[str, By] = {"start": "elsewhere", "end": "run", "error": "run"}
-"""Who made the changes noticed in a phase of a run."""
+"""Who made the changes noticed when a session changed because a run began or ended."""
 
 
 class WorkspaceHistories:
@@ -146,10 +146,8 @@ class WorkspaceHistories:
 
     async def follow(self, bus: EventBus) -> None:
         """Checks for changes whenever a run begins or ends, until cancelled."""
-        with bus.listening() as listener:
+        with bus.listening(("sessions.changed",)) as listener:
             async for notice in listener:
-                if notice.event != "agent" or notice.payload.get("stream") != "lifecycle":
-                    continue
-                by = _CHANGED_BY.get(notice.payload["data"]["phase"])
+                by = _CHANGED_BY.get(notice.payload.get("phase", ""))
                 if by is not None:
                     await self.notice(notice.payload["agentId"], by)
