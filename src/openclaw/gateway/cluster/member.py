@@ -26,7 +26,7 @@ from openclaw.gateway.cluster.placement import ClusterNode, PlacedAgent, Placeme
 from openclaw.process.tasks import wait_first
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.transcript_store import DatabaseTranscripts
-from openclaw.storage.database import Database, Lease, LeaseLost, Row, Transaction
+from openclaw.storage.database import Database, Lease, LeaseLost, Row, Transaction, transact
 from openclaw.storage.documents import sharing
 from openclaw.storage.postgres import Postgres
 from openclaw.storage.postgres_server import lock_number
@@ -149,7 +149,8 @@ class ClusterMember:
 
     async def join(self) -> None:
         """Enters this node as a guest: it may accept and write, and holds nothing yet."""
-        async with self._plain.transaction("cluster") as tx:
+
+        async def prepare(tx: Transaction) -> str:
             made = bool((await tx.read("SELECT to_regclass('cluster_settings') IS NOT NULL AS made"))[0]["made"])
             known = dict.fromkeys(("schema", "secret"), "")
             if made:
@@ -164,7 +165,9 @@ class ClusterMember:
                         "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
                         {"name": name, "value": value},
                     )
-            self.secret = Secret(known["secret"])
+            return known["secret"]
+
+        self.secret = Secret(await transact(self._plain, prepare, "cluster"))
         self._lease = await self._plain.lease(f"node:{self.me}", self.me)
         if self._lease is None:
             raise StateError("the lease of this node cannot be had: start it again")
