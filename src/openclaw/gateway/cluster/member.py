@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from openclaw.core.clock import Clock, millis
@@ -102,6 +103,8 @@ class ClusterMember:
         self.placed: dict[str, PlacedAgent] = {}
         self.secret = Secret("")
         self.draining = self.away = False
+        self.trouble = ""
+        """Why this machine can carry out nothing."""
         self.takeovers = 0
         self.fenced = asyncio.Event()
         """Set when others have taken this node for gone: it may do nothing any more."""
@@ -112,6 +115,7 @@ class ClusterMember:
         self.is_idle: Callable[[str], bool] = lambda agent: True
         self.agents: Callable[[], Collection[str]] = tuple
         self.figures: Callable[[], Mapping[str, Any]] = dict
+        self.find_trouble: Callable[[], str] = str
         self._clock = clock
         self._plain = db
         self._schema = schema
@@ -129,7 +133,7 @@ class ClusterMember:
         self._unlocked: dict[str, float] = {}
         self._guest = True
         self._planned: tuple[object, PlacementPlan] = (None, PlacementPlan())
-        self._told = 0.0
+        self._told = self._probed = 0.0
         self._urgent: dict[str, Any] = {}
         """What other nodes must know at once, as they were told last."""
 
@@ -238,10 +242,28 @@ class ClusterMember:
     # Agents.
 
     def holds(self, agent: str) -> bool:
-        return agent in self._held and agent not in self._closed
+        return agent in self._held and agent not in self._closed and not self.stands_aside
 
     def held(self) -> frozenset[str]:
         return frozenset(self._held)
+
+    @property
+    def stands_aside(self) -> bool:
+        """Whether this node can carry out nothing, and another one can."""
+        return bool(self.trouble) and any(node.able for node in self.nodes.values() if node.id != self.me)
+
+    async def look_for_trouble(self) -> bool:
+        """Whether this node stands aside as of now; tells the others when that has changed."""
+        before, self.trouble = self.trouble, await asyncio.to_thread(self.find_trouble)
+        self._probed = self._clock.now()
+        if self.trouble != before:
+            log.warning(
+                "this node %s", f"cannot write to its disk: {self.trouble}" if self.trouble else "is well again"
+            )
+            await self._tell()
+            await self._announce()
+            self.changed.set()
+        return self.stands_aside
 
     def holder(self, agent: str) -> ClusterNode | None:
         """The node that holds `agent`, or else should."""
@@ -318,6 +340,8 @@ class ClusterMember:
                     self.changed.clear()
                     try:
                         await self.current()
+                        if self._clock.now() - self._probed >= FIGURES:
+                            await self.look_for_trouble()
                         await self.look()
                         await self._bury()
                         await self.settle()
@@ -396,8 +420,8 @@ class ClusterMember:
         return self._planned[1]
 
     async def _tell(self) -> None:
-        now, figures = self._clock.now(), dict(self.figures())
-        urgent = {name: figures.get(name) for name in ("approvers", "webhooks")}
+        now, figures = self._clock.now(), {**self.figures(), "trouble": self.trouble}
+        urgent = {name: figures.get(name) for name in ("approvers", "webhooks", "trouble")}
         if self._guest or (now - self._told < FIGURES and urgent == self._urgent):
             return
         self._told, self._urgent = now, urgent
@@ -435,6 +459,7 @@ def _node(row: Row) -> ClusterNode:
         version=row["version"],
         fingerprint=row["fingerprint"],
         figures=row["figures"],
+        trouble=msgspec.json.decode(row["figures"]).get("trouble", ""),
     )
 
 

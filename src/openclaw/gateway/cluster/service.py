@@ -17,6 +17,7 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.app import App
 from openclaw.gateway.cluster.approvals import ClusterApprovals
+from openclaw.gateway.cluster.disk import disk_trouble
 from openclaw.gateway.cluster.member import TICK, ClusterMember
 from openclaw.gateway.cluster.methods import ForwardingMethods, cluster_methods, peer_methods
 from openclaw.gateway.cluster.peers import PeerLinks
@@ -94,6 +95,7 @@ class ClusterService:
         member.is_idle = runs.is_idle
         member.taken = self._taken
         member.figures = self._figures
+        member.find_trouble = partial(disk_trouble, app.environment.home.state)
         runs.forward_abort = self._abort
         runs.prepare = services.tools.refresh
         questions.ask = self.links.call
@@ -153,7 +155,8 @@ class ClusterService:
         """Says on `/readyz` whether requests should come here."""
         while True:
             member = self.member
-            front.report("database" if member.away else "draining" if member.draining else "")
+            why = "database" if member.away else "disk" if member.trouble else "draining" if member.draining else ""
+            front.report(why)
             await self._clock.sleep(TICK)
 
     async def _taken(self, agents: Collection[str]) -> None:
