@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.secret import Secret
+from openclaw.gateway.cluster.disk import ROOM, disk_trouble
 from openclaw.protocol.connect_request import CallFailed
 from openclaw.testing import says
 from openclaw.testing.server import MockModelServer
@@ -41,6 +42,21 @@ async def test_what_a_node_without_disk_is_asked_another_one_answers(tmp_path: P
                     assert set(held) >= set(AGENTS)
                     assert (await ask(client, agent, "after"))["status"] == "ok"
                     assert await history(client, agent) == ["user", "assistant"] * 3
+    finally:
+        disk.remove()
+
+
+def test_a_little_room_is_none(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    if not disk.mounted:
+        pytest.skip("a disk of its own cannot be mounted here: run as root")
+    try:
+        assert disk_trouble(tmp_path) == ""
+        little = tmp_path / "little"
+        little.write_bytes(bytes(ROOM // 2))
+        disk.fill()
+        little.unlink()
+        assert "space" in disk_trouble(tmp_path)
     finally:
         disk.remove()
 

@@ -10,8 +10,9 @@ ROOM = 1 << 20
 def disk_trouble(directory: Path) -> str:
     """What keeps us from writing there; empty when nothing does."""
     try:
-        with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
+        with tempfile.TemporaryFile(dir=directory) as file:
             file.write(bytes(ROOM))
+            file.flush()  # all of it, or an error: a single write may also take a part
     except OSError as error:
         return error.strerror or str(error)
     return ""

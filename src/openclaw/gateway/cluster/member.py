@@ -35,12 +35,15 @@ from openclaw.version import __version__
 
 log = logging.getLogger("openclaw.cluster")
 
-TICK = 0.5
-"""Seconds between two looks at the other nodes."""
+TICK = 2.0
+"""Seconds between two looks at the other nodes when nobody says that something has changed."""
+QUICK, MOVING = 0.1, 0.5
+"""The same while a node seems to be gone, and while agents have to move."""
 SILENT = 15.0
 """Seconds without a sign after which a node that still has its connection counts as gone."""
 UNLOCKED = 1.0
-"""Seconds without its lock after which a node counts as gone: it may be connecting again."""
+"""Seconds without its lock after which a node counts as gone: it may be connecting again. One that also refuses
+connections is not waited for."""
 AFTER_BREAK = 5.0
 """The same when our own connection broke just now: then it was the server, and everybody is connecting again."""
 FIGURES = 5.0
@@ -79,6 +82,9 @@ SCHEMA = "1"
 _NODES = """
     SELECT n.*, EXISTS (SELECT 1 FROM pg_locks AS k WHERE k.locktype = 'advisory' AND k.objsubid = 1 AND k.granted AND
         k.classid::bigint = n.lock_high AND k.objid::bigint = n.lock_low) AS locked,
+        n.node_id = :me AND EXISTS (SELECT 1 FROM inputs AS i JOIN cluster_agents AS a ON a.agent = i.agent
+            WHERE a.node = :me AND i.state IN ('queued', 'running') AND
+            i.owner NOT IN (SELECT node_id FROM cluster_nodes)) AS waiting,
         COALESCE(EXTRACT(EPOCH FROM now() - c.seen_at), 0)::float8 AS silent
     FROM cluster_nodes AS n LEFT JOIN store_leases AS l ON l.name = 'node:' || n.node_id
     LEFT JOIN store_connections AS c ON c.id = l.connection
@@ -110,6 +116,8 @@ class ClusterMember:
         """Set when others have taken this node for gone: it may do nothing any more."""
         self.changed = asyncio.Event()
         """Set when nodes or agents have changed, or may have."""
+        self.waiting = asyncio.Event()
+        """Set when there are inputs for our agents that nobody works on."""
         self.taken: Callable[[Collection[str]], Awaitable[None]] | None = None
         """Called with the agents that were taken, once they are ours."""
         self.is_idle: Callable[[str], bool] = lambda agent: True
@@ -131,6 +139,8 @@ class ClusterMember:
         """Whether somebody may hold other agents than we know of."""
         self._looked = 0.0
         self._unlocked: dict[str, float] = {}
+        self._refusing: dict[str, float] = {}
+        """Nodes that refuse connections, with since when."""
         self._guest = True
         self._planned: tuple[object, PlacementPlan] = (None, PlacementPlan())
         self._told = self._probed = 0.0
@@ -238,6 +248,8 @@ class ClusterMember:
             return
         self._lease = again
         self._renewed_at = self._clock.now()
+        self._stale = True  # what was said meanwhile nobody heard
+        self.changed.set()
 
     # Agents.
 
@@ -352,10 +364,25 @@ class ClusterMember:
                     except StateError as error:  # the server is away: everything waits for it
                         self.away = True
                         log.warning("cluster: %s", error.message)
-                    await wait_first(self.changed.wait(), self.fenced.wait(), self._clock.sleep(TICK))
+                    await wait_first(self.changed.wait(), self.fenced.wait(), self._clock.sleep(self._pause()))
             finally:
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
+
+    def _pause(self) -> float:
+        now = self._clock.now()
+        doubts = [*self._unlocked.values(), *(at for name, at in self._refusing.items() if name in self.nodes)]
+        if any(now - since < AFTER_BREAK for since in doubts):
+            return QUICK
+        return MOVING if self._moving else TICK
+
+    def note_link(self, node: str, *, refused: bool) -> None:
+        """A node was reached, or refuses connections: without its lock, too, it is gone for certain."""
+        if not refused:
+            self._refusing.pop(node, None)
+        elif node not in self._refusing:
+            self._refusing[node] = self._clock.now()
+            self.changed.set()
 
     async def _hear(self, heard: Any) -> None:
         async for _ in heard:
@@ -364,13 +391,16 @@ class ClusterMember:
 
     async def look(self) -> None:
         """Reads who is there; who holds what is read when somebody said that it has changed, and now and then."""
-        rows = await self._plain.read(_NODES)
+        rows = await self._plain.read(_NODES, {"me": self.me})
         now, nodes = self._clock.now(), {row["node_id"]: _node(row) for row in rows}
         if self._stale or nodes.keys() != self.nodes.keys() or now - self._looked >= LOOK_AGAIN:
             self._stale, self._looked = False, now
             placed = await self._plain.read("SELECT agent, node, epoch, pinned FROM cluster_agents")
             self.placed = {row["agent"]: PlacedAgent(**row) for row in placed}
         self.nodes = nodes
+        if any(row["waiting"] for row in rows):
+            self.waiting.set()
+        self._refusing = {name: since for name, since in self._refusing.items() if name in nodes}
         if self.me in nodes:
             self.draining = nodes[self.me].draining
         self._unlocked = {
@@ -383,7 +413,7 @@ class ClusterMember:
         """Takes the leases of nodes that are gone: from then on they write nothing, and what was theirs is free."""
         now = self._clock.now()
         patience = AFTER_BREAK if now - self._renewed_at < 2 * AFTER_BREAK else UNLOCKED
-        for node in [name for name, since in self._unlocked.items() if now - since >= patience]:
+        for node in [n for n, since in self._unlocked.items() if n in self._refusing or now - since >= patience]:
             lease = await self._plain.lease(f"node:{node}", self.me)
             if lease is None:
                 continue  # it is there after all, or another node was faster, or its connection is being ended

@@ -24,7 +24,7 @@ log = logging.getLogger("openclaw.cluster")
 
 RETRY = 1.0
 LOOK_AGAIN = 2.0
-"""Seconds after which the holder of agents looks for inputs that nobody told it of."""
+"""Seconds after which whoever waits for a run elsewhere looks whether it has ended."""
 OF_THIS_MACHINE = ("state", "internal")
 """Kinds of errors that a disk without room causes."""
 _FREE = "state IN ('queued', 'running') AND (owner = '' OR owner NOT IN (SELECT node_id FROM cluster_nodes))"
@@ -180,10 +180,11 @@ class ClusterRuns(RunService):
                 await asyncio.gather(looking, return_exceptions=True)
 
     async def _look_again(self) -> None:
+        """Takes up inputs that nobody told us of."""
         while True:
-            await self._clock.sleep(LOOK_AGAIN)
-            if held := self.cluster.held():
-                await self.take_up(held)
+            await self.cluster.waiting.wait()
+            self.cluster.waiting.clear()
+            await self.take_up(self.cluster.held())
 
     def is_idle(self, agent: str) -> bool:
         """Whether nothing of an agent is in our hands."""

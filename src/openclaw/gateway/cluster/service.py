@@ -18,7 +18,7 @@ from openclaw.core.keys import SessionKey
 from openclaw.gateway.app import App
 from openclaw.gateway.cluster.approvals import ClusterApprovals
 from openclaw.gateway.cluster.disk import disk_trouble
-from openclaw.gateway.cluster.member import TICK, ClusterMember
+from openclaw.gateway.cluster.member import MOVING, ClusterMember
 from openclaw.gateway.cluster.methods import ForwardingMethods, cluster_methods, peer_methods
 from openclaw.gateway.cluster.peers import PeerLinks
 from openclaw.gateway.cluster.relay import EventRelay, RelayedNotice
@@ -157,7 +157,7 @@ class ClusterService:
             member = self.member
             why = "database" if member.away else "disk" if member.trouble else "draining" if member.draining else ""
             front.report(why)
-            await self._clock.sleep(TICK)
+            await self._clock.sleep(MOVING)
 
     async def _taken(self, agents: Collection[str]) -> None:
         log.info("this node holds %s now", ", ".join(sorted(agents)))
