@@ -178,9 +178,10 @@ class Chaos:
         return fault
 
     async def _ail(self, kind: str, site: Site) -> None:
-        node, fault = site.node, self._note(kind, site.node)
+        node = site.node
         try:
-            before = await self._ids(node)
+            before = await self._lives(node)
+            fault = self._note(kind, node)
             if kind == "disk":
                 await asyncio.to_thread(site.disk.fill)
             elif kind == "cut":
@@ -201,9 +202,16 @@ class Chaos:
             site.cable.whole.set()
             site.ailing = False
 
-    async def _ids(self, node: Node) -> list[str]:
-        rows = await fetch(self._url, "SELECT node_id FROM cluster_nodes WHERE name = $1", node.name)
-        return [row["node_id"] for row in rows]
+    async def _lives(self, node: Node) -> list[str]:
+        """The names under which a node holds agents; waits until it holds some."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            with suppress(OSError, asyncpg.PostgresError, TimeoutError):
+                sql = "SELECT DISTINCT node FROM cluster_agents WHERE node LIKE $1"
+                if rows := await fetch(self._url, sql, f"{node.name}-%"):
+                    return [row["node"] for row in rows]
+            await asyncio.sleep(0.05)
+        return []
 
     async def _until_taken_over(self, node: Node, fault: Fault, lives: list[str] | None = None) -> None:
         """Waits until no agent is held by a node that is gone; what of it lives again is another one."""

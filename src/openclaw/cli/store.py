@@ -178,6 +178,8 @@ def _summary(found: Mapping[str, Any]) -> Iterator[str]:
     for node in nodes:
         if trouble := node["figures"].get("trouble"):
             yield f"{node['name']} cannot write to its disk ({trouble}): others do its work until it can"
+        elif node["state"] == "silent":
+            yield f"{node['name']} has not been heard of for a while: others take over if that goes on"
         elif node["state"] == "draining":
             yield f"{node['name']} is draining: {len(node['agents'])} agent(s) left"
         if not node["linked"]:

@@ -41,6 +41,8 @@ QUICK, MOVING = 0.1, 0.5
 """The same while a node seems to be gone, and while agents have to move."""
 SILENT = 15.0
 """Seconds without a sign after which a node that still has its connection counts as gone."""
+QUIET = 6.0
+"""Seconds without a sign after which nothing is placed on a node: three signs did not come."""
 UNLOCKED = 1.0
 """Seconds without its lock after which a node counts as gone: it may be connecting again. One that also refuses
 connections is not waited for."""
@@ -392,7 +394,7 @@ class ClusterMember:
     async def look(self) -> None:
         """Reads who is there; who holds what is read when somebody said that it has changed, and now and then."""
         rows = await self._plain.read(_NODES, {"me": self.me})
-        now, nodes = self._clock.now(), {row["node_id"]: _node(row) for row in rows}
+        now, nodes = self._clock.now(), {row["node_id"]: _node(row, self.me) for row in rows}
         if self._stale or nodes.keys() != self.nodes.keys() or now - self._looked >= LOOK_AGAIN:
             self._stale, self._looked = False, now
             placed = await self._plain.read("SELECT agent, node, epoch, pinned FROM cluster_agents")
@@ -478,7 +480,7 @@ async def shared_state(
             await member.leave()
 
 
-def _node(row: Row) -> ClusterNode:
+def _node(row: Row, me: str) -> ClusterNode:
     return ClusterNode(
         id=row["node_id"],
         name=row["name"],
@@ -489,6 +491,7 @@ def _node(row: Row) -> ClusterNode:
         version=row["version"],
         fingerprint=row["fingerprint"],
         figures=row["figures"],
+        silent=row["silent"] > QUIET and row["node_id"] != me,
         trouble=msgspec.json.decode(row["figures"]).get("trouble", ""),
     )
 

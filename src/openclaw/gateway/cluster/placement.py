@@ -25,11 +25,13 @@ class ClusterNode(Struct, frozen=True, kw_only=True):
     """What it measured of itself, as JSON."""
     trouble: str = ""
     """Why it cannot carry out anything."""
+    silent: bool = False
+    """It may be stopped, or cut off: what it holds is its own until it counts as gone, and nothing is added."""
 
     @property
     def able(self) -> bool:
         """Whether agents are placed there."""
-        return not (self.draining or self.guest or self.trouble)
+        return not (self.draining or self.guest or self.trouble or self.silent)
 
 
 class PlacedAgent(Struct, frozen=True, kw_only=True):
