@@ -153,6 +153,35 @@ async def test_a_commit_without_an_answer_is_looked_up(server: PostgresServer, a
     await proxy.stop()
 
 
+@pytest.mark.parametrize("arrives", [False, True], ids=["lost on its way", "made, and nobody told"])
+async def test_it_is_looked_up_also_when_another_gateway_tidied_up_meanwhile(
+    server: PostgresServer, arrives: bool
+) -> None:
+    url = f"{server.url}?search_path=tidy_{int(arrives)}"
+    proxy = CommitProxy(server.port, arrives=arrives)
+    db = await Postgres.open(Secret(url.replace(f":{server.port}/", f":{await proxy.start()}/")), NOTES)
+    await db.write(ADD, {"id": 0})
+    other = await Postgres.open(Secret(url), NOTES)
+    await other.write("UPDATE store_connections SET seen_at = now() - interval '2 days'")
+    await other.close()
+
+    async def restart() -> None:
+        await asyncio.to_thread(crash, server)
+        await (await Postgres.open(Secret(url), NOTES)).close()
+
+    proxy.crash = restart
+
+    async def add(tx: Transaction) -> None:
+        count = (await tx.read("SELECT count(*) AS n FROM notes"))[0]["n"]
+        await tx.write(ADD, {"id": count})
+
+    async with asyncio.timeout(PATIENCE):
+        await transact(db, add)
+        assert [row["id"] for row in await db.read("SELECT id FROM notes ORDER BY id")] == [0, 1]
+        await db.close()
+    await proxy.stop()
+
+
 async def test_a_block_that_cannot_be_made_again_says_that_nothing_was_changed(server: PostgresServer) -> None:
     db = await Postgres.open(Secret(f"{server.url}?search_path=block"), NOTES)
     with pytest.raises(TransactionBroken, match="nothing of this was changed"):

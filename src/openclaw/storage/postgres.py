@@ -256,9 +256,7 @@ class Postgres:
             with suppress(_Broken):  # asking again is harmless
                 row = await self._use(ask)
                 break
-        if row is None:
-            raise self._server.away("nothing is known of the last write: look whether it was made") from broken
-        return tuple(row["changed"]) if row["written"] == broken.number else None
+        return tuple(row["changed"]) if row is not None and row["written"] == broken.number else None
 
     async def _use(self, work: Callable[[PgConnection], Awaitable[T]]) -> T:
         """`work` on a connection of the pool; waits while the server is away."""
