@@ -9,6 +9,7 @@ import pytest
 from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
 from openclaw.process.tasks import SystemClock
+from openclaw.storage.database import Lease, LeaseLost
 from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.testing.postgres import MISSING
 
@@ -80,6 +81,50 @@ async def test_a_node_that_refuses_connections_and_has_its_lock_is_left_alone(
             await asyncio.sleep(0.01)
         assert other.me in one.nodes
         assert not other.fenced.is_set()
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["nobody else", "another node"])
+async def test_a_lease_whose_answer_was_lost_is_still_ours_unless_another_node_had_it(
+    join: Join, postgres_url: Secret, monkeypatch: pytest.MonkeyPatch, others: bool
+) -> None:
+    monkeypatch.setattr(members, "UNLOCKED", 3_600.0)
+    one, db = await join("one")
+    third = await Postgres.open(postgres_url, STATE_MIGRATIONS)
+    take, taken = db.lease, 0
+
+    async def lease(name: str, holder: str = "") -> Lease | None:
+        nonlocal taken
+        taken += 1
+        if taken > 1:
+            return await take(name, holder)
+        if others:
+            theirs = await third.lease(name, "third")
+            assert theirs is not None
+            await theirs.release()
+        assert await take(name, holder) is not None
+        await end_session(db)
+        raise StateError("the answer was lost")
+
+    async with asyncio.timeout(120):
+        before = await one.current()
+        monkeypatch.setattr(db, "lease", lease)
+        await end_session(db)
+        await before.lost.wait()
+        if others:
+            with pytest.raises(LeaseLost):
+                await one.current()
+        else:
+            assert (await one.current()).epoch == before.epoch + 2
+        await third.close()
+    assert one.fenced.is_set() == others
+
+
+async def end_session(db: Postgres) -> None:
+    """Ends the connection that holds leases, as a server does that goes away."""
+    await db.read(
+        "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity AS a JOIN store_connections AS c "
+        "ON a.pid = c.pid AND a.backend_start = c.started JOIN store_leases AS l ON l.connection = c.id"
+    )
 
 
 async def test_inputs_are_found_that_nobody_told_of(join: Join) -> None:

@@ -27,7 +27,7 @@ from openclaw.gateway.cluster.placement import ClusterNode, PlacedAgent, Placeme
 from openclaw.process.tasks import wait_first
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.transcript_store import DatabaseTranscripts
-from openclaw.storage.database import Database, Lease, LeaseLost, Row, Transaction, transact
+from openclaw.storage.database import AWAY_SECONDS, Database, Lease, LeaseLost, Row, Transaction, transact
 from openclaw.storage.documents import sharing
 from openclaw.storage.postgres import Postgres
 from openclaw.storage.postgres_server import lock_number
@@ -91,6 +91,7 @@ _NODES = """
     FROM cluster_nodes AS n LEFT JOIN store_leases AS l ON l.name = 'node:' || n.node_id
     LEFT JOIN store_connections AS c ON c.id = l.connection
 """
+_LEASE = "SELECT epoch, holder FROM store_leases WHERE name = :name"
 _TAKE = """
     INSERT INTO cluster_agents (agent, node, epoch, taken_at)
         SELECT a.name, :me, 1, :now FROM json_array_elements_text(CAST(:agents AS json)) AS a (name)
@@ -241,8 +242,20 @@ class ClusterMember:
 
     async def _renew(self, before: Lease) -> None:
         """Takes our lease again after the connection broke; if somebody had it meanwhile, we are gone."""
-        again = await self._plain.lease(before.name, self.me)
-        if again is None or again.epoch != before.epoch + 1:
+        known, broken_at = before.epoch, self._clock.now()
+        while True:
+            try:
+                (row,) = await self._plain.read(_LEASE, {"name": before.name})
+                # The answer to our last try may have been lost: then the epoch after the one we know is ours, too.
+                ours = row["holder"] == self.me and row["epoch"] in (known, known + 1)
+                known = row["epoch"]
+                again = await self._plain.lease(before.name, self.me) if ours else None
+                break
+            except StateError:
+                if self._clock.now() - broken_at > AWAY_SECONDS:
+                    raise
+                await self._clock.sleep(QUICK)
+        if again is None or again.epoch != known + 1:
             log.error("other gateways have taken over from this one, which was silent for too long")
             self.fenced.set()
             if again is not None:
