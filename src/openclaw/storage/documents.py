@@ -11,6 +11,7 @@ import asyncio
 import base64
 import contextlib
 import hashlib
+import itertools
 import logging
 import threading
 import time
@@ -49,6 +50,8 @@ TOPIC = "documents"
 WAIT_SECONDS = 10.0
 """How long a change waits for the server. It blocks its thread, so it is not for long."""
 SWEEP_SECONDS = 2.0
+ASK_EVERY = 5
+"""Sweeps until the server is asked for changes that nobody told of."""
 _ALL = "SELECT name, revision, body, digest FROM documents"
 _REPLACE = (
     "INSERT INTO documents (name, revision, body, digest, updated_at) VALUES (:name, :now, :body, :digest, :at) "
@@ -161,10 +164,10 @@ class SharedDocuments:
         await self._db.close()
 
     async def _keep(self) -> None:
-        while True:
+        for count in itertools.count(1):
             await asyncio.sleep(SWEEP_SECONDS)
             try:
-                await self._sweep()
+                await (self._sweep() if count % ASK_EVERY == 0 else self._send_changed())
             except (StateError, OSError) as error:
                 log.warning("shared documents: %s", error)
 
@@ -177,8 +180,11 @@ class SharedDocuments:
 
     async def _sweep(self) -> None:
         """Takes what others changed, and sends what was changed here outside of a block."""
-        if self._busy():
-            return
+        if not self._busy():
+            await self._take_changed()
+            await self._send_changed()
+
+    async def _take_changed(self) -> None:
         rows = await self._db.read("SELECT name, revision FROM documents")
         newer = [row["name"] for row in rows if row["revision"] > self._revision(row["name"])]
         for name in newer:
@@ -187,6 +193,8 @@ class SharedDocuments:
             if not self._busy():
                 del self._known[name]
                 self._path(name).unlink(missing_ok=True)
+
+    async def _send_changed(self) -> None:
         for path in (path for pattern in PATTERNS for path in self._state.glob(pattern)):
             name = path.relative_to(self._state).as_posix()
             seen = identity_at(path)
