@@ -1,9 +1,10 @@
 """Kills three gateways on one PostgreSQL while they are busy, and the server: scripts/soak cluster [KILLS [AGENTS]].
 
-Nodes are killed and started again; every tenth time the database is, every fifteenth a node is stopped, or cut off from
-the database, until the others have taken over. At the end the tables are asked: every accepted message has one outcome
-and is in its conversation once, every conversation is a chain, every slot of a job ran once, every message to people
-left once.
+Nodes are killed and started again, and so is the database, a tenth as often. Beside that one node after another is
+stopped, cut off from the database, or has no room on its disk (as root), for 20 seconds or a minute. At the end the
+tables are asked: every accepted message has one outcome and is in its conversation once, every conversation is a chain,
+every slot of a job ran once, every message to people left once, and no run took longer than what went wrong meanwhile
+explains.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import hashlib
 import json
 import random
 import re
-import signal
+import shutil
 import sys
 import tempfile
 import time
@@ -20,11 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 from msgspec import Struct
 
-from openclaw.gateway.process import ask_health
-from openclaw.gateway.running import running_gateway
 from openclaw.protocol.client import GatewayClient
 from openclaw.sessions.transcript_store import decode_stored
 from openclaw.testing import Says
@@ -33,16 +31,18 @@ from openclaw.testing.server import MockModelServer, Reply
 from tests.channels.matrix.server import TOKEN as MATRIX_TOKEN
 from tests.channels.matrix.server import MatrixServer
 from tests.gateway.cluster.nodes import Node
+from tests.soak.cluster_faults import PATIENCE, Cable, Chaos, Disk, Fault, Site, fetch
 
 NAMES = ("one", "two", "three")
 PEOPLE = 3
 """On Matrix."""
-PATIENCE = 180.0
-STOPPED = 20.0
-"""Seconds for which a node is stopped: longer than others wait for a sign of it."""
-DATABASE_EVERY, STOP_EVERY = 10, 15
+PAUSE = 2.0
+"""The longest time for which a person thinks about an answer."""
+OWN_SECONDS = 30.0
+"""What a run may take beside what went wrong meanwhile, on a machine with too much to do."""
 _QUESTION = re.compile(r"(?:question|person)-[a-z0-9]+-\d+")
 ATTEMPTS = 3
+KINDS = ("kill", "database", "stop", "long stop", "cut", "disk")
 
 
 class EchoModel(MockModelServer):
@@ -58,22 +58,22 @@ class EchoModel(MockModelServer):
 class ClusterReport(Struct, kw_only=True):
     """What came of it."""
 
-    kills: int = 0
-    crashes: int = 0
-    """Of the database."""
-    stops: int = 0
-    cuts: int = 0
-    """Nodes that did not reach the database for a while."""
+    faults: list[Fault] = []
     accepted: int = 0
     answered: int = 0
     given_up: int = 0
     """Those that were killed too often, and said so."""
     fires: int = 0
     sent: int = 0
-    takeovers: list[float] = []
-    """Seconds from a kill until others held all of its agents."""
+    longest: float = 0.0
+    """Seconds from accepting to the end, of any input."""
+    longest_own: float = 0.0
+    """The same without the time in which something was wrong."""
     wrong: list[str] = []
     seconds: float = 0.0
+
+    def count(self, kind: str) -> int:
+        return sum(fault.kind == kind for fault in self.faults)
 
 
 class Load:
@@ -99,6 +99,7 @@ class Load:
                     async with asyncio.timeout(60), node.client() as client:
                         await self._ask(client, name, params)
                 await asyncio.sleep(0.02)
+            await asyncio.sleep(self._chance.uniform(0.0, PAUSE))
 
     async def _ask(self, client: GatewayClient, name: str, params: dict[str, Any]) -> None:
         if name not in self.accepted:
@@ -136,141 +137,6 @@ class People:
                 await asyncio.sleep(0.1)
 
 
-class Cable:
-    """The way of one node to the database; while it is cut, what is sent goes nowhere and nobody is told."""
-
-    def __init__(self, port: int) -> None:
-        self._to = port
-        self.whole = asyncio.Event()
-        self.whole.set()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def lay(self) -> int:
-        self._server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
-        return int(self._server.sockets[0].getsockname()[1])
-
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await self.whole.wait()
-            there, back = await asyncio.open_connection("127.0.0.1", self._to)
-        except (OSError, asyncio.CancelledError):
-            writer.close()
-            return
-        for source, target in ((reader, back), (there, writer)):
-            task = asyncio.create_task(self._carry(source, target))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        try:
-            with suppress(OSError):
-                while data := await source.read(65_536):
-                    await self.whole.wait()
-                    target.write(data)
-                    await target.drain()
-            await self.whole.wait()
-        finally:
-            target.close()
-
-    async def remove(self) -> None:
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # the connections close in the next round of the loop
-
-
-class Chaos:
-    """What goes wrong."""
-
-    def __init__(
-        self,
-        nodes: list[Node],
-        cables: list[Cable],
-        server: PostgresServer,
-        url: str,
-        chance: random.Random,
-        database_every: int,
-    ) -> None:
-        self._nodes = nodes
-        self._cables = cables
-        self._server = server
-        self._url = url
-        self.chance = chance
-        self._database_every = database_every
-        self.report = ClusterReport()
-
-    async def round(self, number: int) -> None:
-        if number % self._database_every == 0:
-            await asyncio.to_thread(self._server.kill)
-            await asyncio.sleep(self.chance.uniform(0.0, 1.0))
-            await asyncio.to_thread(self._server.start)
-            self.report.crashes += 1
-            await asyncio.sleep(2.0)
-        elif number % STOP_EVERY == STOP_EVERY // 2:
-            place = self.chance.randrange(len(self._nodes))
-            node, cable = self._nodes[place], self._cables[place]
-            if number // STOP_EVERY % 2:
-                cable.whole.clear()
-                await asyncio.sleep(STOPPED)
-                cable.whole.set()
-                self.report.cuts += 1
-            else:
-                node.signal(signal.SIGSTOP)
-                await asyncio.sleep(STOPPED)
-                node.signal(signal.SIGCONT)
-                self.report.stops += 1
-            await asyncio.sleep(1.0)
-            await self._until_ready(node)
-        else:
-            node = self.chance.choice(self._nodes)
-            began = time.monotonic()
-            await asyncio.to_thread(node.kill)
-            self.report.kills += 1
-            if (took := await self._takeover(node, began)) is not None:
-                self.report.takeovers.append(took)
-            await asyncio.to_thread(node.start)
-
-    async def _takeover(self, node: Node, began: float) -> float | None:
-        """Seconds until nobody's agents are held by a node that is dead."""
-        while time.monotonic() - began < PATIENCE:
-            with suppress(OSError, asyncpg.PostgresError):
-                async with asyncio.timeout(20):
-                    rows = await fetch(
-                        self._url,
-                        "SELECT (SELECT COUNT(*) FROM cluster_agents WHERE node LIKE $1) AS held, "
-                        "(SELECT COUNT(*) FROM cluster_agents WHERE node = '') AS free",
-                        f"{node.name}-%",
-                    )
-                if not rows[0]["held"] and not rows[0]["free"]:
-                    return time.monotonic() - began
-            await asyncio.sleep(0.02)
-        self.report.wrong.append(f"the agents of {node.name} were not taken over")
-        return None
-
-    async def _until_ready(self, node: Node) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            found = running_gateway(node.home.state)
-            if found is not None and found.port and (await asyncio.to_thread(ask_health, found)).ready:
-                node.port = found.port
-                return
-            assert node.process is not None
-            if node.process.poll() is not None:
-                self.report.wrong.append(f"{node.name} ended after it was stopped: {node.output()[-500:]}")
-                await asyncio.to_thread(node.start)
-                return
-            await asyncio.sleep(0.1)
-
-
-async def fetch(url: str, sql: str, *values: object) -> list[Any]:
-    connection = await asyncpg.connect(url, timeout=5)
-    try:
-        return list(await connection.fetch(sql, *values))
-    finally:
-        await connection.close(timeout=5)
-
-
 def settings(root: Path, model: MockModelServer, matrix: MatrixServer, agents: list[str]) -> dict[str, Any]:
     config = model.settings()
     config["agents"]["list"] = [{"id": name, "workspace": str(root / "workspaces" / name)} for name in agents]
@@ -287,8 +153,19 @@ def settings(root: Path, model: MockModelServer, matrix: MatrixServer, agents: l
     return config
 
 
+def usual(kills: int) -> dict[str, int]:
+    """How often the other things go wrong beside so many kills."""
+    return {
+        "database": max(1, kills // 10),
+        "stop": max(1, kills // 40),
+        "long_stop": kills // 50,
+        "cut": max(1, kills // 40),
+        "disk": max(1, kills // 40),
+    }
+
+
 async def soak(
-    folder: Path, kills: int, count: int = 12, seed: int = 1, database_every: int = DATABASE_EVERY, say: Any = print
+    folder: Path, kills: int, count: int = 12, seed: int = 1, others: dict[str, int] | None = None, say: Any = print
 ) -> ClusterReport:
     """Lets so many things go wrong, lets everything finish, and looks at the tables."""
     chance, agents, began = random.Random(seed), [f"a{number}" for number in range(count)], time.monotonic()
@@ -302,18 +179,22 @@ async def soak(
             config = settings(folder, model, matrix, agents)
             cables = [Cable(server.port) for _ in NAMES]
             ways = [url.replace(f":{server.port}/", f":{await cable.lay()}/") for cable in cables]
+            disks = [Disk(folder / name / ".openclaw") for name in NAMES]
             nodes = [
                 Node(folder, name, way, config, "--safe-mode", "off") for name, way in zip(NAMES, ways, strict=True)
             ]
+            sites = [Site(*parts) for parts in zip(nodes, cables, disks, strict=True)]
             try:
                 for node in nodes:
                     await asyncio.to_thread(node.start)
-                chaos = Chaos(nodes, cables, server, url, chance, database_every)
-                report = await _storm(nodes, url, agents, matrix, chaos, kills, say)
+                chaos = Chaos(sites, server, url, chance)
+                plan = chaos.plan(kills, **(usual(kills) if others is None else others))
+                report = await _storm(nodes, url, agents, matrix, chaos, plan, say)
             finally:
-                for node, cable in zip(nodes, cables, strict=True):
-                    node.__exit__()
-                    await cable.remove()
+                for site in sites:
+                    site.node.__exit__()
+                    await site.cable.remove()
+                    site.disk.remove()
         report.seconds = time.monotonic() - began
         return report
     finally:
@@ -321,9 +202,9 @@ async def soak(
 
 
 async def _storm(
-    nodes: list[Node], url: str, agents: list[str], matrix: MatrixServer, chaos: "Chaos", kills: int, say: Any
+    nodes: list[Node], url: str, agents: list[str], matrix: MatrixServer, chaos: Chaos, plan: list[str], say: Any
 ) -> ClusterReport:
-    chance = chaos.chance
+    chance, began = chaos.chance, time.monotonic()
     load, people = Load(nodes, chance), People(matrix)
     async with nodes[0].client() as client:
         for agent in agents[:4]:
@@ -342,13 +223,15 @@ async def _storm(
             group.create_task(load.talk(agent))
         for number in range(PEOPLE):
             group.create_task(people.talk(number, load.stopping))
-        for number in range(1, kills + 1):
+        for number, kind in enumerate(plan, 1):
             await asyncio.sleep(chance.uniform(0.2, 2.0))
-            await chaos.round(number)
+            await chaos.cause(kind)
             if number % 10 == 0:
-                say(f"{number} rounds, {len(load.accepted)} accepted, {len(load.outcomes)} answered", flush=True)
+                now = f"{time.monotonic() - began:.0f} s, {number} of {len(plan)} faults"
+                say(f"{now}, {len(load.accepted)} accepted, {len(load.outcomes)} answered", chaos.wrong, flush=True)
+        await chaos.recover()
         load.stopping.set()
-    report = chaos.report
+    report = ClusterReport(faults=chaos.faults, wrong=chaos.wrong)
     report.accepted, report.answered = len(load.accepted), sum(each == "ok" for each in load.outcomes.values())
     report.wrong += [f"no outcome: {name}" for name in sorted(load.accepted - load.outcomes.keys())][:10]
     async with nodes[0].client() as client:
@@ -380,7 +263,7 @@ async def _until_calm(url: str) -> None:
 async def check(url: str, accepted: set[str], report: ClusterReport) -> None:
     """Looks for what must not be in the tables."""
     wrong = report.wrong
-    inputs = {row["run_id"]: row for row in await fetch(url, "SELECT run_id, state, outcome, attempts FROM inputs")}
+    inputs = {row["run_id"]: row for row in await fetch(url, "SELECT * FROM inputs")}
     wrong += [f"accepted, and not on record: {name}" for name in sorted(accepted - inputs.keys())][:10]
     open_ones = [
         name for name, row in inputs.items() if row["outcome"] is None or row["state"] in ("queued", "running")
@@ -391,6 +274,7 @@ async def check(url: str, accepted: set[str], report: ClusterReport) -> None:
     wrong += [
         f"failed: {name}: {inputs[name]['outcome'][:200]}" for name in failed if inputs[name]["attempts"] < ATTEMPTS
     ][:10]
+    _check_lengths(inputs, report)
     said = await _check_transcripts(url, wrong)
     done = [name for name in accepted if name in inputs and inputs[name]["state"] in ("done", "steered")]
     wrong += [f"{said[name]} times in its conversation: {name}" for name in sorted(done) if said[name] != 1][:10]
@@ -402,6 +286,20 @@ async def check(url: str, accepted: set[str], report: ClusterReport) -> None:
     rows = await fetch(url, "SELECT message_id, state, doubled FROM outbox")
     report.sent = sum(row["state"] == "sent" for row in rows)
     wrong += [f"not sent: {row['message_id']} is {row['state']}" for row in rows if row["state"] != "sent"][:10]
+
+
+def _check_lengths(inputs: dict[str, Any], report: ClusterReport) -> None:
+    """An input may wait for what went wrong while it was in work, each for as long as it took, and for its own time."""
+    for name, row in inputs.items():
+        began, ended = row["accepted_at"] / 1000, row["updated_at"] / 1000
+        wrong, until = 0.0, began
+        for fault in sorted(report.faults, key=lambda fault: fault.began):
+            wrong += max(0.0, min(fault.ended, ended) - max(fault.began, until))
+            until = max(until, fault.ended)
+        report.longest = max(report.longest, ended - began)
+        report.longest_own = max(report.longest_own, ended - began - wrong)
+        if ended - began - wrong > OWN_SECONDS:
+            report.wrong.append(f"{name} took {ended - began:.0f} s, of which {wrong:.0f} s are explained")
 
 
 async def _check_transcripts(url: str, wrong: list[str]) -> Counter[str]:
@@ -430,19 +328,24 @@ async def _check_transcripts(url: str, wrong: list[str]) -> Counter[str]:
 
 
 def show(report: ClusterReport) -> str:
-    took = sorted(report.takeovers) or [0.0]
+    took = {kind: sorted(each.seconds for each in report.faults if each.kind == kind) for kind in KINDS}
     return (
-        f"{report.kills} kills of nodes, {report.crashes} of the database, {report.stops} nodes stopped and "
-        f"{report.cuts} cut off, in {report.seconds:.0f} s; accepted {report.accepted}, answered {report.answered}, "
-        f"given up {report.given_up}; "
-        f"{report.fires} slots of jobs, {report.sent} messages sent; takeover: median "
-        f"{took[len(took) // 2]:.2f} s, longest {took[-1]:.2f} s; wrong: {len(report.wrong)} {report.wrong[:10]}"
+        f"{', '.join(f'{len(each)} × {kind}' for kind, each in took.items())} in {report.seconds:.0f} s; "
+        f"accepted {report.accepted}, answered {report.answered}, given up {report.given_up}; "
+        f"{report.fires} slots of jobs, {report.sent} messages sent; takeover (median, longest): "
+        f"{', '.join(f'{kind} {t[len(t) // 2]:.2f}, {t[-1]:.2f} s' for kind, t in took.items() if t)}; "
+        f"longest run {report.longest:.1f} s, {report.longest_own:.1f} s without what went wrong; "
+        f"wrong: {len(report.wrong)} {report.wrong[:20]}"
     )
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="openclaw-soak-") as made:
-        wanted = [int(each) for each in sys.argv[1:]] or [30]
-        result = asyncio.run(soak(Path(made), *wanted))
+    made = Path(tempfile.mkdtemp(prefix="openclaw-soak-"))
+    wanted, many = (*map(int, sys.argv[1:]), *(30, 12)[len(sys.argv) - 1 :])
+    result = asyncio.run(soak(made, wanted, many))
     print(show(result))
+    if result.wrong:
+        print(f"what the nodes said: {made}/*/gateway.out")
+    else:
+        shutil.rmtree(made)
     sys.exit(1 if result.wrong else 0)

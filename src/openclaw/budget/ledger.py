@@ -26,7 +26,7 @@ from openclaw.budget.limits import (
 from openclaw.core.clock import Clock, millis
 from openclaw.core.messages import Cost, Usage
 from openclaw.process.tasks import wait_first
-from openclaw.storage.database import Database, Row, Transaction
+from openclaw.storage.database import Database, Row, Transaction, transact
 
 TOPIC = "budget"
 MAX_WAIT_SECONDS = 30.0
@@ -177,12 +177,15 @@ class SpendLedger:
         if not rules.limits:
             await self._db.soon((_RESERVE, reserved))
             return Proceed()
-        async with self._db.transaction("budget") as transaction:
+
+        async def reserve(transaction: Transaction) -> Proceed | WaitForBudget | OverLimit:
             levels = await self._levels(transaction, call, rules, now)
             ruling = judge(f"{call.provider}/{call.model}", estimate, levels, rules)
             if isinstance(ruling, Proceed):
                 await transaction.write(_RESERVE, reserved)
-        return ruling
+            return ruling
+
+        return await transact(self._db, reserve, "budget")
 
     async def commit(self, call: ReservedCall, end: CallEnd, rules: BudgetRules) -> tuple[str, ...]:
         """Settles a call; returns warnings about the limits it filled."""
@@ -204,10 +207,13 @@ class SpendLedger:
             await self._db.soon((_SETTLE, settled))
             await self._db.notify(TOPIC)
             return ()
-        async with self._db.transaction("budget") as transaction:
+
+        async def settle(transaction: Transaction) -> tuple[list[LimitLevel], list[LimitLevel]]:
             before = await self._levels(transaction, call, rules, now)
             await transaction.write(_SETTLE, settled)
-            after = await self._levels(transaction, call, rules, now)
+            return before, await self._levels(transaction, call, rules, now)
+
+        before, after = await transact(self._db, settle, "budget")
         await self._db.notify(TOPIC)
         return crossed_warnings(before, after, rules.warn_at)
 

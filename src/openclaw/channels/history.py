@@ -5,7 +5,7 @@ import msgspec
 from openclaw.channels.inbox import chat_of
 from openclaw.core.channel import Inbound
 from openclaw.core.clock import Clock, millis
-from openclaw.storage.database import Database
+from openclaw.storage.database import Database, Transaction, transact
 
 KEPT_MS = 30 * 86_400_000
 MOST_CHARS = 1_000
@@ -28,7 +28,8 @@ class GroupHistory:
             return
         kept = msgspec.structs.replace(message, text=text, files=(), quote=None)
         name = _names(message)
-        async with self._db.transaction(f"history:{message.channel}:{name['chat']}") as transaction:
+
+        async def append(transaction: Transaction) -> None:
             rows = await transaction.read(
                 "SELECT position, body FROM group_history WHERE channel = :channel AND account = :account AND "
                 "chat = :chat ORDER BY position",
@@ -48,6 +49,8 @@ class GroupHistory:
                 "position <= :last",
                 {**name, "last": at - limit},
             )
+
+        await transact(self._db, append, f"history:{message.channel}:{name['chat']}")
 
     async def of(self, message: Inbound) -> list[Inbound]:
         """What was said in the conversation of `message` since the assistant was last asked there, in order."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from openclaw.core.channel import Inbound
 from openclaw.core.clock import Clock, millis
-from openclaw.storage.database import Database, Row
+from openclaw.storage.database import Database, Row, Transaction, transact
 from openclaw.storage.owners import OwnedRows, Owner
 
 HEARD_FOR_MS = 30 * 86_400_000
@@ -54,7 +54,8 @@ class ChannelInbox:
     ) -> int:
         """Puts events on record, each with the seconds to wait for what belongs to it; gives how many are new."""
         now, name = millis(self._clock), {"channel": channel, "account": account}
-        async with self._db.transaction(f"heard:{channel}:{account}") as transaction:
+
+        async def record(transaction: Transaction) -> int:
             new = 0
             for event, wait in events:
                 heard = {**name, "id": event_id(event), "now": now}
@@ -84,6 +85,9 @@ class ChannelInbox:
                     "updated_at = excluded.updated_at",
                     {**name, "cursor": cursor, "now": now},
                 )
+            return new
+
+        new = await transact(self._db, record, f"heard:{channel}:{account}")
         # The platform forgets what is acknowledged, so that must not depend on a power cut.
         await self._db.sync()
         return new

@@ -176,7 +176,11 @@ def _summary(found: Mapping[str, Any]) -> Iterator[str]:
     runs = sum(node["figures"].get("runs", 0) for node in nodes)
     yield f"{len(nodes)} node(s), {agents} agent(s), {runs} run(s) going on"
     for node in nodes:
-        if node["state"] == "draining":
+        if trouble := node["figures"].get("trouble"):
+            yield f"{node['name']} cannot write to its disk ({trouble}): others do its work until it can"
+        elif node["state"] == "silent":
+            yield f"{node['name']} has not been heard of for a while: others take over if that goes on"
+        elif node["state"] == "draining":
             yield f"{node['name']} is draining: {len(node['agents'])} agent(s) left"
         if not node["linked"]:
             yield f"{node['name']} ({node['address']}) cannot be reached from here: events and requests do not cross"

@@ -8,6 +8,7 @@ import hmac
 import secrets
 import uuid
 from collections.abc import Iterable
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.secret import Secret
 from openclaw.protocol.auth import DeviceClaim, DeviceGrant, DeviceState, DeviceToken, SetupTokens
 from openclaw.protocol.scopes import APPROVALS, READ, TALK, WRITE, covers
-from openclaw.storage.database import Database, Row, Transaction
+from openclaw.storage.database import Database, Row, Transaction, transact
 
 # Tokens.
 
@@ -191,7 +192,8 @@ class DevicePairing:
 
     async def admit(self, claim: DeviceClaim, *, approve: bool, issue: bool, now: int) -> DeviceToken | None:
         """Records a connection; with `approve` grants what the device asks for, with `issue` creates a token."""
-        async with self._db.transaction("devices") as tx:
+
+        async def record(tx: Transaction) -> DeviceToken | None:
             if approve:
                 await _approve(tx, claim, "silent", now)
                 await tx.write("DELETE FROM device_requests WHERE device_id = :id", {"id": claim.device_id})
@@ -202,10 +204,13 @@ class DevicePairing:
                 raise NotFound("this device is no longer paired; connect again to ask for approval")
             return await _issue(tx, claim.device_id, claim.role, claim.scopes, now) if issue else None
 
+        return await transact(self._db, record, "devices")
+
     async def request(self, claim: DeviceClaim, reason: str, *, now: int) -> str:
         """Records a request and returns its id. An equal request keeps its id, a different one gets a new id, so that a
         person approves exactly what they were shown."""
-        async with self._db.transaction("devices") as tx:
+
+        async def record(tx: Transaction) -> tuple[str, bool]:
             await tx.write("DELETE FROM device_requests WHERE seen_at < :old", {"old": now - PENDING_FOR_MS})
             rows = await tx.read(
                 "SELECT * FROM device_requests WHERE device_id = :id AND role = :role",
@@ -217,11 +222,14 @@ class DevicePairing:
                 await tx.write(
                     "UPDATE device_requests SET seen_at = :now WHERE request_id = :id", {"now": now, "id": request_id}
                 )
-                return request_id
+                return request_id, False
             for row in rows:
                 await tx.write("DELETE FROM device_requests WHERE request_id = :id", {"id": row["request_id"]})
-            request_id = await _ask(tx, claim, reason, now)
-        await self._db.notify(REQUESTED, request_id)
+            return await _ask(tx, claim, reason, now), True
+
+        request_id, new = await transact(self._db, record, "devices")
+        if new:
+            await self._db.notify(REQUESTED, request_id)
         return request_id
 
     async def set_up(self, claim: DeviceClaim, code: Secret, *, now: int) -> SetupTokens | None:
@@ -235,13 +243,17 @@ class DevicePairing:
         if not any(grant.role == claim.role and covers(grant.scopes, claim.scopes) for grant in grants):
             return SetupTokens(())
         setup_id = self.codes.use(code, claim.device_id)  # before the first await: only one device can use it
-        async with self._db.transaction("devices") as tx:
+
+        async def pair(tx: Transaction) -> tuple[tuple[DeviceGrant, DeviceToken], ...]:
             for grant in grants:
                 await _approve(tx, replace(claim, role=grant.role, scopes=grant.scopes), "setup-code", now)
             await tx.write("DELETE FROM device_requests WHERE device_id = :id", {"id": claim.device_id})
-            held = [(grant, await _issue(tx, claim.device_id, grant.role, grant.scopes, now)) for grant in grants]
+            issued = [(grant, await _issue(tx, claim.device_id, grant.role, grant.scopes, now)) for grant in grants]
+            return tuple(issued)
+
+        held = await transact(self._db, pair, "devices")
         await self._db.notify(SET_UP, f"{setup_id} {claim.device_id}")
-        return SetupTokens(tuple(held))
+        return SetupTokens(held)
 
     async def pending(self, now: int) -> tuple[PendingRequest, ...]:
         rows = await self._db.read(
@@ -259,14 +271,17 @@ class DevicePairing:
 
     async def approve(self, request_id: str, now: int) -> PairedDevice:
         """Approves a request: adds its roles and scopes to the device."""
-        async with self._db.transaction("devices") as tx:
+
+        async def grant(tx: Transaction) -> PendingRequest:
             request = await _take(tx, request_id, now)
             await _approve(tx, request.claim, "owner", now)
+            return request
+
+        request = await transact(self._db, grant, "devices")
         return await self.device(request.claim.device_id)
 
     async def reject(self, request_id: str, now: int) -> PendingRequest:
-        async with self._db.transaction("devices") as tx:
-            return await _take(tx, request_id, now)
+        return await transact(self._db, partial(_take, request_id=request_id, now=now), "devices")
 
     async def device(self, device_id: str) -> PairedDevice:
         for device in await self._paired("WHERE device_id = :id", {"id": device_id}):
@@ -286,11 +301,14 @@ class DevicePairing:
 
     async def remove(self, device_id: str) -> None:
         """Deletes the device and its tokens; the caller must close its live connections."""
-        async with self._db.transaction("devices") as tx:
+
+        async def delete(tx: Transaction) -> None:
             await tx.write("DELETE FROM device_tokens WHERE device_id = :id", {"id": device_id})
             await tx.write("DELETE FROM device_requests WHERE device_id = :id", {"id": device_id})
             if not await tx.write("DELETE FROM devices WHERE device_id = :id", {"id": device_id}):
                 raise _unknown(device_id)
+
+        await transact(self._db, delete, "devices")
 
     async def rename(self, device_id: str, label: str) -> PairedDevice:
         changed = await self._db.write(
@@ -308,14 +326,16 @@ class DevicePairing:
             raise InvalidRequest(f"device {device_id} is not approved as {role}; it has: {', '.join(device.roles)}")
         if extra := [scope for scope in wanted if scope not in device.scopes]:
             raise InvalidRequest(f"device {device_id} is not approved for {', '.join(extra)}; approve a request first")
-        async with self._db.transaction("devices") as tx:
+
+        async def replace_token(tx: Transaction) -> DeviceToken:
             await _forget_tokens(tx, device_id, role)
             return await _issue(tx, device_id, role, wanted, now)
 
+        return await transact(self._db, replace_token, "devices")
+
     async def revoke(self, device_id: str, role: str) -> None:
         await self.device(device_id)
-        async with self._db.transaction("devices") as tx:
-            await _forget_tokens(tx, device_id, role)
+        await transact(self._db, partial(_forget_tokens, device_id=device_id, role=role), "devices")
 
 
 async def _approve(tx: Transaction, claim: DeviceClaim, via: str, now: int) -> None:

@@ -19,7 +19,7 @@ from openclaw.core.progress import Report, no_report, reported
 from openclaw.sessions.files import FileTranscripts, LoadedTranscript, TranscriptStore, load, lock_path
 from openclaw.sessions.reset import LastContact
 from openclaw.sessions.transcript import ConversationTotals, MessageEntry, TranscriptHeader, headline, tally, title_of
-from openclaw.storage.database import Database, Transaction
+from openclaw.storage.database import Database, Transaction, transact
 from openclaw.storage.locks import Holder, KernelLock
 
 if TYPE_CHECKING:
@@ -210,13 +210,16 @@ class SessionIndex:
         found, problems = _read_changed(
             reported(paths, "reading conversations", report), sizes, running, millis(self._clock)
         )
+
         # One transaction: an interrupted first start begins again, and never has half of the sessions.
-        async with self._db.transaction("sessions") as tx:
+        async def update(tx: Transaction) -> None:
             for session_id in gone:
                 await tx.write(_EMPTIED, {"id": session_id})
                 await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": session_id})
             for each in found:
                 await self._adopt(tx, each)
+
+        await transact(self._db, update, "sessions")
         return Rebuilt(len(found), tuple(problems))
 
     async def _adopt(self, tx: Transaction, found: "_Found") -> None:

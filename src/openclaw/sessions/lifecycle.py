@@ -39,7 +39,7 @@ from openclaw.sessions.transcript import (
     trust_entry,
     visible_entries,
 )
-from openclaw.storage.database import Database
+from openclaw.storage.database import Database, Transaction, transact
 
 FORK_TOKENS = 100_000
 """A conversation that is longer is not handed on to a sub-agent."""
@@ -140,7 +140,8 @@ class SessionLifecycle:
     async def prefer(self, key: SessionKey, changes: Mapping[str, Any]) -> SessionPreferences:
         """Changes preferences; None clears one."""
         await self._index.resolve(key)
-        async with self._db.transaction(f"session:{key}") as tx:
+
+        async def change(tx: Transaction) -> SessionPreferences:
             rows = await tx.read("SELECT settings FROM sessions WHERE session_key = :key", {"key": str(key)})
             before = msgspec.json.decode(rows[0]["settings"], type=SessionPreferences)
             defaults = SessionPreferences()
@@ -150,7 +151,9 @@ class SessionLifecycle:
                 "UPDATE sessions SET settings = :settings WHERE session_key = :key",
                 {"settings": msgspec.json.encode(after).decode(), "key": str(key)},
             )
-        return after
+            return after
+
+        return await transact(self._db, change, f"session:{key}")
 
     async def reset(self, key: SessionKey, expected: str | None = None, why: EndReason = "reset") -> SessionRow:
         """Starts an empty conversation with the same key and preferences; renames the old transcript."""
@@ -167,13 +170,14 @@ class SessionLifecycle:
             created_at=now,
             updated_at=now,
         )
-        async with self._db.transaction(f"session:{key}") as tx:
-            await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
-            await tx.write(
+        await self._db.write_all(
+            ("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id}),
+            (
                 "UPDATE sessions SET session_id = :new, status = 'new', created_at = :now, updated_at = :now, "  # noqa: S608
                 f"last_interaction = 0, {ZEROED} WHERE session_key = :key",
                 {"new": fresh.session_id, "now": now, "key": row.session_key},
-            )
+            ),
+        )
         self._on_end(row, why)
         return fresh
 
@@ -181,9 +185,10 @@ class SessionLifecycle:
         """Removes a session from the list; returns the new name of its transcript."""
         row = await self._current(key, expected)
         aside = await self._set_aside(row, "deleted")
-        async with self._db.transaction(f"session:{key}") as tx:
-            await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
-            await tx.write("DELETE FROM sessions WHERE session_key = :key", {"key": row.session_key})
+        await self._db.write_all(
+            ("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id}),
+            ("DELETE FROM sessions WHERE session_key = :key", {"key": row.session_key}),
+        )
         self._on_end(row, "deleted")
         return aside
 

@@ -9,7 +9,7 @@ import msgspec
 from openclaw.core.clock import Clock, millis
 from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.core.text import Origin, merge_origins, sanitize_line
-from openclaw.storage.database import Database
+from openclaw.storage.database import Database, Transaction, transact
 
 MOST = 20
 
@@ -52,7 +52,8 @@ class SystemEvents:
         line = to_line(text)
         if not line:
             return False
-        async with self._db.transaction(f"events:{key}") as tx:
+
+        async def queue(tx: Transaction) -> bool:
             waiting = await tx.read(
                 "SELECT event_id, text FROM system_events WHERE session_key = :key AND taken_by = '' "
                 "ORDER BY created_at, event_id",
@@ -67,6 +68,8 @@ class SystemEvents:
             for old in waiting[: max(0, len(waiting) + made - MOST)]:
                 await tx.write("DELETE FROM system_events WHERE event_id = :id", {"id": old["event_id"]})
             return bool(made)
+
+        return await transact(self._db, queue, f"events:{key}")
 
     async def waiting(self, key: SessionKey) -> list[str]:
         rows = await self._db.read(

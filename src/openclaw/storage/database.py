@@ -5,9 +5,10 @@ SQL is one text where the engines agree: named parameters (`:key`), one statemen
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -15,6 +16,9 @@ from openclaw.core.errors import InvalidRequest, NotFound, StateError
 
 Row = Mapping[str, Any]
 Params = Mapping[str, Any]
+T = TypeVar("T")
+AWAY_SECONDS = 60.0
+"""How long work waits for a server that went away, before it fails."""
 
 
 class Migration(Struct, frozen=True):
@@ -26,6 +30,10 @@ class Migration(Struct, frozen=True):
 
 class LeaseLost(StateError):
     """Another process has taken over what this one was about to write; nothing was changed."""
+
+
+class TransactionBroken(StateError):
+    """The server undid a transaction: it went away, or two waited for each other. Nothing was changed."""
 
 
 class Lease(Protocol):
@@ -108,6 +116,7 @@ class Database(Protocol):
     def transaction(self, on: str = "", *, lease: Lease | None = None) -> AbstractAsyncContextManager[Transaction]:
         """Committed when the block ends well, else undone. Inside it, write through it: `write` beside it is a bug.
 
+        A block cannot be begun again when a server goes away in the middle: what can is handed to `transact`.
         Of the transactions `on` the same thing one runs at a time, so that what it has read stays true; those on other
         things, and single writes, may run beside it.
         """
@@ -140,6 +149,24 @@ class TransactionNested(RuntimeError):
 
     def __init__(self) -> None:
         super().__init__("this task has a transaction open: write through it")
+
+
+async def transact(
+    db: Database, work: Callable[[Transaction], Awaitable[T]], on: str = "", *, lease: Lease | None = None
+) -> T:
+    """Does `work` in a `transaction`, and again when the server went away in the middle and is back.
+
+    So `work` changes nothing but what it writes through the transaction.
+    """
+    broken_at: float | None = None
+    while True:
+        try:
+            async with db.transaction(on, lease=lease) as transaction:
+                return await work(transaction)
+        except TransactionBroken:
+            broken_at = broken_at or time.monotonic()
+            if time.monotonic() - broken_at > AWAY_SECONDS:
+                raise
 
 
 async def each(queue: asyncio.Queue[str]) -> AsyncIterator[str]:

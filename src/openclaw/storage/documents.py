@@ -11,11 +11,13 @@ import asyncio
 import base64
 import contextlib
 import hashlib
+import itertools
 import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +25,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import StateError
 from openclaw.storage.atomic import replace_file
-from openclaw.storage.database import Database, Row, Transaction
+from openclaw.storage.database import Database, Row, Transaction, TransactionBroken, transact
 from openclaw.storage.digests import Identity, identity_at
 from openclaw.storage.locks import shared_homes
 
@@ -48,6 +50,8 @@ TOPIC = "documents"
 WAIT_SECONDS = 10.0
 """How long a change waits for the server. It blocks its thread, so it is not for long."""
 SWEEP_SECONDS = 2.0
+ASK_EVERY = 5
+"""Sweeps until the server is asked for changes that nobody told of."""
 _ALL = "SELECT name, revision, body, digest FROM documents"
 _REPLACE = (
     "INSERT INTO documents (name, revision, body, digest, updated_at) VALUES (:name, :now, :body, :digest, :at) "
@@ -160,10 +164,10 @@ class SharedDocuments:
         await self._db.close()
 
     async def _keep(self) -> None:
-        while True:
+        for count in itertools.count(1):
             await asyncio.sleep(SWEEP_SECONDS)
             try:
-                await self._sweep()
+                await (self._sweep() if count % ASK_EVERY == 0 else self._send_changed())
             except (StateError, OSError) as error:
                 log.warning("shared documents: %s", error)
 
@@ -176,8 +180,11 @@ class SharedDocuments:
 
     async def _sweep(self) -> None:
         """Takes what others changed, and sends what was changed here outside of a block."""
-        if self._busy():
-            return
+        if not self._busy():
+            await self._take_changed()
+            await self._send_changed()
+
+    async def _take_changed(self) -> None:
         rows = await self._db.read("SELECT name, revision FROM documents")
         newer = [row["name"] for row in rows if row["revision"] > self._revision(row["name"])]
         for name in newer:
@@ -186,40 +193,45 @@ class SharedDocuments:
             if not self._busy():
                 del self._known[name]
                 self._path(name).unlink(missing_ok=True)
+
+    async def _send_changed(self) -> None:
         for path in (path for pattern in PATTERNS for path in self._state.glob(pattern)):
             name = path.relative_to(self._state).as_posix()
-            if name not in self._seen or self._seen[name] != identity_at(path):
+            seen = identity_at(path)
+            if name not in self._seen or self._seen[name] != seen:
                 if self._busy():
                     return
-                async with self._db.transaction(f"document:{name}") as tx:
-                    await self._push(tx, name, path)
-                self._seen[name] = identity_at(path)
+                self._note(await transact(self._db, partial(self._push, names=[name]), f"document:{name}"))
+                self._seen[name] = seen
 
     async def _hold(self, paths: Sequence[Path]) -> "_Held":
         names = sorted(path.relative_to(self._state).as_posix() for path in paths)
-        stack = contextlib.AsyncExitStack()
-        try:
-            held = _Held(names, stack, await stack.enter_async_context(self._db.transaction(f"document:{names[0]}")))
-            for name in names:
-                like = {"name": name, "below": f"{name}/"}
-                await self._pull(
-                    await held.tx.read(f"{_ALL} WHERE name = :name OR substr(name, 1, length(:below)) = :below", like),
-                    held=True,
-                )
-            held.before = {name: _read(path) for name, path in self._files(names)}
-        except BaseException:
-            await stack.aclose()
-            raise
-        return held
+        while True:
+            stack = contextlib.AsyncExitStack()
+            try:
+                tx = await stack.enter_async_context(self._db.transaction(f"document:{names[0]}"))
+                await self._pull(await self._rows(tx, names), held=True)
+                return _Held(names, stack, tx, {name: _read(path) for name, path in self._files(names)})
+            except BaseException as error:
+                await stack.aclose()
+                if not isinstance(error, TransactionBroken):
+                    raise
+
+    async def _rows(self, tx: Transaction, names: Sequence[str]) -> list[Row]:
+        like = f"{_ALL} WHERE name = :name OR substr(name, 1, length(:below)) = :below"
+        return [row for name in names for row in await tx.read(like, {"name": name, "below": f"{name}/"})]
 
     async def _let_go(self, held: "_Held", *, undo: bool) -> None:
-        changed: list[str] = []
+        sent: list[_Sent] = []
         try:
-            async with held.stack:
+            try:
+                async with held.stack:
+                    if not undo:
+                        sent = await self._push(held.tx, held.names)
+            except TransactionBroken:
                 if not undo:
-                    for name, path in self._files(held.names):
-                        if await self._push(held.tx, name, path):
-                            changed.append(name)
+                    sent = await transact(self._db, partial(self._push_again, held), f"document:{held.names[0]}")
+            self._note(sent)
         except BaseException:
             undo = True
             for name in held.before:
@@ -228,8 +240,9 @@ class SharedDocuments:
         finally:
             if undo:
                 self._put_back(held)
-        for name in changed:
-            await self._db.notify(TOPIC, name)
+        for each in sent:
+            if each.taken:
+                await self._db.notify(TOPIC, each.name)
 
     def _put_back(self, held: "_Held") -> None:
         for name, path in self._files(held.names):
@@ -254,27 +267,42 @@ class SharedDocuments:
             self._known[name] = SharedDocument(row["revision"], row["digest"])
             self._seen[name] = identity_at(path)
 
-    async def _push(self, tx: Transaction, name: str, path: Path) -> bool:
-        """Sends a document if it was changed here; where others changed it too, theirs counts."""
-        body, known = _read(path), self._known.get(name)
-        digest = hashlib.sha256(body).hexdigest() if body is not None else ""
-        if digest == (known.digest if known is not None else ""):
-            return False
-        revision = known.revision if known is not None else 0
-        values = {"name": name, "was": revision, "now": revision + 1, "digest": digest}
-        if body is None:
-            done = await tx.write("DELETE FROM documents WHERE name = :name AND revision = :was", values)
-            self._known.pop(name, None)
-        else:
-            done = await tx.write(_REPLACE, {**values, "body": encode_body(body), "at": time.time_ns() // 1_000_000})
-        if not done:
-            log.warning("%s was changed by another gateway at the same time: its version counts", name)
-            self._known[name] = SharedDocument(0, "")
-            return False
-        if body is not None:
-            self._known[name] = SharedDocument(revision + 1, digest)
-            self._seen[name] = identity_at(path)
-        return True
+    async def _push(self, tx: Transaction, names: Sequence[str]) -> "list[_Sent]":
+        """Sends what was changed here of the documents that `names` stand for; `_note` it once it is committed."""
+        sent = []
+        for name, path in self._files(names):
+            seen, body, known = identity_at(path), _read(path), self._known.get(name)
+            digest = hashlib.sha256(body).hexdigest() if body is not None else ""
+            if digest == (known.digest if known is not None else ""):
+                continue
+            revision = known.revision if known is not None else 0
+            values = {"name": name, "was": revision, "now": revision + 1, "digest": digest}
+            if body is None:
+                done = await tx.write("DELETE FROM documents WHERE name = :name AND revision = :was", values)
+            else:
+                values |= {"body": encode_body(body), "at": time.time_ns() // 1_000_000}
+                done = await tx.write(_REPLACE, values)
+            made = SharedDocument(revision + 1, digest) if body is not None else None
+            sent.append(_Sent(name, bool(done), made, seen))
+        return sent
+
+    async def _push_again(self, held: "_Held", tx: Transaction) -> "list[_Sent]":
+        """The same after the server went away, which let others in: only if they have changed nothing of it."""
+        known = {name: known.revision for name, _ in self._files(held.names) if (known := self._known.get(name))}
+        if {row["name"]: row["revision"] for row in await self._rows(tx, held.names)} != known:
+            raise StateError("another gateway has changed this while the database was away; nothing was changed here")
+        return await self._push(tx, held.names)
+
+    def _note(self, sent: "Sequence[_Sent]") -> None:
+        for each in sent:
+            if not each.taken:
+                log.warning("%s was changed by another gateway at the same time: its version counts", each.name)
+                self._known[each.name] = SharedDocument(0, "")
+            elif each.made is None:
+                self._known.pop(each.name, None)
+            else:
+                self._known[each.name] = each.made
+                self._seen[each.name] = each.seen
 
     def _files(self, names: Sequence[str]) -> list[tuple[str, Path]]:
         """The documents that `names` stand for, also those that are gone."""
@@ -302,8 +330,20 @@ class _Held(Struct):
     names: Sequence[str]
     stack: contextlib.AsyncExitStack
     tx: Transaction
-    before: dict[str, bytes | None] = {}
+    before: dict[str, bytes | None]
     """What the files were, to put them back."""
+
+
+class _Sent(Struct):
+    """A document on its way to the server."""
+
+    name: str
+    taken: bool
+    """False when others changed it too: theirs counts."""
+    made: SharedDocument | None
+    """None when it was deleted."""
+    seen: Identity | None
+    """The file that was sent."""
 
 
 async def put_document(db: Database, name: str, body: bytes) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from openclaw.storage.database import Database, Owners, Row, Transaction
+from openclaw.storage.database import Database, Owners, Row, Transaction, transact
 
 NOBODY = ""
 
@@ -84,7 +84,8 @@ class OwnedRows:
         Those that do not `fit` are left to others.
         """
         only = ("", {}) if key is None else (f" AND {self._key} = :key", {"key": key})
-        async with self._db.transaction() as tx:
+
+        async def take(tx: Transaction) -> list[Row]:
             rows = await tx.read(self._find + only[0], {"me": self.me, **only[1]})
             gone = await self.owners.gone(tx, {row["owner"] for row in rows})
             left = [row for row in rows if row["owner"] in gone and fits(row)]
@@ -93,6 +94,8 @@ class OwnedRows:
                 for row in left
                 if await tx.write(self._give, {"new": self.me, "key": row[self._key], "old": row["owner"]})
             ]
+
+        return await transact(self._db, take)
 
     async def release(self, keys: Sequence[str]) -> None:
         """Puts down what we have in our hands: whoever looks next may take it."""

@@ -20,9 +20,17 @@ from msgspec import Struct
 from openclaw.core.errors import StateError
 from openclaw.core.progress import Report, no_report, reported
 from openclaw.core.secret import Secret
-from openclaw.storage.database import Lease, Migration, Params, Row, TransactionNested, TransactionOver
-from openclaw.storage.postgres_server import (
+from openclaw.storage.database import (
     AWAY_SECONDS,
+    Lease,
+    Migration,
+    Params,
+    Row,
+    TransactionBroken,
+    TransactionNested,
+    TransactionOver,
+)
+from openclaw.storage.postgres_server import (
     CONNECT_SECONDS,
     LOST,
     RETRY_SECONDS,
@@ -140,23 +148,20 @@ class Postgres:
 
         async def call(connection: PgConnection) -> tuple[int, ...]:
             connection.written += 1
-            try:
-                changed = await connection.fetchval(
-                    "SELECT store_write($1, $2, $3, $4, $5, $6)",
-                    connection.id,
-                    connection.written,
-                    *fence,
-                    texts,
-                    values,
-                )
-            except asyncpg.DeadlockDetectedError as error:
-                raise _Deadlock from error
+            changed = await connection.fetchval(
+                "SELECT store_write($1, $2, $3, $4, $5, $6)",
+                connection.id,
+                connection.written,
+                *fence,
+                texts,
+                values,
+            )
             return tuple(changed)
 
         while True:
             try:
                 return await self._use(call)
-            except _Deadlock:
+            except TransactionBroken:
                 pass  # the server undid this one so that the others could go on
             except _Broken as broken:
                 if (changed := await self._settle(broken)) is not None:
@@ -231,7 +236,7 @@ class Postgres:
             raise
         except _Broken as broken:
             if await self._settle(broken) is None:
-                raise self._server.away("it went away before this was committed; nothing was changed") from broken
+                raise self._undone("it went away before this was committed; nothing was changed") from broken
 
     async def _roll_back(self, connection: PgConnection) -> None:
         try:
@@ -251,9 +256,7 @@ class Postgres:
             with suppress(_Broken):  # asking again is harmless
                 row = await self._use(ask)
                 break
-        if row is None:
-            raise self._server.away("nothing is known of the last write: look whether it was made") from broken
-        return tuple(row["changed"]) if row["written"] == broken.number else None
+        return tuple(row["changed"]) if row is not None and row["written"] == broken.number else None
 
     async def _use(self, work: Callable[[PgConnection], Awaitable[T]]) -> T:
         """`work` on a connection of the pool; waits while the server is away."""
@@ -283,7 +286,10 @@ class Postgres:
         try:
             return await self._on(connection, work)
         except _Broken as broken:
-            raise self._server.away("it went away in the middle; nothing of this was changed") from broken
+            raise self._undone("it went away in the middle; nothing of this was changed") from broken
+
+    def _undone(self, why: str) -> TransactionBroken:
+        return TransactionBroken(self._server.away(why).message)
 
     async def _on(self, connection: PgConnection, work: Callable[[PgConnection], Awaitable[T]]) -> T:
         self.trips += 1
@@ -300,6 +306,8 @@ class Postgres:
             if not connection.is_closed():
                 raise
             raise _Broken(connection.id, connection.written) from error
+        except asyncpg.DeadlockDetectedError as error:
+            raise self._undone("another gateway and this one waited for each other; nothing was changed") from error
         except asyncpg.PostgresError as error:
             if connection.is_closed():
                 raise _Broken(connection.id, connection.written) from error
@@ -375,10 +383,6 @@ class _Turn:
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.waiting = 0
-
-
-class _Deadlock(Exception):
-    """This write and another waited for each other; it was undone."""
 
 
 class _Broken(Exception):

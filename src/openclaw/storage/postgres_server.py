@@ -14,8 +14,6 @@ from openclaw.storage.database import LeaseLost
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 60.0
 """How long the server may think about one statement."""
-AWAY_SECONDS = 60.0
-"""How long work waits for a server that went away, before it fails."""
 RETRY_SECONDS = 0.1
 CLOSE_SECONDS = 2.0
 NAME = "openclaw"

@@ -16,9 +16,8 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from openclaw.core.errors import StateError
-from openclaw.storage.database import each
+from openclaw.storage.database import AWAY_SECONDS, each
 from openclaw.storage.postgres_server import (
-    AWAY_SECONDS,
     CLOSE_SECONDS,
     LOST,
     RETRY_SECONDS,

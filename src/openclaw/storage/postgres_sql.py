@@ -1,5 +1,13 @@
 """What the PostgreSQL engine itself keeps in the database: connections, leases, long messages."""
 
+# The row of a connection that ended is deleted a day after it was seen: one that is missing wrote nothing since.
+_WRITTEN = """CREATE OR REPLACE FUNCTION store_written(writer TEXT, number BIGINT, result BIGINT[]) RETURNS VOID
+    LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE store_connections SET written = number, changed = result, seen_at = now()
+            WHERE id = writer AND NOT given_up;
+        IF NOT FOUND THEN RAISE 'this connection was given up'; END IF;
+    END $$"""
 ENGINE_SCHEMA = (
     # One row for each connection that writes: the number of its last write, and what that changed.
     """CREATE TABLE store_connections (
@@ -19,11 +27,7 @@ ENGINE_SCHEMA = (
         PERFORM 1 FROM store_leases WHERE name = lease AND epoch = mine FOR SHARE;
         IF NOT FOUND THEN RAISE 'lease lost: %', lease; END IF;
     END $$""",
-    """CREATE FUNCTION store_written(writer TEXT, number BIGINT, result BIGINT[]) RETURNS VOID LANGUAGE plpgsql AS $$
-    BEGIN
-        UPDATE store_connections SET written = number, changed = result WHERE id = writer AND NOT given_up;
-        IF NOT FOUND THEN RAISE 'this connection was given up'; END IF;
-    END $$""",
+    _WRITTEN,
     """CREATE FUNCTION store_write(
         writer TEXT, number BIGINT, lease TEXT, mine BIGINT, statements TEXT[], params TEXT[]
     ) RETURNS BIGINT[] LANGUAGE plpgsql AS $$
@@ -41,6 +45,7 @@ ENGINE_SCHEMA = (
         PERFORM store_written(writer, number, result);
         RETURN result;
     END $$""",
+    _WRITTEN,  # for those who have the first one, which did not say when
 )
 VERSIONS = "CREATE TABLE IF NOT EXISTS store_version (part TEXT PRIMARY KEY, version BIGINT NOT NULL)"
 ENGINE_VERSION = len(ENGINE_SCHEMA)

@@ -57,3 +57,11 @@ def test_every_agent_is_taken_by_exactly_one_node() -> None:
     among = nodes("one", "two", "three")
     taken = [agent for node in among for agent in plan(node.id, among, {}, AGENTS).take]
     assert sorted(taken) == sorted(AGENTS)
+
+
+def test_nothing_is_placed_on_a_node_that_is_silent_or_cannot_write() -> None:
+    silent = ClusterNode(id="two-1", name="two", silent=True)
+    full = ClusterNode(id="three-1", name="three", trouble="No space left on device")
+    assert set(chosen([*nodes("one"), silent, full]).values()) == {"one"}
+    held = {agent: PlacedAgent(agent=agent, node="two-1") for agent in AGENTS}
+    assert not plan("one-1", [*nodes("one"), silent], held, AGENTS).take  # until it counts as gone

@@ -29,7 +29,7 @@ from openclaw.automation.cron.schedule import DueSlots, next_fire
 from openclaw.automation.settings import FailureAlertSettings
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound
-from openclaw.storage.database import Database, Row, Transaction
+from openclaw.storage.database import Database, Row, Transaction, transact
 from openclaw.storage.owners import OwnedRows, Owner
 
 KEPT_MS = 7 * 86_400_000
@@ -123,7 +123,8 @@ class CronStore:
 
     async def take(self, job: CronJob, due: DueSlots, *, now: int) -> JobFire | None:
         """Takes a slot and moves the job on, in one transaction; None when somebody else has it or the job changed."""
-        async with self._db.transaction(f"cron:{job.id}") as tx:
+
+        async def move(tx: Transaction) -> JobFire | None:
             after = _encode(_at(job, due.following, running=now))
             moved = await tx.write(
                 "UPDATE cron_jobs SET job = :job, next_run_at = :next, revision = revision + 1 "
@@ -134,13 +135,18 @@ class CronStore:
                 return None
             return await self._insert(tx, job, due.slot, due.following, now)
 
+        return await transact(self._db, move, f"cron:{job.id}")
+
     async def force(self, job: CronJob, *, now: int) -> JobFire:
         """Runs a job now, beside its schedule."""
-        async with self._db.transaction(f"cron:{job.id}") as tx:
+
+        async def insert(tx: Transaction) -> JobFire:
             slot = now
             while (made := await self._insert(tx, job, slot, job.state.next_run_at_ms, now)) is None:
                 slot += 1
             return made
+
+        return await transact(self._db, insert, f"cron:{job.id}")
 
     async def _insert(
         self, tx: Transaction, job: CronJob, slot: int, following: int | None, now: int
@@ -168,7 +174,8 @@ class CronStore:
         self, fire: JobFire, result: JobResult, *, delivers: bool, alerts: FailureAlertSettings = ALERTS
     ) -> JobAfter | None:
         """Records how a slot ended and applies it to the job; None when it is on record already."""
-        async with self._db.transaction(f"cron:{fire.job.id}") as tx:
+
+        async def record(tx: Transaction) -> JobAfter | None:
             done = await tx.write(
                 "UPDATE cron_fires SET status = :status, ended_at = :ended, result = :result, delivery = :delivery, "
                 "owner = CASE WHEN :delivery = 'unknown' THEN owner ELSE '' END "
@@ -198,8 +205,10 @@ class CronStore:
                 )
             return made
 
+        return await transact(self._db, record, f"cron:{fire.job.id}")
+
     async def delivered(self, fire: JobFire, status: DeliveryStatus, error: str = "") -> None:
-        async with self._db.transaction(f"cron:{fire.job.id}") as tx:
+        async def record(tx: Transaction) -> None:
             await tx.write(
                 "UPDATE cron_fires SET delivery = :status, delivery_error = :error, owner = '' WHERE run_id = :run",
                 {"run": fire.run_id, "status": status, "error": error},
@@ -211,6 +220,8 @@ class CronStore:
                 state = structs.replace(job.state, **told, last_delivery_error=error or None)
                 changed = _encode(structs.replace(job, state=state))
                 await tx.write("UPDATE cron_jobs SET job = :job WHERE job_id = :id", {"id": job.id, "job": changed})
+
+        await transact(self._db, record, f"cron:{fire.job.id}")
 
     async def runs(
         self, job_id: str | None = None, *, run_id: str | None = None, limit: int = 50, offset: int = 0

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from openclaw.core.clock import Clock, millis
@@ -26,7 +27,7 @@ from openclaw.gateway.cluster.placement import ClusterNode, PlacedAgent, Placeme
 from openclaw.process.tasks import wait_first
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.transcript_store import DatabaseTranscripts
-from openclaw.storage.database import Database, Lease, LeaseLost, Row, Transaction
+from openclaw.storage.database import AWAY_SECONDS, Database, Lease, LeaseLost, Row, Transaction, transact
 from openclaw.storage.documents import sharing
 from openclaw.storage.postgres import Postgres
 from openclaw.storage.postgres_server import lock_number
@@ -34,12 +35,17 @@ from openclaw.version import __version__
 
 log = logging.getLogger("openclaw.cluster")
 
-TICK = 0.5
-"""Seconds between two looks at the other nodes."""
+TICK = 2.0
+"""Seconds between two looks at the other nodes when nobody says that something has changed."""
+QUICK, MOVING = 0.1, 0.5
+"""The same while a node seems to be gone, and while agents have to move."""
 SILENT = 15.0
 """Seconds without a sign after which a node that still has its connection counts as gone."""
+QUIET = 6.0
+"""Seconds without a sign after which nothing is placed on a node: three signs did not come."""
 UNLOCKED = 1.0
-"""Seconds without its lock after which a node counts as gone: it may be connecting again."""
+"""Seconds without its lock after which a node counts as gone: it may be connecting again. One that also refuses
+connections is not waited for."""
 AFTER_BREAK = 5.0
 """The same when our own connection broke just now: then it was the server, and everybody is connecting again."""
 FIGURES = 5.0
@@ -78,10 +84,14 @@ SCHEMA = "1"
 _NODES = """
     SELECT n.*, EXISTS (SELECT 1 FROM pg_locks AS k WHERE k.locktype = 'advisory' AND k.objsubid = 1 AND k.granted AND
         k.classid::bigint = n.lock_high AND k.objid::bigint = n.lock_low) AS locked,
+        n.node_id = :me AND EXISTS (SELECT 1 FROM inputs AS i JOIN cluster_agents AS a ON a.agent = i.agent
+            WHERE a.node = :me AND i.state IN ('queued', 'running') AND
+            i.owner NOT IN (SELECT node_id FROM cluster_nodes)) AS waiting,
         COALESCE(EXTRACT(EPOCH FROM now() - c.seen_at), 0)::float8 AS silent
     FROM cluster_nodes AS n LEFT JOIN store_leases AS l ON l.name = 'node:' || n.node_id
     LEFT JOIN store_connections AS c ON c.id = l.connection
 """
+_LEASE = "SELECT epoch, holder FROM store_leases WHERE name = :name"
 _TAKE = """
     INSERT INTO cluster_agents (agent, node, epoch, taken_at)
         SELECT a.name, :me, 1, :now FROM json_array_elements_text(CAST(:agents AS json)) AS a (name)
@@ -102,16 +112,21 @@ class ClusterMember:
         self.placed: dict[str, PlacedAgent] = {}
         self.secret = Secret("")
         self.draining = self.away = False
+        self.trouble = ""
+        """Why this machine can carry out nothing."""
         self.takeovers = 0
         self.fenced = asyncio.Event()
         """Set when others have taken this node for gone: it may do nothing any more."""
         self.changed = asyncio.Event()
         """Set when nodes or agents have changed, or may have."""
+        self.waiting = asyncio.Event()
+        """Set when there are inputs for our agents that nobody works on."""
         self.taken: Callable[[Collection[str]], Awaitable[None]] | None = None
         """Called with the agents that were taken, once they are ours."""
         self.is_idle: Callable[[str], bool] = lambda agent: True
         self.agents: Callable[[], Collection[str]] = tuple
         self.figures: Callable[[], Mapping[str, Any]] = dict
+        self.find_trouble: Callable[[], str] = str
         self._clock = clock
         self._plain = db
         self._schema = schema
@@ -127,9 +142,11 @@ class ClusterMember:
         """Whether somebody may hold other agents than we know of."""
         self._looked = 0.0
         self._unlocked: dict[str, float] = {}
+        self._refusing: dict[str, float] = {}
+        """Nodes that refuse connections, with since when."""
         self._guest = True
         self._planned: tuple[object, PlacementPlan] = (None, PlacementPlan())
-        self._told = 0.0
+        self._told = self._probed = 0.0
         self._urgent: dict[str, Any] = {}
         """What other nodes must know at once, as they were told last."""
 
@@ -149,7 +166,8 @@ class ClusterMember:
 
     async def join(self) -> None:
         """Enters this node as a guest: it may accept and write, and holds nothing yet."""
-        async with self._plain.transaction("cluster") as tx:
+
+        async def prepare(tx: Transaction) -> str:
             made = bool((await tx.read("SELECT to_regclass('cluster_settings') IS NOT NULL AS made"))[0]["made"])
             known = dict.fromkeys(("schema", "secret"), "")
             if made:
@@ -164,7 +182,9 @@ class ClusterMember:
                         "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
                         {"name": name, "value": value},
                     )
-            self.secret = Secret(known["secret"])
+            return known["secret"]
+
+        self.secret = Secret(await transact(self._plain, prepare, "cluster"))
         self._lease = await self._plain.lease(f"node:{self.me}", self.me)
         if self._lease is None:
             raise StateError("the lease of this node cannot be had: start it again")
@@ -222,8 +242,20 @@ class ClusterMember:
 
     async def _renew(self, before: Lease) -> None:
         """Takes our lease again after the connection broke; if somebody had it meanwhile, we are gone."""
-        again = await self._plain.lease(before.name, self.me)
-        if again is None or again.epoch != before.epoch + 1:
+        known, broken_at = before.epoch, self._clock.now()
+        while True:
+            try:
+                (row,) = await self._plain.read(_LEASE, {"name": before.name})
+                # The answer to our last try may have been lost: then the epoch after the one we know is ours, too.
+                ours = row["holder"] == self.me and row["epoch"] in (known, known + 1)
+                known = row["epoch"]
+                again = await self._plain.lease(before.name, self.me) if ours else None
+                break
+            except StateError:
+                if self._clock.now() - broken_at > AWAY_SECONDS:
+                    raise
+                await self._clock.sleep(QUICK)
+        if again is None or again.epoch != known + 1:
             log.error("other gateways have taken over from this one, which was silent for too long")
             self.fenced.set()
             if again is not None:
@@ -231,14 +263,34 @@ class ClusterMember:
             return
         self._lease = again
         self._renewed_at = self._clock.now()
+        self._stale = True  # what was said meanwhile nobody heard
+        self.changed.set()
 
     # Agents.
 
     def holds(self, agent: str) -> bool:
-        return agent in self._held and agent not in self._closed
+        return agent in self._held and agent not in self._closed and not self.stands_aside
 
     def held(self) -> frozenset[str]:
         return frozenset(self._held)
+
+    @property
+    def stands_aside(self) -> bool:
+        """Whether this node can carry out nothing, and another one can."""
+        return bool(self.trouble) and any(node.able for node in self.nodes.values() if node.id != self.me)
+
+    async def look_for_trouble(self) -> bool:
+        """Whether this node stands aside as of now; tells the others when that has changed."""
+        before, self.trouble = self.trouble, await asyncio.to_thread(self.find_trouble)
+        self._probed = self._clock.now()
+        if self.trouble != before:
+            log.warning(
+                "this node %s", f"cannot write to its disk: {self.trouble}" if self.trouble else "is well again"
+            )
+            await self._tell()
+            await self._announce()
+            self.changed.set()
+        return self.stands_aside
 
     def holder(self, agent: str) -> ClusterNode | None:
         """The node that holds `agent`, or else should."""
@@ -315,6 +367,8 @@ class ClusterMember:
                     self.changed.clear()
                     try:
                         await self.current()
+                        if self._clock.now() - self._probed >= FIGURES:
+                            await self.look_for_trouble()
                         await self.look()
                         await self._bury()
                         await self.settle()
@@ -325,10 +379,25 @@ class ClusterMember:
                     except StateError as error:  # the server is away: everything waits for it
                         self.away = True
                         log.warning("cluster: %s", error.message)
-                    await wait_first(self.changed.wait(), self.fenced.wait(), self._clock.sleep(TICK))
+                    await wait_first(self.changed.wait(), self.fenced.wait(), self._clock.sleep(self._pause()))
             finally:
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
+
+    def _pause(self) -> float:
+        now = self._clock.now()
+        doubts = [*self._unlocked.values(), *(at for name, at in self._refusing.items() if name in self.nodes)]
+        if any(now - since < AFTER_BREAK for since in doubts):
+            return QUICK
+        return MOVING if self._moving else TICK
+
+    def note_link(self, node: str, *, refused: bool) -> None:
+        """A node was reached, or refuses connections: without its lock, too, it is gone for certain."""
+        if not refused:
+            self._refusing.pop(node, None)
+        elif node not in self._refusing:
+            self._refusing[node] = self._clock.now()
+            self.changed.set()
 
     async def _hear(self, heard: Any) -> None:
         async for _ in heard:
@@ -337,13 +406,16 @@ class ClusterMember:
 
     async def look(self) -> None:
         """Reads who is there; who holds what is read when somebody said that it has changed, and now and then."""
-        rows = await self._plain.read(_NODES)
-        now, nodes = self._clock.now(), {row["node_id"]: _node(row) for row in rows}
+        rows = await self._plain.read(_NODES, {"me": self.me})
+        now, nodes = self._clock.now(), {row["node_id"]: _node(row, self.me) for row in rows}
         if self._stale or nodes.keys() != self.nodes.keys() or now - self._looked >= LOOK_AGAIN:
             self._stale, self._looked = False, now
             placed = await self._plain.read("SELECT agent, node, epoch, pinned FROM cluster_agents")
             self.placed = {row["agent"]: PlacedAgent(**row) for row in placed}
         self.nodes = nodes
+        if any(row["waiting"] for row in rows):
+            self.waiting.set()
+        self._refusing = {name: since for name, since in self._refusing.items() if name in nodes}
         if self.me in nodes:
             self.draining = nodes[self.me].draining
         self._unlocked = {
@@ -356,7 +428,7 @@ class ClusterMember:
         """Takes the leases of nodes that are gone: from then on they write nothing, and what was theirs is free."""
         now = self._clock.now()
         patience = AFTER_BREAK if now - self._renewed_at < 2 * AFTER_BREAK else UNLOCKED
-        for node in [name for name, since in self._unlocked.items() if now - since >= patience]:
+        for node in [n for n, since in self._unlocked.items() if n in self._refusing or now - since >= patience]:
             lease = await self._plain.lease(f"node:{node}", self.me)
             if lease is None:
                 continue  # it is there after all, or another node was faster, or its connection is being ended
@@ -393,8 +465,8 @@ class ClusterMember:
         return self._planned[1]
 
     async def _tell(self) -> None:
-        now, figures = self._clock.now(), dict(self.figures())
-        urgent = {name: figures.get(name) for name in ("approvers", "webhooks")}
+        now, figures = self._clock.now(), {**self.figures(), "trouble": self.trouble}
+        urgent = {name: figures.get(name) for name in ("approvers", "webhooks", "trouble")}
         if self._guest or (now - self._told < FIGURES and urgent == self._urgent):
             return
         self._told, self._urgent = now, urgent
@@ -421,7 +493,7 @@ async def shared_state(
             await member.leave()
 
 
-def _node(row: Row) -> ClusterNode:
+def _node(row: Row, me: str) -> ClusterNode:
     return ClusterNode(
         id=row["node_id"],
         name=row["name"],
@@ -432,6 +504,8 @@ def _node(row: Row) -> ClusterNode:
         version=row["version"],
         fingerprint=row["fingerprint"],
         figures=row["figures"],
+        silent=row["silent"] > QUIET and row["node_id"] != me,
+        trouble=msgspec.json.decode(row["figures"]).get("trouble", ""),
     )
 
 

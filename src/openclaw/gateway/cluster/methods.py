@@ -231,7 +231,7 @@ def cluster_methods(cluster: ClusterMember, links: PeerLinks) -> list[RpcMethod]
                 "id": node.id,
                 "name": node.name,
                 "address": node.address,
-                "state": "guest" if node.guest else "draining" if node.draining else "up",
+                "state": "guest" if node.guest else "silent" if node.silent else "up" if node.able else "draining",
                 "self": node.id == cluster.me,
                 "linked": node.id == cluster.me or links.is_linked(node.id),
                 "startedAtMs": node.started_at,

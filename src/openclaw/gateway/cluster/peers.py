@@ -13,7 +13,7 @@ from typing import Any
 
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, Unavailable
-from openclaw.gateway.cluster.member import TICK, ClusterMember
+from openclaw.gateway.cluster.member import QUICK, ClusterMember
 from openclaw.gateway.cluster.placement import ClusterNode
 from openclaw.protocol.auth import peer_proof
 from openclaw.protocol.client import GatewayClient
@@ -23,6 +23,8 @@ from openclaw.version import __version__
 
 log = logging.getLogger("openclaw.cluster")
 RETRY = 0.25
+STEADY = 0.5
+"""Seconds after which a link that breaks has worked."""
 REACH_SECONDS = 5.0
 """How long a request waits for the link to a node."""
 
@@ -53,7 +55,7 @@ class PeerLinks:
                 for name, node in there.items():
                     if name not in self._links:
                         self._links[name] = asyncio.create_task(self._link(node), name=f"peer:{node.name}")
-                await self._clock.sleep(TICK / 5)
+                await self._clock.sleep(QUICK)
         finally:
             for task in self._links.values():
                 await _end(task)
@@ -69,18 +71,24 @@ class PeerLinks:
             prove=partial(peer_proof, self.cluster.secret),
         )
         while True:
+            tried = self._clock.now()
             try:
                 async with connect(node.address, options, pinned=node.fingerprint, proves=True) as client:
                     await self._set(node.id, client)
+                    self.cluster.note_link(node.id, refused=False)
                     await self._hear(client, node.id)
             except OpenClawError as error:
                 log.debug("no link to node %s: %s", node.name, error.message)
+                if isinstance(error.__cause__, ConnectionRefusedError):
+                    self.cluster.note_link(node.id, refused=True)
             except Exception:
                 # A node of another version may say what this one does not understand: the others are heard.
                 log.exception("the link to node %s failed", node.name)
             finally:
                 await self._set(node.id, None)
-            await self._clock.sleep(RETRY)
+            # One that worked is tried again at once: a node that died refuses.
+            if self._clock.now() - tried < STEADY:
+                await self._clock.sleep(RETRY)
 
     async def _set(self, node: str, client: GatewayClient | None) -> None:
         async with self._changed:

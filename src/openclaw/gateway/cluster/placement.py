@@ -23,6 +23,15 @@ class ClusterNode(Struct, frozen=True, kw_only=True):
     """SHA-256 of its certificate; empty without TLS."""
     figures: str = "{}"
     """What it measured of itself, as JSON."""
+    trouble: str = ""
+    """Why it cannot carry out anything."""
+    silent: bool = False
+    """It may be stopped, or cut off: what it holds is its own until it counts as gone, and nothing is added."""
+
+    @property
+    def able(self) -> bool:
+        """Whether agents are placed there."""
+        return not (self.draining or self.guest or self.trouble or self.silent)
 
 
 class PlacedAgent(Struct, frozen=True, kw_only=True):
@@ -45,7 +54,7 @@ class PlacementPlan(Struct, frozen=True, kw_only=True):
 
 def choose_node(agent: str, nodes: Sequence[ClusterNode], pinned: str = "") -> ClusterNode | None:
     """The node that should hold `agent`; None when none may."""
-    able = [node for node in nodes if not node.draining and not node.guest]
+    able = [node for node in nodes if node.able]
     # Better a node that is about to leave, or a command, than nobody.
     able = able or [node for node in nodes if not node.guest] or list(nodes)
     wanted = [node for node in able if node.name == pinned]

@@ -24,7 +24,9 @@ log = logging.getLogger("openclaw.cluster")
 
 RETRY = 1.0
 LOOK_AGAIN = 2.0
-"""Seconds after which the holder of agents looks for inputs that nobody told it of."""
+"""Seconds after which whoever waits for a run elsewhere looks whether it has ended."""
+OF_THIS_MACHINE = ("state", "internal")
+"""Kinds of errors that a disk without room causes."""
 _FREE = "state IN ('queued', 'running') AND (owner = '' OR owner NOT IN (SELECT node_id FROM cluster_nodes))"
 
 
@@ -178,10 +180,11 @@ class ClusterRuns(RunService):
                 await asyncio.gather(looking, return_exceptions=True)
 
     async def _look_again(self) -> None:
+        """Takes up inputs that nobody told us of."""
         while True:
-            await self._clock.sleep(LOOK_AGAIN)
-            if held := self.cluster.held():
-                await self.take_up(held)
+            await self.cluster.waiting.wait()
+            self.cluster.waiting.clear()
+            await self.take_up(self.cluster.held())
 
     def is_idle(self, agent: str) -> bool:
         """Whether nothing of an agent is in our hands."""
@@ -198,18 +201,20 @@ class ClusterRuns(RunService):
 
     async def wait(self, run_id: str, timeout: float) -> RunOutcome | None:
         """Also of a run elsewhere: its end is heard, and looked for now and then."""
-        if run_id in self._ends:
-            return await super().wait(run_id, timeout)
         loop = asyncio.get_running_loop()
         deadline, ended = loop.time() + timeout, self._ended.setdefault(run_id, asyncio.Event())
         try:
             while True:
+                if (end := self._ends.get(run_id)) is not None:
+                    await asyncio.wait({end}, timeout=max(0.0, deadline - loop.time()))
+                    if not end.cancelled():
+                        return end.result() if end.done() else None
                 entry = await self._inbox.get(run_id)
                 left = deadline - loop.time()
                 if entry is None or entry.outcome is not None or left <= 0:
                     return entry.outcome if entry else None
                 if run_id in self._ends:
-                    return await super().wait(run_id, left)
+                    continue
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min(LOOK_AGAIN, left)):
                         await ended.wait()
@@ -237,11 +242,14 @@ class ClusterRuns(RunService):
     def is_running(self, key: SessionKey) -> bool:
         return super().is_running(key) or bool(self.active(key))
 
-    async def _settle(self, run_ids: Sequence[str], *parts: Any) -> None:
-        """Waits for a database that is away; what another node carries out by now is not ended here."""
+    async def _settle(self, run_ids: Sequence[str], key: SessionKey, outcome: RunOutcome, *parts: Any) -> None:
+        """Waits for a database that is away; what another node carries out by now, or can, is not ended here."""
         while True:
             try:
-                await super()._settle(run_ids, *parts)
+                if outcome.error_kind in OF_THIS_MACHINE and await self.cluster.look_for_trouble():
+                    await self._hand_over(run_ids)
+                else:
+                    await super()._settle(run_ids, key, outcome, *parts)
                 return
             except LeaseLost:
                 log.warning("the end of %s is not written: another node has it", ", ".join(run_ids))
@@ -249,6 +257,14 @@ class ClusterRuns(RunService):
             except StateError as error:
                 log.error("the end of %s cannot be written yet: %s", ", ".join(run_ids), error.message)
                 await self._clock.sleep(RETRY)
+
+    async def _hand_over(self, run_ids: Sequence[str]) -> None:
+        """Puts runs down that this machine cannot carry out; whoever holds their agent next takes them up."""
+        log.warning("%s cannot be carried out here and goes on elsewhere", ", ".join(run_ids))
+        await self._inbox.release(run_ids)
+        for run_id in run_ids:
+            if (end := self._ends.pop(run_id, None)) is not None:
+                end.cancel()
 
     def abandon(self) -> int:
         """Others carry out our runs by now: ours end without a word."""

@@ -17,7 +17,8 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.app import App
 from openclaw.gateway.cluster.approvals import ClusterApprovals
-from openclaw.gateway.cluster.member import TICK, ClusterMember
+from openclaw.gateway.cluster.disk import disk_trouble
+from openclaw.gateway.cluster.member import MOVING, ClusterMember
 from openclaw.gateway.cluster.methods import ForwardingMethods, cluster_methods, peer_methods
 from openclaw.gateway.cluster.peers import PeerLinks
 from openclaw.gateway.cluster.relay import EventRelay, RelayedNotice
@@ -94,6 +95,7 @@ class ClusterService:
         member.is_idle = runs.is_idle
         member.taken = self._taken
         member.figures = self._figures
+        member.find_trouble = partial(disk_trouble, app.environment.home.state)
         runs.forward_abort = self._abort
         runs.prepare = services.tools.refresh
         questions.ask = self.links.call
@@ -153,8 +155,9 @@ class ClusterService:
         """Says on `/readyz` whether requests should come here."""
         while True:
             member = self.member
-            front.report("database" if member.away else "draining" if member.draining else "")
-            await self._clock.sleep(TICK)
+            why = "database" if member.away else "disk" if member.trouble else "draining" if member.draining else ""
+            front.report(why)
+            await self._clock.sleep(MOVING)
 
     async def _taken(self, agents: Collection[str]) -> None:
         log.info("this node holds %s now", ", ".join(sorted(agents)))

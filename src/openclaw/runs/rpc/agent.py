@@ -282,9 +282,8 @@ def run_methods(
         yield _accepted(submission)
         outcome = submission.outcome or await runs.wait(turn.run_id, FOREVER)
         if outcome is not None:
-            row = await index.get(turn.key)
-            named = outcome.session_id or (row.session_id if row else "")
-            outcome = structs.replace(outcome, session_id=named)
+            if not outcome.session_id and (row := await index.get(turn.key)) is not None:
+                outcome = structs.replace(outcome, session_id=row.session_id)
             answer = run_result(turn.run_id, str(turn.key), outcome, await archive.report(turn.run_id))
             failed = ErrorShape(code=UNAVAILABLE, message=outcome.error or "the run failed")
             yield answer if outcome.status == "ok" else MethodFailed(failed, answer)
