@@ -19,7 +19,7 @@ from openclaw.channels.settings import ChannelSettings, DeliverySettings
 from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.typing import STUCK_AFTER, TypingNotices
 from openclaw.config.schema import Config
-from openclaw.core.channel import Address, MessageRefused, Platform, TryLater, Unsure
+from openclaw.core.channel import Address, MessageRefused, Outbound, Platform, TryLater, Unsure
 from openclaw.core.events import AttemptFailed, ModelCalled, ToolStarted
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall
@@ -433,8 +433,8 @@ async def test_typing_begins_when_it_is_set_to(db: Database, fake_clock: FakeClo
     slate = Slate(typing_every=5.0, actions=("send",))
     talk = Talk(db, fake_clock, slate, agents={"defaults": {"typingMode": mode}})
     async with talk.alive():
-        run = RunRequest(run_id="run", key=KEY, text="?")
-        talk.typing.follow("run", Address(channel="slate", to="ada"))
+        run = RunRequest(run_id="run", key=KEY, text="?", reply_to=Address(channel="slate", to="ada"))
+        talk.say(run, RunAccepted(False, run))
         if mode == "instant":
             await talk.until(lambda: bool(slate.calls))
         talk.say(run, ModelCalled("mock", "mock"))
@@ -450,3 +450,59 @@ async def test_typing_begins_when_it_is_set_to(db: Database, fake_clock: FakeClo
         talk.say(run, TextShaped("x"))
         await fake_clock.advance(1.0)
         assert (len(slate.calls) > before) == (mode != "never")
+
+
+class Elsewhere(Talk):
+    """The same when another node carries the runs out, and this one has the account."""
+
+    def say(self, run: RunRequest, event: Any) -> None:
+        self.publisher.hear_elsewhere(RunEvent(run_id=run.run_id, key=KEY, seq=1, at=0, event=event, node="other"))
+
+
+async def test_a_run_of_another_node_is_shown_here_and_answered_by_it(db: Database, fake_clock: FakeClock) -> None:
+    talk = Elsewhere(db, fake_clock, slate := Slate(typing_every=5.0))
+    async with talk.alive():
+        run = await talk.ask()
+        await talk.until(lambda: bool(slate.calls))
+        talk.write(run, WORDS)
+        await talk.until(lambda: slate.texts() == [WORDS.strip()])
+        await talk.end(run, talk.finish(run, WORDS + "Good night."))
+        await talk.quiet()
+        assert slate.texts() == [WORDS + "Good night."]
+
+
+async def test_words_of_a_message_that_has_arrived_are_not_shown_again(db: Database, fake_clock: FakeClock) -> None:
+    talk = Elsewhere(db, fake_clock, slate := Slate())
+    async with talk.alive():
+        run = await talk.ask()
+        assert run.reply_to is not None
+        # The node of the run has finished a message, and what it says of that is still on its way to us.
+        await talk.outbox.put(Outbound(to=run.reply_to, text=WORDS + "So."), "first", run.run_id)
+        await talk.until(lambda: slate.texts() == [WORDS + "So."])
+        talk.write(run, WORDS)
+        await fake_clock.advance(30.0)
+        assert slate.texts() == [WORDS + "So."]
+        talk.finish(run, WORDS + "So.")
+        talk.say(run, ModelCalled("mock", "mock-1-20260101", "low"))
+        talk.write(run, "And another one below it, as long.")
+        await talk.until(lambda: slate.texts() == [WORDS + "So.", "And another one below it, as long."])
+
+
+async def test_what_is_left_of_a_run_is_taken_back_although_its_end_was_not_heard(
+    db: Database, fake_clock: FakeClock
+) -> None:
+    talk = Elsewhere(db, fake_clock, slate := Slate(typing_every=5.0))
+    async with talk.alive():
+        run = await talk.ask()
+        talk.write(run, WORDS)
+        await talk.until(lambda: slate.texts() == [WORDS.strip()])
+        talk.streams.lose_node("other")
+        talk.typing.lose_node("other")
+        await fake_clock.advance(1.0)
+        told = len(slate.calls)
+        talk.write(run, "with a hole in it")
+        await fake_clock.advance(30.0)
+        assert slate.texts() == [WORDS.strip()]
+        await talk.inbox.ended([run.run_id], "aborted", RunOutcome(status="error", stop_reason="aborted"), ())
+        await talk.until(lambda: slate.texts() == [])
+        assert not any(each.text == "typing" for each in slate.calls[told:])

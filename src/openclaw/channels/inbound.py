@@ -37,7 +37,6 @@ from openclaw.channels.media.voice import VoiceNotes
 from openclaw.channels.pairing import SenderPairing
 from openclaw.channels.questions import NOT_HEARD, ChannelQuestions
 from openclaw.channels.settings import ChannelSettings
-from openclaw.channels.typing import TypingNotices
 from openclaw.config.live import LiveConfig
 from openclaw.core.channel import Inbound, Outbound, Platform
 from openclaw.core.clock import Clock
@@ -88,7 +87,6 @@ class InboundHandler:
         media: IncomingMedia,
         notes: SystemEvents,
         platforms: Mapping[tuple[str, str], Platform],
-        typing: TypingNotices,
         state_dir: Path,
         workspaces: Workspaces,
         live: LiveConfig,
@@ -111,7 +109,6 @@ class InboundHandler:
         self._media = media
         self._notes = notes
         self._platforms = platforms
-        self._typing = typing
         self._state_dir = state_dir
         self._workspaces = workspaces
         self._live = live
@@ -373,8 +370,6 @@ class InboundHandler:
         submitted = await self._runs.submit(turn, rules=rules)
         if before:
             await self._history.told(message)
-        if submitted.status in ("started", "queued"):
-            self._typing.follow(turn.run_id, message.origin)
         is_new = submitted.status in ("started", "queued", "steered")
         if is_new and wants_ack(message, self._live.config.messages):
             await self._acknowledge(message)

@@ -239,18 +239,20 @@ class ChannelManager:
 
     async def _run(self, account: _Account) -> None:
         """Speaks for one account, once no other process does, for as long as it can. A bug in a channel stops here."""
-        while not await self._inbox.lease(*account.name):
-            account.status.leased = False
-            await self._clock.sleep(LEASE_PAUSE)
-        account.status.leased = True
         platform: Platform | None = None
         try:
             source = account.source
             platform = self._connect(source) if isinstance(source, AccountConfig) else PluginChannel(source)
+            self._streams.facts[account.name] = platform.facts
+            while not await self._inbox.lease(*account.name):
+                account.status.leased = False
+                await self._clock.sleep(LEASE_PAUSE)
+            account.status.leased = True
             self.platforms[account.name] = platform
             self._sender.wake()
             self._stirred.set()
             self._streams.wake()
+            self._typing.wake()
             await self._keep_connected(account, platform)
         except AccountClosed as error:
             log.error("channel %s: %s", ":".join(account.name), error.message)
@@ -258,6 +260,7 @@ class ChannelManager:
             account.status.closed = True
         finally:
             self.platforms.pop(account.name, None)
+            self._streams.facts.pop(account.name, None)
             if platform is not None:
                 await self._sender.let_go(account.name)
                 await platform.close()
@@ -317,6 +320,11 @@ class ChannelManager:
         waits = [(event, wait_for_more(event, debounce)) for event in own]
         await self._inbox.take(*name, waits, cursor)
         self._stirred.set()
+
+    def lose_node(self, node: str) -> None:
+        """Another node is not heard any more: its answers are shown when they are complete."""
+        self._typing.lose_node(node)
+        self._streams.lose_node(node)
 
     def webhook_paths(self) -> set[str]:
         """Where platforms may call the accounts that are connected."""

@@ -77,6 +77,13 @@ class LiveReply:
     def __init__(self, request: RunRequest, to: Address) -> None:
         self.request = request
         self.to = to
+        self.node = ""
+        """Where the run is, when that is another node: then that one puts finished messages into the outbox."""
+        self.is_lost = False
+        """That node is not heard any more."""
+        self.follower: Callable[[RunEvent], None] | None = None
+        self.earlier: int | None = 0
+        """How many messages the outbox had of the run before we heard of it; None: not counted yet."""
         self.mode: StreamMode | None = None
         self.blocks: BlockStream | None = None
         self.text = ""
@@ -115,13 +122,21 @@ class LiveReply:
 
     @property
     def has_block_waiting(self) -> bool:
-        return self.stored < len(self.streamed.messages)
+        return not self.node and self.stored < len(self.streamed.messages)
 
     @property
     def was_stopped(self) -> bool:
         """A person stopped the run, and had seen a part of the answer."""
         stopped = self.outcome is not None and self.outcome.stop_reason == "aborted"
         return stopped and bool(self.shown) and self.mode in ("partial", "block")
+
+    def begin_again(self) -> None:
+        """Another process carries the run out from now on: it says anew what was not finished."""
+        self.mode, self.blocks, self.finished, self.frozen = None, None, None, False
+        self.streamed, self.stored = StreamedReply(), 0
+        self.is_lost, self.earlier = False, None
+        self.tools.clear()
+        self.void()
 
     def write(self, text: str, now: float) -> None:
         self.began = now if self.began is None else self.began
@@ -228,10 +243,15 @@ class ReplyStreams:
         self._clock = clock
         self._live = live
         self._random = jitter
+        self.facts: dict[tuple[str, str], ChannelFacts] = {}
+        """What every account can do that is configured, also while another process speaks for it."""
         self._replies: dict[str, LiveReply] = {}
         self._stirred = asyncio.Event()
         self._sweeps = True
         """Previews may be left of runs that ended, and not all were taken back."""
+        self._misses = False
+        """Ends of runs may have been missed: previews are looked for now and then."""
+        self._swept_at = 0.0
         publisher.subscribe_to_replies(self._begin)
 
     # What runs say; nothing here waits.
@@ -241,11 +261,27 @@ class ReplyStreams:
         if not isinstance(event, RunAccepted | RunResumed):
             return
         request = event.request
-        if request.reply_to is None or request.trigger != "user" or request.run_id in self._replies:
+        if request.reply_to is None or request.trigger != "user":
             return  # what nobody asked for in that conversation is not shown before it is finished
-        reply = self._replies[request.run_id] = LiveReply(request, request.reply_to)
-        self._outbox.streams.enter(request.run_id, request.reply_to, reply.end)
-        self._publisher.follow(request.run_id, partial(self._take, reply))
+        reply = self._replies.get(request.run_id)
+        if reply is None:
+            reply = self._replies[request.run_id] = LiveReply(request, request.reply_to)
+            reply.follower = partial(self._take, reply)
+            self._publisher.follow(request.run_id, reply.follower)
+        elif isinstance(event, RunAccepted):
+            return
+        else:
+            reply.begin_again()
+        reply.node = told.node
+        if not reply.node:
+            self._outbox.streams.enter(request.run_id, request.reply_to, reply.end)
+
+    def lose_node(self, node: str) -> None:
+        """A node is not heard any more: what its runs say arrives when it is complete, unless one is taken up."""
+        for reply in self._replies.values():
+            if reply.node == node and reply.outcome is None:
+                reply.is_lost = self._misses = True
+        self._stirred.set()
 
     def _take(self, reply: LiveReply, told: RunEvent) -> None:
         match told.event:
@@ -282,23 +318,34 @@ class ReplyStreams:
                 reply.outcome = outcome
             case _:
                 return
-        self._stirred.set()
+        if not reply.node or (reply.to.channel, reply.to.account) in self._platforms:
+            self._stirred.set()
+        elif reply.outcome is not None:
+            self._forget(reply)
+
+    def _forget(self, reply: LiveReply) -> None:
+        self._replies.pop(reply.run_id, None)
+        self._outbox.streams.remove(reply.run_id)
+        if reply.follower is not None:
+            self._publisher.unfollow(reply.run_id, reply.follower)
 
     def _tells_compactions(self, reply: LiveReply) -> bool:
         """Whether people are told of compactions; whoever asks for one is answered anyway."""
         return self._live.config.agents.defaults.compaction.notify_user and reply.request.compact is None
 
     def _choose_mode(self, reply: LiveReply) -> None:
-        platform = self._platforms.get((reply.to.channel, reply.to.account))
-        if reply.mode is not None or platform is None:
+        name = (reply.to.channel, reply.to.account)
+        platform = self._platforms.get(name)
+        facts = platform.facts if platform is not None else self.facts.get(name)
+        if reply.mode is not None or facts is None:
             return
         config = self._live.config
         section = config.channels.get(reply.to.channel)
         own = section.of(reply.to.account) if section is not None else ChannelSettings()
         defaults = config.agents.defaults
-        reply.mode = "off" if own.ONE_ANSWER else stream_mode(platform.facts, own.streaming, defaults)
-        reply.limit = own.limit(platform.facts.limit)
-        if reply.mode == "messages":
+        reply.mode = "off" if own.ONE_ANSWER else stream_mode(facts, own.streaming, defaults)
+        reply.limit = own.limit(facts.limit)
+        if reply.mode == "messages" and not reply.node:
             at_end = defaults.block_streaming_break == "message_end"
             chunk = defaults.block_streaming_chunk
             if own.streaming.chunk_mode == "newline":  # every paragraph, as soon as it is there
@@ -320,8 +367,8 @@ class ReplyStreams:
             while True:
                 self._stirred.clear()
                 wait = LOOK_AGAIN
-                if self._sweeps:
-                    self._sweeps = False
+                if self._sweeps or (self._misses and self._clock.now() >= self._swept_at + LOOK_AGAIN):
+                    self._sweeps, self._swept_at = False, self._clock.now()
                     await self._end_left_previews()
                 for reply in list(self._replies.values()):
                     if reply.has_block_waiting:
@@ -356,6 +403,9 @@ class ReplyStreams:
         """Begins what is due for one conversation; gives the seconds until something is."""
         if reply.task is not None and not reply.task.done():
             return LOOK_AGAIN  # its end stirs
+        if reply.is_lost:
+            self._forget(reply)
+            return LOOK_AGAIN
         if reply.outcome is not None:
             reply.task = asyncio.create_task(self._finish(reply), name=f"preview:{reply.run_id}")
             reply.task.add_done_callback(self._stir)
@@ -385,7 +435,7 @@ class ReplyStreams:
                 return
             reply.due = self._clock.now() + platform.facts.edit_every
             number = await self._outbox.next_preview(reply.run_id, reply.to)
-            if number is None:  # its end, or a message before it, is on its way
+            if number is None or self._is_behind(reply, number):  # its end, or a message before it, is on its way
                 reply.dirty = True
                 return
             message = reply.number
@@ -407,6 +457,13 @@ class ReplyStreams:
                 log.exception("channel %s: a preview failed", reply.to.channel)
                 reply.given_up = True
 
+    def _is_behind(self, reply: LiveReply, number: int) -> bool:
+        """Whether the node of the run has finished messages of which we have not heard: ours are older."""
+        known = len(reply.streamed.messages)
+        if reply.earlier is None:
+            reply.earlier = number - known
+        return bool(reply.node) and number > reply.earlier + known
+
     async def _put_up(self, reply: LiveReply, platform: Platform, text: str, number: int) -> None:
         name = f"{place_of(reply.run_id, reply.to)}:preview:{number}"
         known = await self._outbox.preview(reply.run_id, reply.to)
@@ -422,9 +479,9 @@ class ReplyStreams:
     async def _finish(self, reply: LiveReply) -> None:
         async with reply.lock:
             await self._end_left_previews(reply)
-            await self._take_ack_back(reply)
-        self._replies.pop(reply.run_id, None)
-        self._outbox.streams.remove(reply.run_id)
+            if not reply.node:
+                await self._take_ack_back(reply)
+        self._forget(reply)
 
     async def _take_ack_back(self, reply: LiveReply) -> None:
         """Takes the reaction back that said the message was seen, where that is wanted."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.events import ModelCalled
 from openclaw.core.settings import Fixed, Live
 from openclaw.process.tasks import wait_first
-from openclaw.runs.events import RunEvent, RunPublisher, RunResumed, RunSettled
+from openclaw.runs.events import RunAccepted, RunEvent, RunPublisher, RunResumed, RunSettled
 from openclaw.runs.reply import TextShaped
 
 log = logging.getLogger("openclaw.channels")
@@ -30,6 +30,9 @@ class _Typing(Struct):
     to: Address
     heard_at: float
     shown: bool = False
+    node: str = ""
+    """Where it is, when that is another node."""
+    follower: Callable[[RunEvent], None] | None = None
 
 
 class TypingNotices:
@@ -48,20 +51,35 @@ class TypingNotices:
         self._agents = agents
         self._working: dict[str, _Typing] = {}
         self._stirred = asyncio.Event()
-        publisher.subscribe(self._resumed, RunResumed)
+        publisher.subscribe_to_replies(self._begin)
 
-    def follow(self, run_id: str, address: Address) -> None:
-        """Shows that an answer to `address` is being written, until the run has ended."""
-        mode = self._agents.current.defaults.typing_mode
-        if mode == "never":
+    def _begin(self, told: RunEvent) -> None:
+        """Shows that an answer is being written, until the run has ended: whoever holds the account, wherever it is."""
+        event, mode = told.event, self._agents.current.defaults.typing_mode
+        if mode == "never" or not isinstance(event, RunAccepted | RunResumed):
             return
-        run = self._working[run_id] = _Typing(address, self._clock.now(), mode == "instant")
-        self._publisher.follow(run_id, partial(self._take, run, ModelCalled if mode == "thinking" else TextShaped))
+        if event.request.reply_to is None or (isinstance(event, RunAccepted) and event.request.trigger != "user"):
+            return  # nobody waits there
+        self._forget(told.run_id)
+        run = _Typing(event.request.reply_to, self._clock.now(), mode == "instant", told.node)
+        run.follower = partial(self._take, run, ModelCalled if mode == "thinking" else TextShaped)
+        self._publisher.follow(told.run_id, run.follower)
+        self._working[told.run_id] = run
         self._stirred.set()
 
-    def _resumed(self, told: RunEvent) -> None:
-        if isinstance(told.event, RunResumed) and told.event.request.reply_to is not None:
-            self.follow(told.run_id, told.event.request.reply_to)
+    def _forget(self, run_id: str) -> None:
+        run = self._working.pop(run_id, None)
+        if run is not None and run.follower is not None:
+            self._publisher.unfollow(run_id, run.follower)
+
+    def lose_node(self, node: str) -> None:
+        """A node is not heard any more: its runs end without our knowing, or are taken up by another one."""
+        for name in [name for name, run in self._working.items() if run.node == node]:
+            self._forget(name)
+
+    def wake(self) -> None:
+        """An account was connected: somebody may be waiting there."""
+        self._stirred.set()
 
     def _take(self, run: _Typing, begins: type, told: RunEvent) -> None:
         if isinstance(told.event, RunSettled):

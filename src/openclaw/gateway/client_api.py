@@ -153,7 +153,6 @@ class ChannelParts:
             IncomingMedia(platforms, app.label_service.files, clock),
             app.system_events,
             platforms,
-            typing,
             app.home.state,
             app.workspaces,
             live,

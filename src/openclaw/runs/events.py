@@ -56,6 +56,8 @@ class RunEvent(Struct, frozen=True, kw_only=True):
     seq: int
     at: int
     event: PublishedEvent
+    node: str = ""
+    """The node that says it, when that is another one."""
 
 
 class RunPublisher:
@@ -76,7 +78,7 @@ class RunPublisher:
             self._subscribers.append(subscriber)
 
     def subscribe_to_replies(self, subscriber: Callable[[RunEvent], None]) -> None:
-        """From now on `subscriber` hears of every run that begins and whose answer goes to a channel."""
+        """From now on `subscriber` hears of every run that begins, on any node, and whose answer goes to a channel."""
         self._of_replies.append(subscriber)
 
     def subscribe_to_children(self, subscriber: Callable[[RunEvent], None]) -> None:
@@ -90,15 +92,18 @@ class RunPublisher:
         try:
             yield
         finally:
-            followers = self._of_run.get(run_id, [])
-            if subscriber in followers:
-                followers.remove(subscriber)
-            if not followers:
-                self._of_run.pop(run_id, None)
+            self.unfollow(run_id, subscriber)
 
     def follow(self, run_id: str, subscriber: Callable[[RunEvent], None]) -> None:
         """Tells `subscriber` what one run says, until that has its outcome."""
         self._of_run.setdefault(run_id, []).append(subscriber)
+
+    def unfollow(self, run_id: str, subscriber: Callable[[RunEvent], None]) -> None:
+        followers = self._of_run.get(run_id, [])
+        if subscriber in followers:
+            followers.remove(subscriber)
+        if not followers:
+            self._of_run.pop(run_id, None)
 
     def __call__(self, event: RunEvent) -> None:
         some, followers = self._some.get(type(event.event), ()), self._of_run.get(event.run_id, ())
@@ -109,12 +114,15 @@ class RunPublisher:
             for subscriber in (*replies, *(self._of_children if event.event.request.key.is_subagent else ())):
                 subscriber(event)
         if followers and isinstance(event.event, RunSettled):
-            del self._of_run[event.run_id]
+            self._of_run.pop(event.run_id, None)
 
     def hear_elsewhere(self, event: RunEvent) -> None:
-        """Tells those who follow one run what another node says of it."""
+        """Tells those who follow one run, and those who show answers on channels, what another node says of it."""
         for subscriber in tuple(self._of_run.get(event.run_id, ())):
             subscriber(event)
+        if isinstance(event.event, RunAccepted | RunResumed) and event.event.request.reply_to is not None:
+            for subscriber in self._of_replies:
+                subscriber(event)
         if isinstance(event.event, RunSettled):
             self._of_run.pop(event.run_id, None)
 

@@ -1,5 +1,6 @@
 """Several gateways on one PostgreSQL, each in a process and a home of its own."""
 
+import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -7,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.gateway.running import running_gateway
+from openclaw.protocol.client import GatewayClient
 from openclaw.testing import TemporaryHome
+from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
+
+AGENTS = [f"a{number}" for number in range(6)]
 
 
 class NodeHome(TemporaryHome):
@@ -57,3 +62,36 @@ def nodes(root: Path, url: str, config: dict[str, Any], *names: str) -> Iterator
     """A gateway for each name, all of them ready."""
     with ExitStack() as stack:
         yield [stack.enter_context(Node(root, name, url, config)) for name in names]
+
+
+def settings(root: Path, model: MockModelServer, **more: Any) -> dict[str, Any]:
+    config = {**model.settings(), **more}
+    config["agents"]["list"] = [{"id": name, "workspace": str(root / "workspaces" / name)} for name in AGENTS]
+    return config
+
+
+async def holders(client: GatewayClient) -> dict[str, str]:
+    """The name of the node that holds each agent."""
+    told = await client.call("cluster.status")
+    return {agent: node["name"] for node in told["nodes"] for agent in node["agents"]}
+
+
+async def until_spread(client: GatewayClient, *names: str) -> dict[str, str]:
+    """Waits until every agent is held, and every one of these nodes holds some."""
+    async with asyncio.timeout(60):
+        while True:
+            held = await holders(client)
+            linked = all(node["linked"] for node in (await client.call("cluster.status"))["nodes"])
+            if linked and set(held) >= set(AGENTS) and set(held.values()) == set(names):
+                return held
+            await asyncio.sleep(0.05)
+
+
+def agent_on(held: dict[str, str], node: Node) -> str:
+    return next(agent for agent, name in sorted(held.items()) if name == node.name)
+
+
+async def until(happened: Any) -> None:
+    async with asyncio.timeout(90):
+        while not happened():
+            await asyncio.sleep(0.05)

@@ -20,34 +20,9 @@ from tests.channels.webhook.server import SECRET as WEBHOOK_SECRET
 from tests.channels.webhook.server import WebhookProgram, post
 from tests.commandline import typed
 from tests.e2e.gateway_process import collect
-from tests.gateway.cluster.nodes import Node, nodes
+from tests.gateway.cluster.nodes import AGENTS, Node, agent_on, holders, nodes, settings, until, until_spread
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers]
-
-AGENTS = [f"a{number}" for number in range(6)]
-
-
-def settings(root: Path, model: MockModelServer, **more: Any) -> dict[str, Any]:
-    config = {**model.settings(), **more}
-    config["agents"]["list"] = [{"id": name, "workspace": str(root / "workspaces" / name)} for name in AGENTS]
-    return config
-
-
-async def holders(client: GatewayClient) -> dict[str, str]:
-    """The name of the node that holds each agent."""
-    told = await client.call("cluster.status")
-    return {agent: node["name"] for node in told["nodes"] for agent in node["agents"]}
-
-
-async def until_spread(client: GatewayClient, *names: str) -> dict[str, str]:
-    """Waits until every agent is held, and every one of these nodes holds some."""
-    async with asyncio.timeout(60):
-        while True:
-            held = await holders(client)
-            linked = all(node["linked"] for node in (await client.call("cluster.status"))["nodes"])
-            if linked and set(held) >= set(AGENTS) and set(held.values()) == set(names):
-                return held
-            await asyncio.sleep(0.05)
 
 
 async def ask(client: GatewayClient, agent: str, run_id: str, text: str = "hello") -> Any:
@@ -58,10 +33,6 @@ async def ask(client: GatewayClient, agent: str, run_id: str, text: str = "hello
 
 def said(told: Any) -> str:
     return "".join(part["text"] for part in told["result"]["payloads"])
-
-
-def agent_on(held: dict[str, str], node: Node) -> str:
-    return next(agent for agent, name in sorted(held.items()) if name == node.name)
 
 
 async def history(client: GatewayClient, agent: str) -> list[str]:
@@ -258,12 +229,6 @@ async def speaks(node: Node) -> bool:
     async with node.client() as client:
         told = await client.call("channels.status")
         return any(account["connected"] for accounts in told["channelAccounts"].values() for account in accounts)
-
-
-async def until(happened: Any) -> None:
-    async with asyncio.timeout(90):
-        while not happened():
-            await asyncio.sleep(0.05)
 
 
 async def test_a_job_runs_once_for_each_slot_whichever_node_sees_it(tmp_path: Path, postgres_url: Secret) -> None:

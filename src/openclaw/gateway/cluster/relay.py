@@ -46,9 +46,10 @@ class RelayedRun(Struct, frozen=True, kw_only=True, tag="run", tag_field="is", a
     kind: str
     event: Any
 
-    def decode(self) -> RunEvent:
+    def decode(self, node: str) -> RunEvent:
+        """The event as `node` tells it."""
         made: Any = msgspec.convert(self.event, _KINDS[self.kind])
-        return RunEvent(run_id=self.run_id, key=self.key, seq=self.seq, at=self.at, event=made)
+        return RunEvent(run_id=self.run_id, key=self.key, seq=self.seq, at=self.at, event=made, node=node)
 
 
 class RelayedNotice(Struct, frozen=True, kw_only=True, tag="notice", tag_field="is", array_like=True):
@@ -63,6 +64,8 @@ class RelayedBatch(Struct, frozen=True):
     """What a node tells at once."""
 
     events: tuple[RelayedRun | RelayedNotice, ...] = ()
+    ended: bool = False
+    """The listener was too slow, and has to begin anew."""
 
 
 def relayed_run(told: RunEvent) -> RelayedRun:
@@ -76,6 +79,10 @@ def relayed_run(told: RunEvent) -> RelayedRun:
     )
 
 
+_Waiting = asyncio.Queue[RunEvent | RelayedNotice | None]
+"""What a node has not been told yet; None: it was too much."""
+
+
 class EventRelay:
     """Tells other nodes what happens here, and publishes here what happens there."""
 
@@ -83,21 +90,27 @@ class EventRelay:
         """`heard` gets the events of runs on other nodes."""
         self._bus = bus
         self._heard = heard
-        self._listeners: set[asyncio.Queue[RunEvent | RelayedNotice]] = set()
+        self._listeners: set[_Waiting] = set()
         self.sent = self.received = self.missed = 0
         self.on_notice: Callable[[RelayedNotice], None] = lambda notice: None
         self.on_link: Callable[[], None] = lambda: None
+        self.on_loss: Callable[[str], None] = lambda node: None
+        """Called when a node is not heard any more: what it says from now on is missed."""
 
     def tell(self, told: RunEvent) -> None:
         """Hears what a run of this node says."""
         for queue in self._listeners:
             self._put(queue, told)
 
-    def _put(self, queue: "asyncio.Queue[RunEvent | RelayedNotice]", item: RunEvent | RelayedNotice) -> None:
+    def _put(self, queue: "_Waiting", item: RunEvent | RelayedNotice) -> None:
         try:
             queue.put_nowait(item)
         except asyncio.QueueFull:
-            self.missed += 1
+            # Left to itself it would show sentences with a hole in them, and would wait for ends it has missed.
+            self.missed += queue.qsize() + 1
+            while not queue.empty():
+                queue.get_nowait()
+            queue.put_nowait(None)
 
     async def keep(self) -> None:
         """Hands on what is published to the clients of this node, until it is cancelled."""
@@ -111,7 +124,7 @@ class EventRelay:
 
     async def stream(self) -> AsyncGenerator[Any, None]:
         """The answer to `cluster.events`: everything from now on, what came together in one answer."""
-        queue: asyncio.Queue[RunEvent | RelayedNotice] = asyncio.Queue(MOST_WAITING)
+        queue: _Waiting = asyncio.Queue(MOST_WAITING)
         self._listeners.add(queue)
         try:
             yield RelayedBatch()
@@ -119,9 +132,13 @@ class EventRelay:
                 items = [await queue.get()]
                 while len(items) < MOST_TOGETHER and not queue.empty():
                     items.append(queue.get_nowait())
-                self.sent += len(items)
+                there = [item for item in items if item is not None]
+                if len(there) < len(items):
+                    yield RelayedBatch(ended=True)
+                    return
+                self.sent += len(there)
                 yield RelayedBatch(
-                    tuple(relayed_run(item) if isinstance(item, RunEvent) else item for item in _merged(items))
+                    tuple(relayed_run(item) if isinstance(item, RunEvent) else item for item in _merged(there))
                 )
         finally:
             self._listeners.discard(queue)
@@ -129,16 +146,21 @@ class EventRelay:
     async def hear(self, client: GatewayClient, node: str) -> None:
         """Publishes here what another node tells, until the link breaks."""
         async with contextlib.aclosing(client.answers(EVENTS)) as answers:
-            async for answer in answers:
-                batch = msgspec.convert(answer, RelayedBatch)
-                if not batch.events:  # it is sent first
-                    self.on_link()
-                for each in batch.events:
-                    self.received += 1
-                    if isinstance(each, RelayedRun):
-                        self._heard(each.decode())
-                    else:
-                        self.on_notice(each)
+            try:
+                async for answer in answers:
+                    batch = msgspec.convert(answer, RelayedBatch)
+                    if batch.ended:
+                        return
+                    if not batch.events:  # it is sent first
+                        self.on_link()
+                    for each in batch.events:
+                        self.received += 1
+                        if isinstance(each, RelayedRun):
+                            self._heard(each.decode(node))
+                        else:
+                            self.on_notice(each)
+            finally:
+                self.on_loss(node)
 
 
 def _merged(items: list[RunEvent | RelayedNotice]) -> list[RunEvent | RelayedNotice]:

@@ -101,6 +101,7 @@ class ClusterService:
         questions.ask = self.links.call
         self.relay.on_notice = self._hear_notice
         self.relay.on_link = self._asked.set
+        self.relay.on_loss = self._lose_node
 
     def forwarding(self, local: FindsMethods) -> ForwardingMethods:
         return ForwardingMethods(local, self.member, self.links, self._agent_of)
@@ -173,6 +174,9 @@ class ClusterService:
                 self._runs.note(told.key, told.run_id, going=True)
             case RunSettled():
                 self._runs.note(told.key, told.run_id, going=False)
+
+    def _lose_node(self, node: str) -> None:
+        self._channels.lose_node(node)
 
     def _hear_notice(self, notice: RelayedNotice) -> None:
         # A question is shown once it is read: also one that was asked before there was a link.
