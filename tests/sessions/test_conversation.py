@@ -1,5 +1,7 @@
 """Conversations that are held between turns: always what the file says, and nothing that nobody needs."""
 
+import gc
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -113,14 +115,44 @@ def test_the_longest_unasked_goes_when_there_is_too_much(tmp_path: Path) -> None
     paths = [tmp_path / f"{number}.jsonl" for number in range(3)]
     for path in paths:
         written(path, User(content="x" * 1000)).close()
-    holding = ConversationCache(3000)
+    holding = ConversationCache(12_000)
     for path in paths:
         holding.keep(path, build_conversation(load(path).entries), set())
     assert [holding.take(path) is not None for path in paths] == [False, True, True]
+    assert holding.memory == 0
     large = tmp_path / "large.jsonl"
-    written(large, User(content="x" * 4000)).close()
+    written(large, User(content="x" * 13_000)).close()
     holding.keep(large, build_conversation(load(large).entries), set())
     assert holding.take(large) is None
+
+
+def test_the_last_conversation_is_held_alone_when_it_is_long(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("short.jsonl", "long.jsonl")]
+    holding = ConversationCache(12_000)
+    for path, size in zip(paths, (100, 9000), strict=True):
+        written(path, User(content="x" * size)).close()
+        holding.keep(path, build_conversation(load(path).entries), set())
+    assert [holding.take(path) is not None for path in paths] == [False, True]
+
+
+def test_many_conversations_take_no_more_memory_than_a_few(tmp_path: Path) -> None:
+    holding = ConversationCache(100_000)
+    tracemalloc.start()
+    try:
+        taken = []
+        for number in range(400):
+            path = tmp_path / f"{number}.jsonl"
+            written(path, *[User(content=f"message {at} of {number}") for at in range(20)]).close()
+            loaded = load(path)
+            holding.keep(path, build_conversation(loaded.entries), {entry.id for entry in loaded.entries})
+            if number in (99, 399):
+                del loaded
+                gc.collect()
+                taken.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert 50_000 < holding.memory <= 100_000
+    assert taken[1] - taken[0] < 50_000, "three hundred conversations later"
 
 
 def test_going_on_writes_what_reopening_would(file: Path) -> None:

@@ -264,12 +264,14 @@ class ModelCall:
         # keep the whole request until the next full collection.
         watchdog, self._watchdog = self._watchdog, None
         if watchdog is not None:
-            watchdog.cancel()  # it sleeps, and ends by that
+            watchdog.cancel()
         try:
             # First, because a second cancellation must not leave the stream open.
             if isinstance(self._events, AsyncGenerator):
                 await self._events.aclose()
         finally:
+            if watchdog is not None and not watchdog.done():
+                await asyncio.wait({watchdog})
             if self._metered is not None:
                 await self._metered.close()
 

@@ -136,7 +136,7 @@ def normalise_agent(agent: str) -> str:
     return cleaned
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def parse_session_key(text: str, default_agent: str = DEFAULT_AGENT, main_key: str = MAIN) -> SessionKey:
     """The key a client meant by `text`; bare forms get the default agent."""
     raw = text.strip()

@@ -191,14 +191,15 @@ def grow(kind: Callable[[*Ts], G], messages: Sequence[Message], *args: *Ts) -> G
 
 def cache_on_message(work: Callable[[M, *Ts], T]) -> Callable[[M, *Ts], T]:
     """Caches the result of `work` on the message, because every turn walks the whole conversation."""
+    name = f"{work.__module__}.{work.__qualname__}"
 
     @wraps(work)
     def found(message: M, *args: *Ts) -> T:
-        findings = vars(message).setdefault("findings", {})
-        key = (work, *args)
-        if key not in findings:
-            findings[key] = work(message, *args)
-        result: T = findings[key]
-        return result
+        # In the message's own dictionary: another one for each would take as much memory as the message.
+        kept: dict[Any, T] = vars(message)
+        key = (name, *args) if args else name
+        if key not in kept:
+            kept[key] = work(message, *args)
+        return kept[key]
 
     return found

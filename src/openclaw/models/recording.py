@@ -33,6 +33,8 @@ PAGE = 64
 """Message hashes per page blob: a long conversation costs one hash per page and call, not one per message."""
 SHORT = 512
 """Up to this many bytes a blob is not compressed: it would become hardly smaller. Nor would a page of hashes."""
+MOST_SEEN = 16_384
+"""How many blobs are remembered as stored; one that is forgotten is stored once more."""
 LARGE = 131_072
 """From this many bytes on, a request is encoded in a thread."""
 LONGEST_TAPE = 8_000_000
@@ -169,7 +171,7 @@ class CallRecorder:
         self._settings = settings
         self.encode = encode
         self._seen: dict[str, int] = {}
-        """Blobs known to be stored, and the hour they were last marked as used."""
+        """Blobs that later calls share, known to be stored, and the hour they were last marked as used."""
         self._steady: dict[str, tuple[Any, str]] = {}
         """Model, stable prompt and tools of the last call with their hashes; they rarely change between calls."""
         self._swept_in = -1
@@ -190,7 +192,7 @@ class CallRecorder:
             return
         work = partial(self._split, request, tape, hour)
         try:
-            blobs, row, names = work() if large < LARGE else await asyncio.to_thread(work)
+            blobs, shared, row, names = work() if large < LARGE else await asyncio.to_thread(work)
         except (TypeError, ValueError, UnicodeEncodeError, RecursionError) as error:
             log.warning("the call %s was not recorded: %s", call_id, error)
             return
@@ -210,15 +212,18 @@ class CallRecorder:
             ),
         )
         self._added += sum(map(len, blobs.values()))
-        self._seen.update(dict.fromkeys(blobs, hour))
+        self._seen.update(dict.fromkeys(shared, hour))
+        if len(self._seen) > MOST_SEEN:
+            self._seen = dict(list(self._seen.items())[MOST_SEEN // 2 :])
         names.stored = (hour, len(request.messages))
         names.fresh.clear()
 
     def _split(
         self, request: ModelRequest, tape: StreamRecording, hour: int
-    ) -> tuple[dict[str, str], dict[str, str], _MessageNames]:
-        """The blobs of a call that are not yet stored or marked in this hour, compressed; and its row."""
+    ) -> tuple[dict[str, str], tuple[str, ...], dict[str, str], _MessageNames]:
+        """The blobs of a call that are not yet stored or marked in this hour; which of them others share; its row."""
         parts: dict[str, bytes] = {}
+        own: dict[str, bytes] = {}
         steady: dict[str, Any] = {"model": request.model, "stable": request.system.stable, "tools": request.tools}
         for kind, part in steady.items():
             last, name = self._steady.get(kind, (None, ""))
@@ -241,7 +246,7 @@ class CallRecorder:
         pages = tuple(known.pages)
         if len(names) % PAGE:
             rest = msgspec.json.encode(names[len(pages) * PAGE :])
-            parts[last := digest(rest)] = rest
+            own[last := digest(rest)] = rest
             pages = (*pages, last)
         options = {name: getattr(request, name) for name in _OPTIONS}
         card = msgspec.json.encode(_Card(**steady, dynamic=named, pages=pages, **options))
@@ -251,16 +256,17 @@ class CallRecorder:
             "stream": digest(stream),
             "wire": digest(tape.sent or self.encode(request)),
         }
-        parts |= {row["request"]: card, row["stream"]: stream}
+        own |= {row["request"]: card, row["stream"]: stream}
         fresh = {name: data for name, data in parts.items() if self._seen.get(name) != hour}
+        shared = tuple(fresh)
         packed = {
             # Short JSON and pages of hashes as they are, which base64 never looks like, and everything else compressed.
             name: data.decode()
             if name in pages or (len(data) < SHORT and data[:1] in (b"{", b"["))
             else base64.b64encode(zlib.compress(data, 6)).decode()
-            for name, data in fresh.items()
+            for name, data in (fresh | own).items()
         }
-        return packed, row, known
+        return packed, shared, row, known
 
     async def find(self, wanted: str) -> str:
         """Finds a recorded run by a unique prefix of its id."""

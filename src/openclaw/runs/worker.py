@@ -472,7 +472,8 @@ class RunService:
             try:
                 return await self._run(active)
             finally:
-                timer.cancel()  # it sleeps, and ends by that
+                timer.cancel()
+                await asyncio.wait({timer})
 
     async def _run(self, active: ActiveRun) -> RunOutcome:
         """Everything a turn says, and the outcome it amounts to."""

@@ -166,7 +166,11 @@ def visible_text(message: Message) -> str:
 # Cached conversations.
 
 MOST_BYTES = 4 << 20
-"""Most transcript bytes of all cached conversations."""
+"""Most memory of all cached conversations, about; and the longest transcript of one, which may take more alone."""
+ENTRY_BYTES = 400
+"""What an entry takes beside its text, which is there twice: in the message, and encoded for the model."""
+CONVERSATION_BYTES = 2_000
+"""What a conversation takes beside its entries."""
 
 
 def spoken_lines(message: Message, tools: bool) -> Iterator[tuple[str, str]]:
@@ -269,6 +273,10 @@ class CachedConversation(Struct, frozen=True):
     """The ids of every entry in the file, also of abandoned branches."""
     identity: Identity
 
+    @property
+    def memory(self) -> int:
+        return CONVERSATION_BYTES + ENTRY_BYTES * len(self.conversation.path) + 2 * self.identity[2]
+
 
 class ConversationCache:
     """Caches the conversations of recent turns; valid while nobody else writes to their files."""
@@ -276,21 +284,30 @@ class ConversationCache:
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
         self._held: dict[str, CachedConversation] = {}
+        self.memory = 0
+        """What the cached conversations take, about."""
 
     def take(self, path: Path) -> CachedConversation | None:
         """Removes and returns the entry of an unchanged file; a turn that fails so leaves nothing cached."""
-        held = self._held.pop(str(path), None)
+        held = self._pop(str(path))
         return held if held is not None and held.identity == identity_at(path) else None
 
     def keep(self, path: Path, left: Conversation | None, ids: set[str]) -> None:
-        """Caches the conversation after a turn, and evicts the oldest entries."""
-        self._held.pop(str(path), None)
+        """Caches the conversation after a turn, and evicts the oldest entries; the newest stays in any case."""
+        self._pop(str(path))
         identity = identity_at(path)
         if left is None or left.context.problems or identity is None or identity[2] > self._most:
             return
-        self._held[str(path)] = CachedConversation(left, ids, identity)
-        while sum(held.identity[2] for held in self._held.values()) > self._most:
-            del self._held[next(iter(self._held))]
+        self._held[str(path)] = held = CachedConversation(left, ids, identity)
+        self.memory += held.memory
+        while self.memory > self._most and len(self._held) > 1:
+            self._pop(next(iter(self._held)))
+
+    def _pop(self, path: str) -> CachedConversation | None:
+        held = self._held.pop(path, None)
+        if held is not None:
+            self.memory -= held.memory
+        return held
 
 
 # Search.

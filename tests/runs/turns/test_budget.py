@@ -4,6 +4,7 @@ import asyncio
 import gc
 import inspect
 import sys
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -33,6 +34,8 @@ MORE_FOR_A_MESSAGE = 3
 """Calls for each message that was said before: the scripted model looks at each, and nothing else does."""
 TOOL_CALL = Budget(calls=1_900, statements=14, commits=3, writes=2, syncs=0, trips=2, blocks=120)
 """What a call of a tool adds to it, the model's next answer included; `read` and its labels are in threads."""
+SESSIONS, MOST_GROWTH = 30, 1 << 20
+"""Of so many conversations, when their text has grown by 2.6 MiB, which unbounded would be there several times."""
 LAYERS = 5
 """Async generators that a word of the model passes."""
 
@@ -163,3 +166,27 @@ async def test_a_turn_leaves_nothing_to_the_collector(
             gc.garbage.clear()
             gc.enable()
         assert not kept & {"ModelRequest", "ModelCall", "Task", "frame"}, kept
+
+
+@pytest.mark.sqlite
+async def test_what_stays_in_memory_does_not_grow_with_what_was_said(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    openclaw_home.use_model()
+    async with openclaw_home.assistant(scripted_model) as app:
+
+        async def held(rounds: int) -> int:
+            """The bytes in memory after as many turns in each of the sessions."""
+            for number in range(rounds * SESSIONS):
+                scripted_model.script(says("Nothing."))
+                await ask(app, f"{number} " + "a long message " * 3_000, session=f"s{number % SESSIONS}")
+            scripted_model.requests.clear()
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+
+        tracemalloc.start()
+        try:
+            before, after = await held(3), await held(2)
+        finally:
+            tracemalloc.stop()
+    assert after - before < MOST_GROWTH
