@@ -95,8 +95,6 @@ async def _serving(
     counted = metrics.RunMetrics()
     services = build_services(
         app,
-        counted.hear,
-        HookFileSubscriber(app.hook_files, clock).take,
         partial(projection.publish, bus),
         *([cluster.relay.tell] if cluster else []),
         restart=launch.control.restart,
@@ -104,6 +102,10 @@ async def _serving(
         waited=questions.waited,
         cluster=cluster,
     )
+    # Most of what runs say is words of an answer, which neither of these is about.
+    services.publish.subscribe(counted.hear, *counted.kinds)
+    hook_files = HookFileSubscriber(app.hook_files, clock)
+    services.publish.subscribe(hook_files.take, *hook_files.kinds)
     children = ChildHooks(app.run_hooks.hooks, services.publish)
     runs, sessions, subagents = services.runs, services.sessions, services.subagents
     if launch.background:

@@ -55,8 +55,9 @@ class BusListener:
         if len(self._waiting) >= MOST_WAITING:
             self.missed += 1
             return
+        if not self._waiting:
+            self._arrived.set()
         self._waiting.append(notice)
-        self._arrived.set()
 
     async def __aiter__(self) -> AsyncIterator[BusEvent]:
         while True:

@@ -288,10 +288,12 @@ MOST = 200
 
 def sandbox_of(tool: Tool, args: Mapping[str, Any]) -> SandboxSpec | None:
     """The sandbox a call runs in, which determines what its paths mean; None on the host."""
-    if not isinstance(tool, RunsInSandbox) or tool.boxed is None:
+    boxed = tool.boxed if isinstance(tool, RunsInSandbox) else None
+    if boxed is None:
         return None
-    leaves = Effects.RUNS_CODE in tool.effects(args) and Effects.CONTAINED not in tool.effects(args)
-    return None if leaves else tool.boxed.box
+    effects = tool.effects(args)
+    leaves = Effects.RUNS_CODE in effects and Effects.CONTAINED not in effects
+    return None if leaves else boxed.box
 
 
 def command_directory(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | None = None) -> str:

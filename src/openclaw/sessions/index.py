@@ -96,7 +96,7 @@ class SessionIndex:
         self._clock = clock
 
     def path(self, agent_id: str, session_id: str) -> Path:
-        return self.state / "agents" / agent_id / "sessions" / f"{session_id}.jsonl"
+        return self.state.joinpath("agents", agent_id, "sessions", f"{session_id}.jsonl")
 
     async def fetch(self, agent_id: str, session_id: str) -> Path:
         """The file of a transcript, up to date; it may not be there."""

@@ -45,11 +45,9 @@ class KernelLock:
         if self._fd is not None:
             raise RuntimeError(f"{self.path} is already held by this object")
         try:
-            if not self.path.parent.is_dir():
-                private_directory(self.path.parent)
             held = False
             while not held:
-                fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+                fd = self._open()
                 try:
                     locked = _lock(fd)
                     # The last owner may have removed the file between our open and our lock: then try its successor.
@@ -66,6 +64,13 @@ class KernelLock:
             os.ftruncate(fd, os.write(fd, msgspec.json.encode(holder)))
         self._fd = fd
         return True
+
+    def _open(self) -> int:
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            private_directory(self.path.parent)
+            return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
 
     def wait(self, holder: Holder, seconds: float) -> bool:
         """Tries for `seconds`, blocking this thread: for short critical sections."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from openclaw.core.text import Label, sanitize_line
+from openclaw.storage.digests import Identity, identity_of
 
 ALWAYS = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md")
 WHEN_PRESENT = ("BOOTSTRAP.md", "MEMORY.md", "memory.md")
@@ -41,8 +42,8 @@ CACHED_FILES = 256
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
-FileCache = dict[str, tuple[str, WorkspaceFile]]
-"""Identity and content by path; a content is valid while the file's identity stays the same."""
+FileCache = dict[str, tuple[tuple[str, Identity], WorkspaceFile]]
+"""Where the file is with its identity, and its content, by path; the content is valid while the first stays the same."""
 
 
 def load(
@@ -86,7 +87,7 @@ def _load(root: str, workspace: Path, name: str, cache: FileCache | None) -> Wor
             problem = f"{name} is not a regular file"
         if problem:
             return WorkspaceFile(name=name, path=shown, problem=problem)
-        identity = f"{real}|{about.st_dev}:{about.st_ino}:{about.st_size}:{about.st_mtime_ns}:{about.st_ctime_ns}"
+        identity = real, identity_of(about)
         held = cache.get(shown) if cache else None
         if held is not None and held[0] == identity:
             return held[1]

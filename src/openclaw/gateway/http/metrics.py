@@ -56,6 +56,9 @@ def counters(
 class RunMetrics:
     """Counts runs from their events."""
 
+    kinds = (ToolEnded, RunSettled)
+    """The events it counts."""
+
     def __init__(self) -> None:
         self._ended: Counter[tuple[str, ...]] = Counter()
         self._errors: Counter[tuple[str, ...]] = Counter()

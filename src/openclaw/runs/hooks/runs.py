@@ -68,6 +68,9 @@ MOST_HEARD = 10_000
 class HookFileSubscriber:
     """Reads the events of runs and notifies hooks of messages and compactions, without waiting."""
 
+    kinds = (RunAccepted, CompactionStarted, CompactionEnded, RecordedEvent, RunSettled)
+    """The events it reads."""
+
     def __init__(self, hooks: HookFiles, clock: Clock) -> None:
         self._hooks = hooks
         self._clock = clock
