@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,10 @@ async def spent(nodes: list[Any], server: PostgresServer | None) -> tuple[float,
     connection = await asyncpg.connect(server.url)
     written = float(await connection.fetchval("SELECT pg_current_wal_insert_lsn() - '0/0'")) / 1024
     await connection.close()
-    database = sum(cpu(pid) for pid in (server.pid, *descendants(server.pid)))
+    database = 0.0
+    for pid in (server.pid, *descendants(server.pid)):
+        with suppress(FileNotFoundError, ProcessLookupError):  # our own connection ends about now
+            database += cpu(pid)
     return gateways, database, sum(figure(node, "database_trips_total") for node in nodes), written
 
 

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,8 @@ class ClusterReport(Struct, kw_only=True):
     """Seconds from accepting to the end, of any input."""
     longest_own: float = 0.0
     """The same without the time in which something was wrong."""
+    slowest: str = ""
+    """Which one that was."""
     wrong: list[str] = []
     seconds: float = 0.0
 
@@ -297,8 +300,10 @@ def _check_lengths(inputs: dict[str, Any], report: ClusterReport) -> None:
             wrong += max(0.0, min(fault.ended, ended) - max(fault.began, until))
             until = max(until, fault.ended)
         report.longest = max(report.longest, ended - began)
-        report.longest_own = max(report.longest_own, ended - began - wrong)
-        if ended - began - wrong > OWN_SECONDS:
+        own = ended - began - wrong
+        if own > report.longest_own:
+            report.longest_own, report.slowest = own, f"{name} at {datetime.fromtimestamp(began):%H:%M:%S}"
+        if own > OWN_SECONDS:
             report.wrong.append(f"{name} took {ended - began:.0f} s, of which {wrong:.0f} s are explained")
 
 
@@ -334,7 +339,8 @@ def show(report: ClusterReport) -> str:
         f"accepted {report.accepted}, answered {report.answered}, given up {report.given_up}; "
         f"{report.fires} slots of jobs, {report.sent} messages sent; takeover (median, longest): "
         f"{', '.join(f'{kind} {t[len(t) // 2]:.2f}, {t[-1]:.2f} s' for kind, t in took.items() if t)}; "
-        f"longest run {report.longest:.1f} s, {report.longest_own:.1f} s without what went wrong; "
+        f"longest run {report.longest:.1f} s, {report.longest_own:.1f} s without what went wrong "
+        f"({report.slowest}); "
         f"wrong: {len(report.wrong)} {report.wrong[:20]}"
     )
 

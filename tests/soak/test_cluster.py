@@ -6,6 +6,7 @@ import pytest
 
 from openclaw.testing.postgres import MISSING, postgres_programs
 from tests.soak import cluster
+from tests.soak.cluster_faults import SECONDS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers]
 
@@ -14,6 +15,7 @@ async def test_nothing_is_lost_doubled_or_forked_over_kills(tmp_path: Path, monk
     if postgres_programs() is None:
         pytest.skip(MISSING)
     monkeypatch.setattr(cluster, "OWN_SECONDS", 180.0)
+    monkeypatch.setitem(SECONDS, "disk", 3.0)
     report = await cluster.soak(tmp_path, 3, count=6, others={"database": 1, "disk": 1})
     assert not report.wrong, cluster.show(report)
     assert report.accepted >= 6 and report.count("database") == 1 and report.count("kill") == 3

@@ -22,7 +22,8 @@ from openclaw.protocol.websocket import connect
 from openclaw.version import __version__
 
 log = logging.getLogger("openclaw.cluster")
-RETRY = 0.25
+FIRST_RETRY, RETRY = 0.01, 0.25
+"""Seconds between tries: after a link that worked, and in the end."""
 STEADY = 0.5
 """Seconds after which a link that breaks has worked."""
 REACH_SECONDS = 5.0
@@ -70,6 +71,7 @@ class PeerLinks:
             display_name=self.cluster.me,
             prove=partial(peer_proof, self.cluster.secret),
         )
+        pause = RETRY
         while True:
             tried = self._clock.now()
             try:
@@ -86,9 +88,9 @@ class PeerLinks:
                 log.exception("the link to node %s failed", node.name)
             finally:
                 await self._set(node.id, None)
-            # One that worked is tried again at once: a node that died refuses.
-            if self._clock.now() - tried < STEADY:
-                await self._clock.sleep(RETRY)
+            # One that worked is tried again at once, and then less and less: a node that died soon refuses.
+            pause = FIRST_RETRY if self._clock.now() - tried >= STEADY else min(RETRY, 2 * pause)
+            await self._clock.sleep(pause)
 
     async def _set(self, node: str, client: GatewayClient | None) -> None:
         async with self._changed:
