@@ -394,7 +394,7 @@ class ClusterMember:
 
     async def _tell(self) -> None:
         now, figures = self._clock.now(), dict(self.figures())
-        urgent = {name: figures.get(name) for name in ("approvers", "webhooks")}
+        urgent = {name: figures.get(name) for name in ("approvers", "webhooks", "connected")}
         if self._guest or (now - self._told < FIGURES and urgent == self._urgent):
             return
         self._told, self._urgent = now, urgent
