@@ -77,9 +77,9 @@ class GatewayProcess:
 
     @asynccontextmanager
     async def client(
-        self, *, scopes: tuple[str, ...] = SCOPES, caps: tuple[str, ...] = ()
+        self, *, scopes: tuple[str, ...] = SCOPES, caps: tuple[str, ...] = (), **more: Any
     ) -> AsyncIterator[GatewayClient]:
-        card = ConnectOptions(version="0", platform="test", scopes=scopes, caps=caps, token=self.token)
+        card = ConnectOptions(version="0", platform="test", scopes=scopes, caps=caps, token=self.token, **more)
         scheme = "wss" if self.fingerprint else "ws"
         async with connect(f"{scheme}://127.0.0.1:{self.port}", card, pinned=self.fingerprint) as client:
             yield client

@@ -68,7 +68,7 @@ class AutomationContext(Struct, frozen=True, kw_only=True):
     channels: Live[Mapping[str, ChannelSettings]]
     outbox: Outbox
     platforms: Mapping[tuple[str, str], Platform]
-    """The accounts on channels that are connected now."""
+    """The accounts on channels that some gateway speaks for."""
     environ: Mapping[str, str]
     holds: Callable[[str], bool] = always
     """Whether this gateway does for an agent what starts by itself."""

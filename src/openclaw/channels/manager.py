@@ -81,6 +81,8 @@ class AccountStatus(Struct, kw_only=True):
     last_disconnect_at: int = 0
     last_inbound_at: int = 0
     last_error: str = ""
+    node: str = ""
+    """The gateway that speaks for it, where there are several."""
 
 
 class _Account:
@@ -123,6 +125,7 @@ class ChannelManager:
         typing: TypingNotices,
         streams: ReplyStreams,
         platforms: dict[AccountName, Platform],
+        accounts: dict[AccountName, Platform],
         plugin_channels: Callable[[], Mapping[str, Channel]],
         bus: EventBus,
         clock: Clock,
@@ -144,7 +147,9 @@ class ChannelManager:
         self._menu = menu
         self._clock = clock
         self.platforms = platforms
-        """The accounts we speak for now; the sender, the typing notices and the `message` tool look here too."""
+        """The accounts we speak for now; the sender and the typing notices look here too."""
+        self.accounts = accounts
+        """All that could be connected, also those another process speaks for; the `message` tool looks here."""
         self._accounts: dict[AccountName, _Account] = {}
         media, sections = OutgoingMedia(live.tools, find_file), live.channels
         self._sender = Sender(
@@ -163,6 +168,10 @@ class ChannelManager:
 
     def statuses(self) -> list[AccountStatus]:
         return [account.status for account in self._accounts.values()]
+
+    def held(self) -> list[AccountStatus]:
+        """How those are doing that we speak for."""
+        return [account.status for name, account in self._accounts.items() if name in self.platforms]
 
     async def start(self, name: AccountName) -> None:
         """Connects an account anew, also one that was stopped or has ended."""
@@ -243,7 +252,7 @@ class ChannelManager:
         try:
             source = account.source
             platform = self._connect(source) if isinstance(source, AccountConfig) else PluginChannel(source)
-            self._streams.facts[account.name] = platform.facts
+            self.accounts[account.name] = platform
             while not await self._inbox.lease(*account.name):
                 account.status.leased = False
                 await self._clock.sleep(LEASE_PAUSE)
@@ -260,7 +269,7 @@ class ChannelManager:
             account.status.closed = True
         finally:
             self.platforms.pop(account.name, None)
-            self._streams.facts.pop(account.name, None)
+            self.accounts.pop(account.name, None)
             if platform is not None:
                 await self._sender.let_go(account.name)
                 await platform.close()

@@ -163,7 +163,7 @@ def _file(path: Path) -> str:
 
 
 class MessageService:
-    """Sends, edits, reacts and deletes through the accounts that are connected."""
+    """Sends, edits, reacts and deletes through the accounts that some gateway speaks for."""
 
     def __init__(self, platforms: Mapping[AccountName, Platform], outbox: Outbox, run_hooks: RunHooks) -> None:
         self._platforms = platforms

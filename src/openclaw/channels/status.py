@@ -68,6 +68,7 @@ class AccountReport(Struct, frozen=True, kw_only=True):
             "running": self.running and not (status.stopped or status.closed),
             "connected": status.connected,
             "healthState": self.state,
+            **({"node": status.node} if status.node else {}),
             "reconnectAttempts": status.attempts,
             "lastConnectedAt": status.last_connected_at or None,
             "lastDisconnect": lost,
@@ -99,12 +100,16 @@ class ChannelReports:
         self._plugin_channels = plugin_channels
         self.runs = runs
         """Whether accounts are connected here; inside a command, and in safe mode, only their settings are known."""
+        self.node = ""
+        """The name of this gateway among several."""
+        self.elsewhere: Callable[[], Mapping[AccountName, AccountStatus]] = dict
+        """How the accounts are doing that other gateways speak for."""
 
     async def accounts(
         self, channel: str | None = None, *, probe: bool = False, seconds: float = 10.0
     ) -> list[AccountReport]:
         counts = await self._outbox.counts()
-        statuses = {(each.channel, each.account): each for each in self._manager.statuses()}
+        statuses = self._statuses()
         found = [
             AccountReport(
                 channel=name[0],
@@ -124,6 +129,16 @@ class ChannelReports:
             return found
         probes = await asyncio.gather(*(self._probe((each.channel, each.account), seconds) for each in found))
         return [msgspec.structs.replace(each, probe=said) for each, said in zip(found, probes, strict=True)]
+
+    def _statuses(self) -> dict[AccountName, AccountStatus]:
+        found = {(each.channel, each.account): each for each in self._manager.statuses()}
+        for name in found.keys() & self._manager.platforms.keys():
+            found[name] = msgspec.structs.replace(found[name], node=self.node)
+        for name, status in self.elsewhere().items():
+            own = found.get(name)
+            if own is None or not (own.leased or own.stopped or own.closed):
+                found[name] = status
+        return found
 
     def _known(self) -> Iterator[tuple[AccountName, ChannelSettings, bool, str, str]]:
         loaded = self._live.current
@@ -211,7 +226,8 @@ def render(account: AccountReport) -> str:
         "held": account.counts.held,
         "possibly doubled": account.counts.doubled,
     }
-    told = [account.state, *(f"{count} {what}" for what, count in counts.items() if count)]
+    on = f" on {account.status.node}" if account.status.node else ""
+    told = [account.state + on, *(f"{count} {what}" for what, count in counts.items() if count)]
     if account.status.last_error and not account.status.connected and not account.status.stopped:
         told.append(account.status.last_error)
     return f"{name}{where}: {', '.join(told)}"

@@ -235,16 +235,17 @@ class ReplyStreams:
         publisher: RunPublisher,
         clock: Clock,
         live: LiveConfig,
+        accounts: Mapping[tuple[str, str], Platform] | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
+        """`platforms` are the accounts we speak for, `accounts` also those another process speaks for."""
         self._outbox = outbox
         self._platforms = platforms
+        self._accounts = platforms if accounts is None else accounts
         self._publisher = publisher
         self._clock = clock
         self._live = live
         self._random = jitter
-        self.facts: dict[tuple[str, str], ChannelFacts] = {}
-        """What every account can do that is configured, also while another process speaks for it."""
         self._replies: dict[str, LiveReply] = {}
         self._stirred = asyncio.Event()
         self._sweeps = True
@@ -334,17 +335,15 @@ class ReplyStreams:
         return self._live.config.agents.defaults.compaction.notify_user and reply.request.compact is None
 
     def _choose_mode(self, reply: LiveReply) -> None:
-        name = (reply.to.channel, reply.to.account)
-        platform = self._platforms.get(name)
-        facts = platform.facts if platform is not None else self.facts.get(name)
-        if reply.mode is not None or facts is None:
+        platform = self._accounts.get((reply.to.channel, reply.to.account))
+        if reply.mode is not None or platform is None:
             return
         config = self._live.config
         section = config.channels.get(reply.to.channel)
         own = section.of(reply.to.account) if section is not None else ChannelSettings()
         defaults = config.agents.defaults
-        reply.mode = "off" if own.ONE_ANSWER else stream_mode(facts, own.streaming, defaults)
-        reply.limit = own.limit(facts.limit)
+        reply.mode = "off" if own.ONE_ANSWER else stream_mode(platform.facts, own.streaming, defaults)
+        reply.limit = own.limit(platform.facts.limit)
         if reply.mode == "messages" and not reply.node:
             at_end = defaults.block_streaming_break == "message_end"
             chunk = defaults.block_streaming_chunk

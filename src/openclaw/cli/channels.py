@@ -299,7 +299,8 @@ def _accounts(status: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 def _status_line(label: str, account: Mapping[str, Any]) -> str:
     """One line: Telegram (work): connected, this is @claw_bot; heard 2 min ago, sent 1 min ago; 1 held."""
     where = "" if account["accountId"] == "default" else f" ({account['accountId']})"
-    told, probe, now, outbox = [account["healthState"]], account.get("probe"), time.time(), account["outbox"]
+    on = f" on {account['node']}" if account.get("node") else ""
+    told, probe, now, outbox = [account["healthState"] + on], account.get("probe"), time.time(), account["outbox"]
     if probe is not None and probe["ok"]:
         told.append(f"the platform says {probe.get('name') or probe.get('id')}")
     times = (("heard", account["lastInboundAt"]), ("sent", account["lastOutboundAt"]))

@@ -127,8 +127,8 @@ class App:
             environment, self.audit, agents=live.agents, models=live.models, auth=live.auth, variables=live.variables
         )
         self.open_provider = open_provider or self._providers
-        self.platforms: dict[tuple[str, str], Platform] = {}
-        """The accounts on channels that we speak for now, by channel and account."""
+        self.accounts: dict[tuple[str, str], Platform] = {}
+        """The accounts on channels that we or another gateway speak for; what is in the outbox for them is sent."""
         self.routes = self._build_routes(approver)
         self.machine_tools = MachineTools(
             live, state, clock, self.sandboxes, self.workspaces, approver, self.memories, plugins, self.routes.look_at
@@ -183,7 +183,7 @@ class App:
             approver=approver,
             settled=self._settled,
             audit=self.audit,
-            platforms=self.platforms,
+            platforms=self.accounts,
             clock=self.clock,
         )
 

@@ -13,6 +13,7 @@ from openclaw.agent.settings import default_agent
 from openclaw.automation.cron import rpc
 from openclaw.budget import rpc as budget_rpc
 from openclaw.channels import rpc as channels_rpc
+from openclaw.channels.accounts import AccountName
 from openclaw.channels.approvals import ChannelApprovals
 from openclaw.channels.history import GroupHistory
 from openclaw.channels.inbound import InboundHandler
@@ -27,6 +28,7 @@ from openclaw.config import model_setup
 from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
 from openclaw.config.settings import RateLimitSettings
+from openclaw.core.channel import Platform
 from openclaw.core.clock import millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
@@ -125,11 +127,11 @@ class ChannelParts:
     ) -> None:
         runs, sessions, toolset = services.runs, services.sessions, services.toolset
         live, bus, clock = app.live, app.bus, launch.clock
-        platforms = services.platforms
+        platforms: dict[AccountName, Platform] = {}  # those this gateway speaks for
         typing = TypingNotices(platforms, services.publish, clock, live.agents)
-        streams = ReplyStreams(services.outbox, platforms, services.publish, clock, live)
+        streams = ReplyStreams(services.outbox, platforms, services.publish, clock, live, app.accounts)
         self.approvals = ChannelApprovals(
-            questions, services.inbox, services.outbox, platforms, bus, live, clock, can_answer
+            questions, services.inbox, services.outbox, app.accounts, bus, live, clock, can_answer
         )
         self.approved = ApprovedCalls(
             questions,
@@ -175,6 +177,7 @@ class ChannelParts:
             typing,
             streams,
             platforms,
+            app.accounts,
             app.plugins.channels,
             bus,
             clock,
@@ -246,7 +249,8 @@ class ClientApi:
         groups = chain(self._run_methods(projection, commands, queue), self._other_methods(editor, questions))
         for method in chain.from_iterable(groups):
             own_methods.add(method)
-        webhooks = cluster.webhooks(self.channels) if cluster else self.channels
+        shown = (self.channels, self.reports, self._presence, self.connections)
+        webhooks = cluster.webhooks(*shown) if cluster else self.channels
         for method in cluster.methods(self._methods) if cluster else ():
             own_methods.add(method)
         self.routes: list[BaseRoute] = []

@@ -51,6 +51,10 @@ class Presence:
     """The presence list: the gateway itself and its clients; short-lived ones are not listed."""
 
     def __init__(self, clock: Clock) -> None:
+        self.node = ""
+        """The name of this gateway among several."""
+        self._elsewhere: dict[str, Sequence[dict[str, Any]]] = {}
+        """What the others have in their lists."""
         self._clock = clock
         self._rows: dict[str, dict[str, Any]] = {}
         self._gone: list[dict[str, Any]] = []
@@ -66,8 +70,19 @@ class Presence:
         }
 
     def list(self) -> "list[dict[str, Any]]":
-        own = {"ts": millis(self._clock), **self._own}
-        return [own, *self._rows.values(), *self._gone]
+        return [*self.here(), *(row for rows in self._elsewhere.values() for row in rows)]
+
+    def here(self) -> Sequence[dict[str, Any]]:
+        """This gateway and its clients."""
+        rows = ({"ts": millis(self._clock), **self._own}, *self._rows.values(), *self._gone)
+        return [{**row, **({"node": self.node} if self.node else {})} for row in rows]
+
+    def set_elsewhere(self, node: str, rows: Sequence[dict[str, Any]]) -> None:
+        """Takes the list of another gateway, which is empty when that is gone."""
+        self._elsewhere[node] = rows
+        if not rows:
+            del self._elsewhere[node]
+        self.version += 1
 
     def joined(self, caller: Caller) -> bool:
         """Adds a client; whether the list changed."""
@@ -271,10 +286,15 @@ class Connections:
                 with suppress(Disconnected):  # the task that reads this socket notices, and unregisters the client
                     transport.post(messages)
 
-    def _announce(self, changed: bool) -> None:
+    def hear_presence(self, node: str, rows: Sequence[dict[str, Any]]) -> None:
+        """Takes the presence list of another gateway, and tells the clients of this one."""
+        self._presence.set_elsewhere(node, rows)
+        self._announce(True, here=False)
+
+    def _announce(self, changed: bool, *, here: bool = True) -> None:
         if changed:
             version = StateVersion(presence=self._presence.version, health=1)
-            self._bus.publish("presence", {"presence": self._presence.list()}, state_version=version)
+            self._bus.publish("presence", {"presence": self._presence.list()}, state_version=version, here=here)
 
 
 # Serving one client: handshake, then requests and answers, until one side leaves.

@@ -159,7 +159,7 @@ def system_methods(
                 "recent": listed[:10],
                 "byAgent": [{"agentId": agent, "count": counts[agent]} for agent in agents],
             },
-            "running": services.runs.busy,
+            "running": services.runs.running,
             "uptimeMs": sessions.now - started_at,
             "processMemory": {"rssBytes": resident()},
         }
@@ -245,7 +245,7 @@ async def snapshot(app: App, services: Services, channels: ChannelReports, *, pr
         "defaultAgentId": default_agent(agents),
         "agents": [{"agentId": agent, "isDefault": place == 0} for place, agent in enumerate(agent_ids(agents))],
         "sessions": {"path": str(app.home.state / "agents"), "count": len(rows), "recent": recent},
-        "running": services.runs.busy,
+        "running": services.runs.running,
     }
 
 

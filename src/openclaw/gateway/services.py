@@ -11,14 +11,12 @@ from msgspec import Struct
 
 from openclaw.automation.context import AutomationContext, always
 from openclaw.automation.service import Automation, build_automation
-from openclaw.channels.accounts import AccountName
 from openclaw.channels.media.voice import VoiceNotes
 from openclaw.channels.messages import Attachments, MessageService
 from openclaw.channels.tools import MessageTool
 from openclaw.config.schema import Config
 from openclaw.config.tools import ConfigTool
 from openclaw.config.update import installation_update
-from openclaw.core.channel import Platform
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Tool
@@ -105,8 +103,8 @@ class GatewayTools:
             prefer=lifecycle.prefer,
             discard=self._discard,
             archive=self._archive,
-            target=DeliveryTargets(app.run_hooks.hooks, app.audit, outbox.routes, app.platforms).of,
-            threads=ChildThreads(app.platforms, inbox, outbox.routes, app.index, roster, live.session),
+            target=DeliveryTargets(app.run_hooks.hooks, app.audit, outbox.routes, app.accounts).of,
+            threads=ChildThreads(app.accounts, inbox, outbox.routes, app.index, roster, live.session),
             notes=ProgressNotes(publish, app.system_events, app.clock),
         )
         self.refresh = roster.refresh
@@ -203,8 +201,6 @@ class Services(Struct, frozen=True, kw_only=True):
 
     inbox: Inbox
     outbox: Outbox
-    platforms: dict[AccountName, Platform]
-    """The accounts on channels that this gateway speaks for now."""
     lanes: Lanes
     publish: RunPublisher
     runs: RunService
@@ -234,7 +230,7 @@ def build_services(
     cluster: "ClusterService | None" = None,
 ) -> Services:
     """Builds the services around `app`; `subscribers` hear what runs say, `restart` starts the gateway anew."""
-    live, clock, bus, platforms = app.live, app.clock, app.bus, app.platforms
+    live, clock, bus = app.live, app.clock, app.bus
     publish = RunPublisher(*subscribers)
     policy = SendPolicy(app.lifecycle, live.session)
     inbox = (cluster.inbox if cluster else Inbox)(app.db, clock)
@@ -267,13 +263,13 @@ def build_services(
     )
     holds = cluster.member.holds if cluster else always
     automation = _build_automation(app, runs, sessions, outbox, holds)
-    messages = MessageService(platforms, outbox, app.run_hooks)
+    messages = MessageService(app.accounts, outbox, app.run_hooks)
     voices = VoiceNotes(
         Speech(live.tts, live.models, live.variables, app.home.state / "media" / "voice"),
         Transcriber(live.tools, live.models, live.variables),
         messages,
         inbox,
-        platforms,
+        app.accounts,
     )
     tools = GatewayTools(
         app,
@@ -295,7 +291,6 @@ def build_services(
     return Services(
         inbox=inbox,
         outbox=outbox,
-        platforms=platforms,
         lanes=lanes,
         publish=publish,
         runs=runs,
@@ -348,7 +343,7 @@ def _build_automation(
             commands_settings=live.commands,
             channels=live.channels,
             outbox=outbox,
-            platforms=app.platforms,
+            platforms=app.accounts,
             environ=app.environment.environ,
             holds=holds,
         )

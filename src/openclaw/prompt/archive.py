@@ -141,8 +141,8 @@ class PromptArchive:
     async def recent(self, limit: int = 20, session_key: str | None = None) -> list[tuple[str, str, int]]:
         """Run, session and time of the latest prompts, of one session or of all."""
         rows = await self._db.read(
-            "SELECT run_id, session_key, created_at FROM prompts WHERE :key IS NULL OR session_key = :key "
-            "ORDER BY created_at DESC, run_id LIMIT :limit",
+            "SELECT run_id, session_key, created_at FROM prompts "
+            "WHERE CAST(:key AS TEXT) IS NULL OR session_key = :key ORDER BY created_at DESC, run_id LIMIT :limit",
             {"limit": limit, "key": session_key},
         )
         return [(row["run_id"], row["session_key"], row["created_at"]) for row in rows]

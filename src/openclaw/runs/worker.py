@@ -303,6 +303,11 @@ class RunService:
     def busy(self) -> int:
         return sum(session.active is not None for session in self._sessions.values())
 
+    @property
+    def running(self) -> int:
+        """How many conversations are worked on, here and on other nodes."""
+        return self.busy
+
     async def drain(self, budget: float) -> int:
         """Accepts nothing more, waits for what runs, parks it after `budget` seconds; gives how many were parked."""
         self._draining = True

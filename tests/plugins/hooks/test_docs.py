@@ -375,7 +375,7 @@ async def subagent_delivery_target(home: TemporaryHome, code: str) -> None:
     boss = ScriptedModel(calls("sessions_spawn", task="alpha"), says("ok"), says("It said A."))
     async with house(home, Cast(please=boss, alpha=ScriptedModel(says("A")))) as it:
         plug(it.app, code)
-        it.app.platforms["slate", "default"] = Slate()
+        it.app.accounts["slate", "default"] = Slate()
         await it.say("r1", "please")
         await it.until(lambda: boss.left == 0)
         accepted = [each.event for each in it.events if each.run_id.startswith("announce:")]

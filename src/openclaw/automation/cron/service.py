@@ -44,6 +44,7 @@ from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
 from openclaw.security.sandboxes.service import prune
+from openclaw.storage.locks import shared_homes
 from openclaw.tools.web_guard import AddressRules
 
 WEBHOOK_SECONDS = 15.0
@@ -265,12 +266,11 @@ class Scheduler:
 
     async def status(self) -> dict[str, Any]:
         path = str(self.context.home.state / "state" / "openclaw-py.sqlite")
+        shared = self.context.home.state in shared_homes
         return {
             "enabled": self.firing and self.context.cron_settings.current.enabled,
             "triggersEnabled": False,
-            "storePath": path,
-            "storage": "sqlite",
-            "sqlitePath": path,
+            **({"storage": "postgresql"} if shared else {"storePath": path, "storage": "sqlite", "sqlitePath": path}),
             "jobs": await self.store.count(),
             "nextWakeAtMs": await self.store.next_wake(),
         }

@@ -466,7 +466,7 @@ class ClusterMember:
 
     async def _tell(self) -> None:
         now, figures = self._clock.now(), {**self.figures(), "trouble": self.trouble}
-        urgent = {name: figures.get(name) for name in ("approvers", "webhooks", "trouble")}
+        urgent = {name: figures.get(name) for name in ("approvers", "webhooks", "connected", "trouble")}
         if self._guest or (now - self._told < FIGURES and urgent == self._urgent):
             return
         self._told, self._urgent = now, urgent

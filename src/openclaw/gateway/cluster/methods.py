@@ -4,13 +4,14 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, structs
 
 from openclaw.core.channel import ChannelWebhook, WebhookEntry
-from openclaw.core.errors import Unavailable
+from openclaw.core.errors import OpenClawError, Unavailable
 from openclaw.core.keys import parse_session_key
 from openclaw.gateway.cluster.approvals import ClusterApprovals
 from openclaw.gateway.cluster.member import ClusterMember
@@ -26,14 +27,16 @@ from openclaw.runs.subagents import SubagentService
 
 ABOUT_AGENTS = frozenset(
     """
-    agent chat.abort chat.history chat.inject chat.send chat.startup heartbeats.status memory.explain memory.forget
-    memory.index memory.notes.get memory.notes.lines memory.notes.list memory.notes.set memory.reset memory.search
-    memory.status prompt.preview sessions.abort sessions.compact sessions.create sessions.delete sessions.describe
-    sessions.get sessions.patch sessions.reset sessions.rewind sessions.send tools.call tools.effective tools.invoke
-    wake
+    agent agents.files.get agents.files.history agents.files.list agents.files.set agents.files.version chat.abort
+    chat.history chat.inject chat.send chat.startup memory.explain memory.forget memory.index memory.notes.get
+    memory.notes.lines memory.notes.list memory.notes.set memory.reset memory.search memory.status prompt.preview
+    sessions.abort sessions.compact sessions.create sessions.delete sessions.describe sessions.get sessions.patch
+    sessions.reset sessions.rewind sessions.send tools.call tools.effective tools.invoke wake
     """.split()
 )
 """Methods that need the agent's sessions, workspace, memory or processes; all others any node answers by itself."""
+ON_ALL = frozenset(("channels.start", "channels.stop", "set-heartbeats"))
+"""Methods that hold for every node: an account that only one of them stops is taken by the next."""
 LONGEST = 20.0
 """Seconds for which a request waits for an agent that is between two nodes."""
 PAUSE = 0.1
@@ -111,6 +114,8 @@ class ForwardingMethods:
 
     def find(self, name: str) -> RpcMethod | None:
         method = self._local.find(name)
+        if method is not None and name in ON_ALL:
+            return structs.replace(method, handler=partial(self._do_on_all, method))
         if method is None or name not in ABOUT_AGENTS:
             return method
 
@@ -120,6 +125,21 @@ class ForwardingMethods:
                     yield answer
 
         return structs.replace(method, handler=forward)
+
+    async def _do_on_all(self, method: RpcMethod, params: Any, caller: Caller) -> Any:
+        """Does it here and on every other node; gives the answer of this one."""
+        made: Any = method.handler(params, caller)
+        answer = await made
+        told = {"method": method.name, "params": params, "caller": caller}
+        others = [node for node in self._cluster.nodes.values() if node.address and node.id != self._cluster.me]
+        calls = [self._links.call(node.id, "cluster.call", told) for node in others]
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        missing = [node.name for node, said in zip(others, found, strict=True) if isinstance(said, OpenClawError)]
+        if missing:
+            raise Unavailable(f"it is done, but not on {', '.join(missing)}: do it again in a moment", retry_after=1.0)
+        for bug in (said for said in found if isinstance(said, BaseException)):
+            raise bug
+        return answer
 
     async def _carry_out(self, method: RpcMethod, params: Any, caller: Caller) -> AsyncGenerator[Any, None]:
         deadline = time.monotonic() + LONGEST

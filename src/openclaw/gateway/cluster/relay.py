@@ -6,7 +6,7 @@ link is down is missed as by a client that was away; what counts is in the datab
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any, get_args
 
 import msgspec
@@ -21,7 +21,8 @@ from openclaw.runs.reply import TextShaped, ThoughtShaped
 MOST_WAITING = 20_000
 MOST_TOGETHER = 200
 EVENTS = "cluster.events"
-UNHEARD = frozenset(("tick", "presence", "health", "shutdown", "config.changed", "plugins.changed"))
+PRESENCE = "presence"
+UNHEARD = frozenset(("tick", "health", "shutdown", "config.changed", "plugins.changed"))
 """What is about one node only."""
 
 
@@ -92,7 +93,9 @@ class EventRelay:
         self._heard = heard
         self._listeners: set[_Waiting] = set()
         self.sent = self.received = self.missed = 0
-        self.on_notice: Callable[[RelayedNotice], None] = lambda notice: None
+        self.on_notice: Callable[[str, RelayedNotice], None] = lambda node, notice: None
+        self.presence: Callable[[], Sequence[dict[str, Any]]] = list
+        """This gateway and its clients."""
         self.on_link: Callable[[], None] = lambda: None
         self.on_loss: Callable[[str], None] = lambda node: None
         """Called when a node is not heard any more: what it says from now on is missed."""
@@ -119,15 +122,20 @@ class EventRelay:
                 for event in await listener.some(MOST_TOGETHER):
                     if event.relay and event.event not in UNHEARD:
                         notice = RelayedNotice(event=event.event, payload=event.payload, session_key=event.session_key)
+                        if event.event == PRESENCE:  # clients are told of all nodes, nodes of our own clients
+                            notice = self._present()
                         for queue in self._listeners:
                             self._put(queue, notice)
+
+    def _present(self) -> RelayedNotice:
+        return RelayedNotice(event=PRESENCE, payload=self.presence())
 
     async def stream(self) -> AsyncGenerator[Any, None]:
         """The answer to `cluster.events`: everything from now on, what came together in one answer."""
         queue: _Waiting = asyncio.Queue(MOST_WAITING)
         self._listeners.add(queue)
         try:
-            yield RelayedBatch()
+            yield RelayedBatch((self._present(),))
             while True:
                 items = [await queue.get()]
                 while len(items) < MOST_TOGETHER and not queue.empty():
@@ -146,19 +154,21 @@ class EventRelay:
     async def hear(self, client: GatewayClient, node: str) -> None:
         """Publishes here what another node tells, until the link breaks."""
         async with contextlib.aclosing(client.answers(EVENTS)) as answers:
+            linked = False
             try:
                 async for answer in answers:
                     batch = msgspec.convert(answer, RelayedBatch)
                     if batch.ended:
                         return
-                    if not batch.events:  # it is sent first
+                    if not linked:
+                        linked = True
                         self.on_link()
                     for each in batch.events:
                         self.received += 1
                         if isinstance(each, RelayedRun):
                             self._heard(each.decode(node))
                         else:
-                            self.on_notice(each)
+                            self.on_notice(node, each)
             finally:
                 self.on_loss(node)
 

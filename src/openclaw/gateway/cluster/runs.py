@@ -12,8 +12,9 @@ from msgspec import structs
 
 from openclaw.core.clock import millis
 from openclaw.core.errors import StateError
-from openclaw.core.keys import SessionKey
+from openclaw.core.keys import SessionKey, parse_session_key
 from openclaw.gateway.cluster.member import INPUTS, ClusterMember
+from openclaw.runs.events import RunSettled
 from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome
 from openclaw.runs.queue import QueuedRun, QueueRules
 from openclaw.runs.request import ResumedRun, RunRequest, Submission, repeated_submission
@@ -97,6 +98,8 @@ class ClusterRuns(RunService):
         self._ended: dict[str, asyncio.Event] = {}
         self._elsewhere: dict[SessionKey, dict[str, None]] = {}
         """Runs of other nodes that go on, as far as we heard."""
+        self._noted: list[tuple[SessionKey, str, bool]] | None = None
+        """What is heard of them while they are read."""
 
     @property
     def _inbox(self) -> ClusterInbox:
@@ -147,6 +150,9 @@ class ClusterRuns(RunService):
                 if entry.attempts or entry.owner:
                     taken = await self._take_up(entry)
                     log.info("took up the run %s: %s", entry.run_id, taken.given_up or "goes on here")
+                    if taken.given_up and (ended := await self._inbox.get(entry.run_id)) and ended.outcome:
+                        # Clients of other nodes have seen it begin.
+                        self._say(entry.run_id, parse_session_key(entry.session_key), RunSettled(ended.outcome))
                 else:
                     await self._begin(entry, rules)
                 if entry.run_id in self._ended:
@@ -224,6 +230,8 @@ class ClusterRuns(RunService):
 
     def note(self, key: SessionKey, run_id: str, *, going: bool) -> None:
         """A run began or ended on another node."""
+        if self._noted is not None:
+            self._noted.append((key, run_id, going))
         runs = self._elsewhere.setdefault(key, {})
         if going:
             runs[run_id] = None
@@ -233,6 +241,28 @@ class ClusterRuns(RunService):
             del self._elsewhere[key]
         if run_id in self._ended:
             self._ended[run_id].set()
+
+    async def look_elsewhere(self) -> None:
+        """Reads which runs go on elsewhere: what was said of them while there was no link is not known."""
+        noted: list[tuple[SessionKey, str, bool]] = []
+        self._noted = noted
+        try:
+            rows = await self.cluster.db.read(
+                "SELECT run_id, session_key FROM inputs WHERE state IN ('queued', 'running') "
+                "AND owner <> '' AND owner <> :me",
+                {"me": self.cluster.me},
+            )
+        finally:
+            self._noted = None
+        self._elsewhere = {}
+        for row in rows:
+            self.note(parse_session_key(row["session_key"]), row["run_id"], going=True)
+        for key, run_id, going in noted:
+            self.note(key, run_id, going=going)
+
+    @property
+    def running(self) -> int:
+        return self.busy + len(self._elsewhere)
 
     def active(self, key: SessionKey) -> tuple[str, ...]:
         if key in self._sessions or self.cluster.holds(key.agent):

@@ -8,9 +8,12 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from openclaw.agent.settings import agent_ids
-from openclaw.channels.manager import ChannelManager
+from openclaw.channels.accounts import AccountName
+from openclaw.channels.manager import AccountStatus, ChannelManager
+from openclaw.channels.status import ChannelReports
 from openclaw.core.channel import ChannelWebhook, ChannelWebhookAnswer, WebhookEntry
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
@@ -21,8 +24,9 @@ from openclaw.gateway.cluster.disk import disk_trouble
 from openclaw.gateway.cluster.member import MOVING, ClusterMember
 from openclaw.gateway.cluster.methods import ForwardingMethods, cluster_methods, peer_methods
 from openclaw.gateway.cluster.peers import PeerLinks
-from openclaw.gateway.cluster.relay import EventRelay, RelayedNotice
+from openclaw.gateway.cluster.relay import PRESENCE, EventRelay, RelayedNotice
 from openclaw.gateway.cluster.runs import ClusterInbox, ClusterRuns
+from openclaw.gateway.connections import Connections, Presence
 from openclaw.gateway.exposure import outside_address
 from openclaw.gateway.http import metrics
 from openclaw.gateway.launch import Control, GatewayLaunch
@@ -81,6 +85,7 @@ class ClusterService:
         self._bus = bus
         self._clock = clock
         self._asked = asyncio.Event()
+        self._relinked = asyncio.Event()
         self.approvers: Callable[[], bool] = lambda: False
         """Whether a client of this node can answer questions."""
 
@@ -100,15 +105,20 @@ class ClusterService:
         runs.prepare = services.tools.refresh
         questions.ask = self.links.call
         self.relay.on_notice = self._hear_notice
-        self.relay.on_link = self._asked.set
+        self.relay.on_link = self._link_node
         self.relay.on_loss = self._lose_node
 
     def forwarding(self, local: FindsMethods) -> ForwardingMethods:
         return ForwardingMethods(local, self.member, self.links, self._agent_of)
 
-    def webhooks(self, channels: ChannelManager) -> WebhookEntry:
-        """Where calls of platforms come in, for the accounts of all nodes."""
-        self._channels = channels
+    def webhooks(
+        self, channels: ChannelManager, reports: ChannelReports, presence: Presence, connections: Connections
+    ) -> WebhookEntry:
+        """Where calls of platforms come in, for the accounts of all nodes; what clients are shown speaks of all."""
+        self._channels, self._connections = channels, connections
+        presence.node = reports.node = self.member.name
+        reports.elsewhere = self._accounts
+        self.relay.presence = presence.here
         return ClusterWebhooks(channels, self.member, self.links)
 
     def methods(self, local: FindsMethods) -> list[RpcMethod]:
@@ -123,6 +133,7 @@ class ClusterService:
         yield "cluster links", self.links.keep
         yield "cluster events", self.relay.keep
         yield "cluster approvals", self._follow_approvals
+        yield "cluster runs", self._follow_runs
         yield "cluster routes", self._follow_routes
         yield "cluster fence", partial(self._watch, launch.control)
         if launch.server is not None:
@@ -175,10 +186,21 @@ class ClusterService:
             case RunSettled():
                 self._runs.note(told.key, told.run_id, going=False)
 
+    def _link_node(self) -> None:
+        self._asked.set()
+        self._relinked.set()
+
     def _lose_node(self, node: str) -> None:
         self._channels.lose_node(node)
+        self._connections.hear_presence(node, [])
+        self._relinked.set()
 
-    def _hear_notice(self, notice: RelayedNotice) -> None:
+    def _hear_notice(self, node: str, notice: RelayedNotice) -> None:
+        if notice.event == PRESENCE:
+            self._connections.hear_presence(node, notice.payload)
+            return
+        if notice.event == "heartbeat":
+            self._services.automation.heartbeats.last = notice.payload
         # A question is shown once it is read: also one that was asked before there was a link.
         if notice.event.startswith("exec.approval."):
             self._asked.set()
@@ -190,6 +212,12 @@ class ClusterService:
         async with self.member.db.listen(ROUTES) as heard:
             async for _ in heard:
                 self._services.outbox.routes.reload()
+
+    async def _follow_runs(self) -> None:
+        while True:
+            await self._relinked.wait()
+            self._relinked.clear()
+            await self._runs.look_elsewhere()
 
     async def _follow_approvals(self) -> None:
         while True:
@@ -218,12 +246,24 @@ class ClusterService:
         others = (msgspec.json.decode(node.figures) for node in self.member.nodes.values() if node.id != self.member.me)
         return self.approvers() or any(figures.get("approvers") for figures in others)
 
+    def _accounts(self) -> dict[AccountName, AccountStatus]:
+        """The accounts that other nodes speak for, as they told last."""
+        found = {}
+        for node in self.member.nodes.values():
+            told = msgspec.json.decode(node.figures).get("accounts", ()) if node.id != self.member.me else ()
+            for status in msgspec.convert(told, list[AccountStatus]):
+                found[status.channel, status.account] = structs.replace(status, node=node.name)
+        return found
+
     def _figures(self) -> dict[str, Any]:
+        accounts = self._channels.held()
         return {
             "agents": len(self.member.held()),
             "runs": self._runs.busy,
             "approvers": self.approvers(),
             "webhooks": sorted(self._channels.webhook_paths()),
+            "accounts": msgspec.to_builtins(accounts),
+            "connected": sorted(f"{each.channel}:{each.account}" for each in accounts if each.connected),
             "cpuSeconds": round(time.process_time(), 1),
             "trips": self.member.db.trips,
         }
