@@ -10,8 +10,8 @@ from openclaw.gateway.cluster.disk import ROOM, disk_trouble
 from openclaw.protocol.connect_request import CallFailed
 from openclaw.testing import says
 from openclaw.testing.server import MockModelServer
-from tests.gateway.cluster.nodes import Node
-from tests.gateway.cluster.test_nodes import AGENTS, agent_on, ask, history, holders, said, settings, until_spread
+from tests.gateway.cluster.nodes import AGENTS, Node, agent_on, holders, settings, until_spread
+from tests.gateway.cluster.test_nodes import ask, history, said
 from tests.soak.cluster_faults import Disk
 
 LONG = "hello " * 4_000
