@@ -132,7 +132,7 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", bare)
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=16_384)
 def _expanded(word: str) -> str:
     if _IS_DENSE.match(word):
         return " ".join((*word, *_pairs(word)))
