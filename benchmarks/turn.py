@@ -86,8 +86,12 @@ async def first_turns(source: str, rounds: int) -> None:
         print(f"first turn, {name:<24} {statistics.median(took):6.1f} ms (best {min(took):.1f})")
 
 
+SETTLED = 2.0
+"""Seconds until the files of a new home count as settled: in the first, each turn reads all of them again."""
+
+
 async def one_session(source: str, quick: bool) -> None:
-    async with gateway(source) as one:
+    async with gateway(source, SETTLED) as one:
         await one.turns(["warm"], 5)
         for start, end in ((0, 10), (40, 50), (190, 200)) if not quick else ((0, 10), (40, 50)):
             if start:
@@ -99,7 +103,7 @@ async def one_session(source: str, quick: bool) -> None:
 
 
 async def many_sessions(source: str, quick: bool) -> None:
-    async with gateway(source) as one:
+    async with gateway(source, SETTLED) as one:
         for count in (32, 128) if not quick else (32,):
             names = [f"of{count}-{number}" for number in range(count)]
             await one.turns(names, 2)
@@ -110,7 +114,7 @@ async def many_sessions(source: str, quick: bool) -> None:
 
 
 async def reads(source: str, quick: bool) -> None:
-    async with gateway(source) as one:
+    async with gateway(source, SETTLED) as one:
         await one.turns(["warm"], 3, READS)
         done: list[Turn] = []
         used = 0.0

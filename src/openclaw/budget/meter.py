@@ -6,7 +6,7 @@ Also records failover: credentials that need a cooldown, and models that did not
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, tzinfo
-from functools import partial
+from functools import lru_cache, partial
 
 from msgspec import Struct, structs
 
@@ -198,9 +198,8 @@ def price_of(model: Model) -> Price | None:
 
 def size_of(request: ModelRequest) -> Size:
     """Measures a request."""
-    chars = len(request.system.text.encode(errors="replace")) + sum(
-        len(tool.name) + len(tool.description) + len(tool.schema) for tool in request.tools
-    )
+    chars = _stable_bytes(request.system.stable) + len(request.system.dynamic.encode(errors="replace"))
+    chars += sum(len(tool.name) + len(tool.description) + len(tool.schema) for tool in request.tools)
     said = grow(_Extent, request.messages)
     return Size(
         text_bytes=chars + said.chars,
@@ -208,6 +207,12 @@ def size_of(request: ModelRequest) -> Size:
         output_limit=request.max_tokens or request.model.max_tokens,
         window=request.model.context_window,
     )
+
+
+@lru_cache(maxsize=8)
+def _stable_bytes(text: str) -> int:
+    """The size of the stable part of a prompt, which is mostly that of the last call."""
+    return len(text.encode(errors="replace"))
 
 
 class _Extent(Struct):

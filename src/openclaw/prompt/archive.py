@@ -70,6 +70,8 @@ class PromptArchive:
         """Hashes known to be in the database; most sections of a prompt were sent before."""
         self._reports: dict[str, PromptReport] = {}
         """Those of the latest runs: each is asked for once, when its run ends."""
+        self._shared: tuple[PromptReport, str] | None = None
+        """The content of the last report that others may share, and how it is encoded; mostly that of the next too."""
 
     async def keep(self, run_id: str, session_key: str, now: int, prompt: Prompt, report: PromptReport) -> None:
         """Stores the prompt of a run."""
@@ -78,7 +80,9 @@ class PromptArchive:
         row: PromptReport | _Dated = report
         if not report.changes:  # `witnessed` searches the report column, so a report with changes is stored whole
             plain = structs.replace(report, generated_at=0, session_id="", session_key="")
-            parts.append(msgspec.json.encode(plain).decode())
+            if self._shared is None or self._shared[0] != plain:
+                self._shared = (plain, msgspec.json.encode(plain).decode())
+            parts.append(self._shared[1])
             row = _Dated(report.generated_at, report.session_id, report.session_key, _digest(parts[-1]))
         told = msgspec.json.encode(row).decode()
         texts = {digest: text for text in parts if (digest := _digest(text)) not in self._stored}

@@ -43,7 +43,7 @@ _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFO
 
 
 FileCache = dict[str, tuple[tuple[str, Identity], WorkspaceFile]]
-"""By path: where the file is with its identity, and its content, which is valid while the first stays the same."""
+"""By path: where the file is and its identity, and its content, which is valid while both stay the same."""
 
 
 def load(

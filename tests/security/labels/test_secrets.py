@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.secret import REDACTED, Secret, is_secret_path
-from openclaw.security.redaction import Redactor, redact_found, secret_variables
+from openclaw.security.redaction import Redactor, redact_credentials, redact_found, secret_variables
 from openclaw.testing import ScriptedApprover, ScriptedModel, TemporaryHome, ask, calls, says
 from tests.security.labels.world import world
 
@@ -49,6 +49,21 @@ def test_files_that_only_sound_like_it_are_not(name: str) -> None:
 )
 def test_what_certainly_is_a_credential_is_blotted_out(text: str) -> None:
     assert KEY not in redact_found(text) and REDACTED in redact_found(text)
+
+
+SHAPED = f"""
+sk-{KEY} sk_live_{KEY} pk-{KEY} pk_test_{KEY} rk-{KEY} rk_live_{KEY} glpat-{KEY} npm_{KEY} hf_{KEY} gsk_{KEY} xai-{KEY}
+pplx-{KEY} r8_{KEY} pypi-{KEY}{KEY} xapp-{KEY} dop_v1_{KEY}{KEY} ya29.{KEY} ASIA{KEY[:16].upper()} SG.{KEY}.{KEY}
+AGE-SECRET-KEY-1{KEY.upper()} https://hooks.slack.com/services/{KEY} https://discord.com/api/webhooks/{KEY}
+https://discordapp.com/api/webhooks/{KEY} ghp_{KEY} gho_{KEY} ghu_{KEY} ghs_{KEY} ghr_{KEY} github_pat_{KEY} xoxb-{KEY}
+AKIA{KEY[:16].upper()} AIza{KEY} eyJ{KEY}.{KEY}.{KEY} 12345678:{KEY} https://ada:{KEY}@db https://db/?token={KEY}
+""".split()
+
+
+@pytest.mark.parametrize("text", [*SHAPED, f"Bearer {KEY}", f"Basic {KEY}", f"-----BEGIN PRIVATE KEY-----\n{KEY}"])
+def test_whatever_shape_a_credential_has_clients_are_not_shown_it(text: str) -> None:
+    shown = redact_credentials(f"a note, {text} and more")
+    assert REDACTED in shown and KEY[:16].lower() not in shown.lower()
 
 
 @pytest.mark.parametrize(

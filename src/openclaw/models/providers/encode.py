@@ -24,7 +24,7 @@ from openclaw.core.messages import (
     User,
     grow,
 )
-from openclaw.core.provider import Model, ModelRequest
+from openclaw.core.provider import Model, ModelRequest, System
 from openclaw.core.tool import ToolSpec
 
 K = TypeVar("K")
@@ -131,6 +131,18 @@ def encode_messages(request: ModelRequest, rules: HistoryRules, encode: EncodePa
     if not tail or _is_failed(tail[-1]):  # what stands before it may have to go, too
         return _joined(encode(adapt_messages(messages, request.model, rules), kind))
     return bytes(before.json) + _joined(encode(tail, kind))
+
+
+def encode_system(system: System) -> bytes:
+    """The JSON of the whole system prompt, whose stable part is encoded once for many requests."""
+    parts = (_stable_json(system.stable), to_bytes(system.dynamic)[1:-1])
+    return b'"%b"' % b"\\n".join(part for part in parts if part)
+
+
+@lru_cache(maxsize=8)
+def _stable_json(text: str) -> bytes:
+    """A text in JSON, without the quotes around it."""
+    return to_bytes(text)[1:-1]
 
 
 def _joined(parts: Iterable[Any]) -> bytes:

@@ -27,6 +27,7 @@ from openclaw.models.providers.encode import (
     arguments_text,
     data_url,
     encode_messages,
+    encode_system,
     encode_tools,
     extra_body,
     function_tools,
@@ -107,13 +108,14 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     kind = traits(request.model)
     adapted = adapt_messages(request.messages, request.model, kind.rules)
     tools = function_tools(request, {"strict": False} if kind.strict else {})
-    return _body(request, kind, [*_system(request, kind), *_messages(adapted, kind)], tools)
+    return _body(request, kind, [*_system(request, kind, request.system.text), *_messages(adapted, kind)], tools)
 
 
 def encode_bytes(request: ModelRequest) -> bytes:
     """The body of a request as it is sent; costs what is new in the conversation."""
     kind = traits(request.model)
-    said = b"".join(b"," + to_bytes(each) for each in _system(request, kind))
+    system = msgspec.Raw(encode_system(request.system))
+    said = b"".join(b"," + to_bytes(each) for each in _system(request, kind, system))
     said += encode_messages(request, kind.rules, _messages, kind)
     tools = encode_tools(request, {"strict": False} if kind.strict else {})
     return to_bytes(_body(request, kind, msgspec.Raw(b"[%b]" % said[1:]), tools))
@@ -149,9 +151,9 @@ def _thinking(request: ModelRequest, kind: EndpointTraits) -> dict[str, Any]:
     return {} if effort is None else {"reasoning_effort": effort}
 
 
-def _system(request: ModelRequest, kind: EndpointTraits) -> list[dict[str, Any]]:
-    role, text = "developer" if kind.developer else "system", request.system.text
-    return [{"role": role, "content": text}] if text else []
+def _system(request: ModelRequest, kind: EndpointTraits, content: str | msgspec.Raw) -> list[dict[str, Any]]:
+    role = "developer" if kind.developer else "system"
+    return [{"role": role, "content": content}] if request.system else []
 
 
 def _messages(adapted: Sequence[Message], kind: EndpointTraits) -> list[dict[str, Any]]:
