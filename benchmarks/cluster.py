@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import asyncpg
 
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing.postgres import MISSING, PostgresServer, postgres_programs
+from openclaw.testing.postgres import PostgresServer, running_postgres
 from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess, cpu, descendants, pss
 from tests.gateway.cluster.nodes import Node
@@ -145,33 +145,27 @@ async def idle_agents(root: Path, server: PostgresServer, model: MockModelServer
 
 
 async def main(turns: int) -> None:
-    programs = postgres_programs()
-    assert programs is not None, MISSING
-    server = PostgresServer(programs)
     print(f"{turns} turns of one model call, {AGENTS} agents, asked at every node in turn; idle costs are taken off")
     heads = ("median ms", "gateway CPU", "database CPU", "trips/turn", "log KiB", "idle CPU ms/s", "idle trips/s")
     widths = (10, 12, 13, 10, 9, 14, 11)
     print(" " * 25 + " ".join(f"{head:>{width}}" for head, width in zip(heads, widths, strict=True)))
-    try:
-        server.start()
-        with tempfile.TemporaryDirectory() as made, MockModelServer([says("Hello there.")]) as model:
-            root = Path(made)
-            home = TemporaryHome(root / "alone")
-            home.configure(settings(root, model))
-            with GatewayProcess(home) as alone:
-                await measure("one, SQLite", [alone], None, turns)
-            for count in (1, 2, 3):
-                with ExitStack() as stack:
-                    url = f"{server.url}?search_path=nodes{count}"
-                    names = ("one", "two", "three")[:count]
-                    config = settings(root / str(count), model)
-                    nodes = [stack.enter_context(Node(root / str(count), name, url, config)) for name in names]
-                    await measure(f"{count} on PostgreSQL", nodes, server, turns)
-                    if count == 3:
-                        await takeover(server, nodes)
-            await idle_agents(root, server, model)
-    finally:
-        server.remove()
+    model = MockModelServer([says("Hello there.")])
+    with running_postgres() as server, tempfile.TemporaryDirectory() as made, model:
+        root = Path(made)
+        home = TemporaryHome(root / "alone")
+        home.configure(settings(root, model))
+        with GatewayProcess(home) as alone:
+            await measure("one, SQLite", [alone], None, turns)
+        for count in (1, 2, 3):
+            with ExitStack() as stack:
+                url = f"{server.url}?search_path=nodes{count}"
+                names = ("one", "two", "three")[:count]
+                config = settings(root / str(count), model)
+                nodes = [stack.enter_context(Node(root / str(count), name, url, config)) for name in names]
+                await measure(f"{count} on PostgreSQL", nodes, server, turns)
+                if count == 3:
+                    await takeover(server, nodes)
+        await idle_agents(root, server, model)
 
 
 if __name__ == "__main__":

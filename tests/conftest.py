@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from openclaw.core.secret import Secret
 from openclaw.testing import TemporaryHome
-from openclaw.testing.postgres import MISSING, PostgresServer, postgres_programs
+from openclaw.testing.postgres import MISSING, PostgresServer, postgres_programs, running_postgres
 
 # The same examples in every run, however busy the machine is. `pytest --hypothesis-profile=seek` looks for new ones.
 settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -39,14 +39,10 @@ def store(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A PostgreSQL server for all tests that want one."""
-    if (programs := postgres_programs()) is None:
+    if postgres_programs() is None:
         pytest.skip(MISSING)
-    server = PostgresServer(programs)
-    try:
-        server.start()
+    with running_postgres() as server:
         yield server
-    finally:
-        server.remove()
 
 
 @pytest.fixture

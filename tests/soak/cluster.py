@@ -27,7 +27,7 @@ from msgspec import Struct
 from openclaw.protocol.client import GatewayClient
 from openclaw.sessions.transcript_store import decode_stored
 from openclaw.testing import Says
-from openclaw.testing.postgres import MISSING, PostgresServer, postgres_programs
+from openclaw.testing.postgres import running_postgres
 from openclaw.testing.server import MockModelServer, Reply
 from tests.channels.matrix.server import TOKEN as MATRIX_TOKEN
 from tests.channels.matrix.server import MatrixServer
@@ -172,12 +172,8 @@ async def soak(
 ) -> ClusterReport:
     """Lets so many things go wrong, lets everything finish, and looks at the tables."""
     chance, agents, began = random.Random(seed), [f"a{number}" for number in range(count)], time.monotonic()
-    programs = postgres_programs()
-    assert programs is not None, MISSING
-    server = PostgresServer(programs)
-    url = f"{server.url}?search_path=soak"
-    try:
-        server.start()
+    with running_postgres() as server:
+        url = f"{server.url}?search_path=soak"
         with EchoModel([Says("?")]) as model, MatrixServer() as matrix:
             config = settings(folder, model, matrix, agents)
             cables = [Cable(server.port) for _ in NAMES]
@@ -200,8 +196,6 @@ async def soak(
                     site.disk.remove()
         report.seconds = time.monotonic() - began
         return report
-    finally:
-        server.remove()
 
 
 async def _storm(

@@ -8,7 +8,7 @@ import pytest
 from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
 from openclaw.storage.database import LeaseLost, Migration
-from openclaw.testing.postgres import MISSING, PostgresServer, postgres_programs
+from openclaw.testing.postgres import MISSING, PostgresServer, postgres_programs, running_postgres
 
 asyncpg = pytest.importorskip("asyncpg", reason=MISSING)
 from openclaw.storage import postgres_session  # noqa: E402
@@ -30,14 +30,10 @@ async def pair(postgres_url: Secret) -> AsyncIterator[tuple[Postgres, Postgres]]
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[PostgresServer]:
     """A server that may be killed."""
-    if (programs := postgres_programs()) is None:
+    if postgres_programs() is None:
         pytest.skip(MISSING)
-    server = PostgresServer(programs)
-    try:
-        server.start()
+    with running_postgres() as server:
         yield server
-    finally:
-        server.remove()
 
 
 async def test_another_process_hears_short_and_long_messages_in_their_order(pair: tuple[Postgres, Postgres]) -> None:

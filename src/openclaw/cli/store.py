@@ -186,6 +186,7 @@ def _summary(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"{node['name']} ({node['address']}) cannot be reached from here: events and requests do not cross"
     if len({node["version"] for node in nodes}) > 1:
         yield "the nodes have different versions: " + ", ".join(f"{n['name']} {n['version']}" for n in nodes)
+    yield from found["differences"]
     if found["unplaced"]:
         yield f"held by nobody: {', '.join(found['unplaced'])}"
 

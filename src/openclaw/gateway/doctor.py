@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import apsw
+import msgspec
 from msgspec import Struct
 
 from openclaw.agent.settings import agent_ids, resolve_agent
@@ -24,6 +25,7 @@ from openclaw.core.errors import AuthFailed, ConfigError, Conflict, InvalidReque
 from openclaw.core.progress import Report, no_report, reported
 from openclaw.core.text import utf16_length
 from openclaw.gateway import exposure as gateway_exposure
+from openclaw.gateway.cluster.setups import told_differences
 from openclaw.gateway.exposure import LEAST_SECRET, ExposureOptions, decide
 from openclaw.gateway.running import running_gateway
 from openclaw.gateway.state import CRASHES, CrashHistory, judge, open_server
@@ -264,7 +266,7 @@ def server(scene: DoctorContext) -> Iterator[DoctorFinding]:
     if not store.url:
         return
     try:
-        about = asyncio.run(_inspect_server(store))
+        about, nodes = asyncio.run(_inspect_server(store))
     except StateError as error:
         yield DoctorFinding("store.unusable", "critical", error.message)
         return
@@ -284,12 +286,18 @@ def server(scene: DoctorContext) -> Iterator[DoctorFinding]:
         title = f"{place} has {about.connections} of {about.max_connections} connections in use"
         advice = f"raise max_connections, or lower store.pool (now {store.pool})"
         yield DoctorFinding("store.pool", "warn", title, remediation=advice)
+    for each in told_differences(nodes):
+        what, _, advice = each.rpartition(". ")
+        yield DoctorFinding("cluster.differs", "warn", f"nodes are not set up alike: {what}", remediation=advice)
 
 
-async def _inspect_server(store: StateStoreSettings) -> "ServerFacts":
+async def _inspect_server(store: StateStoreSettings) -> "tuple[ServerFacts, dict[str, Any]]":
+    """The facts of the server, and what the nodes that share it tell of themselves."""
     db = await open_server(store)
     try:
-        return await db.inspect()
+        made = await db.read("SELECT to_regclass('cluster_nodes') IS NOT NULL AS made")
+        rows = await db.read("SELECT name, figures FROM cluster_nodes WHERE guest = 0") if made[0]["made"] else ()
+        return await db.inspect(), {row["name"]: msgspec.json.decode(row["figures"]) for row in rows}
     finally:
         await db.close()
 

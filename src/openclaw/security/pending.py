@@ -100,8 +100,14 @@ class _Open:
         self.told = asyncio.Event()
         self.hurry = asyncio.Event()
         self.waited_for = waited_for
+        self.recorded = not waited_for
+        """It is on record: an answer before that would find nothing to end."""
         self.closing = False
         """Its answer is being written down."""
+
+    @property
+    def is_answerable(self) -> bool:
+        return self.recorded and not self.closing
 
 
 def decisions(request: ApprovalRequest) -> tuple[Decision, ...]:
@@ -235,6 +241,7 @@ class PendingApprovals:
                     "now": now,
                 },
             )
+            waiting.recorded = True
             self._asked(question)
             await self._wait(waiting, lasts)
             if waiting.answer.done() or waiting.closing:
@@ -404,7 +411,7 @@ class PendingApprovals:
         return millis(self._clock)
 
     def list(self) -> "list[PendingApproval]":
-        return [waiting.question for waiting in self._open.values() if not waiting.closing]
+        return [waiting.question for waiting in self._open.values() if waiting.is_answerable]
 
     def listed(self) -> tuple[PendingApproval, ...]:
         """What people can answer here."""
@@ -421,7 +428,7 @@ class PendingApprovals:
         found = [
             waiting
             for name, waiting in self._open.items()
-            if wanted and name.startswith(wanted) and not waiting.closing
+            if wanted and name.startswith(wanted) and waiting.is_answerable
         ]
         if len(found) == 1:
             return found[0]

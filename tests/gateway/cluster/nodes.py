@@ -95,3 +95,10 @@ async def until(happened: Any) -> None:
     async with asyncio.timeout(90):
         while not happened():
             await asyncio.sleep(0.05)
+
+
+async def speaks(node: Node) -> bool:
+    """Whether this node has the bot's account, and it is connected."""
+    async with node.client() as client:
+        told = (await client.call("channels.status"))["channelAccounts"]
+        return any(each["connected"] and each["node"] == node.name for accounts in told.values() for each in accounts)

@@ -10,7 +10,7 @@ from openclaw.core.secret import Secret
 from openclaw.testing import calls, says
 from openclaw.testing.server import MockModelServer, Pauses
 from tests.channels.matrix.server import TOKEN, MatrixServer
-from tests.gateway.cluster.nodes import AGENTS, Node, holders, nodes, settings, until
+from tests.gateway.cluster.nodes import AGENTS, Node, holders, nodes, settings, speaks, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers]
 
@@ -34,12 +34,6 @@ async def place(account: Node, agent: Node, *others: Node) -> None:
             if held and len(linked) == 2 + len(others) and await speaks(account):
                 return
             await asyncio.sleep(0.05)
-
-
-async def speaks(node: Node) -> bool:
-    async with node.client() as client:
-        told = await client.call("channels.status")
-        return any(account["connected"] for accounts in told["channelAccounts"].values() for account in accounts)
 
 
 def shown(matrix: MatrixServer) -> list[str]:

@@ -20,7 +20,7 @@ from tests.channels.webhook.server import SECRET as WEBHOOK_SECRET
 from tests.channels.webhook.server import WebhookProgram, post
 from tests.commandline import typed
 from tests.e2e.gateway_process import collect
-from tests.gateway.cluster.nodes import AGENTS, Node, agent_on, holders, nodes, settings, until, until_spread
+from tests.gateway.cluster.nodes import AGENTS, Node, agent_on, holders, nodes, settings, speaks, until, until_spread
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers]
 
@@ -223,12 +223,6 @@ async def test_one_node_speaks_for_an_account_and_another_one_after_it_is_gone(
                 assert len(speaking) == 1
                 speaking[0].kill()
             assert len(model.requests) == 2
-
-
-async def speaks(node: Node) -> bool:
-    async with node.client() as client:
-        told = await client.call("channels.status")
-        return any(account["connected"] for accounts in told["channelAccounts"].values() for account in accounts)
 
 
 async def test_a_job_runs_once_for_each_slot_whichever_node_sees_it(tmp_path: Path, postgres_url: Secret) -> None:

@@ -4,8 +4,11 @@ import base64
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from openclaw.core.secret import REDACTED, Secret, is_secret_path
+from openclaw.security import redaction
 from openclaw.security.redaction import Redactor, redact_credentials, redact_found, secret_variables
 from openclaw.testing import ScriptedApprover, ScriptedModel, TemporaryHome, ask, calls, says
 from tests.security.labels.world import world
@@ -154,3 +157,9 @@ async def test_the_mark_of_a_credential_is_not_written_back(openclaw_home: Tempo
         await ask(app, "write it")
     assert not (openclaw_home.workspace / "settings.yml").exists()
     assert "was not shown to you" in model.requests[-1].messages[-1].text
+
+
+@settings(deadline=None)
+@given(st.from_regex(redaction._SHAPES.pattern, fullmatch=True, alphabet=st.characters(max_codepoint=127)))
+def test_looking_first_for_how_credentials_begin_misses_none(text: str) -> None:
+    assert text not in redact_credentials(f"see {text} there")

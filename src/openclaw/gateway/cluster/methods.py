@@ -18,6 +18,7 @@ from openclaw.gateway.cluster.member import ClusterMember
 from openclaw.gateway.cluster.peers import PeerLinks
 from openclaw.gateway.cluster.relay import EVENTS, EventRelay
 from openclaw.gateway.cluster.runs import ClusterRuns
+from openclaw.gateway.cluster.setups import told_differences
 from openclaw.protocol.connect_request import CallFailed, ConnectionLost
 from openclaw.protocol.frames import ErrorShape, RequestFrame, encode
 from openclaw.protocol.params import NonEmpty, NoParams, Params
@@ -265,7 +266,14 @@ def cluster_methods(cluster: ClusterMember, links: PeerLinks) -> list[RpcMethod]
             {"agent": where.agent, "node": where.node, "epoch": where.epoch, "pinned": where.pinned or None}
             for where in sorted(cluster.placed.values(), key=lambda where: where.agent)
         ]
-        return {"node": cluster.me, "nodes": nodes, "agents": agents, "unplaced": sorted(held.get("", ()))}
+        serving = {node.name: msgspec.json.decode(node.figures) for node in cluster.nodes.values() if not node.guest}
+        return {
+            "node": cluster.me,
+            "nodes": nodes,
+            "agents": agents,
+            "unplaced": sorted(held.get("", ())),
+            "differences": told_differences(serving),
+        }
 
     async def drain(params: DrainParams, caller: Caller) -> Any:
         node = await cluster.set_draining(params.node, draining=not params.undo)

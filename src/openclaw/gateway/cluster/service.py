@@ -26,6 +26,7 @@ from openclaw.gateway.cluster.methods import ForwardingMethods, cluster_methods,
 from openclaw.gateway.cluster.peers import PeerLinks
 from openclaw.gateway.cluster.relay import PRESENCE, EventRelay, RelayedNotice
 from openclaw.gateway.cluster.runs import ClusterInbox, ClusterRuns
+from openclaw.gateway.cluster.setups import NodeSetup, describe_setup
 from openclaw.gateway.connections import Connections, Presence
 from openclaw.gateway.exposure import outside_address
 from openclaw.gateway.http import metrics
@@ -41,6 +42,7 @@ from openclaw.security.pending import PendingApprovals
 from openclaw.security.rpc import approval_to_json
 
 log = logging.getLogger("openclaw.cluster")
+SETUP_SECONDS = 10.0
 
 
 class ClusterWebhooks:
@@ -86,6 +88,7 @@ class ClusterService:
         self._clock = clock
         self._asked = asyncio.Event()
         self._relinked = asyncio.Event()
+        self._setup = NodeSetup()
         self.approvers: Callable[[], bool] = lambda: False
         """Whether a client of this node can answer questions."""
 
@@ -134,6 +137,7 @@ class ClusterService:
         yield "cluster events", self.relay.keep
         yield "cluster approvals", self._follow_approvals
         yield "cluster runs", self._follow_runs
+        yield "cluster setup", self._look_at_setup
         yield "cluster routes", self._follow_routes
         yield "cluster fence", partial(self._watch, launch.control)
         if launch.server is not None:
@@ -219,6 +223,13 @@ class ClusterService:
             self._relinked.clear()
             await self._runs.look_elsewhere()
 
+    async def _look_at_setup(self) -> None:
+        """Keeps what the others are told of our configuration and credentials up to date."""
+        while True:
+            app = self._app
+            self._setup = await asyncio.to_thread(describe_setup, app.live.current, app.home.state)
+            await self._clock.sleep(SETUP_SECONDS)
+
     async def _follow_approvals(self) -> None:
         while True:
             await self._asked.wait()
@@ -262,6 +273,7 @@ class ClusterService:
             "runs": self._runs.busy,
             "approvers": self.approvers(),
             "webhooks": sorted(self._channels.webhook_paths()),
+            "setup": msgspec.to_builtins(self._setup),
             "accounts": msgspec.to_builtins(accounts),
             "connected": sorted(f"{each.channel}:{each.account}" for each in accounts if each.connected),
             "cpuSeconds": round(time.process_time(), 1),
