@@ -67,16 +67,16 @@ class StreamRecording(Struct):
     def add(self, event: ModelEvent) -> None:
         plain: tuple[str, ...]
         match event:
-            case Done():
-                self.message, self.sent = event.message, event.sent
-                self.events.append(("done", event.message))
-                return
             case TextDelta():
                 plain = ("text", event.text)
             case ThinkingDelta():
                 plain = ("thinking", event.text)
             case CallDelta():
                 plain = ("call", event.id, event.name, event.fragment)
+            case Done():
+                self.message, self.sent = event.message, event.sent
+                self.events.append(("done", event.message))
+                return
         self.chars += len(plain[-1])
         if self.chars <= LONGEST_TAPE:
             self.events.append(plain)

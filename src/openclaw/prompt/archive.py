@@ -54,8 +54,8 @@ def _digest(text: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _listed(sections: tuple[Section, ...]) -> str:
-    """Encodes the sections without their texts; the list is mostly the same from turn to turn."""
+def _list(sections: tuple[Section, ...]) -> str:
+    """Encodes the sections without their texts; the list is mostly that of an earlier turn."""
     kept = []
     for section in sections:
         fields = {name: getattr(section, name) for name in _Kept.__struct_fields__ if name != "hash"}
@@ -70,12 +70,16 @@ class PromptArchive:
         """Hashes known to be in the database; most sections of a prompt were sent before."""
         self._reports: dict[str, PromptReport] = {}
         """Those of the latest runs: each is asked for once, when its run ends."""
+        self._listed: tuple[tuple[Section, ...], str] = ((), "[]")
+        """The sections of the last prompt and their list: the next is mostly the same, and need not even be hashed."""
         self._shared: tuple[PromptReport, str] | None = None
         """The content of the last report that others may share, and how it is encoded; mostly that of the next too."""
 
     async def keep(self, run_id: str, session_key: str, now: int, prompt: Prompt, report: PromptReport) -> None:
         """Stores the prompt of a run."""
-        listed = _listed(prompt.sections)
+        if self._listed[0] is not prompt.sections:
+            self._listed = (prompt.sections, _list(prompt.sections))
+        listed = self._listed[1]
         parts = [listed, *(section.text for section in prompt.sections)]
         row: PromptReport | _Dated = report
         if not report.changes:  # `witnessed` searches the report column, so a report with changes is stored whole

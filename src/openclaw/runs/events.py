@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, RunEnded, RunNotice, ToolEnded
+from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, RunEnded, RunNotice, TextDelta, ToolEnded
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Usage
 from openclaw.prompt.report import PromptReport
@@ -60,6 +60,10 @@ class RunEvent(Struct, frozen=True, kw_only=True):
     """The node that says it, when that is another one."""
 
 
+_BEGINNINGS = frozenset((RunAccepted, RunResumed))
+"""Looked up for every event, which is much quicker than `isinstance` of two."""
+
+
 class RunPublisher:
     """Publishes what runs say to everyone who subscribed: clients, hooks, metrics, waiting callers."""
 
@@ -106,14 +110,15 @@ class RunPublisher:
             self._of_run.pop(run_id, None)
 
     def __call__(self, event: RunEvent) -> None:
-        some, followers = self._some.get(type(event.event), ()), self._of_run.get(event.run_id, ())
+        kind = type(event.event)
+        some, followers = self._some.get(kind, ()), self._of_run.get(event.run_id, ())
         for subscriber in (*followers, *self._subscribers, *some):
             subscriber(event)
-        if isinstance(event.event, RunAccepted | RunResumed):
+        if kind in _BEGINNINGS and isinstance(event.event, RunAccepted | RunResumed):
             replies = self._of_replies if event.event.request.reply_to is not None else ()
             for subscriber in (*replies, *(self._of_children if event.event.request.key.is_subagent else ())):
                 subscriber(event)
-        if followers and isinstance(event.event, RunSettled):
+        if followers and kind is RunSettled:
             self._of_run.pop(event.run_id, None)
 
     def hear_elsewhere(self, event: RunEvent) -> None:
@@ -149,6 +154,8 @@ class RunTally(Struct):
 
     def take(self, event: TurnEvent) -> None:
         match event:
+            case TextDelta():  # most of the events
+                pass
             case TurnPrepared():
                 self.prepared = event
             case ModelCalled(thinking=thinking):

@@ -103,6 +103,8 @@ class EventProjection:
         run = self._runs.get(told.run_id) or self._runs.setdefault(told.run_id, _Run())
         data: dict[str, Any]
         match told.event:
+            case TextShaped(text=text):
+                return self._text(told, run, text)
             case RunResumed(request=request):
                 run.alert = request.alert
                 return []
@@ -120,8 +122,6 @@ class EventProjection:
                 return [*start, _agent(told, run, "lifecycle", data)]
             case RunPhase(phase=phase):
                 return _status(told, run, phase)
-            case TextShaped(text=text):
-                return self._text(told, run, text)
             case ThoughtShaped(text=text):
                 run.thought = (run.thought + text)[-THOUGHT_CHARS:]
                 return [_agent(told, run, "thinking", {"text": run.thought, "delta": text})]

@@ -13,7 +13,16 @@ from msgspec import Struct, field, structs
 
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.events import AttemptFailed, Event, MessageEnded, ModelCalled, RunEnded, ToolEnded, ToolStarted
+from openclaw.core.events import (
+    AttemptFailed,
+    Event,
+    MessageEnded,
+    ModelCalled,
+    RunEnded,
+    TextDelta,
+    ToolEnded,
+    ToolStarted,
+)
 from openclaw.core.harness import Steering
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall, User
@@ -359,6 +368,8 @@ class Activity(Struct, eq=False):
     def take(self, event: Event, now: float) -> None:
         self.progress_at = now
         match event:
+            case TextDelta():  # most of the events
+                pass
             case ModelCalled():
                 self.asking = True
             case MessageEnded() | AttemptFailed() | RunEnded():

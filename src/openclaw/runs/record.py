@@ -107,14 +107,14 @@ class TurnRecorder:
 
     def take(self, event: Event) -> None:
         match event:
+            case TextDelta(text=text):
+                self._partial.append(text)
             case CompactionEnded(ok=ok, tokens_after=after, usage=usage):
                 self.spent = self.spent + usage
                 self.context_tokens = after if ok else self.context_tokens
             case ModelCalled():
                 self._asked = event
                 self._partial = []
-            case TextDelta(text=text):
-                self._partial.append(text)
             case AttemptFailed():
                 self._partial = []
             case MessageEnded(message=message):

@@ -17,7 +17,7 @@ from msgspec import structs
 from openclaw.agent.settings import AgentsSettings
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError, ProviderError, Unavailable
-from openclaw.core.events import ModelCalled, RunEnded, Steered
+from openclaw.core.events import ModelCalled, RunEnded, Steered, TextDelta
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import User
 from openclaw.core.settings import Fixed, Live
@@ -499,6 +499,8 @@ class RunService:
                         return stopped_outcome("stalled")
                     tally.take(event)
                     match event:
+                        case TextDelta():  # most of the events
+                            pass
                         case SessionRepaired() | SessionRenewed() | RecordedEvent():
                             self._say(turn.run_id, turn.key, event)
                             continue
