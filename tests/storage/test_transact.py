@@ -275,3 +275,35 @@ async def test_people_notice_nothing_of_a_database_that_restarts(server: Postgre
                         await asyncio.sleep(0.01)
                     await asyncio.to_thread(crash, server)
                 stop.set()
+
+
+async def test_a_node_that_begins_anew_waits_for_a_database_that_is_away(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    url = f"{server.url}?search_path=anew"
+    with MockModelServer([says("Hello there.")]) as model, Node(tmp_path, "one", url, model.settings()) as node:
+        other = await Postgres.open(Secret(url), STATE_MIGRATIONS)
+        (lease,) = await other.read("SELECT name FROM store_leases WHERE name LIKE 'node:%'")
+        async with asyncio.timeout(PATIENCE):
+            # Another node takes it for gone, and the server goes away before it is back.
+            while (taken := await other.lease(lease["name"], "other")) is None:
+                await other.read(
+                    "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity AS a JOIN store_connections AS c ON "
+                    "a.pid = c.pid JOIN store_leases AS l ON l.connection = c.id WHERE l.name = :name",
+                    lease,
+                )
+            await taken.release()
+            while "taken for gone" not in node.output():
+                await asyncio.sleep(0.005)
+            server.kill()
+            while node.output().count("listens on") < 2:
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(server.start)
+            while node.output().count("ready in") < 2:
+                assert node.alive, node.output()
+                await asyncio.sleep(0.05)
+            await other.close()
+            node.find()
+            async with node.client() as client:
+                told = await client.call("agent", {"message": "hello", "idempotencyKey": "r1"}, final=True)
+        assert told["status"] == "ok"

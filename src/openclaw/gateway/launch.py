@@ -43,6 +43,11 @@ class Control:
         self.restarted = float("-inf")
         """When the last restart was asked for, on the monotonic clock."""
 
+    @property
+    def began_anew(self) -> bool:
+        """Whether this process has restarted the gateway before."""
+        return self.restarted > float("-inf")
+
     def stop(self, why: str) -> None:
         """Ends the gateway; asked a second time, at once."""
         if self.wish is not None:

@@ -43,7 +43,9 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
     clock, environment = launch.clock, launch.environment
     bus = EventBus()
     methods = MethodRegistry()
-    async with open_state(environment.home, clock, launch.loaded.config.store, launch.report) as (db, index):
+    # A gateway that begins anew by itself has nobody who would start it again.
+    patient, store = launch.control.began_anew, launch.loaded.config.store
+    async with open_state(environment.home, clock, store, launch.report, patient=patient) as (db, index):
         told = partial(security_rpc.tell_asked, bus), partial(security_rpc.tell_resolved, bus)
         cluster = _join_cluster(db, bus, clock)
         questions = (cluster.approvals if cluster else PendingApprovals)(db, clock, *told)

@@ -20,7 +20,7 @@ from openclaw.gateway.running import running_gateway
 from openclaw.process.environment import Home
 from openclaw.sessions.index import SessionIndex
 from openclaw.storage.atomic import replace_file
-from openclaw.storage.database import Database
+from openclaw.storage.database import AWAY_SECONDS, Database
 from openclaw.storage.locks import SharedLock
 from openclaw.storage.migrations import STATE_MIGRATIONS
 from openclaw.storage.sqlite import Sqlite
@@ -31,15 +31,19 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_state(
-    home: Home, clock: Clock, store: StateStoreSettings, report: Report = no_report
+    home: Home, clock: Clock, store: StateStoreSettings, report: Report = no_report, *, patient: bool = False
 ) -> AsyncIterator[tuple[Database, SessionIndex]]:
-    """The database and the list of sessions, rebuilt from the transcripts when it is new."""
+    """The database and the list of sessions, rebuilt from the transcripts when it is new.
+
+    Somebody `patient` waits for a server that is away as long as work does.
+    """
     if store.url:
-        server = await open_server(store, report)
+        patience = AWAY_SECONDS if patient else 0.0
+        server = await open_server(store, report, patience)
         from openclaw.gateway.cluster.member import shared_state  # with the driver, which is there now
 
         try:
-            again = partial(open_server, structs.replace(store, pool=2))
+            again = partial(open_server, structs.replace(store, pool=2), patience=patience)
             async with shared_state(server, again, home.state, clock, os.environ) as opened:
                 yield opened
         finally:
@@ -74,14 +78,14 @@ async def open_local(home: Home, report: Report = no_report) -> AsyncIterator[Da
         users.release()
 
 
-async def open_server(store: StateStoreSettings, report: Report = no_report) -> "Postgres":
+async def open_server(store: StateStoreSettings, report: Report = no_report, patience: float = 0.0) -> "Postgres":
     """The database on the server that `store.url` names."""
     try:
         from openclaw.storage.postgres import Postgres
     except ModuleNotFoundError as error:
         raise StateError("store.url needs a driver: pip install 'openclaw-py[postgres]'") from error
     assert store.url is not None
-    return await Postgres.open(store.url, STATE_MIGRATIONS, report, store.pool)
+    return await Postgres.open(store.url, STATE_MIGRATIONS, report, store.pool, patience)
 
 
 def _refuse_old_gateway(state: Path, users: SharedLock, found: int, known: int) -> None:

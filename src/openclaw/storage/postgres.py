@@ -94,22 +94,25 @@ class Postgres:
 
     @classmethod
     async def open(
-        cls, url: Secret, migrations: Sequence[Migration], report: Report = no_report, pool: int = POOL_SIZE
+        cls,
+        url: Secret,
+        migrations: Sequence[Migration],
+        report: Report = no_report,
+        pool: int = POOL_SIZE,
+        patience: float = 0.0,
     ) -> "Postgres":
-        """Connects and migrates; what is wrong with the address or the server is said at once."""
+        """Connects and migrates. What is wrong with the address or the server is said at once; only for a server that
+        cannot be reached we wait so many seconds."""
         server = ServerConnector(url)
-        try:
-            connection = await server.connect()
-        except (*LOST, asyncpg.PostgresError, ValueError) as error:
-            raise server.state_error(error) from error
-        try:
-            server.schema = await _prepare_schema(connection)
-            await _migrate(connection, server, migrations, report)
-        except (*LOST, asyncpg.PostgresError) as error:
-            raise server.state_error(error) from error
-        finally:
-            connection.terminate()
-        return cls(server, pool)
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                await _prepare(server, migrations, report)
+                return cls(server, pool)
+            except (*LOST, asyncpg.PostgresError, ValueError) as error:
+                if not isinstance(error, LOST) or time.monotonic() >= deadline:
+                    raise server.state_error(error) from error
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
         if self._soon.concerns(sql) and asyncio.current_task() not in self._open:
@@ -416,6 +419,15 @@ class _Transaction(Struct):
             return int(last) if last.isdecimal() else 0
 
         return await self.db.on(self.connection, execute)
+
+
+async def _prepare(server: ServerConnector, migrations: Sequence[Migration], report: Report) -> None:
+    connection = await server.connect()
+    try:
+        server.schema = await _prepare_schema(connection)
+        await _migrate(connection, server, migrations, report)
+    finally:
+        connection.terminate()
 
 
 async def _prepare_schema(connection: PgConnection) -> str:

@@ -185,7 +185,7 @@ class ClusterMember:
             return known["secret"]
 
         self.secret = Secret(await transact(self._plain, prepare, "cluster"))
-        self._lease = await self._plain.lease(f"node:{self.me}", self.me)
+        self._lease = await self._patiently(lambda: self._plain.lease(f"node:{self.me}", self.me))
         if self._lease is None:
             raise StateError("the lease of this node cannot be had: start it again")
         number = lock_number(self._schema, "lease", f"node:{self.me}") & 0xFFFFFFFFFFFFFFFF
@@ -242,19 +242,17 @@ class ClusterMember:
 
     async def _renew(self, before: Lease) -> None:
         """Takes our lease again after the connection broke; if somebody had it meanwhile, we are gone."""
-        known, broken_at = before.epoch, self._clock.now()
-        while True:
-            try:
-                (row,) = await self._plain.read(_LEASE, {"name": before.name})
-                # The answer to our last try may have been lost: then the epoch after the one we know is ours, too.
-                ours = row["holder"] == self.me and row["epoch"] in (known, known + 1)
-                known = row["epoch"]
-                again = await self._plain.lease(before.name, self.me) if ours else None
-                break
-            except StateError:
-                if self._clock.now() - broken_at > AWAY_SECONDS:
-                    raise
-                await self._clock.sleep(QUICK)
+        known = before.epoch
+
+        async def take() -> Lease | None:
+            nonlocal known
+            (row,) = await self._plain.read(_LEASE, {"name": before.name})
+            # The answer to our last try may have been lost: then the epoch after the one we know is ours, too.
+            ours = row["holder"] == self.me and row["epoch"] in (known, known + 1)
+            known = row["epoch"]
+            return await self._plain.lease(before.name, self.me) if ours else None
+
+        again = await self._patiently(take)
         if again is None or again.epoch != known + 1:
             log.error("other gateways have taken over from this one, which was silent for too long")
             self.fenced.set()
@@ -265,6 +263,17 @@ class ClusterMember:
         self._renewed_at = self._clock.now()
         self._stale = True  # what was said meanwhile nobody heard
         self.changed.set()
+
+    async def _patiently(self, take: Callable[[], Awaitable[Lease | None]]) -> Lease | None:
+        """Takes a lease while the server comes and goes."""
+        began = self._clock.now()
+        while True:
+            try:
+                return await take()
+            except StateError:
+                if self._clock.now() - began > AWAY_SECONDS:
+                    raise
+                await self._clock.sleep(QUICK)
 
     # Agents.
 
