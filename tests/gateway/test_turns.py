@@ -184,6 +184,7 @@ async def test_usage_and_cost_are_summed_over_a_turn_and_a_session(openclaw_home
     assert row.context_tokens == used[2].prompt_tokens
 
 
+@pytest.mark.sqlite
 async def test_a_session_that_somebody_else_writes_is_not_touched(openclaw_home: TemporaryHome) -> None:
     openclaw_home.use_model(session={"writeLock": {"acquireTimeoutMs": 200}})
     clock = FakeClock()

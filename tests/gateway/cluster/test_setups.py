@@ -33,9 +33,7 @@ async def test_a_credential_or_a_setting_that_one_node_lacks_is_said(tmp_path: P
         key = {"type": "api_key", "provider": "anthropic", "key": "sk-very-secret"}
         stored = one.home.state / "agents" / "main" / "agent" / "auth-profiles.json"
         stored.parent.mkdir(parents=True)
-        stored.write_text(
-            '{"version": 1, "profiles": {"anthropic:default": KEY}}'.replace("KEY", str(key).replace("'", '"'))
-        )
+        stored.write_text(json.dumps({"version": 1, "profiles": {"anthropic:default": key}}))
         stored.chmod(0o600)
         with one, two:
             async with one.client() as here:
