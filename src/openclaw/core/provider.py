@@ -92,9 +92,6 @@ class System(Struct, frozen=True, dict=True):
     stable: str = ""
     dynamic: str = ""
 
-    def __bool__(self) -> bool:
-        return bool(self.stable or self.dynamic)
-
     @cached_property
     def text(self) -> str:
         return "\n".join(part for part in (self.stable, self.dynamic) if part)

@@ -1,6 +1,7 @@
 """Nodes that are not set up alike are noticed: by the command line, and by the doctor."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest

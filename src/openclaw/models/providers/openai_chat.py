@@ -153,7 +153,7 @@ def _thinking(request: ModelRequest, kind: EndpointTraits) -> dict[str, Any]:
 
 def _system(request: ModelRequest, kind: EndpointTraits, content: str | msgspec.Raw) -> list[dict[str, Any]]:
     role = "developer" if kind.developer else "system"
-    return [{"role": role, "content": content}] if request.system else []
+    return [{"role": role, "content": content}] if request.system.stable or request.system.dynamic else []
 
 
 def _messages(adapted: Sequence[Message], kind: EndpointTraits) -> list[dict[str, Any]]:
