@@ -70,10 +70,6 @@ _IN_SECRETS = (
 _NUMBERED = compile_lazily(r"\d{8}:")
 
 
-def _may_have_shape(text: str) -> bool:
-    return any(map(text.__contains__, _IN_SHAPES))
-
-
 def _may_look_secret(text: str) -> bool:
     return any(map(text.__contains__, _IN_SECRETS)) or (":" in text and _NUMBERED.search(text) is not None)
 
@@ -90,7 +86,7 @@ def redact_shapes(text: str) -> str:
 def redact_credentials(text: str) -> str:
     """`text` without anything that has the shape of a credential; what only stands beside such a word stays."""
     text = _KEY_BLOCK.sub(REDACTED, text)
-    return redact_shapes(_SHAPES.sub(REDACTED, text) if _may_have_shape(text) else text)
+    return redact_shapes(_SHAPES.sub(REDACTED, text) if any(map(text.__contains__, _IN_SHAPES)) else text)
 
 
 # Credentials in files and in what commands print, which nobody told us.
@@ -128,7 +124,7 @@ def redact_found(text: str) -> str:
         return f"{found['name']}{REDACTED}" if mixed and not _is_placeholder(value) else found[0]
 
     text = _KEY_BLOCK.sub(REDACTED, text)
-    if _may_have_shape(text):
+    if any(map(text.__contains__, _IN_SHAPES)):
         text = _SHAPES.sub(certain, text)
     if _may_look_secret(text):
         text = _LOOKS_SECRET.sub(certain, text)

@@ -272,10 +272,8 @@ class CachedConversation(Struct, frozen=True):
     ids: set[str]
     """The ids of every entry in the file, also of abandoned branches."""
     identity: Identity
-
-    @property
-    def memory(self) -> int:
-        return CONVERSATION_BYTES + ENTRY_BYTES * len(self.conversation.path) + 2 * self.identity[2]
+    memory: int
+    """What it takes, about."""
 
 
 class ConversationCache:
@@ -298,8 +296,9 @@ class ConversationCache:
         identity = identity_at(path)
         if left is None or left.context.problems or identity is None or identity[2] > self._most:
             return
-        self._held[str(path)] = held = CachedConversation(left, ids, identity)
-        self.memory += held.memory
+        memory = CONVERSATION_BYTES + ENTRY_BYTES * len(left.path) + 2 * identity[2]
+        self._held[str(path)] = CachedConversation(left, ids, identity, memory)
+        self.memory += memory
         while self.memory > self._most and len(self._held) > 1:
             self._pop(next(iter(self._held)))
 

@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property, lru_cache
@@ -320,7 +320,12 @@ class Sqlite:
                 self._later_timer.cancel()
                 self._later_timer = None
             both = (*later, *statements)
-            connection = self._loop_writer if _size(both) <= LARGEST_HERE else self._writer
+            size = 0
+            for _, params in both:
+                for value in params.values() if params else ():
+                    if isinstance(value, str | bytes):
+                        size += len(value)
+            connection = self._loop_writer if size <= LARGEST_HERE else self._writer
             try:
                 return (await self.on(connection, _write, *both))[len(later) :]
             except StateError:
@@ -454,16 +459,6 @@ class Sqlite:
         with suppress(StateError):
             async with self._write_lock:
                 await self.on(self._writer, apsw.Connection.wal_checkpoint)
-
-
-def _size(statements: Iterable[tuple[str, Params | None]]) -> int:
-    """The characters of their parameters."""
-    size = 0
-    for _, params in statements:
-        for value in params.values() if params else ():
-            if isinstance(value, str | bytes):
-                size += len(value)
-    return size
 
 
 @lru_cache(maxsize=512)
