@@ -21,6 +21,8 @@ PATIENCE = 180.0
 SECONDS = {"stop": 20.0, "long stop": 60.0, "cut": 20.0, "disk": 20.0}
 """How long a node is stopped, does not reach the database, or has no room on its disk. Others wait 15 s for a sign."""
 DISK_MIB = 48
+AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""What the database says while it is killed."""
 
 
 class Fault(Struct, kw_only=True):
@@ -206,7 +208,7 @@ class Chaos:
         """The names under which a node holds agents; waits until it holds some."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            with suppress(OSError, asyncpg.PostgresError, TimeoutError):
+            with suppress(*AWAY):
                 sql = "SELECT DISTINCT node FROM cluster_agents WHERE node LIKE $1"
                 if rows := await fetch(self._url, sql, f"{node.name}-%"):
                     return [row["node"] for row in rows]
@@ -217,7 +219,7 @@ class Chaos:
         """Waits until no agent is held by a node that is gone; what of it lives again is another one."""
         whose = ("node = ANY($1)", lives) if lives is not None else ("node LIKE $1", f"{node.name}-%")
         while time.time() - fault.began < PATIENCE:
-            with suppress(OSError, asyncpg.PostgresError, TimeoutError):
+            with suppress(*AWAY):
                 async with asyncio.timeout(20):
                     rows = await fetch(
                         self._url,
