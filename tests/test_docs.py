@@ -46,6 +46,16 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_blocks_of_commands_end_where_they_should() -> None:
+    for page in (*TOP.glob("*.md"), *(TOP / "docs").glob("*.md")):
+        inside = False
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            if line.lstrip().startswith("```"):
+                assert not inside or line.strip() == "```", f"{page.name}:{number} has text behind the end of a block"
+                inside = not inside
+        assert not inside, f"{page.name} ends inside a block"
+
+
 def test_the_project_never_tells_people_to_install_somebody_elses_package() -> None:
     forbidden = "pip install " + "openclaw"
     for path in [*TOP.glob("*.md"), *(TOP / "docs").glob("*.md"), *(TOP / "src").rglob("*.py")]:
