@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
 from typing import cast
@@ -48,6 +49,14 @@ async def until(memory: MemoryIndex, query: str, wanted: Callable[[list[str]], b
             if wanted(found):
                 return
             await asyncio.sleep(0.02)
+
+
+async def test_watching_leaves_the_threads_of_others_free(house: House):
+    with ThreadPoolExecutor(1) as few:
+        asyncio.get_running_loop().set_default_executor(few)
+        house.write("memory/a.md", "first\n")
+        async with watched(house):
+            assert await asyncio.wait_for(asyncio.to_thread(lambda: "done"), 120) == "done"
 
 
 async def test_edits_renames_and_removals_are_followed(house: House):

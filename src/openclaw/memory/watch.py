@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cache
 from importlib.machinery import PathFinder
@@ -53,12 +54,13 @@ async def _watch_once(memory: MemoryIndex) -> None:
     with ExitStack() as stack:
         # Not recursive: a link that leads back up would never end, and what is new is found by looking again.
         notify = stack.enter_context(_notifier()(names, False, False, 0, False, True))
+        thread = stack.enter_context(ThreadPoolExecutor(1, "notes"))
         # What changed before it was watched is found by one sync.
         memory.watched = True
         memory.changed()
         await _sync(memory)
         while _places(memory) == places:
-            seen = await run_in_thread(lambda stop: notify.watch(debounce, min(STEP_MS, debounce), 0, stop))
+            seen = await run_in_thread(lambda stop: notify.watch(debounce, min(STEP_MS, debounce), 0, stop), thread)
             if not isinstance(seen, set):  # asked to stop, or a signal
                 return
             if notes := frozenset(path for _, path in seen if _is_note(memory, Path(path))):

@@ -5,6 +5,7 @@ import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Executor
 from threading import Event
 from typing import Any, TypeVar
 
@@ -25,10 +26,13 @@ async def run_shielded(work: Awaitable[T]) -> T:
     return await _outlast(asyncio.ensure_future(work))
 
 
-async def run_in_thread(work: Callable[[Event], T]) -> T:
-    """Runs `work` in a thread. Cancellation sets its event, and the call returns after the thread has ended."""
+async def run_in_thread(work: Callable[[Event], T], threads: Executor | None = None) -> T:
+    """Runs `work` in a thread. Cancellation sets its event, and the call returns after the thread has ended.
+
+    What takes for ever brings `threads` of its own: those that everybody uses are few.
+    """
     stop = Event()
-    return await _outlast(asyncio.get_running_loop().run_in_executor(None, work, stop), stop.set)
+    return await _outlast(asyncio.get_running_loop().run_in_executor(threads, work, stop), stop.set)
 
 
 async def _outlast(future: asyncio.Future[T], cancelled: Callable[[], None] | None = None) -> T:
