@@ -288,7 +288,9 @@ def run_full_disk(root: Path, megabytes: int = 48) -> list[Fault]:
         home.root.mkdir()
         small = ("--size", str(megabytes << 20), "--tmpfs", str(home.root))
         copy = f'cp -r {seed}/. {home.root}/ && exec "$@"'
-        gateway = LimitedGateway(home, "bwrap", "--dev-bind", "/", "/", *small, "sh", "-c", copy, "sh", inside=True)
+        gateway = LimitedGateway(
+            home, "bwrap", "--die-with-parent", "--dev-bind", "/", "/", *small, "sh", "-c", copy, "sh", inside=True
+        )
         return _asked(gateway, lambda: _one(full_disk(gateway)))
 
 
