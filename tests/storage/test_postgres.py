@@ -79,6 +79,33 @@ async def test_a_holder_that_went_silent_loses_its_lease_and_can_write_nothing(
         await held.lost.wait()
 
 
+async def test_what_a_silent_holder_has_begun_keeps_nobody_waiting(
+    pair: tuple[Postgres, Postgres], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    monkeypatch.setattr(postgres_session, "SEEN_SECONDS", 3_600.0)
+    held = await one.lease("agent:main", "one")
+    assert held is not None
+
+    async def begin() -> None:
+        async with one.transaction("notes", lease=held) as tx:
+            await tx.write(ADD, {"id": 1})
+            await tx.read("SELECT pg_sleep(50)")
+
+    begun = asyncio.create_task(begin())
+    sleeping = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    async with asyncio.timeout(120):
+        while not await other.read(sleeping):
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(postgres_session, "STALE_SECONDS", 0.0)
+        while (taken := await other.lease("agent:main", "other")) is None:
+            await asyncio.sleep(0.01)
+    assert not await other.read(sleeping), "it waited until the other had finished"
+    assert await other.write(ADD, {"id": 1}, lease=taken) == 1
+    with pytest.raises(StateError):
+        await begun
+
+
 async def test_work_waits_for_a_server_that_restarts_and_nothing_is_lost_or_doubled(
     own_server: PostgresServer,
 ) -> None:

@@ -41,8 +41,8 @@ LOST = (
 )
 """What ends a connection and says nothing about the statement."""
 _REGISTER = (
-    "INSERT INTO store_connections (id, pid, started) "
-    "SELECT $1, pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+    "INSERT INTO store_connections (id, pid, started, process) "
+    "SELECT $1, pid, backend_start, $2 FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 )
 _FORGET = "DELETE FROM store_connections WHERE id = $1"
 
@@ -64,6 +64,8 @@ class ServerConnector:
         self.schema = ""
         self._url = url
         self.place = _place(url)
+        self._process = secrets.token_hex(8)
+        """What all our connections have in common."""
 
     async def connect(self, name: str = NAME) -> PgConnection:
         """A connection of its own. Session settings are not reset, so it is for one use."""
@@ -87,7 +89,7 @@ class ServerConnector:
         made = await self.connect(name)
         try:
             made.id = secrets.token_hex(8)
-            await made.execute(_REGISTER, made.id)
+            await made.execute(_REGISTER, made.id, self._process)
         except BaseException:
             made.terminate()
             raise

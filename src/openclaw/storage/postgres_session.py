@@ -42,9 +42,11 @@ _TAKE = """
         holder = excluded.holder, taken_at = excluded.taken_at
     RETURNING epoch
 """
+# All connections of the process, not only the one with the lease: what it has begun on others would keep us waiting.
 _END_SILENT = """
     SELECT pg_terminate_backend(a.pid) FROM store_leases AS l JOIN store_connections AS c ON c.id = l.connection
-    JOIN pg_stat_activity AS a ON a.pid = c.pid AND a.backend_start = c.started
+    JOIN store_connections AS all_of_it ON all_of_it.id = c.id OR (all_of_it.process = c.process AND c.process <> '')
+    JOIN pg_stat_activity AS a ON a.pid = all_of_it.pid AND a.backend_start = all_of_it.started
     WHERE l.name = $1 AND c.seen_at < now() - make_interval(secs => $2)
 """
 _RELEASE = """

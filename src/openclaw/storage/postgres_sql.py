@@ -46,6 +46,7 @@ ENGINE_SCHEMA = (
         RETURN result;
     END $$""",
     _WRITTEN,  # for those who have the first one, which did not say when
+    "ALTER TABLE store_connections ADD COLUMN process TEXT NOT NULL DEFAULT ''",
 )
 VERSIONS = "CREATE TABLE IF NOT EXISTS store_version (part TEXT PRIMARY KEY, version BIGINT NOT NULL)"
 ENGINE_VERSION = len(ENGINE_SCHEMA)
