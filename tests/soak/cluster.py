@@ -64,6 +64,8 @@ class ClusterReport(Struct, kw_only=True):
     answered: int = 0
     given_up: int = 0
     """Those that were killed too often, and said so."""
+    told: set[str] = set()
+    """Questions whose runs were given up: whoever asked was told that it did not work."""
     fires: int = 0
     sent: int = 0
     longest: float = 0.0
@@ -237,7 +239,8 @@ async def _storm(
     await _until_calm(url)
     await check(url, load.accepted, report)
     answers = people.answers()
-    report.wrong += [f"never answered on Matrix: {name}" for name in sorted(people.asked) if not answers[name]][:10]
+    silent = [name for name in sorted(people.asked - report.told) if not answers[name]]
+    report.wrong += [f"never answered on Matrix: {name}" for name in silent][:10]
     report.wrong += [f"answered {answers[name]} times: {name}" for name in people.asked if answers[name] > 1][:10]
     return report
 
@@ -267,7 +270,9 @@ async def check(url: str, accepted: set[str], report: ClusterReport) -> None:
     ]
     wrong += [f"without an outcome: {name} ({inputs[name]['state']})" for name in open_ones][:10]
     failed = {name for name, row in inputs.items() if row["state"] == "failed"}
-    report.given_up = sum(inputs[name]["attempts"] >= ATTEMPTS for name in failed)
+    given_up = [inputs[name]["request"] for name in failed if inputs[name]["attempts"] >= ATTEMPTS]
+    report.given_up = len(given_up)
+    report.told = {question for request in given_up for question in _QUESTION.findall(request)}
     wrong += [
         f"failed: {name}: {inputs[name]['outcome'][:200]}" for name in failed if inputs[name]["attempts"] < ATTEMPTS
     ][:10]
