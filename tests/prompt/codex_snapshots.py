@@ -56,6 +56,7 @@ def settings(telegram: TelegramServer, discord: DiscordServer, program: Path) ->
         "env": {"vars": {"OPENCLAW_CODEX_APP_SERVER_BIN": str(program)}},
         "models": {"providers": {"openai": provider}},
         "agents": {"defaults": defaults},
+        "tts": {"enabled": False},  # otherwise it depends on the programs of this machine
         "commands": {"ownerAllowFrom": ["telegram:7", f"discord:{discord_server.ADA}"], "ownerDisplaySecret": "s3cret"},
         "channels": {
             "telegram": {"botToken": TOKEN, "apiRoot": telegram.url, **quiet},
