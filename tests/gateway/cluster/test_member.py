@@ -1,7 +1,7 @@
 """What a node learns of the others, and of work that nobody told it of."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
@@ -125,6 +125,37 @@ async def end_session(db: Postgres) -> None:
         "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity AS a JOIN store_connections AS c "
         "ON a.pid = c.pid AND a.backend_start = c.started JOIN store_leases AS l ON l.connection = c.id"
     )
+
+
+async def test_a_node_that_waits_while_it_takes_agents_up_still_buries_others(
+    join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(members, "TICK", 0.05)
+    (one, _), (other, its_db) = await join("one"), await join("other")
+    waits, tries = asyncio.Event(), 0
+
+    async def taken(agents: Collection[str]) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            await waits.wait()
+            raise StateError("the database is busy")
+
+    async with asyncio.timeout(120):
+        while other.me not in one.nodes:
+            await asyncio.sleep(0.01)
+        one.taken, one.agents = taken, lambda: [f"a{number}" for number in range(20)]
+        one.changed.set()
+        while not tries:
+            await asyncio.sleep(0.01)
+        other.fenced.set()
+        await its_db.close()
+        one.note_link(other.me, refused=True)
+        while other.me in one.nodes:
+            await asyncio.sleep(0.01)
+        waits.set()
+        while tries < 2:  # what failed is taken up again
+            await asyncio.sleep(0.01)
 
 
 async def test_inputs_are_found_that_nobody_told_of(join: Join) -> None:

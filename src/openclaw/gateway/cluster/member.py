@@ -371,6 +371,7 @@ class ClusterMember:
         async with self._plain.listen(TOPIC) as heard:
             self._stale = True  # whatever was said before we listened
             listening = asyncio.create_task(self._hear(heard), name="cluster:heard")
+            settling: asyncio.Task[None] | None = None
             try:
                 while not self.fenced.is_set():
                     self.changed.clear()
@@ -380,7 +381,12 @@ class ClusterMember:
                             await self.look_for_trouble()
                         await self.look()
                         await self._bury()
-                        await self.settle()
+                        # It may wait for a lock of a node that was stopped, which has to be buried meanwhile.
+                        settling = settling or asyncio.create_task(self.settle(), name="cluster:settle")
+                        await asyncio.wait([settling], timeout=MOVING)
+                        if settling.done():
+                            settled, settling = settling, None
+                            settled.result()
                         await self._tell()
                         self.away = False
                     except LeaseLost:
@@ -388,10 +394,13 @@ class ClusterMember:
                     except StateError as error:  # the server is away: everything waits for it
                         self.away = True
                         log.warning("cluster: %s", error.message)
-                    await wait_first(self.changed.wait(), self.fenced.wait(), self._clock.sleep(self._pause()))
+                    pause = self._pause() if settling is None else MOVING
+                    await wait_first(self.changed.wait(), self.fenced.wait(), self._clock.sleep(pause))
             finally:
-                listening.cancel()
-                await asyncio.gather(listening, return_exceptions=True)
+                tasks = [listening, *([settling] if settling is not None else [])]
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     def _pause(self) -> float:
         now = self._clock.now()
@@ -456,8 +465,12 @@ class ClusterMember:
         self._held &= mine
         if new := mine - self._held:
             self._held |= new
-            if self.taken is not None:
-                await self.taken(new)
+            try:
+                if self.taken is not None:
+                    await self.taken(new)
+            except BaseException:
+                self._held -= new  # what waits for them is taken up with the next try
+                raise
         now = self._clock.now()
         self._moving = {agent: self._moving.get(agent, now) for agent in wanted.release}
         self._closed = {agent for agent, since in self._moving.items() if self.draining or now - since > MOVE_SECONDS}
