@@ -42,8 +42,8 @@ _TAKE = """
         holder = excluded.holder, taken_at = excluded.taken_at
     RETURNING epoch
 """
-# All connections of the process, not only the one with the lease: stopped between two messages of one statement it keeps a
-# transaction open that the server takes for at work and ends by no timeout, and whoever waits for its locks waits on.
+# All connections of the process, not only the one with the lease: stopped between two messages of one statement, it
+# keeps a transaction open that the server takes for at work and ends by no timeout, with locks others wait for.
 _END_SILENT = """
     SELECT pg_terminate_backend(a.pid) FROM store_leases AS l JOIN store_connections AS c ON c.id = l.connection
     JOIN store_connections AS all_of_it ON all_of_it.id = c.id OR (all_of_it.process = c.process AND c.process <> '')
