@@ -329,7 +329,7 @@ class ClusterMember:
         await self.set_draining(self.me, draining=True)
 
     async def set_draining(self, node: str, *, draining: bool) -> ClusterNode:
-        found = self.find(node)
+        found = await self.find(node)
         await self.db.write(
             "UPDATE cluster_nodes SET draining = :on WHERE node_id = :id", {"on": int(draining), "id": found.id}
         )
@@ -338,7 +338,7 @@ class ClusterMember:
 
     async def pin(self, agent: str, node: str) -> None:
         """Moves an agent to the node called `node`, or with an empty name to where it belongs."""
-        name = self.find(node).name if node else ""
+        name = (await self.find(node)).name if node else ""
         await self.db.write(
             "INSERT INTO cluster_agents (agent, pinned) VALUES (:agent, :name) "
             "ON CONFLICT (agent) DO UPDATE SET pinned = excluded.pinned",
@@ -346,8 +346,10 @@ class ClusterMember:
         )
         await self._announce()
 
-    def find(self, wanted: str) -> ClusterNode:
-        """A node by its name or its id."""
+    async def find(self, wanted: str) -> ClusterNode:
+        """A node by its name or its id; one that has just come may not be known here yet."""
+        if not any(wanted in (node.id, node.name) for node in self.nodes.values()):
+            await self.refresh()
         for node in self.nodes.values():
             if wanted in (node.id, node.name):
                 return node
