@@ -59,7 +59,7 @@ async def test_any_node_answers_for_any_agent_and_shows_it_as_it_is_written(
             await here.call("chat.send", {"sessionKey": key, "message": "again", "idempotencyKey": "watched"})
 
             def is_ours(data: Any, state: str) -> bool:  # what the others said may come as late
-                return data.get("runId") == "watched" and data.get("state") == state
+                return (data.get("runId"), data.get("state")) == ("watched", state)
 
             seen = await collect(here, lambda _, data: is_ours(data, "final"), 60)
             assert any(is_ours(data, "delta") for _, data in seen)
