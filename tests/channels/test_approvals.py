@@ -26,8 +26,7 @@ from openclaw.protocol.events import EventBus
 from openclaw.runs.inbox import Inbox
 from openclaw.runs.outbox import Outbox
 from openclaw.runs.request import RunRequest
-from openclaw.security import rpc as security_rpc
-from openclaw.security.pending import PendingApprovals
+from openclaw.security.pending import PendingApprovals, tell_asked, tell_resolved
 from openclaw.security.settings import CommandsSettings
 from openclaw.storage.database import Database
 from openclaw.testing import FakeClock
@@ -56,7 +55,7 @@ class Desk:
     ) -> None:
         self.clock, self.slate = clock, slate
         self.bus, self.inbox, self.outbox = EventBus(), Inbox(db, clock), Outbox(db, clock)
-        told = partial(security_rpc.tell_asked, self.bus), partial(security_rpc.tell_resolved, self.bus)
+        told = partial(tell_asked, self.bus), partial(tell_resolved, self.bus)
         self.questions = PendingApprovals(db, clock, *told, lasts)
         platforms = {("slate", "default"): slate}
         config = Config(commands=CommandsSettings(owner_allow_from=owners or ("slate:ada",)))

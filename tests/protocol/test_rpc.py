@@ -12,7 +12,7 @@ from msgspec import Raw
 from openclaw.core import errors
 from openclaw.protocol.frames import ErrorShape, RequestFrame, encode
 from openclaw.protocol.params import NoParams
-from openclaw.protocol.rpc import Caller, MethodFailed, MethodRefusal, MethodRegistry, RpcMethod, dispatch
+from openclaw.protocol.rpc import Caller, MethodFailed, MethodGroup, MethodRefusal, MethodRegistry, RpcMethod, dispatch
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
 from openclaw.runs.rpc.agent import AgentWaitParams
 
@@ -168,6 +168,31 @@ def test_a_method_is_registered_once() -> None:
 def test_only_what_works_for_the_role_is_advertised() -> None:
     assert registry().advertised() == ["agent.wait", "health", "status"]
     assert registry().advertised("node") == ["node.event"]
+
+
+async def test_a_group_is_built_when_one_of_its_methods_is_called() -> None:
+    built: list[str] = []
+
+    def build() -> list[RpcMethod]:
+        built.append("once")
+        return [RpcMethod("late.one", NoParams, nothing, None), RpcMethod("late.two", NoParams, nothing, None)]
+
+    methods = registry()
+    methods.add_group(MethodGroup(("late.one", "late.two"), build, unlisted=("late.two",)))
+    assert "late.one" in methods.advertised() and "late.two" not in methods.advertised()
+    assert {"late.one", "late.two"} <= set(methods.names()) and not built
+    for name in ("late.one", "late.two", "late.one"):
+        assert [answer["ok"] for answer in await call(methods, name, Caller(conn_id="c"))] == [True]
+    assert built == ["once"]
+    with pytest.raises(ValueError, match="twice"):
+        methods.add_group(MethodGroup(("late.two",), build))
+
+
+def test_a_group_that_builds_other_methods_than_it_names_is_refused() -> None:
+    methods = MethodRegistry()
+    methods.add_group(MethodGroup(("one", "two"), lambda: [RpcMethod("one", NoParams, nothing)]))
+    with pytest.raises(ValueError, match="other methods than one, two"):
+        methods.find("one")
 
 
 async def test_a_reader_that_leaves_ends_the_handler() -> None:

@@ -9,14 +9,14 @@ import msgspec
 from msgspec import Meta
 
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.devices.pairing import REQUESTED, SET_UP, DevicePairing, PendingRequest
+from openclaw.core.errors import InvalidRequest
+from openclaw.devices.events import request_to_json
+from openclaw.devices.pairing import DevicePairing
 from openclaw.protocol.connection import DeviceRemoved, TokenRevoked, Withdraws
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.params import NonEmpty, NoParams, Params
 from openclaw.protocol.rpc import Caller, RpcMethod, refusal
 from openclaw.protocol.scopes import ADMIN, PAIRING, covers, missing_scope
-from openclaw.storage.database import Database
 
 
 class DevicePairApproveParams(Params, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ def devices_methods(
         return {"setupId": params.setup_id, "status": status, **({"deviceId": device_id} if device_id else {})}
 
     async def listed(params: NoParams, caller: Caller) -> Any:
-        pending = [_pending(request) for request in await pairing.pending(millis(clock))]
+        pending = [request_to_json(request) for request in await pairing.pending(millis(clock))]
         paired = [
             {**msgspec.to_builtins(device), "connected": connections.is_connected(device.device_id)}
             for device in await pairing.paired()
@@ -160,26 +160,6 @@ def devices_methods(
     ]
 
 
-async def publish_requests(db: Database, pairing: DevicePairing, bus: EventBus, clock: Clock) -> None:
-    """Publishes an event for each new pairing request, until cancelled."""
-    async with db.listen(REQUESTED) as news:
-        async for request_id in news:
-            try:
-                request = await pairing.waiting(request_id, millis(clock))
-            except NotFound:
-                continue  # already approved or expired
-            bus.publish("device.pair.requested", _pending(request))
-
-
-async def publish_setups(db: Database, bus: EventBus, clock: Clock) -> None:
-    """Publishes an event for each used setup code, until cancelled."""
-    async with db.listen(SET_UP) as news:
-        async for told in news:
-            setup_id, _, device_id = told.partition(" ")
-            payload = {"setupId": setup_id, "deviceId": device_id, "ts": millis(clock)}
-            bus.publish("device.pair.setup.completed", payload)
-
-
 def public_url(given: str) -> str:
     """Normalises an address to a WebSocket URL for a setup code."""
     parts = urlsplit(given.strip())
@@ -192,18 +172,3 @@ def public_url(given: str) -> str:
 def _resolved(bus: EventBus, request_id: str, device_id: str, decision: str, now: int) -> None:
     payload = {"requestId": request_id, "deviceId": device_id, "decision": decision, "ts": now}
     bus.publish("device.pair.resolved", payload)
-
-
-def _pending(request: PendingRequest) -> dict[str, Any]:
-    claim = request.claim
-    return {
-        "requestId": request.request_id,
-        "deviceId": claim.device_id,
-        "role": claim.role,
-        "scopes": list(claim.scopes),
-        "platform": claim.platform,
-        "clientId": claim.client_id,
-        "clientMode": claim.client_mode,
-        "displayName": claim.display_name,
-        "remoteIp": claim.remote_ip,
-    }

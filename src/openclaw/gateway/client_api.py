@@ -3,16 +3,12 @@
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from openclaw.agent.settings import default_agent
-from openclaw.automation.cron import rpc
-from openclaw.budget import rpc as budget_rpc
-from openclaw.channels import rpc as channels_rpc
 from openclaw.channels.accounts import AccountName
 from openclaw.channels.approvals import ChannelApprovals
 from openclaw.channels.history import GroupHistory
@@ -24,21 +20,16 @@ from openclaw.channels.questions import ChannelQuestions
 from openclaw.channels.status import ChannelReports
 from openclaw.channels.streaming import ReplyStreams
 from openclaw.channels.typing import TypingNotices
-from openclaw.config import model_setup
-from openclaw.config import rpc as config_rpc
 from openclaw.config.edit import Editor
 from openclaw.config.settings import RateLimitSettings
 from openclaw.core.channel import Platform
 from openclaw.core.clock import millis
-from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
-from openclaw.devices import rpc as devices_rpc
 from openclaw.devices import signature
 from openclaw.devices.pairing import DevicePairing
-from openclaw.gateway import exposure
-from openclaw.gateway import rpc as gateway_rpc
+from openclaw.gateway import exposure, health, methods
 from openclaw.gateway.app import App
-from openclaw.gateway.capabilities import capabilities, describe_agent
+from openclaw.gateway.capabilities import describe_agent
 from openclaw.gateway.connections import Connections, Presence, WebSocketServer
 from openclaw.gateway.exposure import decide, shared_secret
 from openclaw.gateway.http import metrics
@@ -46,16 +37,14 @@ from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch
 from openclaw.gateway.reload import Reload
 from openclaw.gateway.services import Services
-from openclaw.memory import rpc as memory_rpc
-from openclaw.plugins import rpc as plugins_rpc
 from openclaw.plugins.hooks.events import RESTART_MS, GatewayContext, HookEvent, make_event
+from openclaw.plugins.methods import AllMethods
 from openclaw.plugins.registry import PluginRegistry
-from openclaw.prompt import rpc as prompt_rpc
 from openclaw.protocol.auth import AuthLimiter, AuthPolicy, RateLimits
 from openclaw.protocol.connect import HelloSnapshot, ServerFeatures, SessionDefaults
 from openclaw.protocol.connection import GatewayAuthChanged
 from openclaw.protocol.frames import StateVersion
-from openclaw.protocol.rpc import MethodRegistry, RpcMethod
+from openclaw.protocol.rpc import MethodRegistry
 from openclaw.protocol.scopes import APPROVALS
 from openclaw.runs.approved import ApprovedCalls
 from openclaw.runs.commands.catalog import catalog
@@ -66,21 +55,9 @@ from openclaw.runs.commands.session import SessionCommands
 from openclaw.runs.commands.status import StatusCommands
 from openclaw.runs.projection import EventProjection
 from openclaw.runs.queue import QueuePolicy
-from openclaw.runs.rpc import agent as runs_rpc
-from openclaw.runs.rpc import chat as chat_rpc
-from openclaw.runs.rpc import record as record_rpc
-from openclaw.runs.rpc import tools as tools_rpc
-from openclaw.runs.rpc.preview import preview_next
-from openclaw.security import rpc as security_rpc
 from openclaw.security.pending import PendingApprovals
-from openclaw.sessions import rpc as sessions_rpc
-from openclaw.skills import rpc as skills_rpc
-from openclaw.tools.mcp import rpc as mcp_rpc
-from openclaw.tools.mcp.schema import AcceptedServer
 from openclaw.version import __version__
-from openclaw.workspace import rpc as workspace_rpc
 from openclaw.workspace.history import WorkspaceHistories
-from openclaw.workspace.pins import BootstrapPins
 
 if TYPE_CHECKING:
     from openclaw.gateway.cluster.service import ClusterService
@@ -219,7 +196,7 @@ class ClientApi:
         self._secret = launch.secret
         self._proxy = launch.exposure.proxy
         live, bus, clock, environment = app.live, app.bus, launch.clock, launch.environment
-        self._methods = plugins_rpc.AllMethods(own_methods, app.plugins)
+        self._methods = AllMethods(own_methods, app.plugins)
         self.pairing = DevicePairing(app.db)
         self.histories = WorkspaceHistories(app.home.state, app.workspaces.of, partial(millis, clock))
         limiter = AuthLimiter(lambda: _rate_limits(live.config.gateway.auth.rate_limit))
@@ -246,9 +223,26 @@ class ClientApi:
         parts = ChannelParts(launch, app, services, questions, can_answer, commands, queue)
         self.approvals, self.approved = parts.approvals, parts.approved
         self.channels, self.reports = parts.manager, parts.reports
-        groups = chain(self._run_methods(projection, commands, queue), self._other_methods(editor, questions))
-        for method in chain.from_iterable(groups):
-            own_methods.add(method)
+        for group in chain(
+            methods.run_methods(launch, app, services, projection, commands, queue),
+            methods.other_methods(
+                launch,
+                app,
+                services,
+                editor,
+                questions,
+                self.approvals,
+                self.channels,
+                self.reports,
+                self.connections,
+                self._presence,
+                self.pairing,
+                self.histories,
+                self._outside,
+                self._started,
+            ),
+        ):
+            own_methods.add_group(group)
         shown = (self.channels, self.reports, self._presence, self.connections)
         webhooks = cluster.webhooks(*shown) if cluster else self.channels
         for method in cluster.methods(self._methods) if cluster else ():
@@ -269,94 +263,6 @@ class ClientApi:
                 own_methods,
                 webhooks,
             )
-
-    def _run_methods(
-        self, projection: EventProjection, commands: SlashCommands, queue: QueuePolicy
-    ) -> Iterator[list[RpcMethod]]:
-        """The methods about runs, chats and sessions."""
-        app, services, launch = self._app, self._services, self._launch
-        sessions, runs, toolset = services.sessions, services.runs, services.toolset
-        live, clock, environment = app.live, launch.clock, launch.environment
-        session_parts = (sessions, services.control, app.lifecycle, runs, app.models, app.index)
-        offered: tools_rpc.OfferedSkills = {}
-        yield runs_rpc.run_methods(
-            sessions,
-            app.lifecycle,
-            runs,
-            app.index,
-            app.workspaces,
-            live.agents,
-            commands,
-            queue,
-            offered,
-            services.outbox.routes,
-            app.archive,
-        )
-        yield chat_rpc.send_methods(
-            sessions,
-            services.control,
-            runs,
-            app.workspaces,
-            app.turns,
-            app.bus,
-            commands,
-            queue,
-            offered,
-            live.session,
-        )
-        yield chat_rpc.history_methods(sessions, runs, app.models, app.index, app.plugins, app.memories, projection)
-        yield sessions_rpc.sessions_methods(
-            sessions, app.lifecycle, app.models, app.index, app.home.state, app.memories
-        )
-        yield runs_rpc.session_methods(*session_parts, queue)
-        yield runs_rpc.agent_methods(sessions, app.models, app.workspaces, live, environment)
-        yield tools_rpc.tool_methods(sessions, app.plugins, toolset, app.preparer, live.agents, live.tools)
-        yield tools_rpc.lend_methods(sessions, app.preparer, toolset)
-        yield tools_rpc.offer_methods(offered)
-        yield sessions_rpc.transcript_methods(sessions, app.lifecycle, runs, app.index, app.home.state)
-        yield prompt_rpc.prompt_methods(
-            sessions,
-            app.archive,
-            live.agents,
-            partial(preview_next, app.preparer, toolset, services.outbox.routes, live),
-            live=launch.background,
-        )
-        yield record_rpc.record_methods(sessions, app.db, app.budget.recorder, app.routes, app.models, live, clock)
-
-    def _other_methods(self, editor: Editor, questions: PendingApprovals) -> Iterator[list[RpcMethod]]:
-        """The methods about everything else."""
-        app, services, launch = self._app, self._services, self._launch
-        sessions, automation = services.sessions, services.automation
-        live, bus, clock, environment = app.live, app.bus, launch.clock, launch.environment
-        granted = app.home.state / "exec-approvals.json"
-        yield gateway_rpc.system_methods(app, services, self.reports, self._presence, self._started)
-        yield rpc.cron_methods(sessions, automation.scheduler)
-        yield rpc.heartbeat_methods(sessions, automation.heartbeats)
-        yield budget_rpc.usage_methods(sessions, app.db, app.budget)
-        yield gateway_rpc.subscriptions_methods(app, sessions, self.connections)
-        yield workspace_rpc.files_methods(app.workspaces, live.agents, self.histories, BootstrapPins(app.home.state))
-        yield memory_rpc.memory_methods(sessions, app.memories)
-        yield memory_rpc.note_methods(sessions, app.memories, clock)
-        yield skills_rpc.skill_methods(sessions, app.workspaces, app.skills, editor, clock)
-        yield skills_rpc.status_methods(sessions, app.home.state, app.workspaces, app.skills)
-        yield config_rpc.config_methods(sessions, live, environment, bus)
-        yield config_rpc.schema_methods()
-        opens, follows = app.open_provider, launch.background
-        connector = model_setup.ModelConnector(app.models, opens, editor, live, bus, clock, follows=follows)
-        yield model_setup.model_setup_methods(connector)
-        yield security_rpc.approvals_methods(questions, app.approvals, str(granted), self.approvals.nobody_here)
-        yield devices_rpc.devices_methods(self.pairing, self.connections, bus, clock, self._outside)
-        yield security_rpc.audit_methods(app.audit, partial(_prompt_texts, app), app.archive.witnessed)
-        yield mcp_rpc.mcp_methods(partial(_look_at_server, app))
-        yield gateway_rpc.capability_methods(live.agents, partial(capabilities, app, app.toolset()))
-        yield plugins_rpc.plugins_methods(app.plugins)
-        yield plugins_rpc.install_methods(app.plugins, app.run_hooks.hooks, app.audit)
-        yield channels_rpc.account_methods(self.reports, self.channels, services.outbox, clock)
-        yield channels_rpc.setup_methods(self.reports, self.channels, live, editor)
-        yield channels_rpc.pairing_methods(self.reports, services.outbox, live, editor, app.home.state, clock)
-        yield channels_rpc.sending_methods(
-            services.tools.messages, services.tools.attachments, app.workspaces, live, runs=launch.background
-        )
 
     async def reload(self, change: Reload) -> None:
         """A changed configuration, section by section; what runs goes on with what it started with."""
@@ -407,7 +313,7 @@ class ClientApi:
             metrics.counters("cron_fires_total", "runs of jobs", ("outcome",), services.automation.scheduler.ended),
             metrics.gauge("up_seconds", "since the gateway started", up),
             metrics.counter("cpu_seconds_total", "processor time", time.process_time()),
-            metrics.gauge("resident_bytes", "resident memory", gateway_rpc.resident()),
+            metrics.gauge("resident_bytes", "resident memory", health.resident()),
             *(self._cluster.families() if self._cluster else ()),
         ]
 
@@ -445,7 +351,7 @@ class ClientApi:
         main = self._app.key("main", None)
         return HelloSnapshot(
             presence=tuple(self._presence.list()),
-            health=await gateway_rpc.snapshot(self._app, self._services, self.reports),
+            health=await health.snapshot(self._app, self._services, self.reports),
             state_version=StateVersion(presence=self._presence.version, health=1),
             uptime_ms=millis(self._launch.clock) - self._started,
             applied_config_hash=self._app.live.current.hash or None,
@@ -518,20 +424,6 @@ def build_commands(
     management = ManagementCommands(questions, editor, restart, live.commands)
     others = [part.handlers for part in (status, session, management)]
     return SlashCommands(services.control, app.preparer, app.plugins, options, others, live.session)
-
-
-async def _prompt_texts(app: App, run_id: str) -> list[str]:
-    """The sections and first messages that a run was sent, as far as they are on record."""
-    pieces: list[str] = []
-    with suppress(OpenClawError):
-        pieces += [piece.text for piece in (await app.archive.find(run_id)).prompt.sections]
-        for call in (await app.budget.recorder.calls(run_id))[:1]:
-            pieces += [message.text for message in call.request.messages]
-    return pieces
-
-
-async def _look_at_server(app: App, name: str) -> AcceptedServer:
-    return await app.machine_tools.mcp.look(name)
 
 
 def _rate_limits(given: RateLimitSettings) -> RateLimits:

@@ -7,7 +7,6 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -19,9 +18,9 @@ from openclaw.config.summary import describe_home
 from openclaw.core.settings import Live
 from openclaw.gateway.app import App
 from openclaw.gateway.connections import Connections, Presence
+from openclaw.gateway.health import resident, snapshot
 from openclaw.gateway.logs import LogFiles, LogTail, newest, tail
 from openclaw.gateway.services import Services
-from openclaw.plugins import rpc
 from openclaw.process.environment import Environment
 from openclaw.protocol.params import NonEmpty, NonNegative, NoParams, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
@@ -221,40 +220,6 @@ def _examine(environment: Environment, agreed: DoctorRepairParams | None = None,
     from openclaw.gateway.audit.service import examine
 
     return examine(environment, (agreed.check_id, agreed.plan) if agreed else None, **what)
-
-
-async def snapshot(app: App, services: Services, channels: ChannelReports, *, probe: bool = False) -> dict[str, Any]:
-    """The health object, cheap enough to make at any time unless it is to `probe` the channels."""
-    now, agents = services.sessions.now, app.live.config.agents
-    rows = await app.index.list()
-    found = await channels.document(probe=probe)
-    recent = [{"key": row.session_key, "updatedAt": row.updated_at, "age": now - row.updated_at} for row in rows[:5]]
-    return {
-        "ok": True,
-        "ts": now,
-        "durationMs": services.sessions.now - now,
-        "plugins": rpc.plugins_health(app.plugins),
-        "configReload": {"hotReloadStatus": "last-good" if app.live.current.used_last_good else "ok"},
-        "channels": {
-            name: {**found["channels"][name], "accounts": {each["accountId"]: each for each in accounts}}
-            for name, accounts in found["channelAccounts"].items()
-        },
-        "channelOrder": found["channelOrder"],
-        "channelLabels": found["channelLabels"],
-        "heartbeatSeconds": 0,
-        "defaultAgentId": default_agent(agents),
-        "agents": [{"agentId": agent, "isDefault": place == 0} for place, agent in enumerate(agent_ids(agents))],
-        "sessions": {"path": str(app.home.state / "agents"), "count": len(rows), "recent": recent},
-        "running": services.runs.running,
-    }
-
-
-def resident() -> int:
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def _memory(name: str) -> int:

@@ -12,7 +12,7 @@ from openclaw.automation.service import BootRunner, run_on_command_end
 from openclaw.config.live import LiveConfig
 from openclaw.core.clock import Clock, millis
 from openclaw.core.provider import OpenProvider
-from openclaw.devices import rpc as devices_rpc
+from openclaw.devices.events import publish_requests, publish_setups
 from openclaw.gateway.app import App, build_app
 from openclaw.gateway.client_api import ClientApi, gateway_event
 from openclaw.gateway.http import metrics
@@ -29,8 +29,7 @@ from openclaw.runs.hooks.runs import HookFileSubscriber, RunHooks
 from openclaw.runs.projection import EventProjection
 from openclaw.runs.recovery import Diagnosis, StuckLimits, StuckMonitor, report_resumed
 from openclaw.runs.worker import RunService
-from openclaw.security import rpc as security_rpc
-from openclaw.security.pending import PendingApprovals
+from openclaw.security.pending import PendingApprovals, tell_asked, tell_resolved
 from openclaw.storage.database import Database, LeaseLost
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
     # A gateway that begins anew by itself has nobody who would start it again.
     patient, store = launch.control.began_anew, launch.loaded.config.store
     async with open_state(environment.home, clock, store, launch.report, patient=patient) as (db, index):
-        told = partial(security_rpc.tell_asked, bus), partial(security_rpc.tell_resolved, bus)
+        told = partial(tell_asked, bus), partial(tell_resolved, bus)
         cluster = _join_cluster(db, bus, clock)
         questions = (cluster.approvals if cluster else PendingApprovals)(db, clock, *told)
         try:
@@ -177,8 +176,8 @@ def _by_itself(
     if not launch.background:
         return
     bus, clock = app.bus, app.clock
-    yield "pairing requests", partial(devices_rpc.publish_requests, app.db, api.pairing, bus, clock)
-    yield "setup codes", partial(devices_rpc.publish_setups, app.db, bus, clock)
+    yield "pairing requests", partial(publish_requests, app.db, api.pairing, bus, clock)
+    yield "setup codes", partial(publish_setups, app.db, bus, clock)
     yield "file versions", partial(api.histories.follow, bus)
     if not launch.safe:
         yield "channels", api.channels.keep

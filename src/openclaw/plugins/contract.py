@@ -20,10 +20,10 @@ from openclaw.core.provider import Endpoint, Provider
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Output, ToolContext, ToolSpec
 from openclaw.plugins.find import FoundPlugin, UnusablePlugin, read_plugin
-from openclaw.plugins.host import call_function
 from openclaw.plugins.manager import PluginManager, PluginStatus
 from openclaw.plugins.manifest import FIELDS
 from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginLoadSettings, PluginSlots, PluginsSettings
+from openclaw.process.tasks import call_function
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object")
 FOREIGN = ("anyOf", "oneOf", "allOf", "$ref", "not")

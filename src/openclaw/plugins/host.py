@@ -29,17 +29,10 @@ from openclaw.core.provider import Endpoint
 from openclaw.core.tool import Effects, Tool, ToolContext
 from openclaw.plugins import manifest, wire
 from openclaw.plugins.wire import decode_payload, encode_payload
+from openclaw.process.tasks import call_function
 
 if sys.platform != "win32":
     import resource
-
-
-async def call_function(function: Callable[..., Any], *args: Any) -> Any:
-    """Calls a plugin's function; a plain one runs in a thread, so that it may block."""
-    if inspect.iscoroutinefunction(function):
-        return await function(*args)
-    found = await asyncio.to_thread(function, *args)
-    return await found if inspect.isawaitable(found) else found
 
 
 Answer = Awaitable[Raw] | AsyncIterator[Raw]

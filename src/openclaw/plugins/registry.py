@@ -120,7 +120,7 @@ class PluginRegistry:
         core = {
             "tools": [name for group in GROUPS.values() for name in group if name not in own],
             "commands": list(NAMES),
-            "methods": list(self._own_methods.own()),
+            "methods": list(self._own_methods.names()),
             "embedders": [*EMBEDDERS, "auto", "none"],
             "channels": [*NO_CHANNEL, "main", "global", "unknown", "direct", "webchat"],
         }

@@ -1,4 +1,4 @@
-"""RPC methods: `plugins.*`, `install.check`, and those that plugins bring themselves."""
+"""RPC methods `plugins.*` and `install.check`, with their parameter types."""
 
 import uuid
 from collections.abc import Mapping
@@ -8,14 +8,12 @@ import msgspec
 from msgspec import Meta
 
 from openclaw.core.hooks import BeforeInstall, HookContext, InstallFinding
-from openclaw.core.plugin import Method as PluginMethod
 from openclaw.plugins.hooks import points
 from openclaw.plugins.hooks.dispatch import HookDispatcher, audit_change
-from openclaw.plugins.host import call_function
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.protocol.params import NonEmpty, NoParams, Params
-from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod
-from openclaw.protocol.scopes import ADMIN, READ, Role
+from openclaw.protocol.rpc import Caller, RpcMethod
+from openclaw.protocol.scopes import ADMIN, READ
 from openclaw.security.audit_log import AuditLog
 
 if TYPE_CHECKING:
@@ -136,40 +134,3 @@ def plugin_row(status: "PluginStatus") -> dict[str, Any]:
         "state": STATES[status.state],
         **{name: value for name, value in optional.items() if value},
     }
-
-
-def plugins_health(extensions: PluginRegistry) -> dict[str, Any]:
-    """The part of `health` about plugins."""
-    statuses = extensions.statuses()
-    return {
-        "loaded": [status.id for status in statuses if status.state == "running"],
-        "errors": [
-            {"id": status.id, "error": status.why} for status in statuses if status.state in ("quarantined", "broken")
-        ],
-        "unavailable": [status.id for status in statuses if status.state == "held"],
-    }
-
-
-class AllMethods(MethodRegistry):
-    """The gateway's own methods, and those of the plugins that run; no plugin takes the place of one of ours."""
-
-    def __init__(self, own: MethodRegistry, plugins: PluginRegistry) -> None:
-        super().__init__()
-        self._methods = own._methods
-        self._plugins = plugins
-
-    def find_other(self, name: str) -> RpcMethod | None:
-        brought = self._plugins.methods().get(name)
-        return _served(brought) if brought is not None else None
-
-    def advertised(self, role: Role = "operator") -> list[str]:
-        brought = [_served(each) for name, each in self._plugins.methods().items() if name not in self._methods]
-        theirs = [method.name for method in brought if method.advertised and role in method.roles]
-        return sorted([*super().advertised(role), *theirs])
-
-
-def _served(method: PluginMethod) -> RpcMethod:
-    async def handler(params: Mapping[str, Any], caller: Caller) -> Any:
-        return await call_function(method.run, params)
-
-    return RpcMethod(method.name, dict, handler, method.scope)

@@ -1,6 +1,7 @@
 """Running tasks: the system clock, work shielded from cancellation, timeouts, supervision."""
 
 import asyncio
+import inspect
 import itertools
 import logging
 import time
@@ -104,3 +105,11 @@ async def supervise(start: Callable[[], Awaitable[None]], what: str, clock: Cloc
                 raise asyncio.CancelledError from error  # it failed while it was ending
             log.exception("%s failed; it is begun again in %g s", what, RESTARTS.after(failures))
         await clock.sleep(RESTARTS.after(failures))
+
+
+async def call_function(function: Callable[..., Any], *args: Any) -> Any:
+    """Calls a function of others; a plain one runs in a thread, so that it may block."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*args)
+    found = await asyncio.to_thread(function, *args)
+    return await found if inspect.isawaitable(found) else found

@@ -5,7 +5,7 @@ A handler is `async def wake(params, caller) -> payload`, or an async generator 
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
@@ -101,35 +101,62 @@ class FindsMethods(Protocol):
     def find(self, name: str) -> RpcMethod | None: ...
 
 
+class MethodGroup(Struct, frozen=True):
+    """Methods that are built when one of them is called first, so that what answers them is loaded no earlier."""
+
+    names: tuple[str, ...]
+    build: Callable[[], Iterable[RpcMethod]]
+    unlisted: tuple[str, ...] = ()
+    """Those of `names` that are not advertised."""
+
+
 class MethodRegistry:
     """All methods of this gateway; nothing else is advertised."""
 
     def __init__(self, methods: Iterable[RpcMethod] = ()) -> None:
         self._methods: dict[str, RpcMethod] = {}
+        self._groups: dict[str, MethodGroup] = {}
+        """By the name of each method that is not built yet."""
         for method in methods:
             self.add(method)
 
     def add(self, method: RpcMethod) -> None:
-        if method.name in self._methods:
-            raise ValueError(f"method {method.name} is registered twice")
+        self._refuse_twice(method.name)
         self._methods[method.name] = method
 
+    def add_group(self, group: MethodGroup) -> None:
+        for name in group.names:
+            self._refuse_twice(name)
+            self._groups[name] = group
+
+    def _refuse_twice(self, name: str) -> None:
+        if name in self._methods or name in self._groups:
+            raise ValueError(f"method {name} is registered twice")
+
     def find(self, name: str) -> RpcMethod | None:
-        return self._methods.get(name) or self.find_other(name)
+        if group := self._groups.get(name):
+            self._build(group)
+        return self._methods.get(name)
 
-    def find_other(self, name: str) -> RpcMethod | None:
-        """A method that was not added: there is none, unless a subclass knows more."""
-        return None
+    def _build(self, group: MethodGroup) -> None:
+        built = {method.name: method for method in group.build()}
+        if set(built) != set(group.names):
+            raise ValueError(f"built other methods than {', '.join(group.names)}: {', '.join(built)}")
+        self._methods |= built
+        for name in group.names:
+            del self._groups[name]
 
-    def __iter__(self) -> Iterator[RpcMethod]:
-        yield from self._methods.values()
+    def __contains__(self, name: str) -> bool:
+        return name in self._methods or name in self._groups
 
-    def own(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """The names of the methods that were added, without those of plugins."""
-        return tuple(self._methods)
+        return (*self._methods, *self._groups)
 
     def advertised(self, role: Role = "operator") -> list[str]:
-        return sorted(method.name for method in self if method.advertised and role in method.roles)
+        built = [method.name for method in self._methods.values() if method.advertised and role in method.roles]
+        later = [name for name, group in self._groups.items() if name not in group.unlisted and role == "operator"]
+        return sorted([*built, *later])
 
 
 async def dispatch(registry: FindsMethods, request: RequestFrame, caller: Caller) -> AsyncGenerator[Response, None]:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +17,7 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.tool import ApprovalAnswer, ApprovalPending, ApprovalRequest, Decision, Output
 from openclaw.process.tasks import wait_first
+from openclaw.protocol.events import EventBus
 from openclaw.storage.database import Database, Row
 from openclaw.storage.owners import OwnedRows, Owner
 
@@ -441,3 +442,31 @@ class PendingApprovals:
 
 def _shown(request: ApprovalRequest) -> tuple[str, str, str]:
     return request.tool, request.command, request.cwd
+
+
+def approval_to_json(question: PendingApproval) -> dict[str, Any]:
+    request = question.request
+    return {
+        "id": request.id,
+        "request": {
+            "command": request.command,
+            "cwd": request.cwd,
+            "host": "gateway",
+            "agentId": request.agent_id,
+            "sessionKey": request.session_key,
+            "allowedDecisions": decisions(request),
+            "warningText": request.why,
+            **({"origins": msgspec.to_builtins(request.origins)} if request.origins else {}),
+        },
+        "createdAtMs": question.created_at,
+        "expiresAtMs": question.expires_at,
+    }
+
+
+def tell_asked(bus: EventBus, question: PendingApproval) -> None:
+    bus.publish("exec.approval.requested", approval_to_json(question), question.request.session_key)
+
+
+def tell_resolved(bus: EventBus, question: PendingApproval, resolution: ApprovalOutcome) -> None:
+    payload = {"id": resolution.id, "decision": resolution.decision, "resolvedBy": resolution.by, "ts": resolution.at}
+    bus.publish("exec.approval.resolved", payload, question.request.session_key)

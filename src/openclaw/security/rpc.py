@@ -10,14 +10,13 @@ import msgspec
 from msgspec import Meta
 
 from openclaw.core.errors import NotFound
-from openclaw.protocol.events import EventBus
 from openclaw.protocol.params import NonEmpty, NoParams, Params, Positive
 from openclaw.protocol.rpc import Caller, MethodRefusal, RpcMethod
 from openclaw.protocol.scopes import ADMIN, APPROVALS, READ
 from openclaw.security.approvals import ApprovalFile
 from openclaw.security.audit import AuditEntry, digest
 from openclaw.security.audit_log import AuditLog
-from openclaw.security.pending import ApprovalOutcome, PendingApproval, PendingApprovals
+from openclaw.security.pending import PendingApproval, PendingApprovals, approval_to_json
 
 # Params.
 
@@ -107,8 +106,6 @@ class ExecApprovalsSetParams(Params, frozen=True, kw_only=True):
 
 # Methods and events.
 
-DECISIONS = ["allow-once", "allow-always", "deny"]
-
 
 def approvals_methods(
     approvals: PendingApprovals,
@@ -164,34 +161,6 @@ def _without_nothing(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nothing(each) for name, each in value.items() if each is not None}
     return [_without_nothing(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def approval_to_json(question: PendingApproval) -> dict[str, Any]:
-    request = question.request
-    return {
-        "id": request.id,
-        "request": {
-            "command": request.command,
-            "cwd": request.cwd,
-            "host": "gateway",
-            "agentId": request.agent_id,
-            "sessionKey": request.session_key,
-            "allowedDecisions": DECISIONS if request.standing else ["allow-once", "deny"],
-            "warningText": request.why,
-            **({"origins": msgspec.to_builtins(request.origins)} if request.origins else {}),
-        },
-        "createdAtMs": question.created_at,
-        "expiresAtMs": question.expires_at,
-    }
-
-
-def tell_asked(bus: EventBus, question: PendingApproval) -> None:
-    bus.publish("exec.approval.requested", approval_to_json(question), question.request.session_key)
-
-
-def tell_resolved(bus: EventBus, question: PendingApproval, resolution: ApprovalOutcome) -> None:
-    payload = {"id": resolution.id, "decision": resolution.decision, "resolvedBy": resolution.by, "ts": resolution.at}
-    bus.publish("exec.approval.resolved", payload, question.request.session_key)
 
 
 # The audit log.

@@ -7,6 +7,7 @@ import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +19,7 @@ from openclaw.core.keys import normalise_agent
 from openclaw.core.settings import Live
 from openclaw.process.environment import Environment
 from openclaw.storage import atomic
-from openclaw.workspace.files import ALWAYS
+from openclaw.workspace.files import ALWAYS, parse
 from openclaw.workspace.trust import DirectoryTrust, TrustStore
 
 
@@ -231,3 +232,15 @@ def _git_init(workspace: Path, git: str) -> tuple[bool, str]:
     if done.returncode:
         return False, f"git init failed with code {done.returncode}; run it in the workspace to see why"
     return True, ""
+
+
+def identity_of(workspaces: Workspaces, agents_settings: Live[AgentsSettings], agent_id: str) -> dict[str, Any]:
+    """What an agent is called, and who says so."""
+    found = resolve_agent(agents_settings.current, agent_id)
+    written = workspaces.of(found.id) / "IDENTITY.md"
+    own = parse(written.read_text(errors="replace")) if written.is_file() else parse("")
+    chosen = found.entry.identity
+    name = chosen.name or found.entry.name or own.name or "Assistant"
+    source = "config" if chosen.name or found.entry.name else "workspace" if own.name else "default"
+    emoji = chosen.emoji or own.emoji
+    return {"agentId": found.id, "name": name, "nameSource": source, **({"emoji": emoji} if emoji else {})}

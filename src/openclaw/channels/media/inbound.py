@@ -14,7 +14,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.deferred import mimetypes
 from openclaw.core.messages import Image
 from openclaw.core.text import Origin, sanitize_line
-from openclaw.runs.rpc.chat import IMAGE_BYTES, IMAGE_TYPES, MOST_FILES, MOST_IMAGES
+from openclaw.runs.uploads import IMAGE_BYTES, IMAGE_TYPES, MOST_FILES, MOST_IMAGES
 from openclaw.security.file_labels import LabelledFiles
 
 log = logging.getLogger("openclaw.channels")

@@ -38,8 +38,7 @@ from openclaw.protocol.rpc import FindsMethods, RpcMethod
 from openclaw.runs.events import RunAccepted, RunEvent, RunResumed, RunSettled
 from openclaw.runs.inbox import ROUTES
 from openclaw.runs.projection import EventProjection
-from openclaw.security.pending import PendingApprovals
-from openclaw.security.rpc import approval_to_json
+from openclaw.security.pending import PendingApprovals, approval_to_json
 
 log = logging.getLogger("openclaw.cluster")
 SETUP_SECONDS = 10.0

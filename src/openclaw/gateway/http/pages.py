@@ -26,8 +26,8 @@ from openclaw.gateway.server import read_body
 from openclaw.protocol import scopes
 from openclaw.protocol.params import NoParams
 from openclaw.protocol.rpc import Caller, RpcMethod
-from openclaw.runs.rpc.agent import identity_of
 from openclaw.version import __version__
+from openclaw.workspace.seed import identity_of
 
 BUILT = Path(__file__).parent.parent / "web"
 INDEX = "index.html"

@@ -21,7 +21,7 @@ from openclaw.gateway.http.problems import NO_RETRY, HttpProblem
 from openclaw.gateway.http.requests import HttpBackend
 from openclaw.gateway.http.web import BaseRoute, Match, Receive, Request, Scope, Send, WebResponse
 from openclaw.gateway.server import read_body
-from openclaw.plugins.host import call_function
+from openclaw.process.tasks import call_function
 from openclaw.runs.toolset import DENIED, find_tool, invoke_tool
 
 log = logging.getLogger("openclaw.gateway.http")

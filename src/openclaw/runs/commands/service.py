@@ -16,8 +16,8 @@ from openclaw.core.commands import (
 from openclaw.core.errors import OpenClawError
 from openclaw.core.plugin import CommandCall, CommandReply
 from openclaw.core.settings import Live
-from openclaw.plugins.host import call_function
 from openclaw.plugins.registry import PluginRegistry
+from openclaw.process.tasks import call_function
 from openclaw.runs.commands.catalog import CommandHandler, CommandRequest, CommandResult, unknown_reply
 from openclaw.runs.commands.inline import SHORTCUTS, InlineDirectives, split_inline
 from openclaw.runs.commands.options import OptionCommands

@@ -29,8 +29,8 @@ from openclaw.runs.events import liveness, run_result, terminal_receipt, termina
 from openclaw.runs.inbox import LastRoutes
 from openclaw.runs.queue import NO_OPTIONS, QueuePolicy
 from openclaw.runs.request import ReplyMode, RunRequest, Submission
-from openclaw.runs.rpc.chat import images_of
 from openclaw.runs.rpc.tools import OfferedSkills
+from openclaw.runs.uploads import images_of
 from openclaw.runs.worker import RunService
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.lifecycle import SessionLifecycle
@@ -44,7 +44,7 @@ from openclaw.sessions.params import (
 )
 from openclaw.sessions.service import SessionService
 from openclaw.workspace.files import parse
-from openclaw.workspace.seed import Workspaces
+from openclaw.workspace.seed import Workspaces, identity_of
 
 
 def agent_methods(
@@ -319,18 +319,6 @@ def run_methods(
         RpcMethod("agent.wait", AgentWaitParams, wait, WRITE),
         RpcMethod("agent.identity.get", AgentIdentityParams, identity, READ),
     ]
-
-
-def identity_of(workspaces: Workspaces, agents_settings: Live[AgentsSettings], agent_id: str) -> dict[str, Any]:
-    """What an agent is called, and who says so."""
-    found = resolve_agent(agents_settings.current, agent_id)
-    written = workspaces.of(found.id) / "IDENTITY.md"
-    own = parse(written.read_text(errors="replace")) if written.is_file() else parse("")
-    chosen = found.entry.identity
-    name = chosen.name or found.entry.name or own.name or "Assistant"
-    source = "config" if chosen.name or found.entry.name else "workspace" if own.name else "default"
-    emoji = chosen.emoji or own.emoji
-    return {"agentId": found.id, "name": name, "nameSource": source, **({"emoji": emoji} if emoji else {})}
 
 
 async def _said(sessions: SessionService, index: SessionIndex, turn: RunRequest, text: str) -> dict[str, Any]:
