@@ -12,6 +12,8 @@ from openclaw.storage import json5
 MAX_CHARS = 65_536
 MAX_DEPTH = 16
 MAX_NODES = 4_000
+SIMPLE_CHARS = 4_000
+"""So short that it cannot have more than `MAX_NODES` values."""
 
 Value = str | list["Value"] | dict[str, "Value"]
 
@@ -42,7 +44,7 @@ def read(text: str) -> FrontMatter:
     if len(head) > MAX_CHARS:
         raise Malformed(f"the front matter has {len(head):,} characters; {MAX_CHARS:,} is the most")
     try:
-        found = _Builder(notes).build(head)
+        found = _read_simple(head) or _Builder(notes).build(head)
         if not isinstance(found, dict):
             raise Malformed("keys and values are expected")
         fields = found
@@ -72,11 +74,62 @@ def _split(text: str) -> tuple[str, str, int, list[str]]:
     raise Malformed("its front matter does not end: close it with a line ---")
 
 
+_LINE = compile_lazily(r"(?P<indent> *)(?P<key>[A-Za-z_][A-Za-z0-9_-]{0,99}):(?: +(?P<value>\S(?:.*\S)?))?")
+_WORDS = compile_lazily(r"\[(?:[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:, *[A-Za-z0-9_][A-Za-z0-9_.+-]*)*)?\]")
+
+
+def _read_simple(head: str) -> dict[str, Value] | None:
+    """Reads keys with text, quoted text, lists of words or keys below them, which is what nearly every skill has.
+
+    None for anything else: the YAML library, which takes longer to load than a turn takes, reads that. What is read
+    here it reads the same (`tests/extensions/test_front_matter.py` compares them).
+    """
+    if len(head) > SIMPLE_CHARS:
+        return None
+    top: dict[str, Value] = {}
+    open_maps: list[tuple[int, dict[str, Value]]] = [(0, top)]
+    """The mappings around the next line, with their indents."""
+    expected = ""
+    """The key above, when it has no value and may have keys below it."""
+    for line in head.split("\n"):
+        found = _LINE.fullmatch(line)
+        if found is None or not line.isprintable():
+            return None
+        indent, key = len(found["indent"]), found["key"]
+        if indent > open_maps[-1][0]:
+            if not expected or len(open_maps) == MAX_DEPTH:
+                return None
+            inner: dict[str, Value] = {}
+            open_maps[-1][1][expected] = inner
+            open_maps.append((indent, inner))
+        while indent < open_maps[-1][0]:
+            open_maps.pop()
+        at, into = open_maps[-1]
+        value = "" if found["value"] is None else _read_simple_value(found["value"])
+        if indent != at or key in into or key in _NOTHING or value is None:
+            return None
+        into[key] = value
+        expected = key if found["value"] is None else ""
+    return top
+
+
+def _read_simple_value(text: str) -> Value | None:
+    if text[0].isalnum():
+        plain = ": " not in text and " #" not in text and not text.endswith(":")
+        return ("" if text in _NOTHING else text) if plain else None
+    if text[0] in "'\"" and len(text) > 1 and text[-1] == text[0]:
+        inside = text[1:-1]
+        return inside if text[0] not in inside and "\\" not in inside else None
+    if _WORDS.fullmatch(text):
+        return ["" if word in _NOTHING else word for word in re.split(", *", text[1:-1])] if text != "[]" else []
+    return None
+
+
 class _Builder:
     """Builds plain values from parser events, within limits."""
 
     def __init__(self, notes: list[str]) -> None:
-        import yaml  # slow to import, and an idle gateway parses no skill
+        import yaml  # slow to import, and few skills need it
 
         self._yaml = yaml
         self._notes = notes

@@ -28,7 +28,8 @@ from openclaw.storage.database import Lease, LeaseLost, Migration, Params, Row, 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 BUSY_TIMEOUT_MS = 10_000
-PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON")
+PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON", "cache_size = -1000")
+"""At most a megabyte of pages: what a connection drops is still in the system's own cache of files."""
 LARGEST_HERE = 256 * 1024
 """Characters of parameters up to which a write runs on the loop's thread."""
 LONGEST_LOG = 1000
@@ -108,9 +109,10 @@ def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[Migra
         missing = [migration for migration in migrations if migration.version > found]
         for migration in reported(missing, "bringing the database up to date", report):
             for statement in migration.statements:
-                connection.execute(statement)
+                connection.execute(statement, can_cache=False)
             connection.execute(f"PRAGMA user_version = {migration.version}")
         connection.execute("COMMIT")
+        connection.execute("PRAGMA shrink_memory")  # nothing of it is needed again
     except BaseException:
         _roll_back(connection)
         raise
