@@ -158,7 +158,7 @@ class _Builder:
         if tag is not None and tag not in ("!", *_PLAIN_TAGS):
             raise Malformed(f"the tag {tag[:60]} is not read")
         if isinstance(event, self._yaml.ScalarEvent):
-            plain = event.style is None
+            plain = not event.style  # None from the library in Python, empty from the one in C
             return "" if plain and event.value in _NOTHING else str(event.value)
         if isinstance(event, self._yaml.SequenceStartEvent):
             return self._sequence(events, depth)
